@@ -16,8 +16,8 @@ use crate::cargo::{self, workspace_root};
 
 /// What is fuzzed, and where good inputs to begin with are.
 const TARGETS: [(&str, Option<&str>); 9] = [
-    ("campaign", Some("specs")),
-    ("stack_bench", Some("specs/stacks")),
+    ("campaign", Some("crates/durio-spec/specs")),
+    ("stack_bench", Some("crates/durio-spec/specs/stacks")),
     ("profile", Some("crates/durio-workload/profiles")),
     ("job_file", Some("crates/durio/tests/fio")),
     ("command_line", None),
@@ -27,10 +27,11 @@ const TARGETS: [(&str, Option<&str>); 9] = [
     ("events", Some("crates/durio-record/tests/golden/v2")),
 ];
 
-// Five seconds and some 256 MiB for an input, as in `cargo xtask attack`. No good input is longer
-// than this but records, whose lines are alike.
+// Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of
+// the suite run beside it and nothing is optimised. No good input is longer than this but records,
+// whose lines are alike.
 // libFuzzer's limit of memory is on the whole process, its corpus included.
-const LIMITS: [&str; 4] = ["-timeout=5", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
+const LIMITS: [&str; 4] = ["-timeout=60", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
 
 /// What cargo-fuzz 0.13 passes for a build without sanitizers: counters and comparisons of every edge.
 const FLAGS: [&str; 6] = [

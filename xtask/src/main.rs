@@ -13,7 +13,9 @@
 
 mod attack;
 mod bench;
+mod book;
 mod cargo;
+mod dist;
 mod fuzz;
 mod lab;
 mod packages;
@@ -46,6 +48,9 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Measures durio itself, with the installed fio beside it
     Bench(bench::Arguments),
+    /// Builds the book in docs/, generated pages first, and checks its links
+    Book(book::Arguments),
+    Dist(dist::Arguments),
     /// Fetches what the lab needs and is not part of the checkout
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -66,6 +71,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Attack(arguments) => attack::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Book(arguments) => book::run(arguments),
+        Command::Dist(arguments) => dist::run(arguments),
         Command::Lab(command) => lab::run(command),
     }
 }

@@ -38,6 +38,9 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
+/// What only a long run needs: a fresh Debian to install durio in.
+const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
+
 const REQUIREMENTS: [Requirement; 19] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
@@ -94,6 +97,18 @@ pub(crate) fn search_path() -> OsString {
         }
     }
     env::join_paths(folders).unwrap_or(given)
+}
+
+/// True if this program of a long run is there, installed now if need be.
+pub(crate) fn provide_one(name: &str) -> bool {
+    let wanted = LONG.iter().find(|requirement| requirement.name == name);
+    if let Some(requirement) = wanted.filter(|it| !is_there(it))
+        && is_root()
+        && finds("apt-get")
+    {
+        install(&requirement.packages.iter().copied().collect());
+    }
+    finds(name)
 }
 
 fn missing() -> Vec<Requirement> {

@@ -5,7 +5,7 @@
 //! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ────────────────┬─ long tests ─ attack
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ────────────────┬─ long tests ─ dist ─ attack
 //!                                  ├─ slow tests ─ tests of crates ───┤
 //!                                  └─ clippy ─ doc tests ─ seams ─ fuzz ┘
 //! ```
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "long")]
     fast: bool,
     /// Add what takes tens of minutes: timed devices and ZFS in the lab, a run of every built-in spec,
-    /// longer fuzzing, attacks of full scale; the last two groups on a release build
+    /// packages in a fresh Debian, longer fuzzing, attacks of full scale on a release build
     #[arg(long)]
     long: bool,
 }
@@ -54,7 +54,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.long {
         session.stage("long tests", || stages::long_tests(&missing));
+        session.stage("packages in a fresh Debian", stages::dist);
     }
+    // The pages that are generated from the program, on the build that the tests made.
+    session.stage("book", stages::book);
     // The build that is there: the tests made the debug one, the long tests the release one.
     let profile = if arguments.long { "release" } else { "debug" };
     // Alone: it looks for whatever a command leaves anywhere on the machine.

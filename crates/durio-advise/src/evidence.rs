@@ -77,14 +77,14 @@ const UNMEASURED: &str = include_str!("rules/unmeasured.toml");
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
-    place: BTreeMap<String, Place>,
+    place: BTreeMap<String, Testbed>,
     measured: Vec<Measurement>,
 }
 
 /// A machine and its storage, for several measurements.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Testbed {
     kernel: String,
     storage: String,
     cores: u32,
@@ -153,7 +153,7 @@ fn measured(text: &str) -> Result<ByRule, Wrong> {
     Ok(found)
 }
 
-fn evidence(it: Measurement, places: &BTreeMap<String, Place>) -> Result<Evidence, String> {
+fn evidence(it: Measurement, places: &BTreeMap<String, Testbed>) -> Result<Evidence, String> {
     let place = places.get(&it.place).ok_or_else(|| format!("no place '{}'", it.place))?;
     if it.outcome == EvidenceOutcome::NotMeasurable {
         return Err("what is not measurable belongs into unmeasured.toml".to_owned());

@@ -41,6 +41,7 @@ mod condition;
 mod document;
 mod error;
 mod evidence;
+mod explained;
 mod facts;
 mod from_run;
 mod from_system;
@@ -55,6 +56,7 @@ pub use document::{
 };
 pub use error::AdviceError;
 pub use evidence::{Conditions, Evidence, EvidenceOutcome};
+pub use explained::advice_explanations;
 pub use rule::{
     AdviceRole, AdviceSource, AdviceState, Prove, ProveLoad, Risk, Rule, SourceKind, Subject,
     Switch, rule_named, rules,

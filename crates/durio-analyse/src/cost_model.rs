@@ -248,11 +248,12 @@ fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostMo
         return None;
     }
     let [fixed_ns, ns_per_byte, change] = fit.estimates;
+    // As if both were independent: a steeper first line leaves less change, so that the interval
+    // comes out too wide rather than too narrow.
+    let both = |(a, b): (f64, f64)| (a.powi(2) + b.powi(2)).sqrt();
     let above = Estimate {
         value: ns_per_byte.value + change.value,
-        // As if both were independent: a steeper first line leaves less change, so that the
-        // interval comes out too wide rather than too narrow.
-        plus_minus: change.plus_minus.zip(ns_per_byte.plus_minus).map(|(a, b)| a.hypot(b)),
+        plus_minus: change.plus_minus.zip(ns_per_byte.plus_minus).map(both),
     };
     let sizes = points.iter().map(|point| point.size_bytes);
     let beyond = distinct(sizes.filter(|size| *size > at_bytes));

@@ -19,7 +19,10 @@ use crate::latency_breakdown::LatencyBreakdown;
 use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
 
-pub use judged::{Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding};
+pub use judged::{
+    Explanation, ExplanationFact, ExplanationKind, Reading, Signal, SignalWord, Source, Verdict,
+    VerdictWord, WarningFinding,
+};
 
 /// Name and version of the document.
 pub const FINDINGS_SCHEMA: &str = "durio-findings-1";

@@ -17,6 +17,7 @@ mod distribution;
 pub mod durable;
 mod findings;
 pub mod grouping;
+pub mod history;
 pub mod ladder;
 mod latency_breakdown;
 mod live;
@@ -37,14 +38,14 @@ pub use analyser::{Analyser, Analysis, Evidence};
 pub use declined::{Declined, DeclinedStep};
 pub use findings::{
     BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
-    FINDINGS_SCHEMA, Findings, Headline, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
-    OpenLoop, OperationFindings, Reading, RunState, SelfCost, Signal, SignalWord, Source, Verdict,
-    VerdictWord, WarningFinding, WorkloadFindings,
+    Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA, Findings, Headline, InFlight,
+    IntervalPoint, KeptInterval, KeptLatencies, OpenLoop, OperationFindings, Reading, RunState,
+    SelfCost, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use latency_breakdown::{
     ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
 };
-pub use live::{LiveFigures, live_figures};
+pub use live::{LiveFigures, StepSoFar, live_figures};
 pub use rate_variation::{Agreement, RateVariation, Steadiness};
 pub use search::{SearchFindings, Trial};
 pub use step_state::{headline, is_cut_short};

@@ -1,7 +1,7 @@
 //! The figures of a run while it goes on.
 
-use durio_plan::Plan;
-use durio_record::{Event, Phase};
+use durio_plan::{Load, Plan};
+use durio_record::{Event, Interval, Latency, LatencyHistogram, OperationRecord, Phase};
 use durio_units::Nanos;
 
 use crate::distribution::quantile_or_max;
@@ -28,8 +28,7 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
     let step = plan.steps.get(interval.step as usize)?;
     let load = step.stream(interval.stream)?;
-    let name = headline(load);
-    let record = interval.operations.iter().find(|record| record.operation == name);
+    let record = headline_record(interval, load);
     // The few completions of a last moment would flash up as a rate.
     if is_cut_short(interval, step) {
         return None;
@@ -45,11 +44,63 @@ pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     })
 }
 
+fn headline_record<'a>(interval: &'a Interval, load: &Load) -> Option<&'a OperationRecord> {
+    let name = headline(load);
+    interval.operations.iter().find(|record| record.operation == name)
+}
+
+/// The figures of a step so far: of the intervals that count, and of its first load.
+#[derive(Debug)]
+pub struct StepSoFar {
+    step: u32,
+    operations: f64,
+    measured: Nanos,
+    service: LatencyHistogram,
+}
+
+impl StepSoFar {
+    /// Of the step of that index.
+    #[must_use]
+    pub fn new(step: u32) -> Self {
+        let service = LatencyHistogram::new();
+        Self { step, operations: 0.0, measured: Nanos::ZERO, service }
+    }
+
+    /// Adds an interval of this step; passes over all other events.
+    pub fn add(&mut self, plan: &Plan, event: &Event) {
+        let Event::Interval(interval) = event else { return };
+        let is_its = interval.step == self.step && interval.stream == 0;
+        let Some(step) = plan.steps.get(interval.step as usize).filter(|_| is_its) else { return };
+        if interval.phase != Phase::Measure {
+            return;
+        }
+        let span = interval.to.saturating_sub(interval.from);
+        self.measured = Nanos::new(self.measured.get().saturating_add(span.get()));
+        self.operations += rate(interval, &step.load) * span.as_secs_f64();
+        if let Some(record) = headline_record(interval, &step.load) {
+            record.service.add_to(&mut self.service);
+        }
+    }
+
+    /// Its figures; none before the first interval that counts.
+    #[must_use]
+    pub fn figures(&self) -> Option<LiveFigures> {
+        let seconds = self.measured.as_secs_f64();
+        (seconds > 0.0).then(|| LiveFigures {
+            step: self.step,
+            phase: Phase::Measure,
+            to: self.measured,
+            rate: self.operations / seconds,
+            p99_ns: quantile_or_max(&Latency::from(self.service.clone()), 0.99),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample::sample;
-    use durio_record::{Interval, Latency, LatencyHistogram, OperationName, OperationRecord};
+    use durio_record::OperationName;
     use durio_units::Bytes;
     use durio_workload::{PerMille, SyncPolicy};
 
@@ -103,5 +154,21 @@ mod tests {
         assert_eq!(live_figures(&mixed(), &interval(3, Nanos::from_millis(499))), None);
         assert!(live_figures(&mixed(), &interval(3, Nanos::from_millis(500))).is_some());
         assert!(live_figures(&mixed(), &interval(0, Nanos::from_millis(1))).is_some());
+    }
+
+    #[test]
+    fn a_step_s_figures_are_of_all_its_intervals_that_count() {
+        let plan = mixed();
+        let mut so_far = StepSoFar::new(0);
+        assert_eq!(so_far.figures(), None);
+        so_far.add(&plan, &interval(0, Nanos::from_secs(1)));
+        so_far.add(&plan, &interval(1, Nanos::from_secs(3)));
+        if let Event::Interval(mut other) = interval(2, Nanos::from_secs(1)) {
+            other.stream = 1;
+            so_far.add(&plan, &Event::Interval(other));
+        }
+        let figures = so_far.figures().unwrap();
+        assert!((figures.rate - 50.0).abs() < 1e-9, "{figures:?}");
+        assert_eq!((figures.to, figures.p99_ns), (Nanos::from_secs(4), Some(1000)));
     }
 }

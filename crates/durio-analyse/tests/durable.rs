@@ -117,6 +117,7 @@ impl Maker {
 
 fn analyser(plan: &Plan) -> Analyser {
     let manifest = Manifest {
+        label: None,
         schema: 1,
         run: String::new(),
         durio_version: "0".into(),

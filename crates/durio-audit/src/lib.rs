@@ -30,5 +30,6 @@ pub use findings::{
 };
 pub use fio_claims::fio_claims;
 pub use phrases::describe;
+pub use rules::audit_explanations;
 pub use run_claims::run_claims;
 pub use table::audit_table;

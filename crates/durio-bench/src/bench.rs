@@ -22,16 +22,14 @@ use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::StackFindings;
 use durio_layers::{
-    BuildError, BuildOptions, Builder, CleanOutcome, DeclaredKind, DeclaredLayer, DeclaredStack,
-    Place, Progress, clean, missing,
+    BuildError, BuildOptions, BuildPlace, Builder, CleanOutcome, DeclaredKind, DeclaredLayer,
+    DeclaredStack, Progress, clean, missing,
 };
-use durio_plan::ClockChoice;
+use durio_plan::{ClockChoice, Cost, PublishedShare};
 use durio_record::Outcome;
-use durio_record::bench::{
-    BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchPublished, BenchStack, SeveralDevices,
-};
+use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchFolder, BenchManifest, BenchStack};
 use durio_run::StopFlag;
-use durio_spec::{PublishedShare, RawDevices, StackBench, shipped_stack_specs};
+use durio_spec::{StackBench, shipped_stack_specs};
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, absolute, command_line, save_findings};
@@ -100,6 +98,12 @@ impl<'a> Bench<'a> {
         Ok(Self { request, spec, stacks, execution, estimates })
     }
 
+    /// What measuring every layer costs at most.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.estimates.iter().map(|it| it.plan.cost()).fold(Cost::default(), Cost::and)
+    }
+
     fn planning(&self) -> Planning<'_> {
         Planning {
             bench: &self.spec,
@@ -153,7 +157,7 @@ impl<'a> Bench<'a> {
                 // Each stack has an id of its own in all its names, so none takes another's leftovers for its own.
                 let destroy = self.request.destroy.to_vec();
                 let force = self.request.force_signature;
-                let place = Place { destroy, force, ..Place::new(&files) };
+                let place = BuildPlace { destroy, force, ..BuildPlace::new(&files) };
                 let options = BuildOptions { stop: &stop, progress: &tell };
                 Ok(Box::new(Builder::new(stack, &place, &journals, options)?))
             },
@@ -184,17 +188,15 @@ impl<'a> Bench<'a> {
             durio_version: env!("CARGO_PKG_VERSION").to_owned(),
             started,
             command: command_line(),
+            label: self.execution.label.clone(),
             name,
             summary,
             spec: text,
             seed: self.execution.seed,
             time_scale_per_mille: scale.time_per_mille,
             size_scale_per_mille: scale.size_per_mille,
-            several_devices: match self.spec.raw {
-                RawDevices::One => SeveralDevices::One,
-                RawDevices::All => SeveralDevices::All,
-            },
-            published: self.spec.published.iter().filter(is_there).map(published).collect(),
+            several_devices: self.spec.several_devices,
+            published: self.spec.published.iter().filter(is_there).cloned().collect(),
             outcome: None,
             stacks: self.stacks.iter().map(waiting).collect(),
         }
@@ -229,11 +231,6 @@ fn save_bench(
 fn waiting(stack: &DeclaredStack) -> BenchStack {
     let of = |layer: &DeclaredLayer| (layer.kind.name().to_owned(), layer.label());
     BenchStack::waiting(stack.clone(), stack.layers.iter().map(of).collect())
-}
-
-fn published(share: &PublishedShare) -> BenchPublished {
-    let PublishedShare { stack, layer, workload, jobs, share_of_raw, rate, source } = share.clone();
-    BenchPublished { stack, layer, workload, jobs, share_of_raw, rate, source }
 }
 
 /// Reads a file, or the built-in spec of this name.

@@ -8,10 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use durio_block::HeldTargets;
-use durio_plan::ClockChoice;
+use durio_plan::{ClockChoice, Location, LocationFacts};
 use durio_spec::{
-    CampaignPlan, CampaignRequest, CampaignSpec, Location, LocationFacts, SpecTarget,
-    plan_campaign, shipped_specs,
+    CampaignPlan, CampaignRequest, CampaignSpec, SpecTarget, plan_campaign, shipped_specs,
 };
 
 use crate::error::BenchError;

@@ -12,6 +12,7 @@ use durio_record::{RunFolder, file_names};
 use crate::error::BenchError;
 use crate::observer::Observer;
 use crate::read_back::{ReadBack, each_event};
+use crate::runs::find_run;
 
 // A directory with more run folders than this is surely not meant as one side.
 const RUNS_MAX: usize = 1000;
@@ -60,9 +61,12 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let text = side.to_string_lossy();
     // A folder may have a comma in its name: only what is not there is a list.
     let folders = match !side.exists() && text.contains(',') {
-        true => text.split(',').filter(|it| !it.is_empty()).map(PathBuf::from).collect(),
+        true => {
+            let parts = text.split(',').filter(|it| !it.is_empty());
+            parts.map(|it| find_run(Path::new(it))).collect::<Result<_, _>>()?
+        }
         false if side.is_dir() && !is_run(side) => folders_in(side)?,
-        false => vec![side.to_owned()],
+        false => vec![find_run(side)?],
     };
     let mut known: Vec<PathBuf> = Vec::new();
     for folder in &folders {

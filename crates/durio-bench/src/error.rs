@@ -160,6 +160,15 @@ impl From<RecordError> for BenchError {
             RecordErrorKind::NotOurs => {
                 Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
             }
+            RecordErrorKind::NotARunFolder => Some(
+                "a run folder is what durio measured into; durio runs lists those that are kept",
+            ),
+            RecordErrorKind::NewerSchema => {
+                Some("read it with the durio that wrote it, or a newer one")
+            }
+            RecordErrorKind::Malformed => {
+                Some("the record is damaged, or was changed; durio runs lists the others")
+            }
             _ => error.is_disk_full().then_some("make room, or name another place with --out"),
         };
         let error = Self::of(BenchErrorKind::CannotMeasure, error);
@@ -173,7 +182,9 @@ impl From<AdviceError> for BenchError {
             AdviceError::BadRule { .. } => BenchErrorKind::Fault,
             _ => BenchErrorKind::WrongUse,
         };
-        Self::of(kind, error)
+        let is_rule = matches!(error, AdviceError::Unknown { what: "there is no rule", .. });
+        let hint = is_rule.then_some("durio explain lists the rules");
+        hint.into_iter().fold(Self::of(kind, error), Self::hint)
     }
 }
 

@@ -3,8 +3,10 @@
 //! In: a plan and what exists of its targets. Out: a run folder, and the findings. Not here: what is
 //! planned, and who sees the findings.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
@@ -34,6 +36,8 @@ pub struct RunOptions<'a> {
     pub seed: Option<u64>,
     /// The findings have their histograms.
     pub histograms: bool,
+    /// The name that the user gives it.
+    pub label: Option<&'a str>,
 }
 
 /// Identity of a run that is about to begin.
@@ -50,6 +54,7 @@ pub struct Execution {
     /// The folder is where the user wants it.
     is_named: bool,
     histograms: bool,
+    pub(crate) label: Option<String>,
 }
 
 impl Execution {
@@ -67,7 +72,9 @@ impl Execution {
         // Runs that begin at the same moment differ by their process.
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
         let (is_named, histograms) = (options.out.is_some(), options.histograms);
-        Ok(Self { name, started, folder, leftovers, seed, is_within: false, is_named, histograms })
+        let label = options.label.map(str::to_owned);
+        let is_within = false;
+        Ok(Self { name, started, folder, leftovers, seed, is_within, is_named, histograms, label })
     }
 
     /// The run, with findings that have their histograms.
@@ -85,6 +92,7 @@ impl Execution {
             folder: self.folder.join(name),
             leftovers: None,
             is_within: true,
+            label: None,
             ..*self
         }
     }
@@ -119,6 +127,7 @@ impl Execution {
             durio_version: env!("CARGO_PKG_VERSION").to_owned(),
             started: FolderName::rfc3339(self.started),
             command: command_line(),
+            label: self.label.clone(),
         }
     }
 
@@ -290,7 +299,18 @@ pub(crate) fn save_findings(
 
 /// The command line; bytes that are no text are replaced.
 pub(crate) fn command_line() -> Vec<String> {
-    std::env::args_os().map(|word| RawPath::from(word).to_string()).collect()
+    let words = COMMAND_LINE.get().cloned();
+    let words = words.unwrap_or_else(|| std::env::args_os().collect());
+    words.into_iter().map(|word| RawPath::from(word).to_string()).collect()
+}
+
+static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Says which words records have as their command line, where they are not the process's own: a user's
+/// file may have added some.
+pub fn set_command_line(words: &[OsString]) {
+    // Only the first counts, and there is but one.
+    let _ = COMMAND_LINE.set(words.to_vec());
 }
 
 pub(crate) fn absolute(path: &Path) -> PathBuf {

@@ -63,6 +63,8 @@ pub struct GuestBench<'a> {
     pub modules: Option<&'a Path>,
     /// The seed of every random choice, if one was given.
     pub seed: Option<u64>,
+    /// The name that the user gives it.
+    pub label: Option<&'a str>,
     /// No progress is shown.
     pub quiet: bool,
     /// The folder in which the bench folder is made.
@@ -164,7 +166,7 @@ impl GuestBench<'_> {
     /// The same command, in the guest.
     fn command(&self, is_file: bool) -> Vec<OsString> {
         // Arguments are handed over as they are: nothing of them is quoted, or read by the shell.
-        let script = r#"exec durio stack bench "$@" --out "$DURIO_LAB_OUT" --format json"#;
+        let script = r#"exec durio stack bench "$@" --yes --out "$DURIO_LAB_OUT" --format json"#;
         let spec = if is_file { SPEC_IN_GUEST.into() } else { self.spec.as_os_str().to_owned() };
         let mut command: Vec<OsString> =
             ["sh", "-c", script, "durio"].into_iter().map(OsString::from).collect();
@@ -183,6 +185,9 @@ impl GuestBench<'_> {
         }
         if let Some(seed) = self.seed {
             with("--seed", seed.to_string());
+        }
+        if let Some(label) = self.label {
+            with("--name", label.to_owned());
         }
         // The clock of an emulated processor need not look reliable to the guest, and is.
         if self.guest.timing == LabTiming::Counted {

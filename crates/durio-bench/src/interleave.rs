@@ -89,7 +89,7 @@ pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError>
     let mut command = Command::new(program);
     // Each turn is a run of its own, and none the rest of one that was interrupted. What is shown is the
     // comparison, not each run's report.
-    command.arg("run").arg(spec).args(["--fresh", "--out"]).arg(runs);
+    command.arg("run").arg(spec).args(["--yes", "--fresh", "--out"]).arg(runs);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     Ok(command)
 }

@@ -62,7 +62,8 @@ impl<'a> LabInterleaving<'a> {
     /// That is what it is for.
     pub fn prepare(request: LabComparing<'a>) -> Result<Self, BenchError> {
         // One seed for all: what differs between the benches is the kernel.
-        let options = RunOptions { out: request.out, seed: Some(request.seed), histograms: false };
+        let options =
+            RunOptions { out: request.out, seed: Some(request.seed), ..RunOptions::default() };
         let execution = Execution::begin("lab-compare", &options)?;
         let it = Self { request, execution };
         LabCompareSide::BOTH.into_iter().try_for_each(|side| it.bench(side).check())?;

@@ -12,6 +12,8 @@
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
+//! | `runs` | the state folder → a list of runs; a word → the run that it means |
+//! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
 //!
 //! # How a bench runs
@@ -40,6 +42,7 @@
 mod bench;
 mod campaign;
 mod compare;
+mod doctor;
 mod environment;
 mod error;
 mod execute;
@@ -52,6 +55,7 @@ mod observer;
 mod proof;
 mod read_back;
 mod resume;
+mod runs;
 mod setting_guard;
 mod state_folder;
 mod text_file;
@@ -62,8 +66,9 @@ pub use bench::{
 };
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
 pub use compare::{read_compared_run, read_comparison};
+pub use doctor::diagnose;
 pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
-pub use execute::{Executed, Execution, RunOptions, memory_remark};
+pub use execute::{Executed, Execution, RunOptions, memory_remark, set_command_line};
 pub use guest::{
     GuestBench, GuestSettings, emulation_remark, guest_failed, kernel_named, left_out_remark,
     time_limit,
@@ -78,6 +83,7 @@ pub use observer::{Observer, RunObserver};
 pub use proof::{ProofRequest, Proved, prove};
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use resume::{Interrupted, interrupted};
+pub use runs::{checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;
-pub use state_folder::{build_journals, runs_folder};
+pub use state_folder::{build_journals, probes_folder, runs_folder};
 pub use text_file::{name_if_no_file, read_text};

@@ -11,8 +11,7 @@ use durio_block::{
     TargetType, WriteReason,
 };
 use durio_observe::{DeviceUse, holds_device_nodes, use_of};
-use durio_plan::RawPath;
-use durio_spec::{Location, LocationFacts};
+use durio_plan::{Location, LocationFacts, RawPath};
 use durio_units::Bytes;
 
 use crate::error::{BenchError, BenchErrorKind};

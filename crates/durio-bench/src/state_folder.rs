@@ -33,6 +33,15 @@ pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
     Ok(state.join("runs"))
 }
 
+/// The directory that run folders of `durio watch` are made in: they are many, and `last` is none of
+/// them.
+///
+/// # Errors
+/// If there is no state folder.
+pub fn probes_folder() -> Result<PathBuf, BenchError> {
+    state_for("probes").map(|state| state.join("watch"))
+}
+
 /// Where the journals of builds are.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use durio_block::open_input;
 use durio_spec::ShippedSpec;
+use durio_workload::did_you_mean;
 
 use crate::error::BenchError;
 
@@ -33,8 +34,11 @@ pub(crate) fn read_spec<'p>(
             None => {
                 let names: Vec<&str> = shipped.iter().map(|spec| spec.name).collect();
                 let text = format!("'{name}' is neither a file nor a built-in {what}");
-                return Err(BenchError::wrong_use(text)
-                    .hint(format!("built-in {what}s: {}", names.join(", "))));
+                return Err(BenchError::wrong_use(text).hint(did_you_mean(
+                    name,
+                    &names,
+                    &format!("built-in {what}s:"),
+                )));
             }
         }
     }

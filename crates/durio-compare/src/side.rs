@@ -13,14 +13,14 @@ use durio_record::{Environment, Event, Interval, Manifest, OperationName, Phase}
 use super::bins::Bins;
 
 /// Step, round and stream.
-pub(super) type Place = (u32, u32, u32);
+pub(super) type StepKey = (u32, u32, u32);
 
 /// Gathers one run from its events.
 #[derive(Debug)]
 pub struct RunReader {
     analyser: Analyser,
     plan: Plan,
-    series: BTreeMap<Place, Series>,
+    series: BTreeMap<StepKey, Series>,
 }
 
 impl RunReader {
@@ -62,7 +62,7 @@ impl RunReader {
 #[derive(Debug, Clone)]
 pub struct Run {
     pub(super) findings: Findings,
-    pub(super) series: BTreeMap<Place, Series>,
+    pub(super) series: BTreeMap<StepKey, Series>,
 }
 
 impl Run {

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::job_file::Place;
+use crate::job_file::SourcePosition;
 
 /// A fio result that cannot be read, or a fio that cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum FioError {
     #[error("{at}: {what}")]
     JobFile {
         /// The line, or the word of the command line.
-        at: Place,
+        at: SourcePosition,
         /// What is wrong there and what to do.
         what: String,
     },
@@ -147,7 +147,7 @@ pub enum FioError {
 }
 
 impl FioError {
-    pub(crate) fn job_file(at: &Place, what: impl Into<String>) -> Self {
+    pub(crate) fn job_file(at: &SourcePosition, what: impl Into<String>) -> Self {
         Self::JobFile { at: at.clone(), what: what.into() }
     }
 }

@@ -22,13 +22,13 @@ mod timing;
 mod writes;
 
 pub use rows::{LogKind, LogRequest, Percentiles, ResultJob, ResultRow, ResultShape, StreamPlace};
-pub use targets::{PlaceFacts, named_paths};
+pub use targets::named_paths;
 
 use std::path::Path;
 
-use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
+use durio_plan::{ClockChoice, Location, PLAN_SCHEMA, Plan, Purpose};
 
-use crate::job_file::{Given, One, Place, Remark, ResolvedJob};
+use crate::job_file::{Given, One, Remark, ResolvedJob, SourcePosition};
 use targets::Targets;
 
 /// What the plan needs besides the jobs.
@@ -53,17 +53,17 @@ pub struct ImportedPlan {
     pub shape: ResultShape,
 }
 
-/// Makes the plan of `jobs`. `facts` says what a path of [`named_paths`] is.
+/// Makes the plan of `jobs`. `locate` says what a path of [`named_paths`] is.
 ///
 /// # Errors
 /// Everything that cannot be honoured, in the order of the jobs; at least one.
 pub fn import(
     jobs: &[ResolvedJob],
-    facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
+    locate: &dyn Fn(&Path) -> Option<Location>,
     settings: &ImportSettings,
 ) -> Result<ImportedPlan, Vec<Remark>> {
     let mut said = Said::default();
-    let mut targets = Targets::new(facts, &settings.file_name);
+    let mut targets = Targets::new(locate, &settings.file_name);
     let mut sections = Vec::new();
     let mut copy = 0_u32;
     for job in jobs {
@@ -73,7 +73,7 @@ pub fn import(
     }
     if jobs.is_empty() {
         let reason = "there is no job: only defaults, or nothing at all";
-        said.refuse_at(&Place::Word(1), "name", reason);
+        said.refuse_at(&SourcePosition::Word(1), "name", reason);
     }
     let targets = targets.finish(&mut said);
     let (steps, places) = loads::steps(&sections, &mut said);
@@ -91,7 +91,7 @@ pub fn import(
     if said.refusals.is_empty()
         && let Err(reason) = plan.validate()
     {
-        let at = jobs.first().map_or(Place::Word(1), |job| job.at.clone());
+        let at = jobs.first().map_or(SourcePosition::Word(1), |job| job.at.clone());
         said.refuse_at(&at, "name", &reason);
     }
     match said.refusals.is_empty() {
@@ -119,7 +119,7 @@ impl Said {
     }
 
     /// Refuses what stands, or is missing, at a place.
-    fn refuse_at(&mut self, at: &Place, option: &str, reason: &str) {
+    fn refuse_at(&mut self, at: &SourcePosition, option: &str, reason: &str) {
         add(&mut self.refusals, Remark::new(at, option, reason));
     }
 
@@ -134,7 +134,7 @@ impl Said {
         self.note_at(&given.at, given.option, what);
     }
 
-    fn note_at(&mut self, at: &Place, option: &str, what: &str) {
+    fn note_at(&mut self, at: &SourcePosition, option: &str, what: &str) {
         add(&mut self.notes, Remark::new(at, option, what));
     }
 }
@@ -152,6 +152,6 @@ fn or<T: Copy>(given: &One<T>, default: T) -> T {
 }
 
 /// Where an option was given, or else the job begins.
-fn place_or<'g, T>(given: &'g One<T>, job: &'g Place) -> &'g Place {
+fn place_or<'g, T>(given: &'g One<T>, job: &'g SourcePosition) -> &'g SourcePosition {
     given.as_ref().map_or(job, |given| &given.at)
 }

@@ -57,7 +57,7 @@ pub const FILENAMES_MAX: usize = 4096;
 
 /// Where a setting stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum SourcePosition {
     /// A line of a file.
     Line {
         /// The file, as it was named.
@@ -69,7 +69,7 @@ pub enum Place {
     Word(u32),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { file, line } => write!(f, "{file}:{line}"),
@@ -86,7 +86,7 @@ pub struct Setting {
     /// What stands after `=`, with variables replaced; `None` for a bare word.
     pub value: Option<String>,
     /// Where it stands.
-    pub at: Place,
+    pub at: SourcePosition,
 }
 
 /// A `[section]`, or what follows `--name=` on a command line.
@@ -101,7 +101,7 @@ pub struct Section {
     /// the defaults are reset, and its first job waits for all jobs before it.
     pub file_number: u32,
     /// Where it begins.
-    pub at: Place,
+    pub at: SourcePosition,
     /// Its options in the order in which they stand; later ones win.
     pub settings: Vec<Setting>,
 }
@@ -114,7 +114,7 @@ pub struct JobFile {
     /// What was read and concerns only what fio prints.
     pub notes: Vec<Remark>,
     /// Where `--readonly` stands: no job may write.
-    pub read_only: Option<Place>,
+    pub read_only: Option<SourcePosition>,
     /// What the program is told to print.
     pub printing: PrintSettings,
 }
@@ -129,7 +129,7 @@ impl JobFile {
 }
 
 impl Section {
-    fn begun(name: &str, file_number: u32, at: &Place) -> Self {
+    fn begun(name: &str, file_number: u32, at: &SourcePosition) -> Self {
         // fio compares the first six characters: [globalism] is global too.
         let is_global = name.starts_with("global");
         Self { name: name.to_owned(), is_global, file_number, at: at.clone(), settings: Vec::new() }
@@ -139,7 +139,7 @@ impl Section {
     /// a command line is the first.
     pub(crate) fn valued_options(&self) -> Vec<(String, String)> {
         // On a command line the name is an option, in a file it stands in brackets.
-        let is_named = !self.is_global && matches!(self.at, Place::Word(_));
+        let is_named = !self.is_global && matches!(self.at, SourcePosition::Word(_));
         let name = is_named.then(|| ("name".to_owned(), self.name.clone()));
         let valued = |it: &Setting| Some((it.name.to_owned(), it.value.clone()?));
         name.into_iter().chain(self.settings.iter().filter_map(valued)).collect()
@@ -193,6 +193,6 @@ pub(crate) fn is_program_option(name: &str) -> bool {
 }
 
 /// Looks an option up, or says which one may be meant.
-fn known_option(name: &str, at: &Place) -> Result<&'static OptionRow, FioError> {
+fn known_option(name: &str, at: &SourcePosition) -> Result<&'static OptionRow, FioError> {
     find_option(name).ok_or_else(|| FioError::job_file(at, options::unknown(name)))
 }

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
 use crate::run::own_handle;
@@ -64,6 +65,10 @@ fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     command.arg("-bios").arg(own_handle(&firmware)).args(MONITOR_WORDS);
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let group = ProcessGroup::start(&mut command).map_err(failed)?;
+    // Where KVM is broken QEMU may abort, and would leave its core in the current folder. The kernel asks
+    // for the limit when it dumps, and QEMU has not got that far yet.
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = prlimit(Some(Pid::from_child(&group.leader)), Resource::Core, none);
     // Its end of the socket: while it is open here, QEMU's end is not seen.
     drop(command);
     judge(group, monitor)

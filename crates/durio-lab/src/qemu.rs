@@ -94,6 +94,13 @@ impl Qemu {
         &self.program
     }
 
+    /// Why KVM cannot be used on this machine; none if it can. A guest of 300 bytes tries it out, once per
+    /// process, for ten seconds at most.
+    #[must_use]
+    pub fn kvm_fault(&self) -> Option<&'static str> {
+        kvm_fault(&self.program)
+    }
+
     /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
     pub(crate) fn facts(&self, request: &LabRequest) -> LabFacts {
         let is_counted = request.timing == LabTiming::Counted;

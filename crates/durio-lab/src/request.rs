@@ -23,6 +23,9 @@ pub enum LabRoot {
 }
 
 impl LabRoot {
+    /// Each.
+    pub const ALL: [Self; 2] = [Self::Shared, Self::Hermetic];
+
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {

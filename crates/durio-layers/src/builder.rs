@@ -15,7 +15,7 @@ use super::identity::Identity;
 use super::journal::{Begin, Begun, BuildJournal, Done, Line, Step};
 use super::needs::missing;
 use super::permit::Grounds;
-use super::place::{Place, Values};
+use super::place::{BuildPlace, Values};
 use super::plan::{Planned, plan};
 use super::step::{BuildOptions, Progress, Stepper};
 use super::system::{Machine, System};
@@ -66,7 +66,7 @@ impl<'a> Builder<'a> {
     /// If the declaration is wrong, something is missing, or the journal cannot be written.
     pub fn new(
         stack: &DeclaredStack,
-        place: &Place,
+        place: &BuildPlace,
         journals: &Path,
         options: BuildOptions<'a>,
     ) -> Result<Self, BuildError> {

@@ -15,8 +15,8 @@ use durio_observe::Signature;
 
 const ID: &str = "abc1234";
 
-fn place() -> Place {
-    let mut place = Place::with_id(ID, Path::new("/files"));
+fn place() -> BuildPlace {
+    let mut place = BuildPlace::with_id(ID, Path::new("/files"));
     place.destroy = vec!["/dev/sdx".into(), "/dev/sdy".into()];
     place
 }
@@ -268,7 +268,7 @@ fn a_device_is_overwritten_only_if_it_is_named_unused_and_blank() {
         machine.0.borrow_mut().signatures.extend(signature.then_some(found));
         let paths = vec!["/dev/sdx".to_owned()];
         let declared = stack(vec![DeclaredKind::Device(Device { paths }), ext4()]);
-        let mut place = Place { force, ..place() };
+        let mut place = BuildPlace { force, ..place() };
         if !destroy {
             place.destroy.clear();
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::tests::stacks::{btrfs, ext4, fault, loops, md, place, stack, xfs};
-use crate::{BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, Made, MdBitmap, Ram};
+use crate::{BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, MdBitmap, NewDevices, Ram};
 
 #[test]
 fn the_order_is_source_devices_filesystem() {
@@ -74,7 +74,7 @@ proptest! {
     fn any_declaration_is_judged(
         count in any::<u32>(), size in any::<u64>(), groups in any::<u32>(), md in any_array(),
     ) {
-        let made = Made { count, size: Bytes::new(size) };
+        let made = NewDevices { count, size: Bytes::new(size) };
         let mut declared = stack(vec![DeclaredKind::Ram(Ram { made }), DeclaredKind::Md(md), ext4()]);
         declared.layers[1].groups = groups;
         let passes = check_declared(&declared).is_ok();

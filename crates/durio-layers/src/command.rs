@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use durio_units::Bytes;
+use durio_units::{Bytes, shell_word};
 
 use crate::error::BuildError;
 use crate::kinds::{Check, Undo};
@@ -146,14 +146,6 @@ impl fmt::Display for Action {
 
 /// As one would type it: words with signs that a shell takes otherwise stand in quotes.
 pub(super) fn in_shell<S: AsRef<str>>(program: &str, arguments: &[S]) -> String {
-    let words = arguments.iter().map(|word| quoted(word.as_ref()));
-    std::iter::once(quoted(program)).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,:+@%{}".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let words = arguments.iter().map(|word| shell_word(word.as_ref()));
+    std::iter::once(shell_word(program)).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -13,9 +13,9 @@ mod dm;
 mod ext4;
 mod loop_file;
 mod lvm;
-mod made;
 mod md;
 mod mounted;
+mod new_devices;
 mod null;
 mod ram;
 mod xfs;
@@ -30,8 +30,8 @@ use crate::undo::{RemoveDirectory, RemoveFile};
 use mounted::{Mounted, Unmount};
 use prelude::*;
 
-pub use made::Made;
 pub use mounted::MadeFilesystem;
+pub use new_devices::NewDevices;
 
 /// What the file of a kind is written with.
 mod prelude {
@@ -41,7 +41,7 @@ mod prelude {
     pub(super) use serde::{Deserialize, Serialize};
 
     pub(super) use super::{
-        Check, DeclaredKind, Kind, LayerKind, Made, Role, SizesBelow, ToolWords, Undo,
+        Check, DeclaredKind, Kind, LayerKind, NewDevices, Role, SizesBelow, ToolWords, Undo,
     };
     pub(super) use crate::check::{Below, Fault, MOST_DEVICES, at_least, power_of_two};
     pub(super) use crate::command::{Action, Checking};
@@ -134,7 +134,7 @@ pub(crate) trait LayerKind {
     /// Its commands.
     fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer;
     /// The devices that durio makes for it out of nothing.
-    fn made(&mut self) -> Option<&mut Made> {
+    fn made(&mut self) -> Option<&mut NewDevices> {
         None
     }
 }
@@ -301,13 +301,13 @@ impl DeclaredKind {
 
     /// The devices that durio makes for it out of nothing.
     #[must_use]
-    pub fn made(&self) -> Option<Made> {
+    pub fn made(&self) -> Option<NewDevices> {
         // A copy is cheap, and spares every kind a second method.
         self.clone().made_mut().copied()
     }
 
     /// The same, to be changed.
-    pub fn made_mut(&mut self) -> Option<&mut Made> {
+    pub fn made_mut(&mut self) -> Option<&mut NewDevices> {
         self.layer_mut().made()
     }
 

@@ -1,6 +1,6 @@
 //! Building declared stacks: checked, turned into commands, carried out, and always undone.
 //!
-//! In: a [`DeclaredStack`] and a [`Place`]. Out: the commands that would run ([`commands`]), a
+//! In: a [`DeclaredStack`] and a [`BuildPlace`]. Out: the commands that would run ([`commands`]), a
 //! [`Builder`] that runs exactly these, and [`clean`] for what a builder that was killed left behind.
 //! Not here: how a stack is written in a spec, running workloads on it, what lies under a path
 //! (`durio-observe`).
@@ -42,7 +42,7 @@ pub use declared::{DeclaredLayer, DeclaredStack};
 pub use error::BuildError;
 pub use kinds::*;
 pub use needs::{Missing, missing, requirements};
-pub use place::Place;
+pub use place::BuildPlace;
 pub use plan::commands;
 pub use spec::{KeyFault, SpecForm, SpecKey, SpecValue, SpecValues};
 pub use step::{BuildOptions, Progress};

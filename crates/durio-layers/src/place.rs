@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names and places of one build. Every name that is made begins with [`Place::tag`].
+/// Names and places of one build. Every name that is made begins with [`BuildPlace::tag`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct BuildPlace {
     /// Seven letters and digits, unlike those of any other build.
     pub id: String,
     /// Where the files of loop devices are made, if the layer does not say.
@@ -29,14 +29,14 @@ const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 // So that the tag fits a label of XFS, twelve bytes.
 pub(super) const ID_LENGTH: usize = 7;
 
-impl Place {
+impl BuildPlace {
     /// A place with an id of its own, mounts below /run/durio, files in `files`.
     #[must_use]
     pub fn new(files: &Path) -> Self {
         Self::with_id(&fresh_id(), files)
     }
 
-    /// As [`Place::new`] with a given id, of small letters and digits; for a plan that is only shown.
+    /// As [`BuildPlace::new`] with a given id, of small letters and digits; for a plan that is only shown.
     #[must_use]
     pub fn with_id(id: &str, files: &Path) -> Self {
         Self {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(ids.len(), 200);
         for id in ids {
             assert!(id.bytes().all(|byte| DIGITS.contains(&byte)));
-            assert_eq!(Place::with_id(&id, Path::new("/tmp")).tag().len(), 12);
+            assert_eq!(BuildPlace::with_id(&id, Path::new("/tmp")).tag().len(), 12);
         }
     }
 

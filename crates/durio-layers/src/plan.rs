@@ -11,7 +11,7 @@ use crate::command::{Action, BuildCommand};
 use crate::declared::DeclaredStack;
 use crate::error::BuildError;
 use crate::kinds::{Check, Undo};
-use crate::place::Place;
+use crate::place::BuildPlace;
 use crate::step::Present;
 use crate::undo::RemoveDirectory;
 
@@ -19,7 +19,10 @@ use crate::undo::RemoveDirectory;
 ///
 /// # Errors
 /// As [`check_declared`].
-pub fn commands(stack: &DeclaredStack, place: &Place) -> Result<Vec<BuildCommand>, BuildError> {
+pub fn commands(
+    stack: &DeclaredStack,
+    place: &BuildPlace,
+) -> Result<Vec<BuildCommand>, BuildError> {
     Ok(plan(stack, place)?.commands)
 }
 
@@ -44,7 +47,7 @@ pub(crate) struct Planned {
     pub(crate) layers: Vec<PlannedLayer>,
 }
 
-pub(crate) fn plan(stack: &DeclaredStack, place: &Place) -> Result<Planned, BuildError> {
+pub(crate) fn plan(stack: &DeclaredStack, place: &BuildPlace) -> Result<Planned, BuildError> {
     check_declared(stack)?;
     let mut draft = Draft { place, layer: 0, groups: 1, commands: Vec::new() };
     let mut layers: Vec<PlannedLayer> = Vec::new();
@@ -59,7 +62,7 @@ pub(crate) fn plan(stack: &DeclaredStack, place: &Place) -> Result<Planned, Buil
 
 /// A plan in the making.
 pub(crate) struct Draft<'a> {
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a BuildPlace,
     /// The layer that is planned, from zero at the bottom.
     pub(crate) layer: usize,
     groups: u32,

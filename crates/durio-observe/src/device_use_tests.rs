@@ -171,7 +171,9 @@ fn without_a_list_of_mounts_nothing_is_called_free() {
 fn an_image_in_a_file_shows_what_is_on_it() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&[b"XFSB".as_slice(), &[0; 8192]].concat()).unwrap();
-    let found = device_use(file.path()).unwrap();
+    // Closed: a program that another test is just starting has a copy of every open file.
+    let path = file.into_temp_path();
+    let found = device_use(&path).unwrap();
     assert_eq!(found.signature_names(), ["xfs"]);
     assert_eq!(found.size, Bytes::new(8196));
     assert!(!found.is_in_use());

@@ -22,6 +22,9 @@ use crate::tracefs::active_tracing;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
+    /// The machine's name; none in records that have it not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
     /// The kernel's release.
     pub kernel: String,
     /// The distribution, in its own words.
@@ -82,6 +85,7 @@ pub fn read_host() -> Host {
 pub(crate) fn host_in(root: &SystemDir) -> Host {
     let memory = root.text("proc/meminfo").unwrap_or_default();
     Host {
+        hostname: root.text("proc/sys/kernel/hostname"),
         kernel: root.text("proc/sys/kernel/osrelease").unwrap_or_default(),
         os: os_name(root),
         architecture: rustix::system::uname().machine().to_string_lossy().into_owned(),

@@ -20,6 +20,9 @@ pub enum LabTiming {
 }
 
 impl LabTiming {
+    /// Each.
+    pub const ALL: [Self; 2] = [Self::Counted, Self::Wall];
+
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -93,13 +96,9 @@ impl LabFacts {
                 text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             values.next().map(str::to_owned)
         };
-        let timing = match value("timing")?.as_str() {
-            "counted" => LabTiming::Counted,
-            "wall" => LabTiming::Wall,
-            _ => return None,
-        };
+        let timing = value("timing")?;
         Some(Self {
-            timing,
+            timing: LabTiming::ALL.into_iter().find(|it| it.word() == timing)?,
             accelerator: value("accelerator")?,
             without_kvm: value("without_kvm"),
             qemu_version: value("qemu_version")?,

@@ -127,6 +127,12 @@ impl Stack {
         self.root.walk()
     }
 
+    /// True if all that is written ends in memory, and nothing survives a power cut.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.root.ends_in_memory()
+    }
+
     /// The topmost filesystem, which is what a file's I/O meets first.
     #[must_use]
     pub fn filesystem(&self) -> Option<&FilesystemFacts> {

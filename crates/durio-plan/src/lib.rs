@@ -4,17 +4,23 @@
 //! with every result, and run.
 //! Not here: parsing, I/O, clocks.
 
+mod bench;
 mod campaign;
+mod cost;
+mod location;
 mod path;
 mod shared_walk;
 mod step;
 mod target;
 
+pub use bench::{PublishedShare, SeveralDevices};
 pub use campaign::{
     Campaign, Declared, DeclaredTarget, Experiment, Goal, RaidLevel, Rounds, Section, SectionKind,
     Sheet, Tracking, Until,
 };
+pub use cost::Cost;
 pub use durio_block::EngineKind;
+pub use location::{Location, LocationFacts};
 pub use path::RawPath;
 pub use shared_walk::SharedWalk;
 pub use step::{

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use durio_layers::DeclaredStack;
+use durio_plan::{PublishedShare, SeveralDevices};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,9 @@ pub struct BenchManifest {
     pub started: String,
     /// The command line; bytes that are no text are replaced.
     pub command: Vec<String>,
+    /// The name that its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Name of the spec.
     pub name: String,
     /// What it shows.
@@ -66,44 +70,12 @@ pub struct BenchManifest {
     pub several_devices: SeveralDevices,
     /// What others found on points of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<BenchPublished>,
+    pub published: Vec<PublishedShare>,
     /// How it ended; nothing while it runs, and for ever if it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// The stacks in the order in which they are built.
     pub stacks: Vec<BenchStack>,
-}
-
-/// What is measured of a layer that has several devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SeveralDevices {
-    /// The first alone.
-    One,
-    /// All of them side by side.
-    All,
-}
-
-/// What somebody published of a point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BenchPublished {
-    /// Name of the stack.
-    pub stack: String,
-    /// Index of the layer, from 0 at the bottom.
-    pub layer: usize,
-    /// Name of the workload: a step of the spec.
-    pub workload: String,
-    /// Which point of its ladder, where jobs are an axis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<u32>,
-    /// Its rate as a share of the raw device's.
-    pub share_of_raw: f64,
-    /// Its rate in accesses per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
-    /// Where it stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
 }
 
 /// A stack and what has become of it.

@@ -43,6 +43,9 @@ pub struct Manifest {
     pub started: String,
     /// The command line; bytes that are no text are replaced.
     pub command: Vec<String>,
+    /// The name that its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// The machine, and the layers under each location of the plan.

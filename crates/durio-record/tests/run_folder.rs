@@ -58,6 +58,7 @@ fn the_golden_folder_of_version_1_reads_as_it_always_did() {
 
 fn manifest() -> Manifest {
     Manifest {
+        label: None,
         schema: RUN_FOLDER_SCHEMA,
         run: "test".into(),
         durio_version: "0".into(),

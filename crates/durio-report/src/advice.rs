@@ -3,14 +3,18 @@
 //! In: [`AdviceReport`], [`Proof`]. Out: a section per state, the counts last; what was switched, the
 //! figures, what was restored. Not here: which rule stands how, and why.
 
+use std::cmp::Reverse;
+
 use durio_advise::{
     Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, Proof, SourceKind,
     Statement,
 };
+use durio_analyse::grouping::each_once;
 use serde::Serialize;
 
 use crate::Report;
-use crate::document::{Document, Section, Tone};
+use crate::document::{Document, Level, Section, Tone};
+use crate::figures::grouped;
 
 /// Advice, of which JSON has everything.
 #[derive(Debug, Serialize)]
@@ -30,6 +34,15 @@ impl Report for ShownAdvice<'_> {
         let mut head = Section::default();
         report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
         document.push(head);
+        let shown = |it: &&Advice| *all || it.state != AdviceState::NotApplicable;
+        // A rule that was asked for is shown whole.
+        let level = match report.advice.iter().filter(shown).count() {
+            0 | 1 => Level::Summary,
+            _ => Level::Detail,
+        };
+        if level == Level::Detail {
+            document.push(in_short(report));
+        }
         let states = [
             // What is to be done comes first, and what cannot be told before what is well.
             (AdviceState::NotMet, "Not met"),
@@ -41,13 +54,13 @@ impl Report for ShownAdvice<'_> {
             if state == AdviceState::NotApplicable && !all {
                 continue;
             }
-            let mut section = Section::new(heading);
+            let mut section = Section { level, ..Section::new(heading) };
             let its = report.advice.iter().filter(|advice| advice.state == state);
             its.for_each(|it| section.group(advice(it)));
             document.push(section);
         }
         let heading = "Conflicts: documents that contradict each other; durio does not choose";
-        let mut conflicts = Section::new(heading);
+        let mut conflicts = Section { level, ..Section::new(heading) };
         report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
         document.push(conflicts);
         document.push(summary(report));
@@ -96,6 +109,41 @@ fn title(report: &AdviceReport) -> String {
         title = format!("{title}, role {}", role.name());
     }
     title
+}
+
+/// What is to be done, a rule each; what cannot be told by its reason.
+fn in_short(report: &AdviceReport) -> Section {
+    let mut section = Section::new("To do");
+    let of = |state| report.advice.iter().filter(move |it| it.state == state);
+    for it in of(AdviceState::NotMet) {
+        let apply = &it.apply;
+        let how = apply.command.as_ref().or(apply.setting.as_ref()).unwrap_or(&it.advice);
+        let disagrees = it.evidence.iter().any(|it| it.outcome == EvidenceOutcome::Disagrees);
+        let but = if disagrees { " (but what durio measured speaks against it)" } else { "" };
+        let text = format!("{}: {how}{but}", it.title);
+        section.toned(Tone::Strong, &format!("{} {}", it.rule, it.about), text);
+    }
+    let unknown = of(AdviceState::CannotTell);
+    let mut unknown = grouped(unknown.map(|it| (it.reason.as_str(), it.rule.as_str())));
+    // Most of them want the same thing.
+    unknown.sort_by_key(|(_, rules)| Reverse(rules.len()));
+    let mut unknown = unknown.into_iter();
+    if let Some((why, rules)) = unknown.next() {
+        section.toned(Tone::Warning, "cannot tell", format!("{}: {why}", rules.join(", ")));
+    }
+    let rest: Vec<&str> = unknown.flat_map(|(_, rules)| rules).collect();
+    if !rest.is_empty() {
+        let text = format!("{}: --verbose says what each of them needs", rest.join(", "));
+        section.toned(Tone::Warning, "", text);
+    }
+    let conflicts = report.conflicts.iter().map(|it| it.about.as_str());
+    let conflicts = each_once(conflicts);
+    if !conflicts.is_empty() {
+        let text = format!("documents contradict each other about {}", conflicts.join(", "));
+        section.toned(Tone::Warning, "conflicts", text);
+    }
+    section.note("--verbose has reasons, risks, sources and how to undo; --rule RULE those of one");
+    section
 }
 
 fn advice(it: &Advice) -> Section {

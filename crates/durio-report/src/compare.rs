@@ -12,12 +12,12 @@ use durio_compare::{
 
 use crate::Report;
 use crate::document::chart::{Chart, Colour, Scale, Series, Style, Unit, tail};
-use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
+use crate::document::{Body, Cell, Document, Fact, Level, Row, Section, Table, Tone};
 use crate::figures::{counted, deviation, grouped, percent, rate};
 use crate::run::location_name;
 
-// With more steps than this, a terminal has one table of rates and 99th percentiles for all.
-const STEPS_IN_FULL: usize = 12;
+// A screen has room for so many steps, of which those that differ come first.
+const STEPS_MAX: usize = 25;
 
 // More charts than this make a page that browsers open slowly.
 const CHARTS_MAX: usize = 60;
@@ -57,7 +57,7 @@ pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
             remarks.toned(Tone::Warning, "NOTE", remark);
         }
         sections.push(remarks);
-        let steps = pair.steps.iter().map(|it| step(pair, it, Level::Summary, false));
+        let steps = pair.steps.iter().map(|it| step(pair, it, false));
         sections.extend(steps);
     }
     sections.push(how(comparison));
@@ -65,7 +65,7 @@ pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
 }
 
 fn how(comparison: &Comparison) -> Section {
-    let mut how = Section::new("How it was compared");
+    let mut how = Section::detail("How it was compared");
     how.note(rule(comparison));
     blocks_note(comparison).into_iter().for_each(|it| how.note(it));
     how
@@ -83,7 +83,12 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
         (Tone::Good, "ok", &gate.excluded),
     ];
     for (tone, word, lines) in kinds {
-        lines.iter().for_each(|line| section.toned(tone, word, line));
+        // What is excluded needs no look.
+        let level = if tone == Tone::Good { Level::Detail } else { Level::Summary };
+        lines.iter().for_each(|line| section.fact_at(level, Fact::new(tone, word, line)));
+    }
+    if !gate.excluded.is_empty() {
+        section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "figure")));
     }
     gate_advice(comparison).into_iter().for_each(|it| section.say(Tone::Plain, it));
     section
@@ -103,11 +108,22 @@ fn pair(pair: &Pair, document: &mut Document) {
         let label = format!("only {label}");
         titles.iter().for_each(|title| section.toned(Tone::Warning, &label, title));
     }
-    // A campaign has hundreds of steps, and a table for each would bury the summary.
-    let is_short = pair.steps.len() > STEPS_IN_FULL;
-    if is_short {
-        section.table(in_short(pair));
-        section.note("All figures of all steps: --format json, csv or html.");
+    section.table(in_short(pair));
+    for (why, steps) in grouped(pair.steps.iter().flat_map(against)) {
+        let (tone, text) = why;
+        let of = match steps.as_slice() {
+            [one] => one.clone(),
+            all => counted(all.len() as u64, "step"),
+        };
+        section.say(tone, format!("{text} ({of})"));
+    }
+    let gated = pair.steps.iter().flat_map(|it| &it.figures).filter(|it| it.figure.is_gated());
+    let undecided = gated.filter(|it| it.word == Word::Undecided);
+    for (why, figures) in grouped(undecided.map(|it| (reason(it), ()))) {
+        section.note(format!("undecided: {why} ({})", counted(figures.len() as u64, "figure")));
+    }
+    if !pair.steps.is_empty() {
+        section.note("intervals and all figures: --verbose, or --format html");
     }
     let drawn = drawn(&pair.steps);
     if drawn.contains(&false) {
@@ -116,67 +132,95 @@ fn pair(pair: &Pair, document: &mut Document) {
         section.push(Level::Detail, Body::Text(Tone::Note, note));
     }
     document.push(section);
-    let level = if is_short { Level::Detail } else { Level::Summary };
     for (it, drawn) in pair.steps.iter().zip(drawn) {
-        document.push(step(pair, it, level, drawn));
+        document.push(Section { level: Level::Detail, ..step(pair, it, drawn) });
     }
 }
 
 // Which steps have a chart: those with a difference first.
 fn drawn(steps: &[StepComparison]) -> Vec<bool> {
+    let mut order = by_difference(steps);
+    order.truncate(CHARTS_MAX);
+    (0..steps.len()).map(|it| order.contains(&it)).collect()
+}
+
+/// The places of the steps, those with a difference first.
+fn by_difference(steps: &[StepComparison]) -> Vec<usize> {
     let differs = |step: &StepComparison| {
         step.figures.iter().any(|it| matches!(it.word, Word::Faster | Word::Slower))
     };
     let mut order: Vec<usize> = (0..steps.len()).collect();
     // The sort is stable: among alike steps the order of the plan stays.
     order.sort_by_key(|&it| steps.get(it).is_none_or(|step| !differs(step)));
-    order.truncate(CHARTS_MAX);
-    (0..steps.len()).map(|it| order.contains(&it)).collect()
+    order
 }
 
-// What keeps a step from being compared is said whatever the `level` of its figures.
-fn step(pair: &Pair, step: &StepComparison, level: Level, is_drawn: bool) -> Section {
+/// What speaks against comparing a step, with its title.
+fn against(step: &StepComparison) -> Vec<((Tone, String), String)> {
+    let not = step.not_comparable.iter().map(|why| (Tone::Bad, format!("not comparable: {why}")));
+    let differences = step_differences(step).into_iter().map(|it| (Tone::Warning, it));
+    // With --force the figures are shown, and what speaks against them stands below.
+    let forced = step.cautions.iter();
+    let forced = forced.map(|it| (Tone::Warning, format!("compared by --force although {it}")));
+    not.chain(differences).chain(forced).map(|why| (why, title(step))).collect()
+}
+
+fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
     let mut section = Section::new(title(step));
-    step_differences(step).into_iter().for_each(|it| section.say(Tone::Warning, it));
-    for reason in &step.not_comparable {
-        section.say(Tone::Bad, format!("not comparable because {reason}"));
-    }
-    // With --force the figures are shown, and what speaks against them stands above.
-    for caution in &step.cautions {
-        section.say(Tone::Warning, format!("compared by --force although {caution}"));
+    for ((tone, text), _) in against(step) {
+        section.say(tone, text);
     }
     if !step.figures.is_empty() {
-        section.push(level, Body::Text(Tone::Note, basis(step)));
+        section.note(basis(step));
         let mut table = Table::new([""].into_iter().chain(COLUMNS));
         step.figures.iter().for_each(|it| table.row(row(step, it)));
-        section.push(level, Body::Table(table));
-        for line in undecided(step) {
-            section.push(level, Body::Text(Tone::Note, line));
-        }
+        section.table(table);
+        undecided(step).into_iter().for_each(|line| section.note(line));
     }
     section.charts(is_drawn.then(|| overlay(pair, step)));
     section
 }
 
+/// A row for each step, with what a gate would look at.
 fn in_short(pair: &Pair) -> Table {
-    let mut table = Table::new(["step", "figure"].into_iter().chain(COLUMNS));
-    for step in &pair.steps {
-        for figure in step.figures.iter().filter(|it| it.figure.is_gated()) {
-            table.row(std::iter::once(Cell::text(title(step))).chain(row(step, figure)));
-        }
+    let mut table = Table::new(["step", "rate", "other", "other is", "p99", "other", "other is"]);
+    let several = pair.steps.iter().any(|it| it.locations != pair.steps[0].locations);
+    for (place, at) in by_difference(&pair.steps).into_iter().enumerate() {
+        let Some(step) = pair.steps.get(at) else { continue };
+        let name = if several { title(step) } else { step.name.clone() };
+        let gated = step.figures.iter().filter(|it| it.figure.is_gated());
+        let cells = gated.flat_map(|it| {
+            let sides = [it.baseline, it.other].map(|side| value(it.figure, side));
+            sides.into_iter().chain([judged(it)])
+        });
+        let cells = std::iter::once(Cell::Text(name)).chain(cells).collect();
+        let level = if place < STEPS_MAX { Level::Summary } else { Level::Detail };
+        table.rows.push(Row { level, cells, ..Row::default() });
     }
     table
 }
 
-fn row(step: &StepComparison, figure: &FigureComparison) -> Vec<Cell> {
-    let tone = match figure.word {
+/// `+4.2 % faster`.
+fn judged(it: &FigureComparison) -> Cell {
+    let effect = it.effect.map_or_else(String::new, |it| format!("{} ", deviation(it)));
+    match it.word {
+        Word::Faster | Word::Slower => Cell::Word(tone(it), format!("{effect}{}", word(it))),
+        _ => Cell::Word(tone(it), word(it).to_owned()),
+    }
+}
+
+const fn tone(figure: &FigureComparison) -> Tone {
+    match figure.word {
         Word::Faster => Tone::Good,
         Word::Slower => Tone::Bad,
         Word::NoDifference | Word::Undecided => Tone::Plain,
-    };
+    }
+}
+
+fn row(step: &StepComparison, figure: &FigureComparison) -> Vec<Cell> {
     let mut row = vec![Cell::text(figure_name(step, figure.figure))];
     row.extend(cells(figure));
-    row.push(Cell::Word(tone, word(figure).to_owned()));
+    row.push(Cell::Word(tone(figure), word(figure).to_owned()));
     row
 }
 
@@ -253,10 +297,13 @@ fn word(it: &FigureComparison) -> &'static str {
     }
 }
 
+fn reason(undecided: &FigureComparison) -> String {
+    undecided.reason.clone().unwrap_or_else(|| "unknown".to_owned())
+}
+
 /// Why figures are undecided, those with one reason in one line.
 fn undecided(step: &StepComparison) -> Vec<String> {
     let undecided = step.figures.iter().filter(|it| it.word == Word::Undecided);
-    let reason = |it: &FigureComparison| it.reason.clone().unwrap_or_else(|| "unknown".to_owned());
     let reasons = grouped(undecided.map(|it| (reason(it), figure_name(step, it.figure))));
     let line = |(reason, names): (String, Vec<String>)| {
         format!("{}: undecided: {reason}", names.join(", "))

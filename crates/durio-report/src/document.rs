@@ -37,11 +37,13 @@ pub struct Document {
 pub(crate) enum Level {
     /// The answer.
     Headline,
-    /// What a terminal has room for.
+    /// What a screen has room for.
     #[default]
     Summary,
-    /// What a page has room for.
+    /// What is asked for.
     Detail,
+    /// What a page of a browser folds away, and nobody reads in a terminal.
+    Page,
 }
 
 /// What words mean for the reader. The words say it too: colours are never the only sign.
@@ -130,10 +132,12 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) level: Level,
+    /// True for words, which begin at one line; figures end at one.
+    pub(crate) is_words: bool,
 }
 
 #[derive(Debug, Default)]
@@ -174,6 +178,10 @@ pub(crate) enum Cell {
     Share(f64),
     /// Of one, with its sign.
     Deviation(f64),
+    /// How many times as much.
+    Factor(f64),
+    /// Figures in the order of time, drawn from nothing to their highest.
+    Trend(Vec<f64>),
 }
 
 impl Document {
@@ -190,9 +198,9 @@ impl Document {
         }
     }
 
-    /// The sections of a summary.
-    pub(crate) fn summary(&self) -> impl Iterator<Item = &Section> {
-        let is_shown = |it: &&Section| it.level <= Level::Summary && it.summary().next().is_some();
+    /// The sections that have something to show at `level`.
+    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Section> {
+        let is_shown = move |it: &&Section| it.level <= level && it.up_to(level).next().is_some();
         self.sections.iter().filter(is_shown)
     }
 
@@ -221,9 +229,9 @@ impl Section {
         Self { level: Level::Detail, ..Self::new(heading) }
     }
 
-    /// The blocks of a summary.
-    pub(crate) fn summary(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.iter().filter(|it| it.level <= Level::Summary)
+    /// The blocks to show at `level`.
+    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |it| it.level <= level)
     }
 
     pub(crate) fn push(&mut self, level: Level, body: Body) {
@@ -307,7 +315,7 @@ impl Card {
 
 impl Table {
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
-        let column = |title: T| Column { title: title.into(), level: Level::Summary };
+        let column = |title: T| Column { title: title.into(), ..Column::default() };
         Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
@@ -323,6 +331,35 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(Row { cells: cells.into_iter().collect(), ..Row::default() });
+    }
+
+    /// The columns to show at `level`, by their places; without those that are empty in all rows shown.
+    pub(crate) fn columns_up_to(&self, level: Level) -> Vec<usize> {
+        let is_filled = |at: usize| {
+            self.rows_up_to(level).any(|row| row.cells.get(at).is_some_and(|it| *it != Cell::Empty))
+        };
+        let columns = self.columns.iter().enumerate();
+        let shown = columns.filter(|(at, it)| it.level <= level && (*at == 0 || is_filled(*at)));
+        shown.map(|(at, _)| at).collect()
+    }
+
+    /// The rows to show at `level`.
+    pub(crate) fn rows_up_to(&self, level: Level) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.level <= level)
+    }
+
+    /// The table, with columns of these titles at `level`.
+    pub(crate) fn with_level(mut self, level: Level, titles: &[&str]) -> Self {
+        let those = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
+        those.for_each(|it| it.level = level);
+        self
+    }
+
+    /// The table, with columns of these titles that hold words.
+    pub(crate) fn with_words(mut self, titles: &[&str]) -> Self {
+        let words = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
+        words.for_each(|it| it.is_words = true);
+        self
     }
 
     fn absences(&self) -> Vec<&'static str> {
@@ -356,6 +393,8 @@ impl Cell {
             Self::Share(share) => figures::share(*share),
             Self::Added(nanos) => figures::added(*nanos),
             Self::Deviation(share) => figures::deviation(*share),
+            Self::Factor(times) => figures::factor(*times),
+            Self::Trend(figures) => figures::sparkline(figures),
         }
     }
 
@@ -371,7 +410,11 @@ impl Cell {
             | Self::Latency(number)
             | Self::Added(number)
             | Self::Share(number)
-            | Self::Deviation(number) => number.to_string(),
+            | Self::Deviation(number)
+            | Self::Factor(number) => number.to_string(),
+            Self::Trend(figures) => {
+                figures.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+            }
         }
     }
 
@@ -386,6 +429,22 @@ impl Cell {
 
     pub(crate) fn nanos(nanos: u64) -> Self {
         Self::Latency(precise(nanos))
+    }
+
+    /// The figure in its plain unit, if there is one.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) | Self::Bytes(count) => Some(precise(*count)),
+            Self::Number(value)
+            | Self::Rate(value)
+            | Self::Bandwidth(value)
+            | Self::Latency(value)
+            | Self::Added(value)
+            | Self::Share(value)
+            | Self::Deviation(value)
+            | Self::Factor(value) => Some(*value),
+            Self::Empty | Self::Absent(_) | Self::Text(_) | Self::Word(..) | Self::Trend(_) => None,
+        }
     }
 
     /// A mean of byte counts, in whole bytes.

@@ -99,9 +99,27 @@ pub(crate) const fn precise(count: u64) -> f64 {
     count as f64
 }
 
-/// Each value once, in the order in which they come.
-pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    grouped(values.into_iter().map(|it| (it, ()))).into_iter().map(|(it, _)| it).collect()
+/// `3.4 ×`; whole from 100 on.
+pub(crate) fn factor(times: f64) -> String {
+    match times {
+        it if !it.is_finite() => "unknown".to_owned(),
+        it if it >= 99.95 => format!("{it:.0} ×"),
+        it if it >= 9.995 => format!("{it:.1} ×"),
+        it => format!("{it:.2} ×"),
+    }
+}
+
+/// Bars from nothing to the highest figure, one for each.
+pub(crate) fn sparkline(figures: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = figures.iter().copied().fold(0.0, f64::max);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let bar = |figure: &f64| {
+        let eighths = (figure / highest * 8.0).ceil() as usize;
+        // The lowest bar for nothing too: lines are broken at blanks.
+        BARS[eighths.clamp(1, 8) - 1]
+    };
+    figures.iter().map(bar).collect()
 }
 
 /// Values by what they have in common, in the order in which they come.

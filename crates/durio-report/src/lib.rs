@@ -17,7 +17,9 @@
 mod advice;
 mod audit;
 mod compare;
+mod doctor;
 mod document;
+mod explain;
 mod figures;
 mod fio;
 mod json;
@@ -26,9 +28,11 @@ mod profile;
 mod published;
 mod render;
 mod run;
+mod runs;
 mod stack;
 mod stack_tree;
 mod visible;
+mod watch;
 
 use std::io;
 
@@ -37,16 +41,20 @@ use serde::Serialize;
 pub use advice::ShownAdvice;
 pub use audit::ShownAudit;
 pub use compare::gate_advice;
+pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};
+pub use explain::{ShownExplanations, word_explanations};
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use json::write_document;
-pub use plan::ShownPlan;
+pub use plan::{ShownPlan, clock};
 pub use profile::ProfileList;
 pub use published::ShownShapes;
 pub use render::{Format, write};
+pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
 pub use visible::{visible, visible_lines};
+pub use watch::{Watched, WatchedLocation};
 
-use document::Document;
+use document::{Document, Level};
 
 /// Findings of a kind that can be reported. As JSON they are what serde makes of them.
 pub trait Report: Serialize {
@@ -62,18 +70,26 @@ pub trait Report: Serialize {
     }
 }
 
-/// How the reader sees it; only the text output uses it.
+/// How the reader sees text and Markdown; other formats are whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Columns of the terminal.
     pub width: usize,
     /// Colours, which are never the only sign.
     pub colour: bool,
+    /// Details too.
+    pub verbose: bool,
+}
+
+impl Options {
+    const fn level(&self) -> Level {
+        if self.verbose { Level::Detail } else { Level::Summary }
+    }
 }
 
 impl Default for Options {
     /// What suits a file or a pipe.
     fn default() -> Self {
-        Self { width: 100, colour: false }
+        Self { width: 100, colour: false, verbose: false }
     }
 }

@@ -3,6 +3,7 @@
 //! In: a [`Plan`] and what stands in its way. Out: sections. Not here: anything that needs the targets
 //! themselves.
 
+use durio_analyse::grouping::each_once;
 use durio_plan::{
     FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind, Until,
 };
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
-use crate::figures::{counted, distinct};
+use crate::figures::counted;
 
 /// A plan, and what stands in its way. The JSON document is the plan alone, as a run folder has it.
 #[derive(Debug, Serialize)]
@@ -68,7 +69,7 @@ fn writes(plan: &Plan) -> Section {
         group.say(Tone::Plain, written(plan, index, target.size));
         let loads = plan.steps.iter().flat_map(Step::loads);
         let loads = loads.filter(|load| load.targets().any(|it| it == index));
-        for data in distinct(loads.filter_map(|load| load.workload.data_words())) {
+        for data in each_once(loads.filter_map(|load| load.workload.data_words())) {
             group.say(Tone::Plain, format!("data: {data}"));
         }
         section.group(group);
@@ -111,29 +112,29 @@ fn written(plan: &Plan, target: usize, size: Bytes) -> String {
     let (bounded, timed): (Vec<&Step>, Vec<&Step>) =
         writing.partition(|step| step.write_bytes_max().is_some());
     let sum = |steps: &[&Step], each: fn(&Step) -> u64| {
-        let rounds = |step| u64::from(rounds_of(plan, step).map_or(1, |rounds| rounds.max));
+        let rounds = |step| u64::from(plan.rounds_of(step).map_or(1, |rounds| rounds.max));
         let all = steps.iter().map(|step| each(step).saturating_mul(rounds(step)));
         all.fold(0, u64::saturating_add)
     };
+    let subject = |steps: &[&Step], verb: &str| {
+        let ending = if steps.len() == 1 { "s" } else { "" };
+        format!("{} {verb}{ending}", counted(steps.len() as u64, "step"))
+    };
     let mut words = Vec::new();
     if !bounded.is_empty() {
-        let steps = counted(bounded.len() as u64, "step");
+        let steps = subject(&bounded, "write");
         let bytes = sum(&bounded, |step| step.write_bytes_max().map_or(0, Bytes::get));
-        words.push(format!("{steps} write at most {}", Bytes::new(bytes)));
+        words.push(format!("{steps} at most {}", Bytes::new(bytes)));
     }
     if !timed.is_empty() {
-        let steps = counted(timed.len() as u64, "step");
-        let time = clock(Nanos::new(sum(&timed, span_of)));
-        words.push(format!("{steps} rewrite up to {size} for {time}, as fast as it takes them"));
+        let steps = subject(&timed, "rewrite");
+        let time = clock(Nanos::new(sum(&timed, |step| step.span().get())));
+        words.push(format!("{steps} up to {size} for {time}, as fast as it takes them"));
     }
     match words.is_empty() {
         true => "it is only read".to_owned(),
         false => words.join("; "),
     }
-}
-
-fn rounds_of<'p>(plan: &'p Plan, step: &Step) -> Option<&'p Rounds> {
-    plan.section_of(step)?.rounds.as_ref()
 }
 
 fn steps(plan: &Plan) -> Section {
@@ -304,28 +305,17 @@ fn until(step: &Step) -> String {
     format!("{end}{ramp}{pause}")
 }
 
-/// Nanoseconds of a step that are known before.
-fn span_of(step: &Step) -> u64 {
-    let limit = match step.limit {
-        Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
-            span.get().saturating_add(step.ramp.get())
-        }
-        Limit::Operations(_) | Limit::Volume(_) => 0,
-    };
-    limit.saturating_add(step.pause_before.get())
-}
-
 fn sums(plan: &Plan) -> Section {
     let (mut least, mut most, mut runs) = (0_u64, 0_u64, 0_u64);
     for step in &plan.steps {
-        let (fewest, highest) = rounds_of(plan, step).map_or((1, 1), |rounds| match rounds.until {
+        let (fewest, highest) = plan.rounds_of(step).map_or((1, 1), |rounds| match rounds.until {
             // Steady can be said no sooner than after a whole window; a goal may be found in the
             // first round.
             Until::SteadyState { window, .. } => (u64::from(window), u64::from(rounds.max)),
             Until::GoalFound { .. } => (1, u64::from(rounds.max)),
         });
-        least = least.saturating_add(span_of(step).saturating_mul(fewest));
-        most = most.saturating_add(span_of(step).saturating_mul(highest));
+        least = least.saturating_add(step.span().get().saturating_mul(fewest));
+        most = most.saturating_add(step.span().get().saturating_mul(highest));
         runs += u64::from(step.role != Role::SelfCost);
     }
     let by_volume = plan.steps.iter().filter(|step| is_by_volume(step)).count() as u64;
@@ -352,7 +342,8 @@ fn is_by_volume(step: &Step) -> bool {
 }
 
 /// A span in the units of a day: "2 h 30 min", "90 s".
-fn clock(span: Nanos) -> String {
+#[must_use]
+pub fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
     // Two units are enough for a plan: nobody waits for the seconds of a day.
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
@@ -437,6 +428,29 @@ mod tests {
     }
 
     #[test]
+    fn the_cost_of_a_plan_has_all_rounds_and_what_is_laid_out() {
+        let goal = Goal { percentile: 99.0, latency: Nanos::from_millis(1) };
+        let until = Until::GoalFound { goal, precision_per_mille: 50, ceiling_step: None };
+        let rounds = Rounds { max: 25, until };
+        let steps = vec![
+            writes(Limit::Volume(Bytes::from_gib(2))),
+            writes(Limit::Duration(Nanos::from_secs(60))),
+        ];
+        let mut plan = plan(steps, Some(rounds));
+        let cost = plan.cost();
+        assert_eq!((cost.time, cost.writing), (Nanos::from_secs(1500), Nanos::from_secs(1500)));
+        assert_eq!((cost.written, cost.space), (Bytes::from_gib(50), Bytes::ZERO));
+        plan.targets[0].kind = TargetKind::NewFile {
+            directory: RawPath::from("/d"),
+            file_name: RawPath::from("f"),
+            named: false,
+            layout: FileLayout::Incompressible,
+        };
+        let cost = plan.cost();
+        assert_eq!((cost.written, cost.space), (Bytes::from_gib(60), Bytes::from_gib(10)));
+    }
+
+    #[test]
     fn writes_are_counted_with_all_rounds() {
         let until = Until::SteadyState {
             tracked: 0,
@@ -451,7 +465,7 @@ mod tests {
         check(
             &plan(vec![timed, volume], rounds),
             &[
-                "1 step write at most 50 GiB; 1 step rewrite up to 10 GiB for 25 min",
+                "1 step writes at most 50 GiB; 1 step rewrites up to 10 GiB for 25 min",
                 "in rounds, 5 to 25",
                 "2 steps, 5 min to 25 min, and as long as 1 step of a given volume take",
                 "Before this can run ! no room",

@@ -1,11 +1,12 @@
 //! Documents as bytes, and the list of formats.
 //!
-//! In: a [`Document`]. Out: text, HTML, Markdown, CSV, into a writer. Not here: any kind of findings; a renderer
+//! In: a [`Document`]. Out: text, HTML, Markdown, CSV, OpenMetrics, into a writer. Not here: any kind of findings; a renderer
 //! that has to know one lacks a block in the document.
 
 pub(crate) mod csv;
 pub(crate) mod html;
 pub(crate) mod markdown;
+pub(crate) mod openmetrics;
 mod page;
 mod svg;
 pub(crate) mod text;
@@ -68,6 +69,8 @@ formats! {
     Markdown "markdown" Renderer::Document(markdown::render);
     /// One line per workload and operation.
     Csv "csv" Renderer::Document(csv::render);
+    /// One figure per line with labels, for Prometheus.
+    OpenMetrics "openmetrics" Renderer::Document(openmetrics::render);
     /// As fio writes its results, for programs that read those.
     FioJson "fio-json" Renderer::Fio;
 }

@@ -15,10 +15,11 @@ use durio_analyse::attribution::{
     DeviceCost, LayerRow, MirrorRow, PublishedOrder, StackFindings, Timing, Waterfall,
     WaterfallStep, WorkloadRows,
 };
+use durio_analyse::grouping::each_once;
 
 use crate::Report;
-use crate::document::{Document, Section, Tone};
-use crate::figures::{added, counted, decimal, distinct, grouped, latency, mean_latency, share};
+use crate::document::{Cell, Document, Section, Table, Tone};
+use crate::figures::{added, counted, decimal, grouped, latency, mean_latency, share};
 use ladders::{LADDER_NOTE, ladders};
 use tables::{
     ARRAYS_NOTE, COST_NOTE, INTERVAL_NOTE, PUBLISHED_NOTE, array_words, arrays, costs, published,
@@ -29,10 +30,11 @@ impl Report for StackFindings {
     fn document(&self) -> Document {
         let mut document = Document::new("durio stack bench", &self.name);
         document.push(head(self));
+        document.push(glance(self));
         let mut said = Notes::default();
         for ladder in ladders(self) {
             let mut section =
-                Section::new(format!("{}{}", ladder.title(), icount_mark(self.label.as_ref())));
+                Section::detail(format!("{}{}", ladder.title(), icount_mark(self.label.as_ref())));
             section.table(ladder.table(self));
             section.charts(ladder.pictures(self));
             document.push(section);
@@ -44,8 +46,8 @@ impl Report for StackFindings {
         if self.workloads.is_empty() {
             document.push(nothing(self));
         }
-        let mut notes = Section::new("How to read the tables");
-        distinct(said.of_columns).into_iter().for_each(|it| notes.note(it));
+        let mut notes = Section::detail("How to read the tables");
+        each_once(said.of_columns).into_iter().for_each(|it| notes.note(it));
         document.push(notes);
         document.records = records(self);
         document
@@ -78,6 +80,50 @@ fn head(findings: &StackFindings) -> Section {
     head
 }
 
+// A screen has room for so many workloads beside each other.
+const GLANCE_MAX: usize = 3;
+
+/// The stacks side by side: what the topmost layer of each has left. Of a ladder the highest level.
+fn glance(findings: &StackFindings) -> Section {
+    let mut section = Section::new(format!("Stacks{}", icount_mark(findings.label.as_ref())));
+    let ladders = ladders(findings);
+    let is_lower = |it: &&WorkloadRows| ladders.iter().any(|ladder| ladder.is_below_its_top(it));
+    let all: Vec<_> = findings.workloads.iter().filter(|it| !is_lower(it)).collect();
+    let shown = all.get(..GLANCE_MAX).unwrap_or(&all);
+    let titles =
+        shown.iter().flat_map(|it| [format!("{} per s", it.label), "of raw".into(), "p50".into()]);
+    let mut table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
+    for (at, _) in findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at)) {
+        let cells = shown.iter().flat_map(|it| {
+            let row = it.rows.iter().find(|row| row.point == at);
+            let figures = row.and_then(|row| row.figures.as_ref());
+            let p50 = figures.and_then(|it| it.service.as_ref()?.p50_ns);
+            [
+                Cell::or_absent(figures, |it| Cell::Rate(it.rate_per_second)),
+                Cell::or_absent(figures.and_then(|it| it.share_of_raw), Cell::Share),
+                Cell::or_absent(p50, Cell::nanos),
+            ]
+        });
+        table.row(std::iter::once(Cell::Text(row_name(findings, at))).chain(cells));
+    }
+    section.table(table);
+    for (at, point) in findings.points.iter().enumerate() {
+        let why = point.failure.iter();
+        why.for_each(|why| section.toned(Tone::Bad, &row_name(findings, at), why));
+    }
+    if let Some(more) = all.len().checked_sub(shown.len()).filter(|more| *more > 0) {
+        section.note(format!("{} in the details", counted(more as u64, "further workload")));
+    }
+    section
+        .note("the details (--verbose) have every layer, what it costs and what the devices did");
+    section
+}
+
+/// True for a point on which no other stands.
+fn is_top(findings: &StackFindings, at: usize) -> bool {
+    findings.points.iter().all(|it| it.below != Some(at))
+}
+
 /// Every point failed before a workload was run.
 fn nothing(findings: &StackFindings) -> Section {
     let mut section = Section::new("Nothing was measured");
@@ -89,7 +135,8 @@ fn nothing(findings: &StackFindings) -> Section {
 }
 
 fn workload(findings: &StackFindings, it: &WorkloadRows, said: &mut Notes) -> Section {
-    let mut section = Section::new(format!("{}{}", it.label, icount_mark(findings.label.as_ref())));
+    let title = format!("{}{}", it.label, icount_mark(findings.label.as_ref()));
+    let mut section = Section::detail(title);
     section.table(rates(findings, it));
     said.of_columns.push(INTERVAL_NOTE);
     section.table(costs(findings, it));
@@ -176,7 +223,7 @@ fn bench_line(findings: &StackFindings) -> String {
         Some(Timing::Counted) => "in the lab, counted",
         Some(Timing::Wall) => "in the lab, by the wall clock",
     };
-    let stacks = distinct(findings.points.iter().map(|point| &point.stack));
+    let stacks = each_once(findings.points.iter().map(|point| &point.stack));
     let stacks = counted(stacks.len() as u64, "stack");
     let points = counted(findings.points.len() as u64, "point");
     format!("{stacks}, {points}, {timing}, kernel {}", findings.kernels.join(", "))

@@ -58,6 +58,27 @@ pub(crate) fn tree(root: &Layer, aside: Level) -> Node {
     node(root, aside, &mut Vec::new())
 }
 
+/// The layers in a line: `filesystem ext4 at /data on software RAID md0 on disk sda, disk sdb`.
+pub(crate) fn in_short(stack: &Stack) -> String {
+    // The path itself is the title of what is said.
+    let is_path = matches!(stack.root.kind, LayerKind::File | LayerKind::Directory);
+    if is_path { on(&stack.root.below) } else { with_below(&stack.root) }
+}
+
+fn on(layers: &[Layer]) -> String {
+    layers.iter().map(with_below).collect::<Vec<_>>().join(", ")
+}
+
+fn with_below(layer: &Layer) -> String {
+    let model = layer.block.as_ref().and_then(|block| block.model.as_ref());
+    let model = model.map_or_else(String::new, |it| format!(" ({it})"));
+    let below = match layer.below.is_empty() {
+        true => String::new(),
+        false => format!(" on {}", on(&layer.below)),
+    };
+    format!("{}{model}{below}", Draft::of(layer).title)
+}
+
 /// The labels of what explains no figure: where that is the question, it is detail.
 const ASIDE: [&str; 4] = ["in effect", "features", "identity", "also"];
 

@@ -1,7 +1,6 @@
 "use strict";
-// Shows exact values where the pointer is. The page is complete without it.
+// Exact values where the pointer is, tables that sort, links that unfold. The page is complete without it.
 (() => {
-  const all = JSON.parse(document.getElementById("values").textContent);
   const svgName = "http://www.w3.org/2000/svg";
 
   const threeDigits = (value) => {
@@ -12,44 +11,28 @@
     const unit = units.findLast(([scale]) => value >= scale * 0.9995) ?? units[0];
     return threeDigits(value / unit[0]) + " " + unit[1];
   };
-  const latency = (ns) =>
-    ns === null ? "none" : withUnit(ns, [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]]);
-  const rate = (value) => withUnit(value, [[1, "/s"], [1e3, "k/s"], [1e6, "M/s"]]);
-  const percent = (nines) => {
-    const digits = Math.max(1, Math.floor(nines));
-    return Number((100 * (1 - 10 ** -nines)).toFixed(digits)) + " %";
+  const binary = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
+  const units = {
+    latency: (ns) => withUnit(ns, [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]]),
+    rate: (value) => withUnit(value, [[1, "/s"], [1e3, "k/s"], [1e6, "M/s"]]),
+    bytes: (value) => withUnit(value, binary),
+    bandwidth: (value) => withUnit(value, binary.map(([scale, name]) => [scale, name + "/s"])),
+    seconds: (value) => "at " + value + " s",
+    number: (value) => String(Number(value.toPrecision(4))),
+    nines: (nines) => {
+      const digits = Math.max(1, Math.floor(nines));
+      return "up to " + Number((100 * (1 - 10 ** -nines)).toFixed(digits)) + " %";
+    },
   };
+  const words = (axis, value) => axis.steps?.[value] ?? units[axis.unit](value);
 
   const place = (value, [from, to], [begin, end]) =>
     begin + ((value - from) / (to - from)) * (end - begin);
-  const across = (frame, x) => place(x, frame.x, frame.across);
-  const up = (frame, y) => place(y, frame.y, [frame.down[1], frame.down[0]]);
-  const nearest = (points, x) =>
-    points.reduce((best, it) => (Math.abs(it[0] - x) < Math.abs(best[0] - x) ? it : best));
-
-  // Each gives what is at x: a heading, and rows of name, value, class and place.
-  const readers = {
-    distribution(chart, x) {
-      const at = nearest(chart.lines[0].points, x)[0];
-      const rows = chart.lines.map((line, index) => {
-        const [nines, ns] = nearest(line.points, at);
-        const key = chart.keys[index] ?? "first";
-        const y = up(chart.frame, Math.log10(Math.max(ns, 1)));
-        return [line.name, latency(ns), key, across(chart.frame, nines), y];
-      });
-      return ["up to " + percent(at), across(chart.frame, at), rows];
-    },
-    over_time(chart, x) {
-      const [seconds, perSecond, p50, p99] = nearest(chart.points, x);
-      const [upper, lower] = chart.frames;
-      const left = across(upper, seconds);
-      const y = (ns) => (ns === null ? null : up(lower, Math.log10(Math.max(ns, 1))));
-      return ["at " + seconds + " s", left, [
-        ["rate", rate(perSecond), "first", left, up(upper, perSecond)],
-        ["p50", latency(p50), "third", left, y(p50)],
-        ["p99", latency(p99), "second", left, y(p99)],
-      ]];
-    },
+  const coordinate = (axis, value) => (axis.log ? Math.log10(value) : value);
+  const across = (panel, x) => place(coordinate(panel.x, x), panel.frame.x, panel.frame.across);
+  const up = (panel, y) => {
+    const [top, bottom] = panel.frame.down;
+    return place(coordinate(panel.y, y), panel.frame.y, [bottom, top]);
   };
 
   const element = (name, attributes) => {
@@ -58,41 +41,43 @@
     return made;
   };
 
-  const attach = (figure, chart) => {
+  const attach = (figure, panels) => {
     const plot = figure.querySelector(".plot");
     const svg = plot.querySelector("svg");
-    const frames = chart.frames ?? [chart.frame];
-    const [top, bottom] = [frames[0].down[0], frames[frames.length - 1].down[1]];
-    chart.keys = [...figure.querySelectorAll(".key")].map((key) => key.classList[1]);
+    const [top, bottom] = [panels[0].frame.down[0], panels[panels.length - 1].frame.down[1]];
+    const points = panels.flatMap((panel) => panel.lines.flatMap((line) => line.points));
+    const stops = [...new Set(points.map(([x]) => x))].sort((a, b) => a - b);
     const layer = element("g", {});
     svg.append(layer);
     const tip = document.createElement("div");
     tip.className = "tip";
     tip.hidden = true;
+    tip.setAttribute("role", "status");
     plot.append(tip);
+    let stop = 0;
 
     const hide = () => {
       tip.hidden = true;
       layer.replaceChildren();
     };
-    const show = (event) => {
+    const show = () => {
       const box = svg.getBoundingClientRect();
       const scale = svg.viewBox.baseVal.width / box.width;
-      const [left, right] = frames[0].across;
-      const pointer = Math.min(Math.max((event.clientX - box.left) * scale, left), right);
-      const x = place(pointer, frames[0].across, frames[0].x);
-      const [heading, at, rows] = readers[chart.kind](chart, x);
+      const at = across(panels[0], stops[stop]);
+      const rows = panels.flatMap((panel) => panel.lines.flatMap((line) => {
+        const point = line.points.find(([x]) => x === stops[stop]);
+        return point ? [[line, words(panel.y, point[1]), up(panel, point[1])]] : [];
+      }));
       layer.replaceChildren(
         element("line", { class: "cross", x1: at, x2: at, y1: top, y2: bottom }),
-        ...rows.filter((row) => row[4] !== null).map(([, , key, cx, cy]) =>
-          element("circle", { class: "dot " + key, cx, cy, r: 9 })),
+        ...rows.map(([line, , cy]) => element("circle", { class: "dot " + line.key, cx: at, cy, r: 9 })),
       );
       const title = document.createElement("b");
-      title.textContent = heading;
-      tip.replaceChildren(title, ...rows.map(([name, value]) => {
-        const line = document.createElement("div");
-        line.textContent = name + " " + value;
-        return line;
+      title.textContent = words(panels[0].x, stops[stop]);
+      tip.replaceChildren(title, ...rows.map(([line, value]) => {
+        const row = document.createElement("div");
+        row.textContent = (line.name + " " + value).trim();
+        return row;
       }));
       tip.hidden = false;
       const beside = at / scale + 14;
@@ -100,13 +85,92 @@
       tip.style.left = (fits ? beside : Math.max(0, at / scale - 14 - tip.offsetWidth)) + "px";
       tip.style.top = top / scale + 6 + "px";
     };
-    plot.addEventListener("pointermove", show);
-    plot.addEventListener("pointerdown", show);
+    const follow = (event) => {
+      const box = svg.getBoundingClientRect();
+      const pointer = (event.clientX - box.left) * (svg.viewBox.baseVal.width / box.width);
+      const distance = (x) => Math.abs(across(panels[0], x) - pointer);
+      stop = stops.reduce((best, x, index) => (distance(x) < distance(stops[best]) ? index : best), 0);
+      show();
+    };
+    const step = (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1, Home: -stops.length, End: stops.length }[event.key];
+      if (event.key === "Escape") hide();
+      if (!by) return;
+      event.preventDefault();
+      stop = Math.min(Math.max(stop + by, 0), stops.length - 1);
+      show();
+    };
+    plot.tabIndex = 0;
+    plot.setAttribute("role", "group");
+    plot.setAttribute("aria-label", figure.querySelector("figcaption").textContent + ": arrow keys show values");
+    plot.addEventListener("pointermove", follow);
+    plot.addEventListener("pointerdown", follow);
     plot.addEventListener("pointerleave", hide);
+    plot.addEventListener("keydown", step);
+    plot.addEventListener("focus", show);
+    plot.addEventListener("blur", hide);
   };
 
-  for (const [id, chart] of Object.entries(all)) {
-    const figure = document.getElementById(id);
-    if (figure) attach(figure, chart);
+  // A row goes with the parts below it.
+  const sortable = (table) => {
+    const body = table.tBodies[0];
+    const groups = [];
+    for (const row of body.rows) {
+      if (row.classList.contains("part") && groups.length) groups.at(-1).push(row);
+      else groups.push([row]);
+    }
+    if (groups.length < 3) return;
+    const key = (group, column) => {
+      const cell = group[0].cells[column];
+      return cell?.dataset.v === undefined ? cell?.textContent ?? "" : Number(cell.dataset.v);
+    };
+    const order = (a, b) =>
+      typeof a === "number" && typeof b === "number" ? a - b
+      : typeof a === "number" ? -1
+      : typeof b === "number" ? 1
+      : a.localeCompare(b);
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (!head.textContent) return;
+      const button = document.createElement("button");
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const way = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", way);
+        const sign = way === "ascending" ? 1 : -1;
+        groups.sort((a, b) => sign * order(key(a, column), key(b, column)));
+        body.append(...groups.flat());
+      });
+    });
+  };
+
+  const unfold = () => {
+    const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let it = named; it; it = it.parentElement) if (it.tagName === "DETAILS") it.open = true;
+    named?.querySelector("details")?.setAttribute("open", "");
+    named?.scrollIntoView();
+  };
+
+  const values = document.getElementById("values");
+  for (const [id, panels] of Object.entries(values ? JSON.parse(values.textContent) : {})) {
+    attach(document.getElementById(id), panels);
   }
+  const tables = document.querySelectorAll("table.figures");
+  tables.forEach(sortable);
+  // A small screen shows the answer first, and what belongs to it where it is asked for.
+  if (matchMedia("(min-width: 900px)").matches) {
+    document.querySelectorAll("details[data-wide]").forEach((it) => { it.open = true; });
+  } else {
+    for (const table of tables) {
+      if (!table.querySelector(".part, .fine")) continue;
+      table.classList.add("brief");
+      const button = document.createElement("button");
+      button.textContent = "show all";
+      button.addEventListener("click", () => { table.classList.remove("brief"); button.remove(); });
+      table.before(button);
+    }
+  }
+  addEventListener("hashchange", unfold);
+  unfold();
 })();

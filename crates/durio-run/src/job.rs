@@ -109,14 +109,17 @@ fn stay_on(processors: &[u32]) -> Result<(), RunError> {
     let mut set = CpuSet::new();
     for &processor in processors {
         if processor as usize >= CpuSet::MAX_CPU {
-            return Err(RunError::unsupported(format!("there is no processor {processor}")));
+            return Err(RunError::unsupported(format!("there is no processor {processor}"))
+                .hint("lscpu lists the processors"));
         }
         set.set(processor as usize);
     }
     sched_setaffinity(None, &set).map_err(|errno| {
         let list: Vec<String> = processors.iter().map(u32::to_string).collect();
         let message = format!("cannot run on the processors {}", list.join(","));
-        RunError::target(message).because(std::io::Error::from(errno))
+        RunError::target(message)
+            .because(std::io::Error::from(errno))
+            .hint("lscpu lists the processors; a control group may permit fewer")
     })
 }
 

@@ -27,7 +27,7 @@ const CHUNK: Bytes = Bytes::from_mib(1);
 /// A target that is ready to be measured.
 #[derive(Debug)]
 pub(crate) struct PreparedTarget {
-    place: Place,
+    origin: Origin,
     /// O_DIRECT works.
     pub(crate) direct: bool,
     /// The alignment that it asks for, where the kernel says.
@@ -41,9 +41,9 @@ pub(crate) struct PreparedTarget {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Origin {
     /// A file that durio made.
-    Made(NewFile),
+    Created(NewFile),
     /// What existed, held since it was looked up.
     Existing(Arc<TargetAccess>),
     /// The null engine's.
@@ -53,10 +53,10 @@ enum Place {
 impl PreparedTarget {
     /// Opens the target for one job.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<OpenTarget, RunError> {
-        match &self.place {
-            Place::Made(made) => Ok(made.open(mode)?),
-            Place::Existing(access) => Ok(access.open(mode)?),
-            Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+        match &self.origin {
+            Origin::Created(made) => Ok(made.open(mode)?),
+            Origin::Existing(access) => Ok(access.open(mode)?),
+            Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
     }
 
@@ -64,13 +64,13 @@ impl PreparedTarget {
     /// elsewhere by now, and which the other program may understand otherwise (fio cuts names at # and
     /// ;, and strips blanks).
     pub(crate) fn path_for_others(&self) -> Result<PathBuf, RunError> {
-        match &self.place {
-            Place::Existing(access) => Ok(access.target().path_for_others()),
-            Place::Made(NewFile { file, .. }) => {
+        match &self.origin {
+            Origin::Existing(access) => Ok(access.target().path_for_others()),
+            Origin::Created(NewFile { file, .. }) => {
                 let (process, file) = (std::process::id(), file.as_raw_fd());
                 Ok(PathBuf::from(format!("/proc/{process}/fd/{file}")))
             }
-            Place::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+            Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
     }
 
@@ -90,7 +90,7 @@ impl PreparedTarget {
 
     /// Writes the dirty pages of the target and drops all from the page cache.
     pub(crate) fn drop_cache(&self) -> Result<(), RunError> {
-        if matches!(self.place, Place::Nowhere) {
+        if matches!(self.origin, Origin::Nowhere) {
             return Ok(());
         }
         let file = self.open(OpenMode::default())?.file;
@@ -105,7 +105,7 @@ impl PreparedTarget {
 
     /// Removes the file if durio made it and it has a name.
     pub(crate) fn remove(self, journal: &mut Journal) -> Result<(), RunError> {
-        let Place::Made(made) = self.place else { return Ok(()) };
+        let Origin::Created(made) = self.origin else { return Ok(()) };
         let Some(entry) = entry(&made) else { return Ok(()) };
         if let Removal::Kept(reason) = made.remove()? {
             return Err(RunError::target(format!("'{}' stays: {reason}", entry.path)));
@@ -139,7 +139,7 @@ pub(crate) fn prepare(
                 && supports_reallocate(made.file.as_fd(), target.size);
             let zeros_stand_in = *layout == FileLayout::Preallocated
                 && filled.as_ref().is_ok_and(|written| *written > Bytes::ZERO);
-            let made = nowhere(Place::Made(made));
+            let made = nowhere(Origin::Created(made));
             let mut prepared = PreparedTarget { reallocates, zeros_stand_in, ..made };
             match filled.and_then(|written| prepared.find_direct().map(|()| written)) {
                 Ok(written) => (prepared, kind, written),
@@ -152,7 +152,7 @@ pub(crate) fn prepare(
         TargetKind::NullDevice { path } => {
             (existing(null_device(path.as_path())?)?, Layout::Existing, Bytes::ZERO)
         }
-        TargetKind::Scripted => (nowhere(Place::Nowhere), Layout::None, Bytes::ZERO),
+        TargetKind::Scripted => (nowhere(Origin::Nowhere), Layout::None, Bytes::ZERO),
     };
     let event = TargetPrepared {
         target: index,
@@ -173,9 +173,9 @@ fn without_file(prepared: PreparedTarget, journal: &mut Journal, mut error: RunE
     error
 }
 
-fn nowhere(place: Place) -> PreparedTarget {
+fn nowhere(origin: Origin) -> PreparedTarget {
     PreparedTarget {
-        place,
+        origin,
         direct: false,
         alignment: None,
         caches_parts: false,
@@ -201,7 +201,7 @@ fn make_named(directory: &Path, journal: &mut Journal) -> Result<NewFile, RunErr
     let made = create_named(&directory, mark)?;
     match entry(&made).map_or(Ok(()), |entry| remember(journal, &entry)) {
         Ok(()) => Ok(made),
-        Err(error) => Err(without_file(nowhere(Place::Made(made)), journal, error)),
+        Err(error) => Err(without_file(nowhere(Origin::Created(made)), journal, error)),
     }
 }
 
@@ -239,7 +239,7 @@ fn null_device(path: &Path) -> Result<Arc<TargetAccess>, RunError> {
 }
 
 fn existing(access: Arc<TargetAccess>) -> Result<PreparedTarget, RunError> {
-    let mut prepared = nowhere(Place::Existing(access));
+    let mut prepared = nowhere(Origin::Existing(access));
     prepared.find_direct()?;
     Ok(prepared)
 }
@@ -356,8 +356,8 @@ mod tests {
         let path = swapped.path.clone().unwrap();
         std::fs::rename(&path, path.with_extension("moved")).unwrap();
         std::fs::write(&path, "somebody's").unwrap();
-        nowhere(Place::Made(own)).remove(&mut journal).unwrap();
-        let error = nowhere(Place::Made(swapped)).remove(&mut journal).unwrap_err();
+        nowhere(Origin::Created(own)).remove(&mut journal).unwrap();
+        let error = nowhere(Origin::Created(swapped)).remove(&mut journal).unwrap_err();
         assert!(error.message.contains("another file has its name now"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
         let text = std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap();

@@ -131,4 +131,4 @@ pub use memory::{large_step, memory_of};
 pub use placement::Processors;
 pub use session::{Context, Resume, run};
 pub use sink::{EventSink, LayoutProgress, StopFlag};
-pub use trace_step::{remove_dead_trace_instances, trace_instance_name};
+pub use trace_step::{probe_tracing, remove_dead_trace_instances, trace_instance_name};

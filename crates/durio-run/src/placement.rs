@@ -29,6 +29,7 @@ impl Processors {
             }
             Placement::Node(node) => self.nodes.get(node).cloned().ok_or_else(|| {
                 RunError::unsupported(format!("this machine has no NUMA node {node}"))
+                    .hint("lscpu lists the nodes")
             }),
             Placement::Cpus(cpus) if cpus.is_empty() => Ok(Vec::new()),
             Placement::Cpus(cpus) => Ok(vec![cpus[place as usize % cpus.len()]]),

@@ -47,7 +47,7 @@ pub(crate) fn run_sync_probe(
         devices: names,
         random: Xoshiro256PlusPlus::seed_from_u64(setup.plan.seed),
     };
-    let mut arms = ARMS.map(Arm::new);
+    let mut arms = ARMS.map(ProbeArm::new);
     for _ in 0..single.count {
         if setup.stop.is_set() {
             break;
@@ -55,10 +55,10 @@ pub(crate) fn run_sync_probe(
         // In turns: what the device does besides, and how full its cache is, falls on all alike.
         arms.iter_mut().for_each(|arm| probe.call(arm));
     }
-    let is_done = |arm: &Arm| arm.errno.is_some() || arm.calls == single.count;
+    let is_done = |arm: &ProbeArm| arm.errno.is_some() || arm.calls == single.count;
     let outcome = if arms.iter().all(is_done) { Outcome::Complete } else { Outcome::Interrupted };
     if outcome == Outcome::Complete {
-        let calls = arms.into_iter().map(Arm::probed).collect();
+        let calls = arms.into_iter().map(ProbeArm::probed).collect();
         emit(Event::SyncCallsProbed(SyncCallsProbed { step: setup.step.index, calls }));
     }
     emit(watching.ended(outcome));
@@ -81,7 +81,7 @@ fn of_library(result: nix::Result<()>) -> Result<(), Errno> {
 }
 
 /// What became of the calls of one kind.
-struct Arm {
+struct ProbeArm {
     sync: Sync,
     calls: u64,
     /// None if a device does not count them, or there is none.
@@ -91,7 +91,7 @@ struct Arm {
     errno: Option<i32>,
 }
 
-impl Arm {
+impl ProbeArm {
     const fn new(sync: Sync) -> Self {
         let (flushes, writes) = (Some(0), Some(0));
         Self { sync, calls: 0, flushes, writes, elapsed: Duration::ZERO, errno: None }
@@ -122,7 +122,7 @@ struct Probe<'a> {
 impl Probe<'_> {
     /// Writes the block and calls the sync once, unless an error has ended these calls.
     // Nothing is tried again: after an error the kernel may have forgotten what was not written.
-    fn call(&mut self, arm: &mut Arm) {
+    fn call(&mut self, arm: &mut ProbeArm) {
         if arm.errno.is_some() {
             return;
         }

@@ -27,7 +27,7 @@ use crate::error::RunError;
 use crate::measured_loop::Ending;
 use crate::step::StepSetup;
 use crate::unmeasured::{SingleLoad, Watching, started};
-use commits::{Made, make_commits};
+use commits::{CommitRun, make_commits};
 use instance::{TraceInstance, Traced, tracefs};
 pub use owner::{remove_dead_trace_instances, trace_instance_name};
 pub(crate) use path::run_path;
@@ -35,6 +35,15 @@ use sequences::{Sequences, TracedDevice};
 
 /// The kernel's EOPNOTSUPP: how a method is refused that the kernel or the filesystem does not have.
 const NOT_SUPPORTED: i32 = 95;
+
+/// Tries whether this process may trace the kernel: makes an instance that traces nothing, and removes it
+/// at once. `root` is the folder in which `proc` and `sys` are.
+///
+/// # Errors
+/// Why not, in words.
+pub fn probe_tracing(root: &Path) -> Result<(), String> {
+    TraceInstance::make(&tracefs(root)?, root, &["mono", "global"], 0).map(drop)
+}
 
 /// Makes the commits of a step. `root` is the folder in which `proc` and `sys` are.
 pub(crate) fn run_trace(
@@ -146,7 +155,7 @@ fn tell(
 }
 
 /// Why no commit could be made, if the kernel or the filesystem does not have the method.
-fn refused(made: &Made) -> Option<String> {
+fn refused(made: &CommitRun) -> Option<String> {
     let failure = made.ending.failure.as_ref().filter(|_| made.commits == 0)?;
     let is_refusal = failure.result == -NOT_SUPPORTED;
     is_refusal.then(|| "the kernel or the filesystem does not have this sync method".to_owned())

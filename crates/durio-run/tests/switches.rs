@@ -1,7 +1,9 @@
-//! Context switches of jobs: a synchronous write to a disk waits once, a write to nowhere never.
+//! Context switches of jobs: a synchronous write to a disk waits as often as one by hand, a write to nowhere never.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::error::Error;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use durio_block::testkit::note_skip;
@@ -14,6 +16,7 @@ use durio_record::{ContextSwitches, Event, JobEnded, Journal, Outcome, StepEnded
 use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, PerMille, SyncMethod, SyncPolicy, Workload};
+use rustix::fs::OFlags;
 
 #[derive(Default)]
 struct Sink(Vec<Event>);
@@ -89,9 +92,34 @@ fn blocks(test: &str) -> bool {
     blocks
 }
 
+/// The waits per write of a loop that the kernel counts for this thread.
+fn waits_by_hand(operations: u64) -> f64 {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::write(file.path(), vec![0; 1 << 20]).unwrap();
+    file.as_file().sync_all().unwrap();
+    let flags = (OFlags::DIRECT | OFlags::DSYNC).bits().cast_signed();
+    let direct = File::options().write(true).custom_flags(flags).open(file.path()).unwrap();
+    let buffer = Aligned([0; 4096]);
+    let before = thread_waits();
+    for block in 0..operations {
+        direct.write_all_at(&buffer.0, block * 37 % 256 * 4096).unwrap();
+    }
+    per_operation(thread_waits() - before, operations)
+}
+
+#[repr(align(4096))]
+struct Aligned([u8; 4096]);
+
+/// `voluntary_ctxt_switches` of this thread.
+fn thread_waits() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let of_line = |line: &str| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok();
+    status.lines().find_map(of_line).unwrap()
+}
+
 #[test]
-fn a_durable_write_to_a_disk_waits_about_once() {
-    if !blocks("a_durable_write_to_a_disk_waits_about_once") {
+fn a_durable_write_to_a_disk_waits_as_often_as_one_by_hand() {
+    if !blocks("a_durable_write_to_a_disk_waits_as_often_as_one_by_hand") {
         return;
     }
     const OPERATIONS: u64 = 200;
@@ -110,14 +138,16 @@ fn a_durable_write_to_a_disk_waits_about_once() {
         assert!(machine >= of_job.voluntary, "{machine}");
         per_operation(of_job.voluntary, OPERATIONS)
     };
-    // Where the disk has a cache and no FUA, a write waits for the data and then for the flush; on a
-    // busy disk also for a place in its queue, at times.
-    let mut seen = vec![run()];
-    while seen.last().is_some_and(|each| *each > 2.6) {
-        assert!(seen.len() < 8, "{seen:?}");
-        seen.push(run());
+    // About one on a quiet disk; one with a cache and no FUA has a flush to wait for too, a busy one a
+    // place in its queue, and a fast one may be done before the wait begins. So it changes from run to
+    // run, for both.
+    let mut seen = Vec::new();
+    let is_alike = |(job, by_hand): &(f64, f64)| (job - by_hand).abs() <= 0.2 + 0.5 * by_hand;
+    while !seen.last().is_some_and(is_alike) {
+        assert!(seen.len() < 8, "per write, of the job and by hand: {seen:?}");
+        seen.push((run(), waits_by_hand(OPERATIONS)));
     }
-    assert!(seen.iter().all(|each| *each >= 0.9), "{seen:?}");
+    eprintln!("per write, of the job and by hand: {seen:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod tests;
 pub use signals::standing_signals;
 
 use durio_analyse::campaign::CampaignFindings;
-use durio_analyse::{Analysis, Findings, SelfCost, WorkloadFindings};
+use durio_analyse::{Analysis, Explanation, Findings, SelfCost, WorkloadFindings};
 use durio_observe::Stack;
 use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap, SyncCallsProbed};
@@ -41,6 +41,14 @@ pub fn judged(Analysis { findings, evidence }: Analysis) -> Findings {
     let warnings = warning::warnings(&basis);
     let signals = signals::signals(&basis);
     Findings { verdicts, warnings, signals, ..findings }
+}
+
+/// What every warning and signal means, whatever run gives it.
+#[must_use]
+pub fn explanations() -> Vec<Explanation> {
+    let mut all = warning::explanations();
+    all.extend(signals::explanations());
+    all
 }
 
 /// What rules look at.

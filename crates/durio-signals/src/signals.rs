@@ -4,8 +4,9 @@
 //! readings and where they come from, what that implies, and one of four words. Not here: proof; only
 //! power cuts give that, so no signal ever acquits.
 //!
-//! A rule is a function, with its smallest positive and negative case as tests beside it, and a
-//! line in [`LAYER_RULES`], [`HOST_RULES`] or [`RUN_RULES`].
+//! A rule is a function, with its smallest positive and negative case as tests beside it, a row of
+//! its file's `EXPLAINED` for each of its ids, and a line in [`LAYER_RULES`], [`HOST_RULES`] or
+//! [`RUN_RULES`].
 
 mod device;
 mod filesystem;
@@ -18,7 +19,7 @@ mod sync_calls;
 
 pub(crate) use filesystem::dropping_options;
 
-use durio_analyse::{Reading, Signal, SignalWord};
+use durio_analyse::{Explanation, ExplanationFact, ExplanationKind, Reading, Signal, SignalWord};
 use durio_observe::{Host, Layer, LayerKind, Stack, WriteCache};
 
 use crate::Basis;
@@ -85,6 +86,27 @@ const RUN_RULES: &[RunRule] = &[
     measured::fua_against_flush,
     slope::measured,
 ];
+
+/// What the signals of each file mean: id, words, when it is given, what follows, what to do.
+const EXPLAINED: &[&[[&str; 5]]] = &[
+    device::EXPLAINED,
+    filesystem::EXPLAINED,
+    layers::EXPLAINED,
+    process::EXPLAINED,
+    remote::EXPLAINED,
+    measured::EXPLAINED,
+    slope::EXPLAINED,
+    sync_calls::EXPLAINED,
+];
+
+/// What each signal means.
+pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
+    EXPLAINED.iter().copied().flatten().map(|[id, words, what, why, advice]| {
+        let text = [*id, *what, *why, *advice];
+        let words = ExplanationFact::new("given as", words);
+        Explanation { facts: vec![words], ..Explanation::new(ExplanationKind::Signal, text) }
+    })
+}
 
 /// The signals of layers, machine and process alone, most severe first: no run is needed.
 #[must_use]
@@ -202,6 +224,37 @@ mod tests {
         let ids: Vec<_> = signals.iter().map(|signal| signal.id.as_str()).collect();
         assert_eq!(ids, ["qemu-nvme-fua", "flush-sent", "fua"]);
         assert!(signals.iter().all(|signal| !signal.read.is_empty()));
+    }
+
+    #[test]
+    fn every_signal_is_explained_once_and_nothing_else_is() {
+        let sources = [
+            include_str!("signals/device.rs"),
+            include_str!("signals/filesystem.rs"),
+            include_str!("signals/layers.rs"),
+            include_str!("signals/measured.rs"),
+            include_str!("signals/process.rs"),
+            include_str!("signals/remote.rs"),
+            include_str!("signals/slope.rs"),
+            include_str!("signals/sync_calls.rs"),
+        ];
+        // An id is the literal before the word in what is given to `signal`.
+        let is_word = |after: &str| {
+            let after = after.trim_start_matches(',').trim_start();
+            after.starts_with("SignalWord::") || after.starts_with("word, layer_name")
+        };
+        let mut used: Vec<&str> = Vec::new();
+        for source in sources {
+            let code = source.split("#[cfg(test)]").next().unwrap();
+            let parts: Vec<&str> = code.split('"').collect();
+            let pairs = parts.windows(2).filter(|it| it[1].starts_with(',') && is_word(it[1]));
+            used.extend(pairs.map(|it| it[0]));
+        }
+        used.sort_unstable();
+        used.dedup();
+        let mut explained: Vec<String> = explanations().map(|it| it.id).collect();
+        explained.sort_unstable();
+        assert_eq!(used, explained);
     }
 
     #[test]

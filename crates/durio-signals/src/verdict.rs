@@ -88,24 +88,26 @@ fn verdict(
         verdict: VerdictWord::NoDocumentedThreshold,
         provisional: basis.provisional.is_some(),
         criterion: threshold.criterion.clone(),
+        limit: String::new(),
         measured: String::new(),
+        workload: workload.map_or_else(|| threshold.workload.clone(), name_in_state),
+        doubt: None,
         value: None,
+        headroom: None,
         threshold: None,
         unit: "ns".to_owned(),
         source: None,
         note: None,
     };
-    let name = workload.map_or_else(|| threshold.workload.clone(), name_in_state);
     match threshold.bound {
-        Bound::Undocumented => without_threshold(basis, plain, &name, workload),
-        _ => judged(basis, plain, &name, threshold, workload),
+        Bound::Undocumented => without_threshold(basis, plain, workload),
+        _ => judged(basis, plain, threshold, workload),
     }
 }
 
 fn judged(
     basis: &Basis<'_>,
     plain: Verdict,
-    name: &str,
     threshold: &Threshold,
     workload: Option<&WorkloadFindings>,
 ) -> Verdict {
@@ -114,29 +116,40 @@ fn judged(
     let known = workload.filter(|_| value.is_some());
     let doubt = known.and_then(|it| invalid(basis, it).or_else(|| too_short(bound, it)));
     let is_below = matches!(bound, Bound::LatencyBelow { .. });
-    let (verdict, measured) = match (value, doubt) {
+    let name = &plain.workload;
+    let (verdict, measured, doubt) = match (value, doubt) {
         (Some(value), Some(doubt)) => {
-            (VerdictWord::CannotTell, format!("{name}: {}, but {doubt}", shown(bound, value)))
+            let measured = format!("{name}: {}, but {doubt}", shown(bound, value));
+            (VerdictWord::CannotTell, measured, Some(doubt))
         }
         (Some(value), None) => {
             let is_met = if is_below { value < limit } else { value >= limit };
             let word = if is_met { VerdictWord::Fit } else { VerdictWord::Unfit };
-            (word, format!("{name}: {}", shown(bound, value)))
+            let too_few = known.is_some_and(|it| has_too_few(bound, it));
+            let least = if too_few { " or more, by the p50 of few operations" } else { "" };
+            (word, format!("{name}: {}{least}", shown(bound, value)), None)
         }
         (None, _) => {
             let text = format!("{name} was not measured, or too briefly for this figure");
-            (VerdictWord::CannotTell, text)
+            (VerdictWord::CannotTell, text.clone(), Some(text))
         }
     };
-    let criterion = match is_below {
-        true => plain.criterion,
-        false => format!("{}, of which {cpus} may be used here", plain.criterion),
+    let judged = value.filter(|value| doubt.is_none() && *value > 0.0);
+    let headroom = judged.map(|value| if is_below { limit / value } else { value / limit });
+    let is_per_cpu =
+        matches!(bound, Bound::OperationsPerCpu { .. } | Bound::BandwidthPerCpu { .. });
+    let criterion = match is_per_cpu {
+        true => format!("{}, of which {cpus} may be used here", plain.criterion),
+        false => plain.criterion,
     };
     Verdict {
         verdict,
         criterion,
+        limit: in_short(threshold.bound, limit),
         measured,
+        doubt,
         value,
+        headroom,
         threshold: Some(limit),
         unit: unit.to_owned(),
         source: source(threshold),
@@ -148,11 +161,11 @@ fn judged(
 fn without_threshold(
     basis: &Basis<'_>,
     plain: Verdict,
-    name: &str,
     workload: Option<&WorkloadFindings>,
 ) -> Verdict {
     let headline = workload.and_then(|it| it.operation(it.headline));
     let p99 = headline.and_then(|it| it.service.p99_ns);
+    let name = &plain.workload;
     let measured = match (headline, p99) {
         (Some(headline), Some(p99)) => {
             let p50 = headline.service.p50_ns;
@@ -210,13 +223,24 @@ fn compared(
     match bound {
         Bound::LatencyBelow { operation, figure, limit } => {
             let latencies = workload.and_then(|it| latencies_of(it, operation));
-            (latencies.and_then(|it| figure_of(it, figure)), limit.get() as f64, "ns")
+            let limit = limit.get() as f64;
+            let value = latencies.and_then(|it| figure_of(it, figure).or_else(|| over(it, limit)));
+            (value, limit, "ns")
         }
         Bound::OperationsPerCpu { at_least_per_second } => {
             (workload.map(|it| it.iops), at_least_per_second * cpus, "per second")
         }
         Bound::BandwidthPerCpu { at_least } => {
             (workload.map(|it| it.bandwidth), at_least.get() as f64 * cpus, "bytes per second")
+        }
+        Bound::RateAtLeast { at_least_per_second } => {
+            let commits = |it: &WorkloadFindings| {
+                it.operation(OperationName::Commit).map_or(it.iops, |commit| commit.rate)
+            };
+            (workload.map(commits), at_least_per_second, "per second")
+        }
+        Bound::BandwidthAtLeast { at_least } => {
+            (workload.map(|it| it.bandwidth), at_least.get() as f64, "bytes per second")
         }
         Bound::Undocumented => (None, 0.0, "ns"),
     }
@@ -232,6 +256,12 @@ fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Optio
     workload.operation(name).map(|it| &it.service)
 }
 
+/// If too few operations were timed for the percentile that is bounded.
+fn has_too_few(bound: Bound, workload: &WorkloadFindings) -> bool {
+    let Bound::LatencyBelow { operation, figure, .. } = bound else { return false };
+    latencies_of(workload, operation).is_some_and(|it| figure_of(it, figure).is_none())
+}
+
 #[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
 fn figure_of(latencies: &Distribution, figure: LatencyFigure) -> Option<f64> {
     let exact = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64);
@@ -244,16 +274,39 @@ fn figure_of(latencies: &Distribution, figure: LatencyFigure) -> Option<f64> {
     }
 }
 
+/// The median where it is over the limit: too few operations for a percentile above it, but no such
+/// percentile can be lower.
+#[expect(clippy::cast_precision_loss, reason = "latencies far below 2⁵³ ns")]
+fn over(latencies: &Distribution, limit: f64) -> Option<f64> {
+    latencies.p50_ns.map(|nanos| nanos as f64).filter(|p50| *p50 >= limit)
+}
+
+/// The bound, with its limit on this machine.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
+fn in_short(bound: Bound, limit: f64) -> String {
+    match bound {
+        Bound::LatencyBelow { operation, figure, limit } => {
+            format!("{} of {} < {limit}", figure.word(), operation.word())
+        }
+        Bound::OperationsPerCpu { .. } | Bound::RateAtLeast { .. } => {
+            format!("rate ≥ {}", Rate::of(limit as u64, Nanos::from_secs(1)))
+        }
+        Bound::BandwidthPerCpu { .. } | Bound::BandwidthAtLeast { .. } | Bound::Undocumented => {
+            format!("bandwidth ≥ {:.0} MB/s", limit / 1e6)
+        }
+    }
+}
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
 fn shown(bound: Bound, value: f64) -> String {
     match bound {
         Bound::LatencyBelow { figure, .. } => {
             format!("{} {}", figure.word(), Nanos::new(value as u64))
         }
-        Bound::OperationsPerCpu { .. } => {
+        Bound::OperationsPerCpu { .. } | Bound::RateAtLeast { .. } => {
             format!("{} I/Os", Rate::of(value as u64, Nanos::from_secs(1)))
         }
-        Bound::BandwidthPerCpu { .. } | Bound::Undocumented => {
+        Bound::BandwidthPerCpu { .. } | Bound::BandwidthAtLeast { .. } | Bound::Undocumented => {
             format!("{:.0} MB/s", value / 1e6)
         }
     }

@@ -23,7 +23,8 @@ pub(crate) mod value;
 use std::collections::BTreeSet;
 
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, Plan, Purpose, Step, Target, TargetKind,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Location, Plan, Purpose, Step, Target,
+    TargetKind,
 };
 
 pub use file::{spec_json_schema, spec_reference};
@@ -31,7 +32,7 @@ pub use spec::{CampaignSpec, SPEC_SCHEMA, SpecTarget};
 
 use crate::path_trace::path_traces;
 use crate::table::value::Scale;
-use crate::{Location, SpecError, plan_of, self_cost_step, with_costs, would_destroy};
+use crate::{SpecError, plan_of, self_cost_step, with_costs};
 use axes::Point;
 use file::Over;
 use steps::{Ladder, MadeSteps, Making};
@@ -205,7 +206,7 @@ fn missing_permissions(targets: &[Target], steps: &[Step]) -> Vec<SpecError> {
     missing
         .filter_map(|(_, target)| match &target.kind {
             TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
-                Some(would_destroy(path))
+                Some(SpecError::would_destroy(path))
             }
             _ => None,
         })

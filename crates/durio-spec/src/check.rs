@@ -1,17 +1,16 @@
 //! The plan of `durio check`: which files, how large, how long.
 
 use durio_plan::{
-    ClockChoice, EngineKind, FileLayout, Limit, Load, Plan, Purpose, RawPath, Role, Step, Target,
+    ClockChoice, EngineKind, FileLayout, Limit, Load, Location, LocationFacts, Plan, Purpose,
+    RawPath, Role, Step, Target,
 };
 use durio_units::{Bytes, Nanos};
-use durio_workload::profile::check_thresholds;
+use durio_workload::profile::{Threshold, check_thresholds};
 use durio_workload::{
-    CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads,
+    CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads, did_you_mean,
 };
 
-use crate::{
-    Location, LocationFacts, SpecError, interval_for, null_target, plan_of, self_costs, with_costs,
-};
+use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
 
 /// The duration per workload from which figures are not provisional.
 // Shorter runs see no garbage collection, throttling or end of burst credits; durio-analyse calls
@@ -90,6 +89,8 @@ pub struct CheckRequest {
     pub size: Option<Bytes>,
     /// Only these workloads; all if empty.
     pub only: Vec<String>,
+    /// Limits that the user sets, before those that are published.
+    pub goals: Vec<Threshold>,
     /// Seed of every random choice.
     pub seed: u64,
     /// The clock.
@@ -132,15 +133,27 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
     }
     let all = with_costs(self_costs(&steps), steps, &mut []);
     let plan = plan_of(Purpose::Check, (request.seed, request.clock), targets, all);
-    Ok(Plan { thresholds: check_thresholds()?, ..plan })
+    for goal in &request.goals {
+        if !plan.steps.iter().flat_map(Step::loads).any(|it| it.workload.name == goal.workload) {
+            let text = format!("the goal '{}' is of a workload that is not run", goal.criterion);
+            return Err(SpecError::wrong_use(text).hint("see --workload and --destroy"));
+        }
+    }
+    let thresholds = request.goals.iter().cloned().chain(check_thresholds()?).collect();
+    Ok(Plan { thresholds, ..plan })
 }
 
 fn check_names(only: &[String]) -> Result<(), SpecError> {
     let known: Vec<String> =
         check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
     match only.iter().find(|name| !known.contains(name)) {
-        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is no workload of check"))
-            .hint(format!("the workloads are {}", known.join(", ")))),
+        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is no workload of check")).hint(
+            did_you_mean(
+                name,
+                &known.iter().map(String::as_str).collect::<Vec<_>>(),
+                "the workloads are",
+            ),
+        )),
         None => Ok(()),
     }
 }
@@ -238,7 +251,8 @@ fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecE
             if data > size || data < DATA_MIN {
                 return Err(SpecError::cannot_measure(format!(
                     "'{path}' has {size}; check needs {DATA_MIN} and at most what is there, not {data}"
-                )));
+                ))
+                .hint("name a directory: durio lays out files of its own there"));
             }
             Ok(Sizes { data, log: LOG.min(data), segment: Bytes::ZERO })
         }
@@ -357,6 +371,7 @@ mod tests {
             duration: None,
             size: None,
             only: Vec::new(),
+            goals: Vec::new(),
             seed: 1,
             clock: ClockChoice::Auto,
             file_name: ".durio-1".to_owned(),

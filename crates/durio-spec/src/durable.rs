@@ -13,13 +13,13 @@ mod tests;
 mod times;
 
 use durio_plan::{
-    BatchPolicy, Campaign, ClockChoice, EngineKind, Experiment, Load, Plan, Purpose, Section,
-    SectionKind, Step,
+    BatchPolicy, Campaign, ClockChoice, EngineKind, Experiment, Load, Location, Plan, Purpose,
+    Section, SectionKind, Step,
 };
 use durio_units::Bytes;
 use durio_workload::{CacheMode, SyncMethod};
 
-use crate::{Location, SpecError, null_target, plan_of, self_cost_step};
+use crate::{SpecError, null_target, plan_of, self_cost_step};
 use parts::{Axes, Draft, Point};
 use room::{Room, Targets};
 use times::Times;
@@ -106,7 +106,9 @@ fn check_names(request: &DurableRequest) -> Result<(), SpecError> {
             .hint(format!("the experiments are {}", known.join(", "))));
     }
     if request.length != DurableLength::Full && request.only.iter().any(|name| name == CROSS) {
-        return Err(SpecError::wrong_use("the cross is only part of --full").hint("add --full"));
+        return Err(
+            SpecError::wrong_use("the cross is only part of --thorough").hint("add --thorough")
+        );
     }
     Ok(())
 }
@@ -146,7 +148,7 @@ fn draft(
             let steps = shapes::cross(room).1.len();
             left_out.push(format!(
                 "{name}: every method in every file mode at every size and number of writers, \
-                 {steps} steps (--full)"
+                 {steps} steps (--thorough)"
             ));
             return None;
         }

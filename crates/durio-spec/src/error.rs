@@ -1,5 +1,6 @@
 //! Why a request cannot become a plan.
 
+use durio_plan::RawPath;
 use durio_workload::DefinitionError;
 
 /// What callers can act on.
@@ -40,8 +41,11 @@ impl SpecError {
         Self { kind: SpecErrorKind::CannotMeasure, message: message.into(), hint: None }
     }
 
-    pub(crate) fn would_destroy(message: impl Into<String>) -> Self {
-        Self { kind: SpecErrorKind::WouldDestroy, message: message.into(), hint: None }
+    /// The refusal of a plan that writes to what exists.
+    pub(crate) fn would_destroy(path: &RawPath) -> Self {
+        let message = format!("'{path}' exists, and this would write to it");
+        Self { kind: SpecErrorKind::WouldDestroy, message, hint: None }
+            .hint(format!("permit it with --destroy '{path}', or name a directory"))
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

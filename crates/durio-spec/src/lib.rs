@@ -9,7 +9,6 @@ mod campaign;
 mod check;
 mod durable;
 mod error;
-mod location;
 mod path_trace;
 mod profile;
 mod run;
@@ -26,16 +25,12 @@ pub use campaign::{
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
-pub use location::{Location, LocationFacts};
 pub use profile::{ProfileRequest, plan_profile};
 pub use run::{RunRequest, plan_run};
 pub use shipped::{
     ShippedSpec, shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
 };
-pub use stack::{
-    PublishedShare, RawDevices, STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema,
-    stack_spec_reference,
-};
+pub use stack::{STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema, stack_spec_reference};
 pub use sweep::{SweepRequest, plan_sweep};
 
 use durio_plan::{
@@ -44,8 +39,6 @@ use durio_plan::{
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::self_cost_workload;
-
-use location::would_destroy;
 
 /// I/Os of the measurement of durio's own cost, which take 15 to 50 ms.
 // Counted, not timed, so that counts of instructions repeat.

@@ -11,12 +11,12 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use durio_plan::{Campaign, ClockChoice, Plan, Purpose, Section, SectionKind};
+use durio_plan::{Campaign, ClockChoice, Location, Plan, Purpose, Section, SectionKind};
 use durio_units::{Bytes, Nanos};
 use durio_workload::profile::{Profile, StreamKind, StreamProfile};
 
 use crate::check::{DURATION_MAX, DURATION_MIN};
-use crate::{Location, SpecError, plan_of, self_costs, with_costs};
+use crate::{SpecError, plan_of, self_costs, with_costs};
 use files::Files;
 use steps::Steps;
 

@@ -1,8 +1,8 @@
 //! The plan of `durio run`: one job description over one target.
 
 use durio_plan::{
-    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, Placement, Plan,
-    Purpose, RawPath, Role, Step, Target, TargetKind,
+    BatchPolicy, ClockChoice, EngineKind, FileLayout, Limit, Load, Location, LocationFacts,
+    NullScript, Placement, Plan, Purpose, RawPath, Role, Step, Target, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
@@ -10,8 +10,7 @@ use durio_workload::{Arrivals, CacheMode, SyncMethod, Workload};
 use crate::check::DURATION_MAX;
 use crate::path_trace::path_traces;
 use crate::{
-    INTERVALS_MAX, Location, LocationFacts, SpecError, interval_for, intervals, null_target,
-    plan_of, self_cost_step, would_destroy,
+    INTERVALS_MAX, SpecError, interval_for, intervals, null_target, plan_of, self_cost_step,
 };
 
 /// What the user asks of `durio run`.
@@ -121,7 +120,9 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
         return wrong("the null engine needs --null-latency");
     }
     if (request.engine == EngineKind::Null) != request.location.is_none() {
-        return wrong("--target names what to measure; only the null engine has none");
+        let text = "--target names what to measure; only the null engine has none";
+        return Err(SpecError::wrong_use(text)
+            .hint("durio run --target DIR, DIR being a directory on the storage"));
     }
     if workload.sync.method != SyncMethod::None && !workload.writes() {
         return Err(SpecError::wrong_use("--sync has no meaning for a job that only reads"));
@@ -241,7 +242,7 @@ fn existing_size(
 ) -> Result<Bytes, SpecError> {
     let path = &location.path;
     if request.workload.writes() && !location.destroy {
-        return Err(would_destroy(path));
+        return Err(SpecError::would_destroy(path));
     }
     let wanted = request.size.unwrap_or(size);
     if wanted <= size {

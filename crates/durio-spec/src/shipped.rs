@@ -1,4 +1,4 @@
-//! The built-in specs, from specs/ of its repository.
+//! The built-in specs, from specs/ of this crate, where `cargo package` finds them.
 
 /// A spec within the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ macro_rules! shipped {
     ($folder:literal: $($name:literal),* $(,)?) => {
         &[$(ShippedSpec {
             name: $name,
-            text: include_str!(concat!("../../../", $folder, $name, ".toml")),
+            text: include_str!(concat!("../", $folder, $name, ".toml")),
         }),*]
     };
 }

@@ -19,6 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use durio_layers::{DeclaredStack, check_declared};
+use durio_plan::{PublishedShare, SeveralDevices};
 use durio_units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -32,7 +33,6 @@ use layers::ReadStack;
 use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
 
 pub use file::{stack_spec_json_schema, stack_spec_reference};
-pub use published::PublishedShare;
 
 /// Version of the format of stack specs.
 pub const STACK_SPEC_SCHEMA: u32 = 1;
@@ -42,16 +42,6 @@ const GRAIN: Bytes = Bytes::from_mib(1);
 
 /// The name of the one target of the campaign.
 pub(crate) const TARGET_NAME: &str = "data";
-
-/// What is measured of a layer that has several devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RawDevices {
-    /// The first alone.
-    One,
-    /// All of them concurrently, jobs assigned round-robin; fewer jobs than devices use only the first
-    /// ones.
-    All,
-}
 
 /// A stack spec that was read: every stack can be built, every step is one.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +56,7 @@ pub struct StackBench {
     /// after their whole ones. Names differ.
     pub stacks: Vec<DeclaredStack>,
     /// What is measured where a layer has several devices.
-    pub raw: RawDevices,
+    pub several_devices: SeveralDevices,
     /// What others found on points of it.
     pub published: Vec<PublishedShare>,
     /// The file as it is.
@@ -103,7 +93,7 @@ impl StackBench {
             summary: on_devices.summary(),
             source: file.head.source.get(),
             stacks,
-            raw: target.and_then(|it| it.raw.get()).unwrap_or(RawDevices::One),
+            several_devices: target.and_then(|it| it.raw.get()).unwrap_or(SeveralDevices::One),
             published,
             text: text.to_owned(),
             region: target.and_then(|it| region(it)),

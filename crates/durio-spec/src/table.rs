@@ -18,7 +18,7 @@ pub(crate) mod reference;
 pub(crate) mod tests;
 pub(crate) mod value;
 
-use durio_workload::{line_and_column, nearest_word};
+use durio_workload::{did_you_mean, line_and_column};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -56,10 +56,7 @@ impl<'a> Source<'a> {
         others: &str,
     ) -> SpecError {
         let error = self.error(at, what);
-        match nearest_word(name, known.iter().copied()) {
-            Some(meant) => error.hint(format!("did you mean '{meant}'?")),
-            None => error.hint(format!("{others} {}", known.join(", "))),
-        }
+        error.hint(did_you_mean(name, known, others))
     }
 
     /// The file as TOML, each value with its place.

@@ -1,11 +1,12 @@
 //! Values as people write them, in specs and on the command line alike.
 //!
-//! In: text. Out: a rate, a goal, thousandths. Not here: bytes and times (durio-units), and what a
+//! In: text. Out: a rate, goals, thousandths. Not here: bytes and times (durio-units), and what a
 //! value is for.
 
 use durio_plan::Goal;
-use durio_units::Nanos;
-use durio_workload::Arrivals;
+use durio_units::{Bytes, Nanos};
+use durio_workload::profile::{Bound, LatencyFigure, Threshold, TimedOperation};
+use durio_workload::{Arrivals, check_workloads, did_you_mean};
 
 /// A rate per second: `1000`, `2.5k`, `1M`, `20k/s`; k and M are thousands and millions.
 ///
@@ -53,10 +54,83 @@ pub fn goal(text: &str) -> Result<Goal, String> {
     }
 }
 
+/// A goal of `durio check`, of one of its workloads: `commit p99 < 5ms`, `commit rate > 2000`,
+/// `scan bandwidth > 1GB`. Latencies are those of commits or reads; `commit sync p99 < 2ms` and `mixed
+/// write p99 < 2ms` name another operation.
+///
+/// # Errors
+/// A sentence, for what names no workload or figure of check, or no value in its unit.
+pub fn check_goal(text: &str) -> Result<Threshold, String> {
+    let wrong = |why: String| format!("'{text}' is no goal: {why}");
+    let sign = text.find(['<', '>']).ok_or_else(|| {
+        wrong("expected such as 'commit p99 < 5ms' or 'commit rate > 2000'".to_owned())
+    })?;
+    let (left, right) = text.split_at(sign);
+    let is_below = right.starts_with('<');
+    // Whether the limit itself is met is beyond what a measurement could tell.
+    let value = right[1..].trim_start_matches('=').trim();
+    let words: Vec<&str> = left.split_whitespace().collect();
+    let (name, operation, figure) = match words.as_slice() {
+        [name, figure] => (*name, None, *figure),
+        [name, operation, figure] => (*name, Some(*operation), *figure),
+        _ => {
+            let why = "expected a workload and a figure before the sign, as in 'commit p99 < 5ms'";
+            return Err(wrong(why.to_owned()));
+        }
+    };
+    let workloads = check_workloads();
+    let workload = workloads.iter().find(|(_, it)| it.name == name).ok_or_else(|| {
+        let names: Vec<&str> = workloads.iter().map(|(_, it)| it.name.as_str()).collect();
+        let meant = did_you_mean(name, &names, "expected");
+        wrong(format!("'{name}' is no workload of check; {meant}"))
+    })?;
+    let bound = match (figure, is_below, operation) {
+        ("rate", false, None) => Bound::RateAtLeast { at_least_per_second: rate(value)? },
+        ("bandwidth", false, None) => {
+            let bytes = value.trim_end_matches("/s").parse::<Bytes>();
+            let at_least = bytes.map_err(|error| wrong(error.to_string()))?;
+            has_unit(value.trim_end_matches("/s"), "\"100MB\"", false)?;
+            Bound::BandwidthAtLeast { at_least }
+        }
+        ("rate" | "bandwidth", true, _) => {
+            return Err(wrong(format!("a {figure} has a lower limit: {figure} > {value}")));
+        }
+        ("rate" | "bandwidth", ..) => return Err(wrong(format!("{figure} is of all operations"))),
+        (_, false, _) => {
+            return Err(wrong(format!("a latency has an upper limit: {figure} < {value}")));
+        }
+        (_, true, operation) => {
+            let known = |words: &[&str]| format!("expected {}", words.join(", "));
+            let figures = LatencyFigure::WORDS;
+            let found = figures.iter().find(|(word, _)| *word == figure).ok_or_else(|| {
+                let words: Vec<&str> = figures.iter().map(|(word, _)| *word).collect();
+                let words = [words.as_slice(), &["rate", "bandwidth"]].concat();
+                wrong(format!("'{figure}' is no figure; {}", known(&words)))
+            })?;
+            let commits = workload.1.is_durable();
+            let usual = if commits { TimedOperation::Commit } else { TimedOperation::Read };
+            let operations = TimedOperation::WORDS;
+            let operation = match operation {
+                None => usual,
+                Some(named) => operations
+                    .iter()
+                    .find(|(word, _)| *word == named)
+                    .map(|it| it.1)
+                    .ok_or_else(|| {
+                        let words: Vec<&str> = operations.iter().map(|(word, _)| *word).collect();
+                        wrong(format!("'{named}' is no operation; {}", known(&words)))
+                    })?,
+            };
+            Bound::LatencyBelow { operation, figure: found.1, limit: time(value)? }
+        }
+    };
+    Ok(Threshold::goal(text.trim().to_owned(), name.to_owned(), bound))
+}
+
 /// A time with its unit: `2ms`, `60s`; a zero needs none.
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     let span = text.parse::<Nanos>().map_err(|error| error.to_string())?;
-    has_unit(text, "\"60s\"", span == Nanos::ZERO).map(|()| span)
+    has_unit(text, &format!("\"{text}ms\" or \"{text}s\""), span == Nanos::ZERO).map(|()| span)
 }
 
 // A reader must not have to guess.
@@ -102,6 +176,40 @@ mod tests {
         assert_eq!(goal("p99.9 <= 500us"), goal_of(99.9, Nanos::from_micros(500)));
         for wrong in ["p100=2ms", "p0=2ms", "p99", "99=2ms", "p99=2", "p99=x", "pnan=1ms"] {
             assert!(goal(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn goals_of_check_name_a_workload_a_figure_and_a_limit() {
+        let bound = |text| check_goal(text).unwrap().bound;
+        let commit = Bound::LatencyBelow {
+            operation: TimedOperation::Commit,
+            figure: LatencyFigure::P99,
+            limit: Nanos::from_millis(5),
+        };
+        assert_eq!([bound("commit p99 < 5ms"), bound(" commit p99<=5ms")], [commit; 2]);
+        let read = bound("lookup p99.9 < 5ms");
+        assert!(matches!(read, Bound::LatencyBelow { operation: TimedOperation::Read, .. }));
+        let sync = bound("commit sync mean < 1ms");
+        assert!(matches!(sync, Bound::LatencyBelow { operation: TimedOperation::Sync, .. }));
+        assert_eq!(bound("commit rate > 2k"), Bound::RateAtLeast { at_least_per_second: 2000.0 });
+        let scan = Bound::BandwidthAtLeast { at_least: Bytes::new(1_000_000_000) };
+        assert_eq!(bound("scan bandwidth >= 1GB/s"), scan);
+        for (wrong, why) in [
+            ("commit p99 5ms", "expected such as"),
+            ("comit p99 < 5ms", "did you mean 'commit'?"),
+            ("write p99 < 5ms", "no workload of check; expected commit,"),
+            ("commit p98 < 5ms", "expected mean, p50, p99, p99.9, max, rate, bandwidth"),
+            ("commit p99 > 5ms", "a latency has an upper limit: p99 < 5ms"),
+            ("commit rate < 5", "a rate has a lower limit: rate > 5"),
+            ("commit p99 < 5", "no unit"),
+            ("commit fsync p99 < 5ms", "expected sync, commit, read, write"),
+            ("< 5ms", "a workload and a figure"),
+            ("commit rate > many", "no rate"),
+            ("scan bandwidth > 5", "no unit"),
+        ] {
+            let error = check_goal(wrong).unwrap_err();
+            assert!(error.contains(why), "{wrong}: {error}");
         }
     }
 

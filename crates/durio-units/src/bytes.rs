@@ -81,6 +81,19 @@ impl Bytes {
     }
 }
 
+// Powers of 1024, as most who write so mean them.
+const UNIT_NAMES: [(&str, &str); 9] = [
+    ("kilobytes", "KiB"),
+    ("megabytes", "MiB"),
+    ("gigabytes", "GiB"),
+    ("terabytes", "TiB"),
+    ("kibibytes", "KiB"),
+    ("mebibytes", "MiB"),
+    ("gibibytes", "GiB"),
+    ("tebibytes", "TiB"),
+    ("bytes", "B"),
+];
+
 fn unit_scale(unit: &str) -> Option<u64> {
     match unit {
         "" | "B" | "b" => Some(1),
@@ -104,7 +117,7 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let expected = "a size such as 4096, 8k, 64MiB, 1g (powers of 1024) or 64MB (of 1000)";
-        parse_scaled(text, expected, unit_scale).map(Self)
+        parse_scaled(text, expected, unit_scale, &UNIT_NAMES).map(Self)
     }
 }
 
@@ -167,6 +180,24 @@ mod tests {
         check_refused("0.3", ParseErrorKind::NotWhole);
         check_refused("16777216t", ParseErrorKind::TooLarge);
         check_refused(&"9".repeat(60), ParseErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn a_unit_of_another_spelling_is_answered_with_the_one_that_is_meant() {
+        let meant = |text: &str| text.parse::<Bytes>().unwrap_err().meant;
+        for (text, expected) in [
+            ("4kk", "4KiB"),
+            ("1Gb", "1GiB"),
+            ("1.5GG", "1.5GiB"),
+            ("8 kilobytes", "8KiB"),
+            ("1gig", "1GiB"),
+            ("512bytes", "512B"),
+        ] {
+            assert_eq!(meant(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["8s", "1e9", "4elephants", "8 parsecs"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
     }
 
     #[test]

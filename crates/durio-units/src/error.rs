@@ -24,6 +24,8 @@ pub struct ParseQuantityError {
     pub kind: ParseErrorKind,
     /// The text as given.
     pub text: String,
+    /// With the unit that was probably meant: `30s` for `30secs`.
+    pub meant: Option<String>,
     /// The accepted form, for the message.
     pub expected: &'static str,
 }
@@ -37,7 +39,13 @@ impl fmt::Display for ParseQuantityError {
             ParseErrorKind::TooLarge => "is too large",
             ParseErrorKind::NotWhole => "is not a whole number of the smallest unit",
         };
-        write!(f, "'{}' {reason}; expected {}", self.text, self.expected)
+        let Self { text, meant, expected, .. } = self;
+        match meant {
+            Some(meant) => {
+                write!(f, "'{text}' {reason}: did you mean '{meant}'? Expected {expected}")
+            }
+            None => write!(f, "'{text}' {reason}; expected {expected}"),
+        }
     }
 }
 

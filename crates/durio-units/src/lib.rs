@@ -16,4 +16,4 @@ pub use bytes::Bytes;
 pub use error::{ParseErrorKind, ParseQuantityError};
 pub use nanos::Nanos;
 pub use rate::Rate;
-pub use text::{counted, percent};
+pub use text::{counted, percent, shell_word};

@@ -88,6 +88,17 @@ impl From<Duration> for Nanos {
     }
 }
 
+// `5M` are minutes sooner than milliseconds.
+const UNIT_NAMES: [(&str, &str); 7] = [
+    ("seconds", "s"),
+    ("minutes", "m"),
+    ("hours", "h"),
+    ("days", "d"),
+    ("milliseconds", "ms"),
+    ("microseconds", "us"),
+    ("nanoseconds", "ns"),
+];
+
 fn unit_scale(unit: &str) -> Option<u64> {
     match unit {
         "ns" => Some(1),
@@ -107,7 +118,7 @@ impl FromStr for Nanos {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let expected = "a time such as 10s, 250ms, 1.5m or 2h (plain numbers are seconds)";
-        parse_scaled(text, expected, unit_scale).map(Self)
+        parse_scaled(text, expected, unit_scale, &UNIT_NAMES).map(Self)
     }
 }
 
@@ -168,6 +179,28 @@ mod tests {
         for (text, kind) in rows {
             assert_eq!(text.parse::<Nanos>().unwrap_err().kind, kind, "{text}");
         }
+    }
+
+    #[test]
+    fn a_unit_of_another_spelling_is_answered_with_the_one_that_is_meant() {
+        let meant = |text: &str| text.parse::<Nanos>().unwrap_err().meant;
+        for (text, expected) in [
+            ("30secs", "30s"),
+            ("5 minutes", "5m"),
+            ("5M", "5m"),
+            ("250MS", "250ms"),
+            ("250millis", "250ms"),
+            ("1.5hrs", "1.5h"),
+            ("90days", "90d"),
+            ("7nanos", "7ns"),
+        ] {
+            assert_eq!(meant(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["10parsecs", "4k", "5x", "ms", "", "3ss s"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
+        let message = "5mins".parse::<Nanos>().unwrap_err().to_string();
+        assert!(message.contains("unknown unit: did you mean '5m'? Expected a time"), "{message}");
     }
 
     #[test]

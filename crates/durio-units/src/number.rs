@@ -8,13 +8,14 @@ const FRACTION_DIGITS_MAX: usize = 9;
 /// Reads `text` as number and unit, and multiplies by what `unit_scale` says of the unit.
 ///
 /// The scale is the count of smallest units (bytes, nanoseconds) in one of the unit; `None` for
-/// an unknown unit.
+/// an unknown unit. `names` are units in full with what is written for them, for the message.
 pub(crate) fn parse_scaled(
     text: &str,
     expected: &'static str,
     unit_scale: impl Fn(&str) -> Option<u64>,
+    names: &[(&str, &str)],
 ) -> Result<u64, ParseQuantityError> {
-    let fail = |kind| ParseQuantityError { kind, text: text.to_owned(), expected };
+    let fail = |kind| ParseQuantityError { kind, text: text.to_owned(), meant: None, expected };
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return Err(fail(ParseErrorKind::Empty));
@@ -31,7 +32,10 @@ pub(crate) fn parse_scaled(
     if fraction.len() > FRACTION_DIGITS_MAX {
         return Err(fail(ParseErrorKind::NotWhole));
     }
-    let scale = unit_scale(unit.trim()).ok_or_else(|| fail(ParseErrorKind::UnknownUnit))?;
+    let scale = unit_scale(unit.trim()).ok_or_else(|| {
+        let meant = meant_unit(unit.trim(), names).map(|unit| format!("{number}{unit}"));
+        ParseQuantityError { meant, ..fail(ParseErrorKind::UnknownUnit) }
+    })?;
     let digits: u128 =
         format!("{whole}{fraction}").parse().map_err(|_| fail(ParseErrorKind::TooLarge))?;
     let scaled =
@@ -42,6 +46,20 @@ pub(crate) fn parse_scaled(
         return Err(fail(ParseErrorKind::NotWhole));
     }
     u64::try_from(scaled / divisor).map_err(|_| fail(ParseErrorKind::TooLarge))
+}
+
+// The unit in full of which this is the begin: `mins` and `Minute` are `m`. The first of several is
+// the usual one.
+fn meant_unit<'n>(unit: &str, names: &[(&str, &'n str)]) -> Option<&'n str> {
+    let lower = unit.to_lowercase();
+    let exact = names.iter().find(|(_, written)| *written == lower);
+    let begin = match lower.trim_end_matches('s') {
+        "hr" => "hour",
+        "kk" | "mm" | "gg" | "tt" | "kb" | "mb" | "gb" | "tb" => &lower[..1],
+        begin => begin,
+    };
+    let begins = |(name, _): &&(&str, &str)| !begin.is_empty() && name.starts_with(begin);
+    exact.or_else(|| names.iter().find(begins)).map(|(_, written)| *written)
 }
 
 /// Prints `value` with three significant digits, without an exponent, without trailing zeros.

@@ -23,3 +23,13 @@ pub fn counted(count: u64, noun: &str) -> String {
         _ => format!("{count} {noun}s"),
     }
 }
+
+/// A word as one would type it: one with signs that a shell takes otherwise stands in quotes.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,:+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -241,8 +241,9 @@ pub(crate) const fn spread(key: u64) -> u64 {
 }
 
 /// Changes as little of each 512 bytes as fio does.
-// fio 3.33 changes a word that counts sectors at one of eight places, and the time at another:
-// storage finds as much again as it does of fio's.
+// fio 3.33 changes a word that counts sectors at one of eight places, and the time at another. Its
+// third word is the time in seconds, which many writes share: left out, storage finds as much again as
+// it does of fio's.
 fn scramble(data: &mut [u8], stamp: u64) {
     let place = (spread(stamp) % 8) as usize * 64;
     for (number, sector) in (0_u64..).zip(data.chunks_mut(512)) {

@@ -35,4 +35,4 @@ pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{Skew, Zone};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};
-pub use words::{line_and_column, nearest_word};
+pub use words::{did_you_mean, line_and_column, nearest_word};

@@ -22,15 +22,32 @@ const COMPARED_CHARACTERS: usize = 32;
 /// The word of `known` that is nearest to `word`, if it is near enough to be meant: one insertion,
 /// removal, replacement or exchange of neighbours for three characters, at most four; upper and lower
 /// case are alike.
+///
+/// Failing that the only one that begins with it.
 pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let allowed = word.chars().count().clamp(3, 12) / 3;
     let wanted = compared(word);
-    known
-        .into_iter()
-        .map(|candidate| (strsim::osa_distance(&wanted, &compared(candidate)), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= allowed)
-        .map(|(_, candidate)| candidate)
+    let known: Vec<&str> = known.into_iter().collect();
+    let distance = |it: &&'k str| strsim::osa_distance(&wanted, &compared(it));
+    let nearest = known.iter().copied().map(|it| (distance(&it), it)).min();
+    let near = nearest.filter(|(distance, _)| *distance <= allowed).map(|(_, it)| it);
+    near.or_else(|| {
+        let mut longer = known.iter().copied().filter(|it| compared(it).starts_with(&wanted));
+        let only = longer.next().filter(|_| wanted.chars().count() >= BEGIN_MIN)?;
+        longer.next().is_none().then_some(only)
+    })
+}
+
+// Fewer characters are the begin of anything.
+const BEGIN_MIN: usize = 3;
+
+/// `did you mean 'etcd'?`, or `others` and all of `known` where none is near.
+#[must_use]
+pub fn did_you_mean(word: &str, known: &[&str], others: &str) -> String {
+    match nearest_word(word, known.iter().copied()) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => format!("{others} {}", known.join(", ")),
+    }
 }
 
 fn compared(word: &str) -> String {
@@ -58,6 +75,8 @@ mod tests {
         assert_eq!(nearest("dpeth"), Some("depth"));
         assert_eq!(nearest("job"), Some("jobs"));
         assert_eq!(nearest("Jobs"), Some("jobs"));
+        assert_eq!(nearest_word("cockroach", ["cockroachdb", "redis"]), Some("cockroachdb"));
+        assert_eq!(nearest_word("sqlite", ["sqlite-wal", "sqlite-rollback"]), None);
         assert_eq!(nearest("temperature"), None);
         assert_eq!(nearest(""), None);
     }

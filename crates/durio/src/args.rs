@@ -4,12 +4,18 @@
 
 mod advise;
 mod campaign;
+mod config;
+mod doctor;
 mod durable;
+mod explain;
 mod fio;
 mod group_commit;
 mod lab;
+mod output;
 mod profile;
+mod runs;
 mod stack;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -17,21 +23,27 @@ use clap::{Args, Parser, Subcommand};
 use durio_bench::{Permission, RunOptions};
 use durio_compare::Settings;
 use durio_plan::{ClockChoice, Goal};
-use durio_report::Format;
 use durio_spec::written;
 use durio_units::{Bytes, Nanos};
+use durio_workload::profile::Threshold;
 use durio_workload::{PerMille, SyncMethod};
 
 use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
+pub(crate) use config::ConfigCommand;
+pub(crate) use doctor::Doctor;
 pub(crate) use durable::Durable;
+pub(crate) use explain::Explain;
 pub(crate) use fio::{Fio, with_fio_words_last};
 pub(crate) use group_commit::Committing;
 pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
+pub(crate) use output::Output;
 pub(crate) use profile::{Profile, ProfileCommand};
+pub(crate) use runs::{History, Runs, RunsCommand};
 pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
+pub(crate) use watch::Watch;
 
 /// Tells what a storage gives a database: durable commits, reads, their latencies, and what to
 /// doubt.
@@ -54,6 +66,12 @@ pub(crate) enum Command {
     Profile(Profile),
     Stack(Stack),
     Report(Report),
+    Runs(Runs),
+    History(History),
+    Watch(Watch),
+    Config(ConfigCommand),
+    Doctor(Doctor),
+    Explain(Explain),
     Audit(Audit),
     Advise(Box<Advise>),
     Compare(Compare),
@@ -92,6 +110,10 @@ pub(crate) struct Check {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
+    /// Same as PATH; durio run and durio sweep call it that
+    #[arg(long, value_name = "PATH", conflicts_with = "paths", help_heading = "What")]
+    pub(crate) target: Vec<PathBuf>,
+
     /// Finish in under 15 s, with 256 MiB of data
     #[arg(long, conflicts_with_all = ["thorough", "duration"], help_heading = "How long, how large")]
     pub(crate) quick: bool,
@@ -109,15 +131,25 @@ pub(crate) struct Check {
     pub(crate) size: Option<Bytes>,
 
     /// Only this workload (can be repeated)
-    #[arg(long = "workload", value_name = "NAME", help_heading = "How long, how large")]
+    #[arg(long = "workload", value_name = "NAME", value_parser = values::WORKLOAD,
+          hide_possible_values = true, help_heading = "How long, how large")]
     pub(crate) workloads: Vec<String>,
 
     /// Exit with 1 if the storage is unfit for this database (can be repeated)
     ///
     /// The report has verdicts for all known databases; only those named here set the exit code. A
     /// database without a documented threshold has no effect.
-    #[arg(long = "database", value_name = "NAME", help_heading = "Verdict")]
+    #[arg(long = "database", value_name = "NAME", value_parser = values::DATABASE,
+          hide_possible_values = true, help_heading = "Verdict")]
     pub(crate) databases: Vec<String>,
+
+    /// Exit with 1 if this goal is missed, such as 'commit p99 < 5ms' (can be repeated)
+    ///
+    /// WORKLOAD FIGURE < TIME for a latency (mean, p50, p99, p99.9, max), WORKLOAD rate > N or WORKLOAD
+    /// bandwidth > SIZE. Latencies are those of commits or reads; another operation is named between
+    /// workload and figure: 'commit sync p99 < 2ms'.
+    #[arg(long = "goal", value_name = "GOAL", value_parser = written::check_goal, help_heading = "Verdict")]
+    pub(crate) goals: Vec<Threshold>,
 
     #[command(flatten)]
     pub(crate) common: Measuring,
@@ -134,14 +166,24 @@ pub(crate) struct Measuring {
     #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 
+    /// Create a target that does not exist, as a file that is removed after the run
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) create: bool,
+
+    /// Do not ask before what takes over 10 minutes or writes over 16 GiB
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) yes: bool,
+
+    /// Give the run a name, by which durio report, compare and others find it (durio fio: fio's own)
+    #[arg(long, value_name = "NAME", value_parser = durio_bench::checked_label, help_heading = "Output")]
+    pub(crate) name: Option<String>,
+
     /// Create the run folder in this directory instead of the state folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Output format: text, json, html, markdown, csv or fio-json [default: text; durio fio: fio's own]
-    // Without one `durio fio` prints what fio would, so the default is no format.
-    #[arg(long, value_name = "FORMAT", value_parser = values::format, help_heading = "Output")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     /// Do not show progress on stderr
     #[arg(long, short, help_heading = "Output")]
@@ -158,15 +200,15 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// The format of the report.
-    pub(crate) fn report_format(&self) -> Format {
-        self.format.unwrap_or(Format::Text)
-    }
-
     /// What is wished of the run.
     pub(crate) fn run_options(&self) -> RunOptions<'_> {
-        let histograms = self.report_format().shows_histograms();
-        RunOptions { out: self.out.as_deref(), seed: self.seed, histograms }
+        let histograms = self.output.format().shows_histograms();
+        RunOptions {
+            out: self.out.as_deref(),
+            seed: self.seed,
+            histograms,
+            label: self.name.as_deref(),
+        }
     }
 
     /// What may be overwritten.
@@ -187,7 +229,7 @@ pub(crate) struct Run {
 
     /// Access pattern: read, write, rw (sequential), randread, randwrite, randrw
     #[arg(long, value_name = "PATTERN", default_value = "randread", help_heading = "What",
-          value_parser = ["read", "write", "rw", "randread", "randwrite", "randrw"])]
+          value_parser = values::access_pattern())]
     pub(crate) rw: String,
 
     /// Bytes per operation
@@ -355,13 +397,16 @@ pub(crate) struct Sweep {
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Report {
-    /// The run folder
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
+    /// The run: its folder, its name or the begin of it, last or last~2; several are set side by side
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub(crate) runs: Vec<PathBuf>,
 
-    /// Output format: text, json, html, markdown, csv or fio-json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format)]
-    pub(crate) format: Format,
+    /// Open the saved page in a browser, and print its path
+    #[arg(long, conflicts_with_all = ["format", "json", "verbose"])]
+    pub(crate) open: bool,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// Check published figures for what cannot be right
@@ -384,9 +429,8 @@ pub(crate) struct Audit {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// Compare runs: what differs, by how much, and whether chance explains it
@@ -471,9 +515,8 @@ pub(crate) struct Compare {
     #[arg(last = true, value_name = "OPTION", requires = "interleave")]
     pub(crate) options: Vec<std::ffi::OsString>,
 
-    /// Output format: text, json, html, markdown or csv
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::comparison_format)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// Print a completion script for a shell

@@ -4,7 +4,10 @@ mod advise;
 mod audit;
 mod check;
 mod compare;
+mod config;
+mod doctor;
 mod durable;
+mod explain;
 mod fio;
 mod lab;
 mod man;
@@ -12,15 +15,17 @@ mod plan;
 mod profile;
 mod report;
 mod run;
+mod runs;
 mod stack;
 mod sweep;
+mod watch;
 
 use std::path::Path;
 
 use durio_bench::BenchError;
 use durio_units::{Bytes, Nanos};
 
-use crate::args::{Arguments, Command, Expanding, Run};
+use crate::args::{Arguments, Command, Run};
 use crate::exit_code::Exit;
 
 /// Stands for the name of a run's own file in a plan that is only looked at.
@@ -36,7 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
             Some(spec) if profile::is_profile(spec) => profile::run(spec, &arguments),
             Some(spec) => {
                 let Run { duration, size, .. } = &arguments.job;
-                refuse_profile_options(spec, &arguments.expanding, *duration, *size)?;
+                refuse_profile_options(spec, *duration, *size)?;
                 match fio::is_job_file(spec) {
                     true => fio::run_file(spec, &arguments),
                     false => run::campaign(spec, &arguments),
@@ -49,7 +54,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Profile(arguments) => profile::show(&arguments),
         Command::Stack(arguments) => stack::stack(arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Runs(arguments) => runs::runs(&arguments),
+        Command::History(arguments) => runs::history(&arguments),
+        Command::Config(_) => config::config(),
+        Command::Watch(arguments) => watch::watch(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Fio(arguments) => fio::fio(&arguments),
@@ -63,18 +74,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
 // Times and sizes of a spec are its own: it is scaled.
 fn refuse_profile_options(
     spec: &Path,
-    expanding: &Expanding,
     duration: Option<Nanos>,
     size: Option<Bytes>,
 ) -> Result<(), BenchError> {
-    let given = [
-        ("--duration", duration.is_some()),
-        ("--size", size.is_some()),
-        ("--quick", expanding.quick),
-    ];
+    let given = [("--duration", duration.is_some()), ("--size", size.is_some())];
     let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
     let text = format!("{option} cannot be used with '{}', which is no profile", spec.display());
-    Err(BenchError::wrong_use(text).hint("a spec takes --scale-time and --scale-size"))
+    Err(BenchError::wrong_use(text).hint("a spec takes --quick, or --scale-time and --scale-size"))
 }

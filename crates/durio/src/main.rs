@@ -6,11 +6,13 @@
 
 mod args;
 mod commands;
+mod config;
 mod exit_code;
 mod measure;
 mod output;
 mod progress;
 mod stop_signals;
+mod usage;
 mod values;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -24,9 +26,19 @@ fn main() -> ExitCode {
     output::begin();
     // Before clap, which would refuse fio's options as unknown ones.
     let line = args::with_fio_words_last(std::env::args_os().collect());
+    // `durio config` is how a file that cannot be read is looked into.
+    let config = match config::Config::read() {
+        Ok(config) => config,
+        Err(error) => return output::conclude(Err(error)).into(),
+    };
+    let line = config.applied(line);
+    durio_bench::set_command_line(&line);
+    if let Err(error) = usage::refuse_split_quantities(&line) {
+        return output::conclude(Err(error)).into();
+    }
     let arguments = match args::Arguments::try_parse_from(line) {
         Ok(arguments) => arguments,
-        Err(error) => return output::show_usage(&error),
+        Err(error) => return usage::show_usage(error),
     };
     // By now everything was unwound and so cleaned up; what is left to give is an exit code.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| commands::run(arguments)));

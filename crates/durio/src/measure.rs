@@ -9,7 +9,9 @@ use durio_bench::{
     restore_settings,
 };
 use durio_block::HeldTargets;
-use durio_plan::Plan;
+use durio_plan::{Cost, Plan, TargetKind};
+use durio_report::clock;
+use durio_units::{Bytes, Nanos};
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;
@@ -39,6 +41,26 @@ pub(crate) fn locate<'a>(
     durio_bench::locate(paths, options.permission())
 }
 
+/// Refuses targets that do not exist: whoever misspells a directory, or has not mounted it, would else
+/// measure the filesystem above it.
+pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), BenchError> {
+    let absent = plan.targets.iter().find_map(|target| match &target.kind {
+        TargetKind::NewFile { directory, file_name, named: true, .. } => {
+            Some(directory.as_path().join(file_name.as_path()))
+        }
+        _ => None,
+    });
+    match absent.filter(|_| !options.create) {
+        Some(path) => {
+            Err(BenchError::cannot_measure(format!("'{}' does not exist", path.display())).hint(
+                "name an existing directory, file or block device; --create makes a file there for \
+                 the run and removes it",
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Runs `plan` on what was looked up for it, records it, prints the report. The exit code does not
 /// know verdicts.
 pub(crate) fn execute(
@@ -47,10 +69,45 @@ pub(crate) fn execute(
     held: HeldTargets,
     options: &Measuring,
 ) -> Result<(Exit, Findings), BenchError> {
+    consent(plan.cost(), options)?;
     // Before the first file: whoever stops durio from now on finds a record that says so.
     let stop = stop_on_signals()?;
     output::remarks(memory_remark(plan));
     conclude(execution.execute(plan, held, &stop, &Terminal::new(options.quiet))?, options)
+}
+
+// So much is agreed with by whoever starts a command.
+const TIME_MAX: Nanos = Nanos::from_secs(600);
+const BYTES_MAX: Bytes = Bytes::from_gib(16);
+
+/// Says what it costs, and asks, where that is much.
+pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError> {
+    let Cost { time, written, writing, space } = cost;
+    if time <= TIME_MAX && written <= BYTES_MAX && space <= BYTES_MAX {
+        return Ok(());
+    }
+    let mut parts = Vec::new();
+    if time > Nanos::ZERO {
+        parts.push(format!("takes up to {}", clock(time)));
+    }
+    if written > Bytes::ZERO {
+        parts.push(format!("writes up to {written}"));
+    }
+    if writing > Nanos::ZERO {
+        parts.push(format!("writes as fast as the storage takes it for {}", clock(writing)));
+    }
+    if space > Bytes::ZERO {
+        parts.push(format!("needs {space} of space"));
+    }
+    let text = format!("this {}", parts.join(", "));
+    if options.yes {
+        output::remark(&format!("durio: {text}"));
+        return Ok(());
+    }
+    match output::agreed(&text)? {
+        true => Ok(()),
+        false => Err(BenchError::wrong_use("nothing was done")),
+    }
 }
 
 /// Goes on with an interrupted run in its own folder.
@@ -69,7 +126,7 @@ fn conclude(executed: Executed, options: &Measuring) -> Result<(Exit, Findings),
     let Executed { findings, outcome } = executed;
     // A report without a figure would only hide the error that follows.
     if outcome.is_ok() || !findings.workloads.is_empty() {
-        output::report(options.report_format(), &findings)?;
+        output::report(options.output, &findings)?;
     }
     Ok((Exit::from(outcome?), findings))
 }

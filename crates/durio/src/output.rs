@@ -1,18 +1,18 @@
 //! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error.
 //!
-//! What is text goes through here to be spelt out (`durio_report::visible`): names, paths and the
+//! What is text goes through here to be spelt out (`durio_report::visible_lines`): names, paths and the
 //! messages of other programs steer no terminal. What durio-report wrote is spelt out already.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
 use durio_bench::{BenchError, BenchErrorKind, with_causes};
-use durio_report::{Format, Options, Report, visible, visible_lines};
+use durio_report::{Format, Options, Report, visible_lines};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::args::Output;
 use crate::exit_code::Exit;
 
 /// Columns of a table where stdout is no terminal.
@@ -36,6 +36,18 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
             Err(error.context("cannot write to stdout"))
         }
     }
+}
+
+/// Says what is about to happen and asks on the terminal; where nobody can be asked, that is wrong use.
+pub(crate) fn agreed(what: &str) -> Result<bool, BenchError> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(BenchError::wrong_use(format!("{what}, and nobody can be asked here"))
+            .hint("give --yes to go on without a question"));
+    }
+    let _ = write!(io::stderr().lock(), "{}; go on? [y/N] ", visible_lines(what));
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Writes a remark of durio's to stderr for each of these lines.
@@ -69,29 +81,52 @@ fn reader_gone(stream: &impl AsFd, error: io::Error) -> io::Error {
     }
 }
 
-/// Writes a report to stdout in `format`.
-pub(crate) fn report(format: Format, report: &impl Report) -> Result<(), BenchError> {
+/// Writes a report to stdout as `wished`.
+pub(crate) fn report(wished: Output, report: &impl Report) -> Result<(), BenchError> {
     // Made whole before its first byte is written: a report that fails leaves no half document on
     // stdout, which a program might read.
     let mut bytes = Vec::new();
-    durio_report::write(format, report, &terminal_options(), &mut bytes)
-        .map_err(BenchError::unmade)?;
-    answer(&bytes)
+    let options = Options { verbose: wished.verbose, ..terminal_options() };
+    match durio_report::write(wished.format(), report, &options, &mut bytes) {
+        Ok(()) => answer(&bytes),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Err(unsupported(wished, "there are text, json, html and markdown"))
+        }
+        Err(error) => Err(BenchError::unmade(error)),
+    }
+}
+
+/// That there is no such format of what is asked, and what there is.
+pub(crate) fn unsupported(wished: Output, hint: &str) -> BenchError {
+    let format = wished.format();
+    BenchError::wrong_use(format!("--format {format} is not supported here")).hint(hint)
+}
+
+/// Refuses fio's format for what it has no place for: before hours of measuring, not after.
+pub(crate) fn refuse_fio(wished: Output, parts: &str) -> Result<(), BenchError> {
+    match wished.format() {
+        Format::FioJson => {
+            let hint = format!("for one of its runs: durio report {parts} --format fio-json");
+            Err(unsupported(wished, &hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How stdout shows text.
 fn terminal_options() -> Options {
-    let stdout = io::stdout();
+    Options { width: columns(&io::stdout()), colour: takes_colour(), ..Options::default() }
+}
+
+/// The columns of a stream's terminal.
+pub(crate) fn columns(stream: &impl AsFd) -> usize {
     // A terminal may say that it has no columns: serial lines and some emulators do.
-    let columns = rustix::termios::tcgetwinsize(&stdout).map(|size| usize::from(size.ws_col));
-    Options {
-        width: columns.ok().filter(|&columns| columns > 0).unwrap_or(WIDTH_WITHOUT_TERMINAL),
-        colour: takes_colour(),
-    }
+    let columns = rustix::termios::tcgetwinsize(stream).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|&columns| columns > 0).unwrap_or(WIDTH_WITHOUT_TERMINAL)
 }
 
 // As <https://no-color.org> and <https://bixense.com/clicolors> have it, and the terminal itself.
-fn takes_colour() -> bool {
+pub(crate) fn takes_colour() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
@@ -122,38 +157,6 @@ pub(crate) fn remark(text: &str) {
         shown.push_str(line);
     }
     let _ = writeln!(io::stderr().lock(), "{shown}");
-}
-
-/// Shows clap's message: help and version on stdout, errors on stderr.
-pub(crate) fn show_usage(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        let _ = io::stderr().lock().write_all(wrong_words(error).as_bytes());
-        return Exit::Failed(BenchErrorKind::WrongUse).into();
-    }
-    let text = error.render();
-    let bytes = match takes_colour() {
-        true => text.ansi().to_string(),
-        false => text.to_string(),
-    };
-    conclude(answer(bytes.as_bytes()).map(|()| Exit::Fine)).into()
-}
-
-// clap's message, which has the user's words as they are: first those are spelt out, then clap's styles
-// are the only escape sequences, and taken out.
-fn wrong_words(error: &clap::Error) -> String {
-    let mut text = error.render().ansi().to_string();
-    for word in std::env::args_os() {
-        let word = word.to_string_lossy();
-        let value = word.split_once('=').map(|(_, value)| value);
-        // clap quotes the value of `--name=value` without the name.
-        for part in [Some(&*word), value].into_iter().flatten() {
-            let shown = visible(part);
-            if shown != part {
-                text = text.replace(part, &shown);
-            }
-        }
-    }
-    visible_lines(&anstream::adapter::strip_str(&text).to_string())
 }
 
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.

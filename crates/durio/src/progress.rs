@@ -1,13 +1,13 @@
 //! What goes on, on stderr: remarks, and progress as a live bar on a terminal, a line per step elsewhere.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use durio_analyse::{LiveFigures, live_figures};
+use durio_analyse::{LiveFigures, StepSoFar, live_figures};
 use durio_bench::{Observer, RunObserver};
 use durio_plan::{Limit, ParameterValue, Plan, Role, Step};
 use durio_record::{Event, StepDeclined};
-use durio_report::visible;
+use durio_report::{clock, visible};
 use durio_run::LayoutProgress;
 use durio_units::{Nanos, Rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -57,9 +57,17 @@ impl Observer for Terminal {
 struct Progress {
     bar: ProgressBar,
     kind: Kind,
-    step: Option<(u32, String)>,
-    latest: Option<LiveFigures>,
-    layout_target: Option<usize>,
+    step: Option<Current>,
+    latest_layout: Option<usize>,
+    pace: Pace,
+}
+
+/// The step that runs.
+struct Current {
+    index: u32,
+    round: u32,
+    name: String,
+    so_far: StepSoFar,
 }
 
 #[derive(PartialEq, Eq)]
@@ -81,56 +89,62 @@ impl Progress {
             Kind::Lines | Kind::Nothing => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        bar.set_style(style(PLAIN));
-        Self { bar, kind, step: None, latest: None, layout_target: None }
+        Self { bar, kind, step: None, latest_layout: None, pace: Pace::default() }
     }
 
-    fn step_started(&mut self, plan: &Plan, index: u32) {
+    fn step_started(&mut self, plan: &Plan, index: u32, round: u32) {
         let Some(step) = plan.steps.get(index as usize) else { return };
         if step.role == Role::SelfCost {
             return;
         }
+        self.pace.begin();
         let name = name_of(plan, step);
+        // Nobody knows when others end: the bar stays where it is, and the figures go on.
         let length = match step.limit {
-            Limit::Duration(duration) => duration.get() + step.ramp.get(),
-            // Nobody knows when these end: the bar stays where it is, and the figures go on.
-            Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => 0,
+            Limit::Duration(_) => step.span().saturating_sub(step.pause_before),
+            Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Nanos::ZERO,
         };
-        if plan.campaign.is_some() {
-            self.bar.set_style(style(OF_CAMPAIGN));
-        }
-        self.begin(&name, length);
-        self.step = Some((index, name));
-        self.latest = None;
+        self.begin(&name, length.get());
+        self.step = Some(Current { index, round, name, so_far: StepSoFar::new(index) });
     }
 
-    fn figures(&mut self, figures: &LiveFigures) {
-        let Some((step, _)) = &self.step else { return };
-        if *step != figures.step {
-            return;
-        }
+    fn figures(&self, plan: &Plan, figures: &LiveFigures) {
+        let Some(step) = self.step.as_ref().filter(|it| it.index == figures.step) else { return };
         self.bar.set_position(figures.to.get());
-        self.bar.set_message(words(figures));
-        self.latest = Some(*figures);
+        let left = self.pace.left(plan, step.index, step.round, figures.to);
+        let left = left.map_or_else(String::new, |left| format!("   {left}"));
+        self.bar.set_message(format!("{}{left}", words(figures)));
     }
 
-    fn step_ended(&mut self, index: u32) {
-        let Some((_, name)) = self.step.take_if(|(step, _)| *step == index) else { return };
-        if self.kind == Kind::Lines {
-            output::remark(&format!("{name}: measured"));
-        }
+    fn step_ended(&mut self, plan: &Plan, index: u32) {
+        let Some(step) = self.step.take_if(|step| step.index == index) else { return };
+        let Some(planned) = plan.steps.get(index as usize) else { return };
+        self.pace.done(planned);
+        let figures = step.so_far.figures();
+        let figures = figures.map_or_else(|| "done".to_owned(), |it| words(&it).trim().to_owned());
+        let left = self.pace.left(plan, index, step.round, planned.span());
+        let left = left.map_or_else(String::new, |left| format!("   [{left}]"));
+        self.line(&format!("{}: {figures}{left}", step.name));
     }
 
     fn step_declined(&mut self, plan: &Plan, declined: &StepDeclined) {
         self.step = None;
         let Some(step) = plan.steps.get(declined.step as usize) else { return };
-        if self.kind == Kind::Lines {
-            let name = name_of(plan, step);
-            output::remark(&format!("{name}: not supported here: {}", declined.message));
+        self.line(&format!("{}: not supported here: {}", name_of(plan, step), declined.message));
+    }
+
+    /// A line that stays, above the bar where there is one.
+    fn line(&self, line: &str) {
+        match self.kind {
+            Kind::Nothing => {}
+            Kind::Bar => self.bar.suspend(|| output::remark(line)),
+            Kind::Lines => output::remark(line),
         }
     }
 
     fn begin(&self, name: &str, length: u64) {
+        // The terminal may have been made wider or narrower meanwhile.
+        self.bar.set_style(style(output::columns(&io::stderr())));
         self.bar.reset();
         // A bar of no length would be drawn as done.
         self.bar.set_length(length.max(1));
@@ -146,20 +160,23 @@ impl Progress {
 impl RunObserver for Progress {
     fn event(&mut self, plan: &Plan, event: &Event) {
         match event {
-            Event::StepStarted(started) => self.step_started(plan, started.step),
+            Event::StepStarted(started) => self.step_started(plan, started.step, started.round),
             Event::StepDeclined(declined) => self.step_declined(plan, declined),
-            Event::StepEnded(ended) => self.step_ended(ended.step),
+            Event::StepEnded(ended) => self.step_ended(plan, ended.step),
             _ => {
+                if let Some(step) = &mut self.step {
+                    step.so_far.add(plan, event);
+                }
                 if let Some(figures) = live_figures(plan, event) {
-                    self.figures(&figures);
+                    self.figures(plan, &figures);
                 }
             }
         }
     }
 
     fn layout(&mut self, plan: &Plan, progress: LayoutProgress) {
-        if self.layout_target != Some(progress.target) {
-            self.layout_target = Some(progress.target);
+        if self.latest_layout != Some(progress.target) {
+            self.latest_layout = Some(progress.target);
             let name = plan.targets.get(progress.target).map_or("", |target| &target.name);
             self.begin(&format!("laying out {name}"), progress.total.get());
             self.bar.set_message(format!("{}", progress.total));
@@ -175,7 +192,70 @@ impl Drop for Progress {
     }
 }
 
-/// The step with its levels, in a campaign also which one it is.
+/// How long a run takes beside what its plan says: what is between the steps takes time too.
+#[derive(Default)]
+struct Pace {
+    begun: Option<Instant>,
+    planned: Nanos,
+}
+
+impl Pace {
+    fn begin(&mut self) {
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
+    fn done(&mut self, step: &Step) {
+        self.planned = Nanos::new(self.planned.get().saturating_add(step.span().get()));
+    }
+
+    /// How long it has taken, and the end that is to be expected with `into` of a step done; none where
+    /// no step's time is known.
+    fn left(&self, plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<String> {
+        let elapsed = self.begun?.elapsed();
+        let planned = planned_left(plan, index, round, into)?;
+        let pace = match self.planned.as_secs_f64() {
+            // Of less no pace can be told.
+            planned if planned < 1.0 => 1.0,
+            planned => (elapsed.as_secs_f64() / planned).clamp(1.0, 3.0),
+        };
+        let expected = elapsed.as_secs_f64() + planned.as_secs_f64() * pace;
+        let rounds = plan.steps.iter().skip(index as usize).any(|it| plan.rounds_of(it).is_some());
+        // A steady state ends its rounds earlier.
+        let about = if rounds { "at most" } else { "about" };
+        Some(format!(
+            "{} of {about} {}",
+            whole_seconds(elapsed.as_secs_f64()),
+            whole_seconds(expected)
+        ))
+    }
+}
+
+/// What the plan has left to do with `into` of a step done; none if no time is known of any step.
+fn planned_left(plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<Nanos> {
+    let current = plan.steps.get(index as usize)?;
+    let rounds = |step: &Step| u64::from(plan.rounds_of(step).map_or(1, |rounds| rounds.max));
+    let left = plan.steps.iter().map(|step| {
+        let is_of_round = step.section == current.section && plan.rounds_of(step).is_some();
+        let times = match (step.index > index, is_of_round) {
+            (true, true) => rounds(step).saturating_sub(u64::from(round)),
+            (true, false) => rounds(step),
+            (false, true) => rounds(step).saturating_sub(u64::from(round) + 1),
+            (false, false) => 0,
+        };
+        step.span().get().saturating_mul(times)
+    });
+    let rest = current.span().saturating_sub(into).get();
+    let is_known = plan.steps.iter().any(|step| step.span() > Nanos::ZERO);
+    is_known.then(|| Nanos::new(left.fold(rest, u64::saturating_add)))
+}
+
+fn whole_seconds(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
+    let seconds = seconds.round() as u64;
+    if seconds == 0 { "0 s".to_owned() } else { clock(Nanos::from_secs(seconds)) }
+}
+
+/// Which step of how many, and what it does.
 fn name_of(plan: &Plan, step: &Step) -> String {
     let several = plan.locations().len() > 1;
     let location = plan.target_of(&step.load).location.as_ref();
@@ -186,27 +266,30 @@ fn name_of(plan: &Plan, step: &Step) -> String {
         Some(location) => format!("{name} on {location}"),
         None => name,
     };
-    match plan.campaign {
-        Some(_) => format!("{}/{} {name}", step.index + 1, plan.steps.len()),
-        None => name,
-    }
+    let shown: Vec<&Step> = plan.steps.iter().filter(|it| it.role != Role::SelfCost).collect();
+    let number = shown.iter().filter(|it| it.index <= step.index).count();
+    format!("{number}/{} {name}", shown.len())
 }
 
 fn words(figures: &LiveFigures) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "printed only")]
     let rate = Rate::of(figures.rate.round() as u64, Nanos::from_secs(1));
     match figures.p99_ns {
-        Some(p99) => format!("{rate:>10}   p99 {}", Nanos::new(p99)),
-        None => format!("{rate:>10}   no completion"),
+        Some(p99) => format!("{rate:>8}  p99 {}", Nanos::new(p99)),
+        None => format!("{rate:>8}  no completion"),
     }
 }
 
-// Columns for the name of a step and for the bar; the levels of a campaign's step need more.
-const PLAIN: (usize, usize) = (24, 24);
-const OF_CAMPAIGN: (usize, usize) = (52, 12);
-
-fn style((name, bar): (usize, usize)) -> ProgressStyle {
-    let template = format!("{{prefix:{name}!}} {{bar:{bar}}} {{elapsed:>4}}  {{msg}}");
+/// One line of so many columns: the figures come before the bar, and both before a long name.
+fn style(columns: usize) -> ProgressStyle {
+    let template = match columns {
+        0..60 => {
+            let name = (columns / 2).saturating_sub(4).max(6);
+            format!("{{prefix:{name}!}} {{wide_msg}}")
+        }
+        60..110 => "{prefix:24!} {bar:8} {wide_msg}".to_owned(),
+        _ => "{prefix:40!} {bar:16} {wide_msg}".to_owned(),
+    };
     ProgressStyle::with_template(&template)
         .map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("━╸─"))
 }

@@ -1,10 +1,43 @@
 //! Reads the values of options: units, names, shares.
 
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use durio_advise::{AdviceRole, Setting};
+use durio_analyse::history::{Metric, RunFigure};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
 use durio_spec::written::thousandths;
-use durio_workload::{PerMille, SyncMethod};
+use durio_units::Nanos;
+use durio_workload::profile::known_databases;
+use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
+
+/// A name that shells complete. Who uses it knows which names there are, and says which was meant.
+#[derive(Clone, Copy)]
+pub(crate) struct Completed(fn() -> Vec<String>);
+
+pub(crate) const DATABASE: Completed = Completed(|| known_databases().unwrap_or_default());
+
+pub(crate) const WORKLOAD: Completed =
+    Completed(|| check_workloads().into_iter().map(|(_, workload)| workload.name).collect());
+
+impl TypedValueParser for Completed {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
 
 /// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.
 pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
@@ -52,6 +85,30 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is no share in percent; expected 0 to 1000, such as 5%"))
 }
 
+/// The time from one probe to the next.
+pub(crate) fn period(text: &str) -> Result<Nanos, String> {
+    let period: Nanos =
+        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+    // A probe takes two seconds, and shall stay a small part of the load.
+    match period >= Nanos::from_secs(10) {
+        true => Ok(period),
+        false => Err(format!("{period} is too short; a probe takes 2 s: give 10s or more")),
+    }
+}
+
+/// Where to listen: `127.0.0.1:9119`.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        // A port alone, or behind a name that would have to be looked up.
+        let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+        let port = port.parse::<u16>().unwrap_or(9119);
+        format!(
+            "'{text}' is no numeric address with a port; expected such as 127.0.0.1:{port}, or \
+             0.0.0.0:{port} for everybody"
+        )
+    })
+}
+
 /// A factor such as `0.02`, in thousandths; 0.001 to 1000.
 pub(crate) fn scale(text: &str) -> Result<u32, String> {
     let wrong =
@@ -68,6 +125,18 @@ pub(crate) struct EngineChoice {
 }
 
 pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
+    // fio's names of the same interfaces.
+    let ours = match text {
+        "io_uring" => Some("uring"),
+        "libaio" => Some("aio"),
+        "psync" | "pvsync" | "pvsync2" | "vsync" => Some("sync"),
+        _ => None,
+    };
+    if let Some(ours) = ours {
+        return Err(format!(
+            "'{text}' is fio's name; did you mean '{ours}', or 'fio:{text}' for the installed fio?"
+        ));
+    }
     if let Some(fio_engine) = text.strip_prefix("fio:") {
         let known = durio_fio::export_job::ENGINES;
         if !known.contains(&fio_engine) {
@@ -89,15 +158,30 @@ pub(crate) fn format(text: &str) -> Result<Format, String> {
     named(text, "format", &Format::ALL, |format| format.name())
 }
 
-// fio has no place for a comparison.
-pub(crate) fn comparison_format(text: &str) -> Result<Format, String> {
-    let formats = Format::ALL.into_iter().filter(|it| *it != Format::FioJson).collect::<Vec<_>>();
-    named(text, "format of a comparison", &formats, |format| format.name())
+/// An age in days, or as any time.
+pub(crate) fn age(text: &str) -> Result<Nanos, String> {
+    let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+    match days {
+        Some(days) => Ok(Nanos::from_secs(days.saturating_mul(86_400))),
+        None => text.parse::<Nanos>().map_err(|error| {
+            let meant = error.meant.map_or_else(String::new, |it| format!("did you mean '{it}'? "));
+            format!("'{text}' is no age; {meant}expected days such as 90d, or a time such as 12h")
+        }),
+    }
 }
 
-// What has no records, and no page of its own.
-pub(crate) fn audit_format(text: &str) -> Result<Format, String> {
-    named(text, "format of an audit", &[Format::Text, Format::Json], |format| format.name())
+/// A workload and its figure: `commit.p99`.
+pub(crate) fn metric(text: &str) -> Result<Metric, String> {
+    let wrong = || {
+        let figures = RunFigure::ALL.map(RunFigure::name).join(", ");
+        format!(
+            "'{text}' is no metric; expected a workload and one of {figures}, such as commit.p99"
+        )
+    };
+    // The figure p99.9 has a dot of its own.
+    let (workload, figure) = text.split_once('.').ok_or_else(wrong)?;
+    let figure = RunFigure::ALL.into_iter().find(|it| it.name() == figure).ok_or_else(wrong)?;
+    Ok(Metric { workload: workload.to_owned(), figure })
 }
 
 pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {
@@ -109,6 +193,28 @@ pub(crate) fn clock(text: &str) -> Result<ClockChoice, String> {
     named(text, "clock", &[ClockChoice::Auto, ClockChoice::Tsc, ClockChoice::Monotonic], name)
 }
 
+/// One of a few words, which help and completions list.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let words = PossibleValuesParser::new(all.iter().map(|&it| name(it)));
+    words.try_map(move |word| named(&word, "choice", all, name))
+}
+
+/// An access pattern by fio's words; `readwrite` is fio's other word for `rw`.
+pub(crate) fn access_pattern() -> impl TypedValueParser<Value = String> {
+    let words = ["read", "write", "rw", "randread", "randwrite", "randrw"];
+    let words = words.map(|word| match word {
+        "rw" => PossibleValue::new(word).alias("readwrite"),
+        _ => PossibleValue::new(word),
+    });
+    PossibleValuesParser::new(words).map(|word| match word.as_str() {
+        "readwrite" => "rw".to_owned(),
+        _ => word,
+    })
+}
+
 fn named<T: Copy>(
     text: &str,
     what: &str,
@@ -118,7 +224,7 @@ fn named<T: Copy>(
     let known = all.iter().find(|&&value| name(value) == text).copied();
     known.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|&value| name(value)).collect();
-        format!("'{text}' is no {what}; expected {}", names.join(", "))
+        format!("'{text}' is no {what}; {}", did_you_mean(text, &names, "expected"))
     })
 }
 
@@ -189,11 +295,11 @@ mod tests {
         assert!(engine("fio:null").unwrap_err().contains("psync"));
         assert_eq!(
             engine("iouring"),
-            Err("'iouring' is no engine; expected null, sync, uring, aio, fio".to_owned())
+            Err("'iouring' is no engine; did you mean 'uring'?".to_owned())
         );
+        assert!(engine("spdk").unwrap_err().ends_with("expected null, sync, uring, aio, fio"));
         assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
         assert!(format("html").is_ok() && format("pdf").is_err());
-        assert!(audit_format("json").is_ok() && audit_format("html").is_err());
         assert!(clock("tsc").is_ok() && clock("sundial").is_err());
     }
 }

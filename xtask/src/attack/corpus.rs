@@ -65,12 +65,12 @@ impl Corpus {
             Ok(found)
         };
         // A mutation of a good input gets further into a reader than bytes from nowhere.
-        let mut specs = files("specs", "toml")?;
+        let mut specs = files("crates/durio-spec/specs", "toml")?;
         specs.push(CAMPAIGN.into());
         let golden = root.join("crates/durio-record/tests/golden");
         let mut corpus = Self {
             specs,
-            stack_specs: files("specs/stacks", "toml")?,
+            stack_specs: files("crates/durio-spec/specs/stacks", "toml")?,
             profiles: files("crates/durio-workload/profiles", "toml")?,
             job_files: files("crates/durio/tests/fio", "fio")?,
             fio_json: files("crates/durio-fio/tests/fixtures", "json")?,

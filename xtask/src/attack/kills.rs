@@ -45,8 +45,8 @@ const UNNAMED: Command = Command {
 };
 const NAMED: Command = Command {
     name: "run-named",
-    line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data/new",
-    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+    line: "run --quiet --rw randwrite --duration 20s --size 4MiB --target data/new --create",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
 const CHECK: Command = Command {
     name: "check",
@@ -55,8 +55,8 @@ const CHECK: Command = Command {
 };
 const SWEEP: Command = Command {
     name: "sweep",
-    line: "sweep --quiet --goal p99=9ms --rw randwrite --duration 1s --size 4MiB --target data/new",
-    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+    line: "sweep --quiet --goal p99=9ms --rw randwrite --duration 1s --size 4MiB --target data/new --create",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
 const DURABLE: Command = Command {
     name: "durable",
@@ -70,8 +70,8 @@ const CAMPAIGN_RUN: Command = Command {
 };
 const FIO: Command = Command {
     name: "fio",
-    line: "run --quiet --engine fio:psync --rw randwrite --duration 20s --size 4MiB --target data/new",
-    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new",
+    line: "run --quiet --engine fio:psync --rw randwrite --duration 20s --size 4MiB --target data/new --create",
+    next: "run --quiet --rw randwrite --duration 100ms --size 4MiB --target data/new --create",
 };
 const TRACE: Command = Command {
     name: "trace",

@@ -25,6 +25,8 @@ const REBUILD_SECONDS_MAX: f64 = 15.0;
 
 /// Units of the build that are shown: the others take less than these.
 const UNITS_SHOWN: usize = 15;
+/// Smaller sections of the binary are shown as one.
+const SECTION_BYTES_MIN: u64 = 64 * 1024;
 /// A rule as short as any.
 const WARNING: &str = "crates/durio-signals/src/warning/figures.rs";
 
@@ -51,7 +53,9 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     print_units(&tree)?;
     // Packages hold this profile's binary, linked with fat LTO: its size is what users copy.
     let packaged = build(&["build", "--profile", "dist", "-p", "durio"])?;
-    let size = fs::metadata(tree.join("target/dist/durio")).context("no packaged binary")?.len();
+    let binary = tree.join("target/dist/durio");
+    let size = fs::metadata(&binary).context("no packaged binary")?.len();
+    print_sections(&binary)?;
     let tests = ["test", "-p", "durio-signals", "--lib"];
     // Once before, so that the second build is that of a changed line alone.
     build(&tests)?;
@@ -119,6 +123,35 @@ fn print_units(tree: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Shows what the binary consists of, as `size` of binutils says, which come with every linker.
+fn print_sections(binary: &Path) -> Result<()> {
+    let output = Command::new("size").arg("-A").arg(binary).output().context("cannot run size")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut rest = 0;
+    let mut rows = Vec::new();
+    for (name, bytes) in sections(&text) {
+        match bytes < SECTION_BYTES_MIN {
+            true => rest += bytes,
+            false => rows.push([name.to_owned(), (bytes / 1024).to_string()]),
+        }
+    }
+    ensure!(!rows.is_empty(), "size found no sections");
+    rows.push(["others".to_owned(), (rest / 1024).to_string()]);
+    println!("\nThe packaged binary by section\n");
+    table::print(&["section", "KiB"], rows);
+    Ok(())
+}
+
+/// Sections and their bytes from the table of `size -A`: name, size and address, after two lines of
+/// titles and before the sum.
+fn sections(table: &str) -> impl Iterator<Item = (&str, u64)> {
+    table.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().filter(|it| it.starts_with('.'))?;
+        Some((name, words.next()?.parse().ok()?))
+    })
+}
+
 /// Names of units and their seconds.
 fn units(page: &str) -> Result<Vec<(String, f64)>> {
     let (_, data) = page.split_once("const UNIT_DATA = ").context("timings of another form")?;
@@ -143,5 +176,12 @@ mod tests {
         let expected = [("serde build script".to_owned(), 1.5), ("durio".to_owned(), 7.25)];
         assert_eq!(units(page).unwrap(), expected);
         assert!(units("const UNIT_DATA = ?").is_err() && units("").is_err());
+    }
+
+    #[test]
+    fn sections_are_read_from_the_table_of_size() {
+        let table =
+            "durio  :\nsection  size  addr\n.text  7092002  2352256\n.bss  32  0\nTotal  9\n";
+        assert!(sections(table).eq([(".text", 7_092_002), (".bss", 32)]));
     }
 }

@@ -58,10 +58,8 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     println!("- {}: {}", pg_test_fsync::version(&program)?, program.display());
     println!(
         "- trials: {} rounds, {} s each, interleaved in turning order; 8 KiB at offset 0 of one \
-         file of {FILE_MEBIBYTES} MiB, {}",
-        arguments.pairs,
-        arguments.seconds,
-        file.display()
+         file of {FILE_MEBIBYTES} MiB",
+        arguments.pairs, arguments.seconds
     );
     let mut trials: [Trials; 4] = Default::default();
     let mut foreign = Foreign::default();

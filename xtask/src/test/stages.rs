@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use super::tally::{Tally, read_skips};
-use crate::{attack, cargo, fuzz, packages, seams, tidy};
+use crate::{attack, book, cargo, dist, fuzz, packages, seams, tidy};
 
 // What was found in hours stays found in the tests beside the code; this finds what is new and
 // near.
@@ -137,6 +137,14 @@ pub(super) fn attack(profile: &str, is_long: bool) -> Result<Tally> {
     Ok(Tally::of_attacks(&outcomes))
 }
 
+/// The book's sources: generated pages are current, links lead somewhere.
+pub(super) fn book() -> Result<Tally> {
+    let built = cargo::metadata()?.target_directory.into_std_path_buf().join("debug/durio");
+    let problems = book::problems(&built)?;
+    problems.iter().for_each(|it| println!("{it}"));
+    Ok(Tally::of_check("book", problems.is_empty()))
+}
+
 /// A short run of each fuzz target.
 pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
     let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
@@ -153,6 +161,19 @@ pub(super) fn seams() -> Result<Tally> {
     let mut tally = Tally::default();
     for outcome in seams::outcomes()? {
         tally.add(Tally::of_check(&outcome.name, outcome.is_good));
+    }
+    Ok(tally)
+}
+
+/// The packages in a fresh Debian, each check a test.
+pub(super) fn dist() -> Result<Tally> {
+    let checks = match dist::test()? {
+        dist::Tried::Skipped(reason) => return Ok(Tally::of_skip("dist", reason)),
+        dist::Tried::Checked(checks) => checks,
+    };
+    let mut tally = Tally::default();
+    for check in checks {
+        tally.add(Tally::of_check(&format!("dist: {}", check.name), check.is_good));
     }
     Ok(tally)
 }

@@ -27,6 +27,11 @@ impl Tally {
         }
     }
 
+    /// Something that was not run, and why.
+    pub(super) fn of_skip(name: &str, reason: String) -> Self {
+        Self { skips: vec![(name.to_owned(), reason)], ..Self::default() }
+    }
+
     /// The attack suite: each case is a test, a row that was not run a skip.
     pub(super) fn of_attacks(outcomes: &[Outcome]) -> Self {
         let mut tally = Self::default();

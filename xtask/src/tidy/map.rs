@@ -100,7 +100,8 @@ fn room(name: &str) -> Option<&str> {
 
 fn description(manifest: &str) -> &str {
     let line = manifest.lines().find_map(|line| line.strip_prefix("description = "));
-    line.unwrap_or_default().trim_matches('"')
+    // A registry shows the sentence alone, so there it says of what the crate is a part.
+    line.unwrap_or_default().trim_matches('"').trim_start_matches("part of durio: ")
 }
 
 /// Lines that are not blank: of the product, and of its tests.
@@ -152,7 +153,7 @@ mod tests {
         let manifest = Manifest {
             crate_name: "durio-plan".to_owned(),
             path: "crates/durio-plan/Cargo.toml".to_owned(),
-            text: "description = \"the plan as data\"\n".to_owned(),
+            text: "description = \"part of durio: the plan as data\"\n".to_owned(),
             dependencies: vec!["durio-units".to_owned(), "serde".to_owned()],
         };
         let map = draw(&[manifest], &[Source::new("crates/durio-plan/src/lib.rs", "//! x\n")]);

@@ -69,6 +69,7 @@ fn measured(steps: &[(Workload, u64)]) -> Findings {
 
 fn analyser(plan: &Plan) -> Analyser {
     let manifest = Manifest {
+        label: None,
         schema: 1,
         run: String::new(),
         durio_version: "0".into(),

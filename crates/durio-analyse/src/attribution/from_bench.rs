@@ -7,8 +7,8 @@ use durio_layers::{
     DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
     Ram, Zram,
 };
-use durio_plan::RaidLevel;
-use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, SeveralDevices};
+use durio_plan::{RaidLevel, SeveralDevices};
+use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState};
 
 use super::point::{Base, BaseKind, Bench, Point, PointKind, RaidPoint, Timing};
 use crate::Findings;
@@ -239,8 +239,9 @@ fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
 
 #[cfg(test)]
 mod tests {
-    use durio_layers::{Ext4, Made, MdBitmap};
-    use durio_record::bench::{BENCH_FOLDER_SCHEMA, BenchPublished};
+    use durio_layers::{Ext4, MdBitmap, NewDevices};
+    use durio_plan::PublishedShare;
+    use durio_record::bench::BENCH_FOLDER_SCHEMA;
     use durio_units::Bytes;
 
     use super::super::tests::made::{run, writes};
@@ -256,7 +257,7 @@ mod tests {
         let layers = vec![
             declared(
                 true,
-                DeclaredKind::Ram(Ram { made: Made { count: 2, size: Bytes::from_mib(64) } }),
+                DeclaredKind::Ram(Ram { made: NewDevices { count: 2, size: Bytes::from_mib(64) } }),
             ),
             declared(false, DeclaredKind::Md(md(1, None))),
             declared(true, DeclaredKind::Ext4(Ext4::default())),
@@ -270,7 +271,7 @@ mod tests {
     }
 
     fn manifest(stack: BenchStack) -> BenchManifest {
-        let published = |layer, share_of_raw| BenchPublished {
+        let published = |layer, share_of_raw| PublishedShare {
             stack: "s".into(),
             layer,
             workload: "randwrite".into(),
@@ -285,6 +286,7 @@ mod tests {
             durio_version: "0".into(),
             started: String::new(),
             command: Vec::new(),
+            label: None,
             name: "n".into(),
             summary: String::new(),
             spec: String::new(),
@@ -320,7 +322,7 @@ mod tests {
             let mut manifest = manifest(stack(None, [LayerState::Measured; 3]));
             manifest.several_devices = several;
             let mut wider = manifest.stacks[0].clone();
-            let made = Made { count: 5, size: Bytes::from_mib(64) };
+            let made = NewDevices { count: 5, size: Bytes::from_mib(64) };
             wider.declared.layers[0].kind = DeclaredKind::Ram(Ram { made });
             manifest.stacks.push(wider);
             let points = bench_of(&manifest, &[], None).points.into_iter();
@@ -372,7 +374,7 @@ mod tests {
     }
 
     fn over(count: u32, upper: Vec<DeclaredLayer>) -> DeclaredStack {
-        let ram = DeclaredKind::Ram(Ram { made: Made { count, size: Bytes::from_mib(64) } });
+        let ram = DeclaredKind::Ram(Ram { made: NewDevices { count, size: Bytes::from_mib(64) } });
         let layers = std::iter::once(layer(ram, 1)).chain(upper).collect();
         DeclaredStack { name: "s".into(), layers }
     }

@@ -3,7 +3,7 @@
 //! In: nothing; plain data, and findings of ordinary runs. Out: [`Bench`], checked.
 //! Not here: how a spec or a bench folder becomes points.
 
-use durio_record::bench::BenchPublished;
+use durio_plan::PublishedShare;
 use serde::{Deserialize, Serialize};
 
 use crate::grouping::each_once;
@@ -95,7 +95,7 @@ pub struct Point<'a> {
     /// Of an array without that: why there is no model of it.
     pub no_model: Option<&'static str>,
     /// What was published for it.
-    pub published: Vec<BenchPublished>,
+    pub published: Vec<PublishedShare>,
     /// The findings of its runs: none if it failed, several if it was repeated.
     pub runs: Vec<&'a Findings>,
     /// Why there are none, or what went wrong.

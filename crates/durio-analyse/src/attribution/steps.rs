@@ -4,8 +4,8 @@
 //! one: its measurement with the median rate, or the reason why there is none.
 //! Not here: what is made of them.
 
+use durio_plan::PublishedShare;
 use durio_record::OperationName;
-use durio_record::bench::BenchPublished;
 use serde::{Deserialize, Serialize};
 
 use super::point::Point;
@@ -42,12 +42,12 @@ impl StepKey {
     }
 
     /// What was published of it for a point.
-    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p BenchPublished> {
+    pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p PublishedShare> {
         let named = |name: &str| self.workload == name || self.section.as_deref() == Some(name);
         // A publication may give one share for a whole ladder, or one for a step of it.
         let of_ladder = self.levels.iter().any(|words| words.starts_with("jobs "));
         let is_step = |jobs: u32| !of_ladder || self.levels.contains(&format!("jobs {jobs}"));
-        let is_it = |it: &&BenchPublished| {
+        let is_it = |it: &&PublishedShare| {
             self.stream == 0 && named(&it.workload) && it.jobs.is_none_or(is_step)
         };
         point.published.iter().find(is_it)

@@ -74,8 +74,9 @@ fn bound(arm: &Arm) -> Bytes {
 
 /// Two standard errors of the difference, and at least a twentieth.
 fn noise(a: &Arm, b: &Arm) -> f64 {
-    let of = |arm: &Arm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
-    (2.0 * of(a).hypot(of(b))).max(NOISE_MIN)
+    let share = |arm: &Arm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
+    let variance = share(a).powi(2) + share(b).powi(2);
+    (2.0 * variance.sqrt()).max(NOISE_MIN)
 }
 
 /// The positions that this holds of, with their rates.

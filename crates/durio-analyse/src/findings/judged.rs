@@ -57,10 +57,22 @@ pub struct Verdict {
     pub provisional: bool,
     /// The criterion, as a sentence.
     pub criterion: String,
+    /// What is held against which limit, in short: `p99 of sync < 10 ms`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub limit: String,
     /// What was measured, as a sentence with its unit.
     pub measured: String,
+    /// The workload that was measured, and in which state of a profile's database.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workload: String,
+    /// Why a figure gives no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// The measured value, in the threshold's unit.
     pub value: Option<f64>,
+    /// How many times worse it could be at the threshold; none without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<f64>,
     /// The threshold.
     pub threshold: Option<f64>,
     /// Unit of value and threshold.
@@ -140,4 +152,81 @@ pub struct Signal {
     pub implies: String,
     /// What to do; empty where there is nothing to do.
     pub advice: String,
+}
+
+/// What something that a report prints means, whatever run it stands in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// As reports print it.
+    pub id: String,
+    /// What it is.
+    pub kind: ExplanationKind,
+    /// When a report says it.
+    pub what: String,
+    /// What follows from it; empty where that is said by `what`.
+    pub why: String,
+    /// What to do; empty where nothing has to be done.
+    pub advice: String,
+    /// What else is known: commands, risks, sources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<ExplanationFact>,
+}
+
+/// A label and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExplanationFact {
+    /// What it is.
+    pub label: String,
+    /// The text.
+    pub text: String,
+    /// Where it can be read up; empty where it has no address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+}
+
+/// What is explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExplanationKind {
+    /// A word of a report: a verdict, or how a comparison came out.
+    Word,
+    /// A warning about figures.
+    Warning,
+    /// A signal about flushes.
+    Signal,
+    /// A rule of the audit.
+    AuditRule,
+    /// A rule of advice.
+    AdviceRule,
+}
+
+impl ExplanationKind {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Word => "word of a report",
+            Self::Warning => "warning",
+            Self::Signal => "signal about flushes",
+            Self::AuditRule => "audit rule",
+            Self::AdviceRule => "advice rule",
+        }
+    }
+}
+
+impl ExplanationFact {
+    /// Without an address.
+    #[must_use]
+    pub fn new(label: &str, text: &str) -> Self {
+        Self { label: label.to_owned(), text: text.to_owned(), url: String::new() }
+    }
+}
+
+impl Explanation {
+    /// Id, when it is said, why it matters, what to do.
+    #[must_use]
+    pub fn new(kind: ExplanationKind, [id, what, why, advice]: [&str; 4]) -> Self {
+        let [id, what, why, advice] = [id, what, why, advice].map(str::to_owned);
+        Self { id, kind, what, why, advice, facts: Vec::new() }
+    }
 }

@@ -32,6 +32,12 @@ const CHANGE_MIN: f64 = 0.05;
 /// Longer series are thinned to this many medians before lasting changes are looked for.
 const SERIES_MAX: usize = 512;
 
+/// The lasting changes of a series of at most a few hundred figures, such as one of each run.
+#[must_use]
+pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
+    change_points::changes(series, 1)
+}
+
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,16 +9,20 @@ use durio_report::visible;
 
 /// The text.
 #[must_use]
-pub fn listing(manifest: &BenchManifest, folder: &Path) -> String {
+pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
     let mut text = String::new();
     line(&mut text, &format!("BENCH {}: {}", manifest.name, state(manifest.outcome)));
-    if !manifest.summary.is_empty() {
+    if whole && !manifest.summary.is_empty() {
         line(&mut text, &manifest.summary);
     }
     let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
     // Names are the user's: what a terminal would obey is spelt out, and takes more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
-    for stack in &manifest.stacks {
+    // That all went well takes no list.
+    let is_told = |it: &&BenchStack| {
+        whole || manifest.outcome != Some(Outcome::Complete) || !remarks(it).is_empty()
+    };
+    for stack in manifest.stacks.iter().filter(is_told) {
         text.push('\n');
         line(&mut text, &stack.declared.name);
         for layer in &stack.layers {

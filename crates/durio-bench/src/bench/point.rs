@@ -4,10 +4,8 @@ use std::path::Path;
 
 use durio_block::{HeldTarget, HeldTargets, TargetType};
 use durio_layers::{BuiltLayer, DeclaredStack};
-use durio_plan::{ClockChoice, Plan, RawPath};
-use durio_spec::{
-    CampaignPlan, CampaignRequest, Location, LocationFacts, RawDevices, StackBench, plan_campaign,
-};
+use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath, SeveralDevices};
+use durio_spec::{CampaignPlan, CampaignRequest, StackBench, plan_campaign};
 use durio_units::{Bytes, Nanos};
 
 use crate::campaign::Scale;
@@ -78,7 +76,7 @@ impl Planning<'_> {
     }
 
     fn chosen<T>(&self, mut devices: Vec<T>) -> Vec<T> {
-        if self.bench.raw == RawDevices::One {
+        if self.bench.several_devices == SeveralDevices::One {
             devices.truncate(1);
         }
         devices

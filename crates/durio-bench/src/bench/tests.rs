@@ -6,14 +6,12 @@ use std::rc::Rc;
 
 use durio_analyse::{Analyser, Findings};
 use durio_layers::{
-    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, Made, Ram,
-    Xfs,
+    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, NewDevices,
+    Ram, Xfs,
 };
 use durio_observe::Host;
-use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose};
-use durio_record::bench::{
-    BenchFolder, BenchManifest, BenchStack, LayerState, SeveralDevices, TearDown,
-};
+use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose, SeveralDevices};
+use durio_record::bench::{BenchFolder, BenchManifest, BenchStack, LayerState, TearDown};
 use durio_record::{Environment, Manifest, Outcome};
 use durio_units::{Bytes, Nanos};
 
@@ -109,7 +107,7 @@ fn layer(kind: DeclaredKind, measured: bool) -> DeclaredLayer {
 }
 
 fn stack(name: &str) -> BenchStack {
-    let ram = DeclaredKind::Ram(Ram { made: Made { count: 1, size: Bytes::from_mib(64) } });
+    let ram = DeclaredKind::Ram(Ram { made: NewDevices { count: 1, size: Bytes::from_mib(64) } });
     let xfs = DeclaredKind::Xfs(Xfs::default());
     let linear = DeclaredKind::Dm(Dm { target: DmTarget::Linear });
     let layers = vec![layer(ram, true), layer(linear, false), layer(xfs, true)];
@@ -124,6 +122,7 @@ fn manifest() -> BenchManifest {
         durio_version: "0".to_owned(),
         started: "now".to_owned(),
         command: Vec::new(),
+        label: None,
         name: "n".to_owned(),
         summary: String::new(),
         spec: String::new(),
@@ -211,7 +210,7 @@ fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
     assert_eq!(during.stacks[0].layers[0].run.as_deref(), Some("01-a-ram"));
     assert_eq!(during.outcome, None);
     assert_eq!(during.stacks[0].tear_down, None);
-    assert!(listing(during, "/x".as_ref()).contains("PARTIAL: it runs, or was killed"));
+    assert!(listing(during, "/x".as_ref(), true).contains("PARTIAL: it runs, or was killed"));
 }
 
 #[test]
@@ -229,7 +228,7 @@ fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
         assert_eq!(states(&ended.manifest)[1], [Done, Built, Done]);
         assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
         assert!(!ended.log.iter().any(|line| line.ends_with("dropped")), "{:?}", ended.log);
-        let text = listing(&ended.manifest, "/x".as_ref());
+        let text = listing(&ended.manifest, "/x".as_ref(), true);
         assert!(text.contains("FAILED") && text.contains("planted"), "{text}");
     }
 }
@@ -266,7 +265,7 @@ fn what_cannot_be_taken_down_is_told_and_how_to_try_again() {
     let Some(TearDown::Failed { reason }) = &ended.manifest.stacks[0].tear_down else { panic!() };
     assert!(reason.contains("busy"));
     assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
-    assert!(listing(&ended.manifest, "/x".as_ref()).contains("durio stack clean"));
+    assert!(listing(&ended.manifest, "/x".as_ref(), true).contains("durio stack clean"));
 }
 
 #[test]
@@ -295,6 +294,7 @@ fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
 
 fn findings_of_nothing() -> Findings {
     let manifest = Manifest {
+        label: None,
         schema: 1,
         run: String::new(),
         durio_version: "0".to_owned(),

@@ -326,7 +326,9 @@ impl<C: Clock> AioEngine<C> {
             let left = self.clock.nanos(deadline.since(self.clock.now()));
             let sleep = left.saturating_sub(WATCHED);
             let timeout = libc::timespec {
-                tv_sec: libc::time_t::try_from(sleep / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+                // Not by the name of its type, which libc is about to change for musl. In place of
+                // what does not fit, 68 years.
+                tv_sec: (sleep / 1_000_000_000).try_into().unwrap_or(i32::MAX.into()),
                 // Below 10⁹.
                 tv_nsec: libc::c_long::try_from(sleep % 1_000_000_000).unwrap_or(0),
             };

@@ -8,7 +8,7 @@ use durio_workload::{BlockShare, Coverage, JumpShares, Pattern, PerMille, Skew, 
 use super::{Said, or, place_or};
 use crate::job_file::{
     AccessPattern, BlockSizeShare, Direction, Distribution, Each, Given, One, PatternOptions,
-    PerDirection, Place, RandomGenerator, ReadWrite, Sequencer, ZoneShare,
+    PerDirection, RandomGenerator, ReadWrite, Sequencer, SourcePosition, ZoneShare,
 };
 
 // fio's `rw` where nothing is said.
@@ -16,7 +16,11 @@ const ACCESS_DEFAULT: ReadWrite =
     ReadWrite { direction: Direction::Read, pattern: AccessPattern::Sequential { skip_bytes: 0 } };
 
 /// Reads the pattern: a workload with these fields set, and its sizes.
-pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) -> (Workload, Sizes) {
+pub(super) fn accesses(
+    options: &PatternOptions,
+    at: &SourcePosition,
+    said: &mut Said,
+) -> (Workload, Sizes) {
     // Every option is named here, so that a new one does not compile until it is honoured: those of
     // random accesses and of sizes are taken below.
     let PatternOptions {
@@ -66,7 +70,7 @@ pub(super) fn accesses(options: &PatternOptions, at: &Place, said: &mut Said) ->
     (workload, sizes)
 }
 
-fn sequential(workload: &mut Workload, skip_bytes: i64, at: &Place, said: &mut Said) {
+fn sequential(workload: &mut Workload, skip_bytes: i64, at: &SourcePosition, said: &mut Said) {
     workload.pattern = Pattern::Sequential;
     match u64::try_from(skip_bytes) {
         Ok(hole) => workload.hole = Bytes::new(hole),
@@ -214,7 +218,7 @@ impl Sizes {
 
     /// What random offsets are multiples of, if not of the smallest size; refused where reads and
     /// writes differ in it.
-    fn alignment(&self, at: &Place, said: &mut Said) -> Option<u64> {
+    fn alignment(&self, at: &SourcePosition, said: &mut Said) -> Option<u64> {
         let unit = |(smallest, align): &(u64, One<u64>)| or(align, *smallest);
         let common = self.smallest_each.first().map_or(self.smallest, unit);
         let other = self.smallest_each.iter().find(|each| unit(each) != common);

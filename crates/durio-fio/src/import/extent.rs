@@ -8,7 +8,9 @@
 use super::section::TargetsOf;
 use super::targets::{Claim, Existing, FILES_MAX, Targets, target_paths};
 use super::{Said, or, place_or};
-use crate::job_file::{Engine, FileService, FileServiceOrder, Place, SizeValue, TargetOptions};
+use crate::job_file::{
+    Engine, FileService, FileServiceOrder, SizeValue, SourcePosition, TargetOptions,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
@@ -31,7 +33,7 @@ pub(super) struct Extents<'o> {
     pub(super) smallest_block: u64,
     /// How many files share a `size`.
     pub(super) files: u64,
-    pub(super) at: &'o Place,
+    pub(super) at: &'o SourcePosition,
 }
 
 /// Why a copy has no extent: the option, and a sentence about it.
@@ -48,7 +50,7 @@ impl Extents<'_> {
         found.map_err(|(option, reason)| said.refuse_at(self.place(option), option, &reason)).ok()
     }
 
-    fn place(&self, option: &str) -> &Place {
+    fn place(&self, option: &str) -> &SourcePosition {
         let target = self.target;
         match option {
             "offset" => place_or(&target.offset, self.at),
@@ -222,7 +224,7 @@ impl TargetsOf<'_> {
         said: &mut Said,
     ) -> Option<(Vec<usize>, Extent)> {
         let (mut indices, mut common) = (Vec::new(), None);
-        for spot in target_paths(self.job, copy, targets.facts) {
+        for spot in target_paths(self.job, copy, &|path| targets.is_device(path)) {
             let index = targets.claim(spot, claim, said)?;
             let extent = extents.of(copy, targets.existing(index), said)?;
             // At once, as a later file of this job may be the same one.

@@ -9,7 +9,7 @@ use durio_workload::{Arrivals, PerMille};
 use super::accesses::Sizes;
 use super::{Said, or, place_or};
 use crate::job_file::{
-    Direction, Engine, Given, One, Place, QueueOptions, RateProcess, SubmitMode,
+    Direction, Engine, Given, One, QueueOptions, RateProcess, SourcePosition, SubmitMode,
 };
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ type Accesses<'a> = (Direction, PerMille, &'a Sizes);
 pub(super) fn queue(
     options: &QueueOptions,
     accesses: Accesses<'_>,
-    at: &Place,
+    at: &SourcePosition,
     said: &mut Said,
 ) -> Queue {
     // Every option is named here; those of batches and rates are taken below.

@@ -16,13 +16,13 @@ use super::timing::{Timing, timing};
 use super::writes::{Writing, set_data, set_syncs};
 use super::{Said, or, place_or};
 use crate::job_file::{
-    Direction, Fallocate, JobOptions, NameOptions, One, Place, ResolvedJob, TargetOptions,
+    Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SourcePosition, TargetOptions,
 };
 
 /// A job section with everything but the region of its load.
 #[derive(Debug)]
 pub(super) struct Section {
-    pub(super) at: Place,
+    pub(super) at: SourcePosition,
     pub(super) group: u32,
     pub(super) reporting_group: u32,
     /// Without region, jobs and limits.

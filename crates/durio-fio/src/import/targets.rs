@@ -5,42 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use durio_plan::{FileLayout, RawPath, Target, TargetKind};
+use durio_plan::{FileLayout, Location, LocationFacts, Target};
 use durio_units::Bytes;
 
 use super::Said;
-use crate::job_file::{Place, ResolvedJob, TargetOptions};
+use crate::job_file::{ResolvedJob, SourcePosition, TargetOptions};
 
-/// What a path is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlaceFacts {
-    /// A directory with so much free space.
-    Directory {
-        /// Bytes that may still be allocated.
-        free: Bytes,
-    },
-    /// Nothing, in a directory with so much free space.
-    Absent {
-        /// Bytes that may still be allocated.
-        free: Bytes,
-    },
-    /// A regular file.
-    File {
-        /// Its size.
-        size: Bytes,
-        /// True if the user permitted to overwrite it.
-        destroy: bool,
-    },
-    /// A block device.
-    Device {
-        /// Its size.
-        size: Bytes,
-        /// True if the user permitted to overwrite it.
-        destroy: bool,
-    },
-    /// A character device that completes at once.
-    NullDevice,
-}
+/// What is at a path, as far as it is known.
+pub(super) type Locate<'f> = &'f dyn Fn(&Path) -> Option<Location>;
 
 /// What one copy of a job works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +27,10 @@ pub(super) enum TargetPath {
 pub(super) fn target_paths(
     job: &ResolvedJob,
     copy: u32,
-    facts: &dyn Fn(&Path) -> Option<PlaceFacts>,
+    is_device: &dyn Fn(&Path) -> bool,
 ) -> Vec<TargetPath> {
     let target = &job.options.target;
-    let special = named_by_section(job).filter(|path| {
-        matches!(facts(path), Some(PlaceFacts::Device { .. } | PlaceFacts::NullDevice))
-    });
-    if let Some(path) = special {
+    if let Some(path) = named_by_section(job).filter(|path| is_device(path)) {
         return vec![TargetPath::Named(path)];
     }
     let directory = directory(target, copy);
@@ -131,10 +100,9 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
 /// durio makes; each once, in the order of the jobs. `is_device` looks at a path.
 #[must_use]
 pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let facts = |path: &Path| is_device(path).then_some(PlaceFacts::NullDevice);
     let mut paths: Vec<PathBuf> = Vec::new();
     for job in jobs {
-        let target_paths = (0..job.copies).flat_map(|copy| target_paths(job, copy, &facts));
+        let target_paths = (0..job.copies).flat_map(|copy| target_paths(job, copy, is_device));
         // What is beyond is refused elsewhere.
         for spot in target_paths.take(FILES_MAX as usize) {
             let (TargetPath::Named(path) | TargetPath::Own { directory: path, .. }) = spot;
@@ -147,26 +115,28 @@ pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> V
 }
 
 pub(super) struct Targets<'f> {
-    /// What is at a path.
-    pub(super) facts: &'f dyn Fn(&Path) -> Option<PlaceFacts>,
+    locate: Locate<'f>,
     file_name: &'f str,
     entries: Vec<Entry>,
 }
 
 struct Entry {
     spot: TargetPath,
-    facts: PlaceFacts,
+    location: Location,
     /// Of a file that durio makes.
     layout: FileLayout,
     /// The end of all regions.
     end: u64,
     /// Who named it first.
-    at: Place,
+    at: SourcePosition,
 }
 
 impl Entry {
     fn is_made(&self) -> bool {
-        matches!(self.facts, PlaceFacts::Directory { .. } | PlaceFacts::Absent { .. })
+        matches!(
+            self.location.facts,
+            LocationFacts::Directory { .. } | LocationFacts::Absent { .. }
+        )
     }
 }
 
@@ -181,15 +151,21 @@ pub(super) struct Existing {
 
 /// What a job wants of a spot.
 pub(super) struct Claim<'c> {
-    pub(super) at: &'c Place,
+    pub(super) at: &'c SourcePosition,
     pub(super) writes: bool,
     /// Of the file, should it have to be made.
     pub(super) layout: FileLayout,
 }
 
 impl<'f> Targets<'f> {
-    pub(super) fn new(facts: &'f dyn Fn(&Path) -> Option<PlaceFacts>, file_name: &'f str) -> Self {
-        Self { facts, file_name, entries: Vec::new() }
+    pub(super) fn new(locate: Locate<'f>, file_name: &'f str) -> Self {
+        Self { locate, file_name, entries: Vec::new() }
+    }
+
+    pub(super) fn is_device(&self, path: &Path) -> bool {
+        (self.locate)(path).is_some_and(|it| {
+            matches!(it.facts, LocationFacts::Device { .. } | LocationFacts::NullDevice)
+        })
     }
 
     /// The index of the target at `spot`; none if it is refused.
@@ -203,23 +179,24 @@ impl<'f> Targets<'f> {
         let index = match known {
             Some(index) => index,
             None => {
-                let facts = self.facts_of(&spot, claim.at, said)?;
+                let location = self.located(&spot, claim.at, said)?;
                 let (layout, at) = (claim.layout, claim.at.clone());
-                self.entries.push(Entry { spot, facts, layout, end: 0, at });
+                self.entries.push(Entry { spot, location, layout, end: 0, at });
                 self.entries.len() - 1
             }
         };
         permitted(self.entries.get(index)?, claim, said).then_some(index)
     }
 
-    fn facts_of(&self, spot: &TargetPath, at: &Place, said: &mut Said) -> Option<PlaceFacts> {
+    fn located(&self, spot: &TargetPath, at: &SourcePosition, said: &mut Said) -> Option<Location> {
         let path = match spot {
             TargetPath::Named(path) | TargetPath::Own { directory: path, .. } => path,
         };
-        let facts = (self.facts)(path);
-        let is_directory = matches!(facts, Some(PlaceFacts::Directory { .. }));
+        let location = (self.locate)(path);
+        let facts = location.as_ref().map(|it| it.facts);
+        let is_directory = matches!(facts, Some(LocationFacts::Directory { .. }));
         let path = path.display();
-        match (spot, facts) {
+        match (spot, location) {
             (_, None) => {
                 said.refuse_at(at, "filename", &format!("it is not known what '{path}' is"));
                 None
@@ -232,28 +209,31 @@ impl<'f> Targets<'f> {
                 said.refuse_at(at, "directory", &format!("'{path}' is no directory"));
                 None
             }
-            (_, facts) => facts,
+            (_, location) => location,
         }
     }
 
     /// What is at a target before the job that asks.
     pub(super) fn existing(&self, index: usize) -> Existing {
-        match self.entries.get(index) {
-            Some(Entry { facts: PlaceFacts::File { size, .. }, .. })
-            | Some(Entry { facts: PlaceFacts::Device { size, .. }, .. }) => {
+        let Some(entry) = self.entries.get(index) else {
+            return Existing { size: None, grows: true };
+        };
+        match entry.location.facts {
+            LocationFacts::File { size } | LocationFacts::Device { size } => {
                 Existing { size: Some(size.get()), grows: false }
             }
-            Some(entry) => {
+            _ => {
                 // A file that durio makes is as long as the jobs so far need it.
                 let known = entry.is_made() && entry.end > 0;
                 Existing { size: known.then_some(entry.end), grows: true }
             }
-            None => Existing { size: None, grows: true },
         }
     }
 
     pub(super) fn is_null(&self, index: usize) -> bool {
-        self.entries.get(index).is_some_and(|entry| entry.facts == PlaceFacts::NullDevice)
+        self.entries
+            .get(index)
+            .is_some_and(|entry| entry.location.facts == LocationFacts::NullDevice)
     }
 
     pub(super) fn is_made(&self, index: usize) -> bool {
@@ -283,7 +263,9 @@ impl<'f> Targets<'f> {
         // Together, as all files are laid out before the first job.
         let mut sums: Vec<(PathBuf, u64)> = Vec::new();
         for entry in &self.entries {
-            let (PlaceFacts::Directory { free } | PlaceFacts::Absent { free }) = entry.facts else {
+            let (LocationFacts::Directory { free, .. } | LocationFacts::Absent { free }) =
+                entry.location.facts
+            else {
                 continue;
             };
             let directory = directory_of(&entry.spot);
@@ -307,11 +289,9 @@ impl<'f> Targets<'f> {
 }
 
 fn permitted(entry: &Entry, claim: &Claim<'_>, said: &mut Said) -> bool {
-    let (PlaceFacts::File { destroy, .. } | PlaceFacts::Device { destroy, .. }) = entry.facts
-    else {
-        return true;
-    };
-    if claim.writes && !destroy {
+    let exists =
+        matches!(entry.location.facts, LocationFacts::File { .. } | LocationFacts::Device { .. });
+    if exists && claim.writes && !entry.location.destroy {
         // Only a path that was named can be there already.
         let TargetPath::Named(path) = &entry.spot else { return false };
         let path = path.display();
@@ -338,32 +318,14 @@ fn parent_of(path: &Path) -> PathBuf {
 }
 
 fn target(number: usize, entry: Entry, file_name: &str) -> Target {
-    let Entry { spot, facts, layout, end, .. } = entry;
-    let directory = RawPath::from(directory_of(&spot));
-    let (path, own) = match spot {
-        TargetPath::Named(path) => (path, false),
-        TargetPath::Own { directory, .. } => (directory, true),
-    };
-    let location = RawPath::from(path.clone());
-    let (kind, noun, size, destroy) = match facts {
-        PlaceFacts::Directory { .. } | PlaceFacts::Absent { .. } => {
-            let file_name = match path.file_name().filter(|_| !own) {
-                Some(name) => RawPath::from(name),
-                None => RawPath::from(format!("{file_name}-{number}")),
-            };
-            let kind = TargetKind::NewFile { directory, file_name, named: !own, layout };
-            (kind, "file", end, false)
-        }
-        PlaceFacts::File { size, destroy } => {
-            (TargetKind::ExistingFile { path: location.clone() }, "file", size.get(), destroy)
-        }
-        PlaceFacts::Device { size, destroy } => {
-            (TargetKind::Device { path: location.clone() }, "device", size.get(), destroy)
-        }
-        PlaceFacts::NullDevice => {
-            (TargetKind::NullDevice { path: location.clone() }, "null device", end, false)
-        }
+    let Entry { location, layout, end, .. } = entry;
+    let end = Bytes::new(end);
+    let (noun, size) = match location.facts {
+        LocationFacts::Directory { .. } | LocationFacts::Absent { .. } => ("file", end),
+        LocationFacts::File { size } => ("file", size),
+        LocationFacts::Device { size } => ("device", size),
+        LocationFacts::NullDevice => ("null device", end),
     };
     let name = format!("{noun} {}", number + 1);
-    Target { name, location: Some(location), kind, size: Bytes::new(size), destroy }
+    location.target(name, format!("{file_name}-{number}"), layout, size)
 }

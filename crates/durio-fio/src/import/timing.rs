@@ -5,7 +5,7 @@
 use durio_units::Nanos;
 
 use super::{Said, or, place_or};
-use crate::job_file::{ExitScope, Place, TimingOptions};
+use crate::job_file::{ExitScope, SourcePosition, TimingOptions};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
@@ -20,7 +20,7 @@ pub(super) struct Timing {
     pub(super) ends: Option<ExitScope>,
 }
 
-pub(super) fn timing(options: &TimingOptions, at: &Place, said: &mut Said) -> Timing {
+pub(super) fn timing(options: &TimingOptions, at: &SourcePosition, said: &mut Said) -> Timing {
     let TimingOptions {
         runtime_us,
         time_based,

@@ -7,7 +7,7 @@
 use durio_workload::{Contents, PerMille, Renewal, SyncMethod, SyncPolicy, Workload};
 
 use super::{Said, or};
-use crate::job_file::{DataOptions, DurabilityOptions, Given, One, Place, SyncOpen};
+use crate::job_file::{DataOptions, DurabilityOptions, Given, One, SourcePosition, SyncOpen};
 
 // durio spreads zeros over units of this size.
 const UNIT: u64 = 4096;
@@ -78,7 +78,7 @@ pub(super) struct Writing {
 pub(super) fn set_syncs(
     options: &DurabilityOptions,
     writing: Writing,
-    (workload, at): (&mut Workload, &Place),
+    (workload, at): (&mut Workload, &SourcePosition),
     said: &mut Said,
 ) -> bool {
     let DurabilityOptions { open, fsync_every, fdatasync_every, fsync_at_end, fsync_on_close } =
@@ -126,7 +126,7 @@ fn at_end(given: &One<bool>, writing: Writing, said: &mut Said) -> bool {
     or(given, false)
 }
 
-fn separate_calls(policy: SyncPolicy, writing: Writing, at: &Place, said: &mut Said) {
+fn separate_calls(policy: SyncPolicy, writing: Writing, at: &SourcePosition, said: &mut Said) {
     if !policy.method.is_separate_call() {
         return;
     }

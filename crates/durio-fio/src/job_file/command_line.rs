@@ -9,8 +9,8 @@ use super::options::{
     ProgramClass, ProgramOption, Takes, find_program_option, names_that_begin_with,
 };
 use super::{
-    HostParameters, JobFile, Kind, LINE_BYTES_MAX, Place, Question, Remark, SECTIONS_MAX,
-    SETTINGS_MAX, Section, Setting, find_option, known_option,
+    HostParameters, JobFile, Kind, LINE_BYTES_MAX, Question, Remark, SECTIONS_MAX, SETTINGS_MAX,
+    Section, Setting, SourcePosition, find_option, known_option,
 };
 use crate::FioError;
 
@@ -43,7 +43,7 @@ pub fn parse_command_line(
     let needs_jobs = matches!(file.printing.question, None | Some(Question::ParseOnly));
     if file.sections.iter().all(|section| section.is_global) && needs_jobs {
         let what = "no job: give --name=NAME and its options, or a job file";
-        return Err(FioError::job_file(&Place::Word(1), what));
+        return Err(FioError::job_file(&SourcePosition::Word(1), what));
     }
     Ok(file)
 }
@@ -51,14 +51,14 @@ pub fn parse_command_line(
 #[derive(Default)]
 struct Reader {
     file: JobFile,
-    job_files: Vec<(String, Place)>,
+    job_files: Vec<(String, SourcePosition)>,
     sections: Vec<String>,
     settings: usize,
 }
 
 impl Reader {
     fn words(&mut self, words: &[String]) -> Result<(), FioError> {
-        let mut rest = (1..).map(Place::Word).zip(words.iter().map(String::as_str));
+        let mut rest = (1..).map(SourcePosition::Word).zip(words.iter().map(String::as_str));
         let mut are_options_over = false;
         while let Some((at, word)) = rest.next() {
             if word.len() >= LINE_BYTES_MAX {
@@ -80,7 +80,7 @@ impl Reader {
     fn option<'w>(
         &mut self,
         word: &'w str,
-        at: &Place,
+        at: &SourcePosition,
         next: &mut dyn FnMut() -> Option<&'w str>,
     ) -> Result<(), FioError> {
         let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or(word);
@@ -108,7 +108,7 @@ impl Reader {
         &mut self,
         option: &ProgramOption,
         value: Option<&str>,
-        at: &Place,
+        at: &SourcePosition,
     ) -> Result<(), FioError> {
         let name = option.name;
         let error = |what: String| Err(FioError::job_file(at, what));
@@ -143,7 +143,7 @@ impl Reader {
         &mut self,
         name: &'static str,
         value: Option<&str>,
-        at: &Place,
+        at: &SourcePosition,
     ) -> Result<(), FioError> {
         self.settings += 1;
         let sections = self.file.sections.len();
@@ -164,7 +164,7 @@ impl Reader {
 }
 
 /// The whole name of an option that is cut short, as getopt completes it.
-fn completed<'w>(name: &'w str, at: &Place) -> Result<&'w str, FioError> {
+fn completed<'w>(name: &'w str, at: &SourcePosition) -> Result<&'w str, FioError> {
     if find_option(name).is_some() || find_program_option(name).is_some() {
         return Ok(name);
     }
@@ -224,7 +224,7 @@ mod tests {
     fn the_place_is_the_position_of_the_word() {
         let file = parse("--name=a -bs 4k -iodepth=3").unwrap();
         let places: Vec<_> = file.sections[0].settings.iter().map(|it| it.at.clone()).collect();
-        assert_eq!(places, [Place::Word(2), Place::Word(4)]);
+        assert_eq!(places, [SourcePosition::Word(2), SourcePosition::Word(4)]);
     }
 
     #[test]

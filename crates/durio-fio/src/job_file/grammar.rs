@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::variables::replaced;
 use super::{
-    FILE_BYTES_MAX, HostParameters, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, Place,
-    SECTIONS_MAX, SETTINGS_MAX, Section, Setting, Source, known_option,
+    FILE_BYTES_MAX, HostParameters, INCLUDE_DEPTH_MAX, JobFile, LINE_BYTES_MAX, SECTIONS_MAX,
+    SETTINGS_MAX, Section, Setting, Source, SourcePosition, known_option,
 };
 use crate::FioError;
 
@@ -52,7 +52,7 @@ struct Reader<'r, 's> {
 impl Reader<'_, '_> {
     fn read(&mut self, source: &Source, depth: u32) -> Result<(), FioError> {
         let name: Arc<str> = Arc::from(source.name.as_str());
-        let place = |line| Place::Line { file: Arc::clone(&name), line };
+        let place = |line| SourcePosition::Line { file: Arc::clone(&name), line };
         if source.text.len() > FILE_BYTES_MAX {
             let what = format!("the file is longer than {FILE_BYTES_MAX} bytes; is it a job file?");
             return fail(&place(1), what);
@@ -64,7 +64,13 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn line(&mut self, raw: &str, at: &Place, source: &Source, depth: u32) -> Result<(), FioError> {
+    fn line(
+        &mut self,
+        raw: &str,
+        at: &SourcePosition,
+        source: &Source,
+        depth: u32,
+    ) -> Result<(), FioError> {
         check_raw(raw, at)?;
         let Some(line) = without_comment(raw) else { return Ok(()) };
         if let Some(rest) = line.strip_prefix('[') {
@@ -76,7 +82,7 @@ impl Reader<'_, '_> {
         self.setting(line, at)
     }
 
-    fn section(&mut self, rest: &str, at: &Place, depth: u32) -> Result<(), FioError> {
+    fn section(&mut self, rest: &str, at: &SourcePosition, depth: u32) -> Result<(), FioError> {
         if depth > 0 {
             return fail(at, "an included file may not have sections");
         }
@@ -99,7 +105,7 @@ impl Reader<'_, '_> {
     fn include(
         &mut self,
         name: &str,
-        at: &Place,
+        at: &SourcePosition,
         source: &Source,
         depth: u32,
     ) -> Result<(), FioError> {
@@ -117,7 +123,7 @@ impl Reader<'_, '_> {
         self.read(&included, depth + 1)
     }
 
-    fn setting(&mut self, line: &str, at: &Place) -> Result<(), FioError> {
+    fn setting(&mut self, line: &str, at: &SourcePosition) -> Result<(), FioError> {
         if self.file.sections.len() == self.first {
             return outside_of_sections(line, at);
         }
@@ -136,7 +142,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn count(&mut self, at: &Place) -> Result<(), FioError> {
+    fn count(&mut self, at: &SourcePosition) -> Result<(), FioError> {
         self.settings += 1;
         if self.settings > SETTINGS_MAX {
             return fail(at, format!("more than {SETTINGS_MAX} settings"));
@@ -145,15 +151,15 @@ impl Reader<'_, '_> {
     }
 }
 
-fn fail<T>(at: &Place, what: impl Into<String>) -> Result<T, FioError> {
+fn fail<T>(at: &SourcePosition, what: impl Into<String>) -> Result<T, FioError> {
     Err(FioError::job_file(at, what))
 }
 
-fn outside_of_sections(line: &str, at: &Place) -> Result<(), FioError> {
+fn outside_of_sections(line: &str, at: &SourcePosition) -> Result<(), FioError> {
     fail(at, format!("{line:?} stands before any section; begin with [global] or [a name]"))
 }
 
-fn check_raw(raw: &str, at: &Place) -> Result<(), FioError> {
+fn check_raw(raw: &str, at: &SourcePosition) -> Result<(), FioError> {
     if raw.len() >= LINE_BYTES_MAX {
         return fail(
             at,

@@ -10,8 +10,8 @@ use std::fmt;
 use super::options::{Class, OptionRow, Written, find_option};
 use super::values;
 use super::{
-    BlockSizeShare, Direction, FILENAMES_MAX, JobFile, JobOptions, PerDirection, Place, Section,
-    Setting,
+    BlockSizeShare, Direction, FILENAMES_MAX, JobFile, JobOptions, PerDirection, Section, Setting,
+    SourcePosition,
 };
 use crate::FioError;
 
@@ -23,7 +23,7 @@ pub struct Given<T> {
     /// The option that gave it.
     pub option: &'static str,
     /// Where.
-    pub at: Place,
+    pub at: SourcePosition,
 }
 
 /// What a job file says about one thing, if it does.
@@ -41,13 +41,13 @@ pub struct Remark {
     /// Its value as written.
     pub value: Option<String>,
     /// Where it stands.
-    pub at: Place,
+    pub at: SourcePosition,
     /// Why it has no effect; or why it is refused, and what to do: a sentence without its end.
     pub what: String,
 }
 
 impl Remark {
-    pub(crate) fn new(at: &Place, option: &str, what: &str) -> Self {
+    pub(crate) fn new(at: &SourcePosition, option: &str, what: &str) -> Self {
         let (option, what) = (option.to_owned(), what.to_owned());
         Self { option, value: None, at: at.clone(), what }
     }
@@ -75,7 +75,7 @@ pub struct ResolvedJob {
     /// The section's name, after which fio names files.
     pub section: String,
     /// Where the job begins.
-    pub at: Place,
+    pub at: SourcePosition,
     /// Jobs of one group run at the same time; groups run one after another, from 0.
     pub group: u32,
     /// Which reporting group, for [`super::ExitScope::Group`]: it also begins with `new_group`, from 0.
@@ -127,7 +127,7 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
 }
 
 // With `--readonly` fio refuses jobs that write.
-fn writes_read_only(job: &ResolvedJob, at: &Place) -> Option<Remark> {
+fn writes_read_only(job: &ResolvedJob, at: &SourcePosition) -> Option<Remark> {
     let access = job.options.pattern.access.as_ref();
     let writes = access.filter(|it| it.value.direction != Direction::Read)?;
     Some(Remark::new(&writes.at, "rw", &format!("with --readonly ({at}) no job may write")))
@@ -163,7 +163,8 @@ struct Last<'f> {
 impl<'f> Draft<'f> {
     // fio reads `kb_base` before all others of a section in a file, and in order on a command line.
     fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
-        let is_line = |it: &&Setting| matches!(it.at, Place::Line { .. }) && it.name == "kb_base";
+        let is_line =
+            |it: &&Setting| matches!(it.at, SourcePosition::Line { .. }) && it.name == "kb_base";
         // Taken twice: the first time for what stands before it.
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
             self.set(setting).map_err(|what| {

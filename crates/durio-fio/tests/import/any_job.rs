@@ -6,7 +6,7 @@ use durio_fio::import::{ImportSettings, import};
 use durio_plan::ClockChoice;
 use proptest::prelude::*;
 
-use super::{MACHINE, facts};
+use super::{MACHINE, locate};
 use durio_fio::job_file::{HostParameters, Source, parse_job_file, resolve};
 
 const OPTIONS: &[&str] = &[
@@ -176,7 +176,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
     let jobs = parse_job_file(&source, &mut host).and_then(|file| resolve(&file));
     let Ok(jobs) = jobs else { return Ok(()) };
     let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
-    let plan = match import(&jobs, &facts, &settings) {
+    let plan = match import(&jobs, &locate, &settings) {
         Ok(imported) => imported.plan,
         Err(refusals) => {
             prop_assert!(!refusals.is_empty());

@@ -10,7 +10,7 @@ use durio_plan::{ClockChoice, EngineKind, Limit, Plan};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, Coverage, Pattern, PerMille, Skew, SyncPolicy};
 
-use super::{MACHINE, facts, skip};
+use super::{MACHINE, locate, skip};
 
 /// The plan, or what is said of it.
 fn import_file(path: &Path) -> Result<ImportedPlan, String> {
@@ -28,7 +28,7 @@ fn import_file(path: &Path) -> Result<ImportedPlan, String> {
         .map_err(|error| error.to_string())?;
     let _ = named_paths(&jobs, &|_| false);
     let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
-    import(&jobs, &facts, &settings).map_err(|refusals| {
+    import(&jobs, &locate, &settings).map_err(|refusals| {
         assert!(refusals.iter().all(|refusal| !refusal.option.is_empty()));
         let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
         lines.join("\n")

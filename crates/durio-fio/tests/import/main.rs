@@ -17,30 +17,31 @@ mod together;
 
 use std::path::Path;
 
-use durio_fio::import::{ImportSettings, ImportedPlan, PlaceFacts, import};
+use durio_fio::import::{ImportSettings, ImportedPlan, import};
 use durio_fio::job_file::{
     HostParameters, Machine, Remark, ResolvedJob, Source, parse_job_file, resolve,
 };
-use durio_plan::{ClockChoice, Load, Step};
+use durio_plan::{ClockChoice, Load, Location, LocationFacts, RawPath, Step};
 use durio_units::Bytes;
 
 const MACHINE: Machine = Machine { page_bytes: 4096, memory_mib: 7940, cpus: 6 };
 
 /// Devices of 1 GiB in /dev, files of 64 MiB named old..., nothing else, much free space.
-fn facts(path: &Path) -> Option<PlaceFacts> {
+fn locate(path: &Path) -> Option<Location> {
     let text = path.to_str()?;
     let free = Bytes::from_gib(1 << 20);
-    Some(if text == "/dev/zero" {
-        PlaceFacts::NullDevice
+    let (facts, destroy) = if text == "/dev/zero" {
+        (LocationFacts::NullDevice, false)
     } else if text.starts_with("/dev/") {
-        PlaceFacts::Device { size: Bytes::from_gib(1), destroy: !text.ends_with("kept") }
+        (LocationFacts::Device { size: Bytes::from_gib(1) }, !text.ends_with("kept"))
     } else if text.contains("old") {
-        PlaceFacts::File { size: Bytes::from_mib(64), destroy: text.ends_with("gone") }
+        (LocationFacts::File { size: Bytes::from_mib(64) }, text.ends_with("gone"))
     } else if text == "." || text.ends_with('/') || text.contains("dir") && !text.contains("new") {
-        PlaceFacts::Directory { free }
+        (LocationFacts::Directory { free, filesystem: 1 }, false)
     } else {
-        PlaceFacts::Absent { free }
-    })
+        (LocationFacts::Absent { free }, false)
+    };
+    Some(Location { path: RawPath::from(path), facts, destroy })
 }
 
 fn resolved(text: &str) -> Vec<ResolvedJob> {
@@ -53,7 +54,7 @@ fn resolved(text: &str) -> Vec<ResolvedJob> {
 fn imported(text: &str) -> Result<ImportedPlan, Vec<Remark>> {
     let settings =
         ImportSettings { seed: 7, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
-    import(&resolved(text), &facts, &settings)
+    import(&resolved(text), &locate, &settings)
 }
 
 /// The plan of jobs that are honoured.

@@ -28,7 +28,7 @@ spec_keys! {
     pub struct Loop {
         /// How many, and how large.
         #[serde(flatten)]
-        pub made: Made,
+        pub made: NewDevices,
         /// Directory of the files. Default: the one for temporary files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub directory: Option<String>,
@@ -60,12 +60,12 @@ impl LayerKind for Loop {
         let folder = directory.join(draft.place.tag()).display().to_string();
         draft.load(DRIVER.module, &[]);
         draft.make_directory(&folder);
-        let Made { count, size } = self.made;
+        let NewDevices { count, size } = self.made;
         let devices = (0..count).map(|n| one_device(draft, &folder, n, size)).collect();
         draft.wait_for(devices, size)
     }
 
-    fn made(&mut self) -> Option<&mut Made> {
+    fn made(&mut self) -> Option<&mut NewDevices> {
         Some(&mut self.made)
     }
 }

@@ -24,7 +24,7 @@ spec_keys! {
     pub struct Null {
         /// How many, and how large.
         #[serde(flatten)]
-        pub made: Made,
+        pub made: NewDevices,
         /// Time from a request's start to its completion, by a timer. Default: at once.
         #[serde(rename = "completion_ns", default, skip_serializing_if = "Option::is_none")]
         pub completion: Option<Nanos>,
@@ -67,7 +67,7 @@ impl LayerKind for Null {
         draft.wait_for(devices, self.made.size)
     }
 
-    fn made(&mut self) -> Option<&mut Made> {
+    fn made(&mut self) -> Option<&mut NewDevices> {
         Some(&mut self.made)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use crate::tests::stacks::{ext4, made, md, plan, stack};
     use crate::{DeclaredKind, DeclaredStack, check_declared};
 
-    fn null(made: Made, queue_depth: Option<u32>) -> DeclaredKind {
+    fn null(made: NewDevices, queue_depth: Option<u32>) -> DeclaredKind {
         DeclaredKind::Null(Null { made, completion: Some(Nanos::from_micros(20)), queue_depth })
     }
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_mib_and_queues_what_the_kernel_takes() {
-        let odd = Made { count: 1, size: Bytes::from_kib(1500) };
+        let odd = NewDevices { count: 1, size: Bytes::from_kib(1500) };
         assert!(check_declared(&stack(vec![null(odd, None)])).is_err());
         for (depth, fits) in [(0, false), (1, true), (10_240, true), (10_241, false)] {
             let declared = stack(vec![null(made(1, 64), Some(depth))]);

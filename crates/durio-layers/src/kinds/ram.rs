@@ -24,7 +24,7 @@ spec_keys! {
     pub struct Ram {
         /// How many, and how large.
         #[serde(flatten)]
-        pub made: Made,
+        pub made: NewDevices,
     }
 }
 
@@ -46,7 +46,7 @@ impl LayerKind for Ram {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, _below: &[String]) -> PlannedLayer {
-        let Made { count, size } = self.made;
+        let NewDevices { count, size } = self.made;
         let size_kib = size.get() / 1024;
         // A driver that is loaded keeps its disks and their size: modprobe would change nothing and
         // succeed.
@@ -57,7 +57,7 @@ impl LayerKind for Ram {
         draft.wait_for((0..count).map(|n| format!("/dev/ram{n}")).collect(), size)
     }
 
-    fn made(&mut self) -> Option<&mut Made> {
+    fn made(&mut self) -> Option<&mut NewDevices> {
         Some(&mut self.made)
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     fn a_sensible_number_of_whole_pages_is_made() {
         for (count, size) in [(0, 1 << 20), (257, 1 << 20), (u32::MAX, 1 << 20), (1, 0), (1, 1000)]
         {
-            let made = Made { count, size: Bytes::new(size) };
+            let made = NewDevices { count, size: Bytes::new(size) };
             assert!(fault(vec![DeclaredKind::Ram(Ram { made })]).contains("ram"), "{made:?}");
         }
         assert_eq!(DeclaredKind::Ram(Ram { made: made(2, 8) }).made(), Some(made(2, 8)));

@@ -29,7 +29,7 @@ spec_keys! {
     pub struct Zram {
         /// How many, and how large.
         #[serde(flatten)]
-        pub made: Made,
+        pub made: NewDevices,
     }
 }
 
@@ -57,7 +57,7 @@ impl LayerKind for Zram {
         draft.wait_for(devices, self.made.size)
     }
 
-    fn made(&mut self) -> Option<&mut Made> {
+    fn made(&mut self) -> Option<&mut NewDevices> {
         Some(&mut self.made)
     }
 }

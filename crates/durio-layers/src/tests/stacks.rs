@@ -8,15 +8,16 @@ use durio_units::Bytes;
 use crate::kinds::KINDS;
 use crate::superblock::{Written, written};
 use crate::{
-    Btrfs, BtrfsProfile, BuildCommand, DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack,
-    Ext4, Loop, Made, MadeFilesystem, MdBitmap, Place, Ram, Xfs, check_declared, commands,
+    Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
+    DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Ram, Xfs, check_declared,
+    commands,
 };
 
 /// The tag of [`place`].
 pub(crate) const TAG: &str = "durioabc1234";
 
-pub(crate) fn place() -> Place {
-    Place::with_id("abc1234", Path::new("/files"))
+pub(crate) fn place() -> BuildPlace {
+    BuildPlace::with_id("abc1234", Path::new("/files"))
 }
 
 pub(crate) fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
@@ -24,8 +25,8 @@ pub(crate) fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
     DeclaredStack { name: "test".into(), layers: kinds.into_iter().map(layer).collect() }
 }
 
-pub(crate) const fn made(count: u32, mib: u64) -> Made {
-    Made { count, size: Bytes::from_mib(mib) }
+pub(crate) const fn made(count: u32, mib: u64) -> NewDevices {
+    NewDevices { count, size: Bytes::from_mib(mib) }
 }
 
 pub(crate) fn ram(count: u32) -> DeclaredKind {

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use durio_layers::DeclaredStack;
-use durio_layers::{BuildOptions, Builder, Place, Progress};
+use durio_layers::{BuildOptions, BuildPlace, Builder, Progress};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 fn plan(files: &Path, stack: &Path) -> Result<(), Box<dyn Error>> {
-    let place = Place::with_id("0000000", files);
+    let place = BuildPlace::with_id("0000000", files);
     for command in durio_layers::commands(&read(stack)?, &place)? {
         say(&command.action.to_string());
         if let Some(undo) = command.undo {
@@ -55,7 +55,7 @@ fn build(
     options: &[&str],
 ) -> Result<(), Box<dyn Error>> {
     let stack = read(stack)?;
-    let mut place = Place::new(files);
+    let mut place = BuildPlace::new(files);
     place.force = options.contains(&"--force");
     let named = options.windows(2).filter(|pair| pair.first() == Some(&"--destroy"));
     place.destroy = named.filter_map(|pair| pair.get(1)).map(Into::into).collect();

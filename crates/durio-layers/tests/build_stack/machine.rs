@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use durio_layers::BuildPlace;
 use durio_layers::DeclaredStack;
-use durio_layers::Place;
 
 /// The tests look at the whole machine, so one is on at a time.
 pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -176,8 +176,8 @@ impl Ours {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::new(&self.files)
+    pub(crate) fn place(&self) -> BuildPlace {
+        BuildPlace::new(&self.files)
     }
 
     /// The example as a process of its own, which builds and then waits.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use durio_layers::DeclaredStack;
 use durio_layers::{
-    BuildError, BuildOptions, Builder, BuiltLayer, CleanState, Place, Progress, clean,
+    BuildError, BuildOptions, BuildPlace, Builder, BuiltLayer, CleanState, Progress, clean,
 };
 use machine::{Ours, Users, one_at_a_time, ready};
 
@@ -34,7 +34,7 @@ const MIB: u64 = 1 << 20;
 
 fn build_all(
     declared: &DeclaredStack,
-    place: &Place,
+    place: &BuildPlace,
     journals: &Path,
 ) -> Result<Vec<BuiltLayer>, BuildError> {
     let mut builder = Builder::new(declared, place, journals, BuildOptions::default())?;
@@ -223,7 +223,8 @@ fn a_device_with_a_filesystem_is_refused_then_forced_then_left_wiped() {
     );
     let stack: DeclaredStack = serde_json::from_str(&text).unwrap();
     let mut place = ours.place();
-    let refused = |place: &Place| build_all(&stack, place, &ours.journals).unwrap_err().to_string();
+    let refused =
+        |place: &BuildPlace| build_all(&stack, place, &ours.journals).unwrap_err().to_string();
     assert!(refused(&place).contains("--destroy"));
     place.destroy.push(device.node.clone().into());
     assert!(refused(&place).contains("ext4 is on it; wipe it, or add --force-signature"));

@@ -36,8 +36,6 @@ impl Colour {
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// Its name where exact values can be asked for.
-    pub(crate) id: Option<String>,
     /// In a summary a chart has room for a sparkline only.
     pub(crate) level: Level,
     pub(crate) drawing: Drawing,
@@ -57,6 +55,33 @@ pub(crate) struct Panel {
     pub(crate) x: Scale,
     pub(crate) y: Scale,
     pub(crate) series: Vec<Series>,
+}
+
+/// On a linear axis figures further apart than this are lost at its foot.
+const LINEAR_MAX: f64 = 30.0;
+
+impl Panel {
+    /// Makes axes logarithmic on which figures lie far apart. Zero has no place on one, and stalls are
+    /// zeros; what is across begins at zero where it is time.
+    fn spread(&mut self) {
+        let far = |values: &mut dyn Iterator<Item = f64>| {
+            let finite = values.filter(|it| it.is_finite());
+            let (low, high) =
+                finite.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
+            low > 0.0 && high > low * LINEAR_MAX
+        };
+        let is_figure = |it: &&Series| !matches!(it.style, Style::Spans | Style::Area);
+        let points = || self.series.iter().filter(is_figure).flat_map(|it| &it.points);
+        let (x, y) = (far(&mut points().map(|it| it.0)), far(&mut points().map(|it| it.1)));
+        for (scale, is_far) in [(&mut self.x, x), (&mut self.y, y)] {
+            match scale {
+                Scale::Linear(unit @ (Unit::Rate | Unit::Latency | Unit::Bandwidth)) if is_far => {
+                    *scale = Scale::Logarithmic(*unit);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// How an axis is divided.
@@ -209,14 +234,15 @@ pub(crate) struct MapCell {
 
 impl Chart {
     fn new(title: impl Into<String>, drawing: Drawing) -> Self {
-        Self { title: title.into(), id: None, level: Level::Detail, drawing }
+        Self { title: title.into(), level: Level::Detail, drawing }
     }
 
     pub(crate) fn plot(title: impl Into<String>, x: Scale, y: Scale, series: Vec<Series>) -> Self {
         Self::panels(title, vec![Panel { x, y, series }])
     }
 
-    pub(crate) fn panels(title: impl Into<String>, panels: Vec<Panel>) -> Self {
+    pub(crate) fn panels(title: impl Into<String>, mut panels: Vec<Panel>) -> Self {
+        panels.iter_mut().for_each(Panel::spread);
         Self::new(title, Drawing::Plot(panels))
     }
 
@@ -242,11 +268,6 @@ impl Chart {
         if let Drawing::Bars(bars) = &mut self.drawing {
             bars.is_scaled_by_group = true;
         }
-        self
-    }
-
-    pub(crate) fn with_id(mut self, id: String) -> Self {
-        self.id = Some(id);
         self
     }
 

@@ -54,18 +54,22 @@ fn direction(one: Option<Direction>, other: Option<Direction>) -> Option<Directi
         bw_max: both(|it| it.bw_max),
         bw_samples: both(|it| it.bw_samples),
         bw_mean: one.bw_mean + other.bw_mean,
-        // Of independent loads the variances add up.
-        bw_dev: one.bw_dev.hypot(other.bw_dev),
+        bw_dev: deviation(one.bw_dev, other.bw_dev),
         iops_min: both(|it| it.iops_min),
         iops_max: both(|it| it.iops_max),
         iops_samples: both(|it| it.iops_samples),
         iops_mean: one.iops_mean + other.iops_mean,
-        iops_stddev: one.iops_stddev.hypot(other.iops_stddev),
+        iops_stddev: deviation(one.iops_stddev, other.iops_stddev),
         slat_ns: block(one.slat_ns, other.slat_ns),
         clat_ns: block(one.clat_ns, other.clat_ns),
         lat_ns: block(one.lat_ns, other.lat_ns),
         ..one
     })
+}
+
+/// Of independent loads the variances add up.
+fn deviation(one: f64, other: f64) -> f64 {
+    (one.powi(2) + other.powi(2)).sqrt()
 }
 
 fn sync(one: Option<SyncSection>, other: Option<SyncSection>) -> Option<SyncSection> {

@@ -12,6 +12,9 @@ use crate::visible::visible;
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let records = &document.records;
+    if records.columns.is_empty() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(records.columns.iter().map(|it| inert(&it.title)))?;
     for row in &records.rows {

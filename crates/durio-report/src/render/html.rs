@@ -4,13 +4,13 @@
 //! the script, and forbidden by its own policy to ask anybody for anything. All text in it goes through
 //! [`Escaped`]. Not here: what is said, and the drawing of a chart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io;
 
 use super::svg;
 use crate::Options;
-use crate::document::chart::{Chart, Colour};
+use crate::document::chart::Chart;
 use crate::document::{Block, Body, Card, Cell, Document, Fact, Level, Node, Section, Table, Tone};
 use crate::visible::{is_hidden, visible_lines};
 
@@ -21,7 +21,7 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 /// Names the one script by its hash, so that no other can run, whatever a path is called.
 // After a change of the script the browser refuses it, and the test of the page shows the browser's
 // message, which has the new hash.
-const SCRIPT_POLICY: &str = " script-src 'sha256-DSh5d/TnPtWAwLiyv8To840Y3LdPFhvgeCIFK8dHiVY=';";
+const SCRIPT_POLICY: &str = " script-src 'sha256-JmF5JDFpkWCm6dUVYJoNXrRs6650O2Prnm9H6J88ey4=';";
 
 /// Text as HTML, and as the value of an attribute.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
@@ -40,22 +40,42 @@ impl fmt::Display for Escaped<'_> {
 }
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    let values = values(document);
-    let values = match values.is_empty() {
-        true => None,
-        false => Some(script_safe(&serde_json::to_string(&values)?)),
-    };
-    let mut html = String::new();
-    page(document, values.as_deref(), &mut html).map_err(io::Error::other)?;
+    let mut page = Page::default();
+    write_page(document, &mut page).map_err(io::Error::other)?;
     // Last, so that no text can be forgotten: what the browser would not show is spelt out.
-    out.write_all(visible_lines(&html).as_bytes())
+    out.write_all(visible_lines(&page.text).as_bytes())
 }
 
-/// `values` are for the script; none where there is nothing to ask for.
-fn page(document: &Document, values: Option<&str>, out: &mut String) -> fmt::Result {
+/// A page that grows.
+#[derive(Default)]
+struct Page<'a> {
+    text: String,
+    /// By the name of the chart in the page; in order, so that one run always gives the same page.
+    values: BTreeMap<String, Vec<svg::Values<'a>>>,
+    /// Names of anchors.
+    anchors: BTreeSet<String>,
+}
+
+impl fmt::Write for Page<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.write_str(text)
+    }
+}
+
+impl Page<'_> {
+    /// A name for a heading, which no other has.
+    fn anchor(&mut self, heading: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let words: String = heading.chars().map(plain).collect();
+        let words = words.split('-').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("-");
+        let numbered = |at: usize| if at == 1 { words.clone() } else { format!("{words}-{at}") };
+        let free = (1..).map(numbered).find(|it| !it.is_empty() && self.anchors.insert(it.clone()));
+        free.unwrap_or_default()
+    }
+}
+
+fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
-    // A page without values has no script, and its policy then permits none.
-    let policy = values.map_or("", |_| SCRIPT_POLICY);
     let (kind, title) = (Escaped(&document.kind), Escaped(&document.title));
     // The policy permits nothing to be loaded, and links tell no address: a report is sent around,
     // and names in it are of other hands. Styles stand in the page, which is one file.
@@ -65,7 +85,7 @@ fn page(document: &Document, values: Option<&str>, out: &mut String) -> fmt::Res
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';{policy} img-src data:; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';{SCRIPT_POLICY} img-src data:; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -80,87 +100,132 @@ fn page(document: &Document, values: Option<&str>, out: &mut String) -> fmt::Res
 <h1>{title}</h1>
 </header>"#
     )?;
-    for section in &document.sections {
-        out.push_str("\n<section class=\"section\">");
-        if !section.heading.is_empty() {
-            write!(out, "\n<h2>{}</h2>", Escaped(&section.heading))?;
+    let anchors: Vec<String> =
+        document.sections.iter().map(|it| out.anchor(&format!("s {}", it.heading))).collect();
+    let headed = || document.sections.iter().zip(&anchors).filter(|(it, _)| !it.heading.is_empty());
+    if headed().nth(1).is_some() {
+        out.write_str("\n<nav aria-label=\"Contents\">")?;
+        for (section, anchor) in headed() {
+            write!(out, "<a href=\"#{anchor}\">{}</a>", Escaped(&section.heading))?;
         }
-        blocks(&section.blocks, out)?;
-        out.push_str("\n</section>");
+        out.write_str("</nav>")?;
     }
+    document.sections.iter().zip(&anchors).try_for_each(|(it, anchor)| section(it, anchor, out))?;
     write!(
         out,
-        "\n<footer>Made by durio {version}. This page is complete in itself and asks nobody for \
-         anything.</footer>\n</main>"
+        "\n</main>\n<footer>Made by durio {version}. This page is complete in itself and asks nobody \
+         for anything.</footer>"
     )?;
     // The values are data and no script: the policy needs no hash of them.
-    if let Some(values) = values {
-        write!(
-            out,
-            "\n<script type=\"application/json\" id=\"values\">{values}</script>\n\
-             <script>{SCRIPT}</script>"
-        )?;
+    if !out.values.is_empty() {
+        let values = serde_json::to_string(&out.values).map_err(|_| fmt::Error)?;
+        let values = script_safe(&values);
+        write!(out, "\n<script type=\"application/json\" id=\"values\">{values}</script>")?;
     }
-    out.push_str("\n</body>\n</html>");
-    Ok(())
+    write!(out, "\n<script>{SCRIPT}</script>\n</body>\n</html>")
 }
 
-fn blocks(blocks: &[Block], out: &mut String) -> fmt::Result {
-    for Block { level, body } in blocks {
-        match body {
-            Body::Text(tone, text) => {
-                let banner = if is_banner(*tone) { "banner " } else { "" };
-                let class = attribute(&format!("{banner}{}", class(*tone)));
-                write!(out, "\n<p{class}>{}</p>", Escaped(text))?;
-            }
-            Body::Facts(facts) if *level == Level::Headline => headline(facts, out)?,
-            Body::Facts(facts) => {
-                out.push_str("\n<table class=\"named\">");
-                for fact in facts {
-                    let (class, label) = (attribute(class(fact.tone)), Escaped(&fact.label));
-                    write!(out, "\n<tr{class}><th scope=\"row\">{label}</th><td>")?;
-                    value(fact, out)?;
-                    out.push_str("</td></tr>");
-                }
-                out.push_str("\n</table>");
-            }
-            Body::Table(it) => table(it, out)?,
-            Body::Charts(charts) => {
-                out.push_str("\n<div class=\"pictures\">");
-                charts.iter().try_for_each(|it| figure(it, out))?;
-                out.push_str("\n</div>");
-            }
-            Body::Cards(cards) => {
-                out.push_str("\n<div class=\"cards\">");
-                cards.iter().try_for_each(|it| card(it, out))?;
-                out.push_str("\n</div>");
-            }
-            Body::Tree(nodes) => nodes.iter().try_for_each(|it| node(it, out))?,
-            Body::Verbatim(text) => write!(out, "\n<pre>{}</pre>", Escaped(text))?,
-            Body::Group(group) => {
-                let heading = Escaped(&group.heading);
-                let (begin, end) = match group.level {
-                    // Folded: it is for whoever doubts a figure.
-                    Level::Detail => {
-                        let summary = format!("<summary>{heading}</summary>");
-                        (format!("<details class=\"account\">{summary}"), "</details>")
-                    }
-                    _ => (
-                        format!("<article class=\"workload\">\n<h3>{heading}</h3>"),
-                        "\n</article>",
-                    ),
-                };
-                write!(out, "\n{begin}")?;
-                self::blocks(&group.blocks, out)?;
-                out.push_str(end);
-            }
+fn section<'a>(section: &'a Section, anchor: &str, out: &mut Page<'a>) -> fmt::Result {
+    let heading = Escaped(&section.heading);
+    if section.heading.is_empty() {
+        out.write_str("\n<section class=\"section\">")?;
+        section.blocks.iter().try_for_each(|it| block(it, out))?;
+    } else {
+        // The answer is open; what is behind it opens where there is room, if it has pictures.
+        let has_charts = |it: &Block| match &it.body {
+            Body::Group(group) => group.blocks.iter().any(|it| matches!(it.body, Body::Charts(_))),
+            body => matches!(body, Body::Charts(_)),
+        };
+        let open = match (section.level <= Level::Summary, section.blocks.iter().any(has_charts)) {
+            (true, _) => " open",
+            (false, true) => " data-wide",
+            (false, false) => "",
+        };
+        write!(
+            out,
+            "\n<section class=\"section\" id=\"{anchor}\"><details{open}>\n\
+             <summary><h2>{heading}</h2></summary>"
+        )?;
+        blocks(section, out)?;
+        out.write_str("\n</details>")?;
+    }
+    out.write_str("\n</section>")
+}
+
+/// Of a section that is open, details are folded.
+fn blocks<'a>(section: &'a Section, out: &mut Page<'a>) -> fmt::Result {
+    let is_folded = |it: &Block| {
+        let is_group = matches!(it.body, Body::Group(_) | Body::Charts(_));
+        // What is for a page alone is there to be seen.
+        section.level <= Level::Summary && it.level == Level::Detail && !is_group
+    };
+    for run in section.blocks.chunk_by(|a, b| is_folded(a) == is_folded(b)) {
+        let is_folded = run.first().is_some_and(is_folded);
+        if is_folded {
+            out.write_str("\n<details class=\"more\"><summary>details</summary>")?;
+        }
+        run.iter().try_for_each(|it| block(it, out))?;
+        if is_folded {
+            out.write_str("\n</details>")?;
         }
     }
     Ok(())
 }
 
-fn headline(facts: &[Fact], out: &mut String) -> fmt::Result {
-    out.push_str("\n<div class=\"hero\">");
+fn block<'a>(block: &'a Block, out: &mut Page<'a>) -> fmt::Result {
+    match &block.body {
+        Body::Text(tone, text) => {
+            let banner = if is_banner(*tone) { "banner " } else { "" };
+            let class = attribute(&format!("{banner}{}", class(*tone)));
+            write!(out, "\n<p{class}>{}</p>", Escaped(text))
+        }
+        Body::Facts(facts) if block.level == Level::Headline => headline(facts, out),
+        Body::Facts(facts) => {
+            out.write_str("\n<table class=\"named\">")?;
+            for fact in facts {
+                let (class, label) = (attribute(class(fact.tone)), Escaped(&fact.label));
+                match fact.label.is_empty() {
+                    true => write!(out, "\n<tr{class}><td></td><td>"),
+                    false => write!(out, "\n<tr{class}><th scope=\"row\">{label}</th><td>"),
+                }?;
+                value(fact, out)?;
+                out.write_str("</td></tr>")?;
+            }
+            out.write_str("\n</table>")
+        }
+        Body::Table(it) => table(it, out),
+        Body::Charts(charts) => {
+            out.write_str("\n<div class=\"pictures\">")?;
+            charts.iter().try_for_each(|it| figure(it, out))?;
+            out.write_str("\n</div>")
+        }
+        Body::Cards(cards) => {
+            out.write_str("\n<div class=\"cards\">")?;
+            cards.iter().try_for_each(|it| card(it, out))?;
+            out.write_str("\n</div>")
+        }
+        Body::Tree(nodes) => nodes.iter().try_for_each(|it| node(it, out)),
+        Body::Verbatim(text) => write!(out, "\n<pre tabindex=\"0\">{}</pre>", Escaped(text)),
+        Body::Group(group) => {
+            let heading = Escaped(&group.heading);
+            // Folded: it is for whoever doubts a figure, or has room.
+            let begin = match group.level {
+                Level::Detail | Level::Page => {
+                    format!("<details class=\"account\"><summary>{heading}</summary>")
+                }
+                _ => format!(
+                    "<details class=\"workload\" data-wide><summary><h3>{heading}</h3></summary>"
+                ),
+            };
+            write!(out, "\n{begin}")?;
+            group.blocks.iter().try_for_each(|it| self::block(it, out))?;
+            out.write_str("\n</details>")
+        }
+    }
+}
+
+fn headline(facts: &[Fact], out: &mut Page<'_>) -> fmt::Result {
+    out.write_str("\n<div class=\"hero\">")?;
     for Fact { label, tone, value, .. } in facts {
         let (label, value) = (Escaped(label), Escaped(value));
         match tone {
@@ -174,12 +239,12 @@ fn headline(facts: &[Fact], out: &mut String) -> fmt::Result {
             }
         }?;
     }
-    out.push_str("\n</div>");
+    out.write_str("\n</div>")?;
     Ok(())
 }
 
 /// The value of a fact, as a link if it has the address of a source.
-fn value(fact: &Fact, out: &mut String) -> fmt::Result {
+fn value(fact: &Fact, out: &mut Page<'_>) -> fmt::Result {
     let value = Escaped(&fact.value);
     // A profile may be of other hands, and `javascript:` is an address too.
     let is_web = |link: &&str| link.starts_with("https://") || link.starts_with("http://");
@@ -190,49 +255,82 @@ fn value(fact: &Fact, out: &mut String) -> fmt::Result {
     }
 }
 
-fn table(table: &Table, out: &mut String) -> fmt::Result {
+fn table(table: &Table, out: &mut Page<'_>) -> fmt::Result {
     // A wide table scrolls within itself; otherwise the whole page would.
-    out.push_str("\n<div class=\"scroll\"><table class=\"figures\">\n<thead><tr>");
-    for column in &table.columns {
-        write!(out, "<th scope=\"col\">{}</th>", Escaped(&column.title))?;
+    out.write_str("\n<div class=\"scroll\" tabindex=\"0\"><table class=\"figures\">\n<thead><tr>")?;
+    let shown = table.columns_up_to(Level::Page);
+    for at in &shown {
+        let column = &table.columns[*at];
+        let class = attribute(if column.is_words { "words" } else { "" });
+        let cell = if column.title.is_empty() { "td" } else { "th scope=\"col\"" };
+        write!(out, "<{cell}{class}>{}</{}>", Escaped(&column.title), &cell[..2])?;
     }
-    out.push_str("</tr></thead>\n<tbody>");
+    out.write_str("</tr></thead>\n<tbody>")?;
     for row in &table.rows {
         write!(out, "\n<tr{}>", attribute(if row.is_part { "part" } else { "" }))?;
-        for (at, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
+        for at in &shown {
+            let (cell, column) = (row.cells.get(*at).unwrap_or(&Cell::Empty), &table.columns[*at]);
             let (shown, title) = (cell.shown(), Escaped(&column.title));
             let shown = Escaped(&shown);
+            // Screen readers say it before each cell of its row.
+            if *at == 0 && cell.shown().is_empty() {
+                out.write_str("<td></td>")?;
+                continue;
+            }
+            if *at == 0 {
+                write!(out, "<th scope=\"row\">{shown}</th>")?;
+                continue;
+            }
+            // A narrow screen shows each row as a list with the titles of the columns, and at first
+            // without details and without what is absent.
+            let is_absent = matches!(cell, Cell::Empty | Cell::Absent(_));
+            let classes = [
+                (if column.is_words { "words" } else { "" }),
+                (if is_absent || column.level > Level::Summary { "fine" } else { "" }),
+                (if let Cell::Word(tone, _) = cell { class(*tone) } else { "" }),
+            ];
+            let classes: Vec<&str> = classes.into_iter().filter(|it| !it.is_empty()).collect();
+            let class = attribute(&classes.join(" "));
+            let plain = cell.number().map(|it| format!(" data-v=\"{it}\"")).unwrap_or_default();
             match cell {
-                // Screen readers say it before each cell of its row.
-                _ if at == 0 => write!(out, "<th scope=\"row\">{shown}</th>"),
-                Cell::Word(tone, _) => {
-                    let class = class(*tone);
-                    write!(out, "<td class=\"{class}\"><span class=\"word\">{shown}</span></td>")
-                }
-                // A narrow screen shows each row as a list, with the titles of the columns.
-                _ => write!(out, "<td data-label=\"{title}\">{shown}</td>"),
+                Cell::Word(..) => write!(
+                    out,
+                    "<td{class} data-label=\"{title}\"><span class=\"word\">{shown}</span></td>"
+                ),
+                _ => write!(out, "<td{class} data-label=\"{title}\"{plain}>{shown}</td>"),
             }?;
         }
-        out.push_str("</tr>");
+        out.write_str("</tr>")?;
     }
-    out.push_str("\n</tbody></table></div>");
+    out.write_str("\n</tbody></table></div>")?;
     Ok(())
 }
 
-fn figure(chart: &Chart, out: &mut String) -> fmt::Result {
-    let id = chart.id.as_deref().map(|id| format!(" id=\"{}\"", Escaped(id))).unwrap_or_default();
+fn figure<'a>(chart: &'a Chart, out: &mut Page<'a>) -> fmt::Result {
     let title = Escaped(&chart.title);
+    let id = match svg::values(chart) {
+        Some(values) => {
+            let name = format!("chart-{}", out.values.len() + 1);
+            let id = format!(" id=\"{name}\"");
+            out.values.insert(name, values);
+            id
+        }
+        None => String::new(),
+    };
     write!(out, "\n<figure{id}>\n<figcaption>{title}</figcaption>\n<p class=\"legend\">")?;
     for (name, colour) in chart.legend() {
-        write!(out, "<span class=\"key {}\">{}</span>", key(colour), Escaped(name))?;
+        write!(out, "<span class=\"key {}\">{}</span>", svg::key(colour), Escaped(name))?;
     }
-    write!(out, "</p>\n<div class=\"plot\">{}</div>\n</figure>", svg::draw(chart))
+    // The picture's words for a screen reader; the values are in the tables.
+    let svg = svg::draw(chart).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);
+    write!(out, "</p>\n<div class=\"plot\">{svg}</div>\n</figure>")
 }
 
-fn card(card: &Card, out: &mut String) -> fmt::Result {
+fn card(card: &Card, out: &mut Page<'_>) -> fmt::Result {
+    let anchor = out.anchor(&card.title);
     write!(
         out,
-        "\n<article class=\"card verdict {}\">\n<p class=\"word\"><span class=\"icon\" \
+        "\n<article class=\"card verdict {}\" id=\"{anchor}\">\n<p class=\"word\"><span class=\"icon\" \
          aria-hidden=\"true\">{}</span>{}</p>\n<h3>{}</h3>",
         class(card.tone),
         icon(card.tone),
@@ -247,13 +345,13 @@ fn card(card: &Card, out: &mut String) -> fmt::Result {
     for fact in &card.facts {
         write!(out, "\n<p><span class=\"term\">{}</span> ", Escaped(&fact.label))?;
         value(fact, out)?;
-        out.push_str("</p>");
+        out.write_str("</p>")?;
     }
-    out.push_str("\n</article>");
+    out.write_str("\n</article>")?;
     Ok(())
 }
 
-fn node(node: &Node, out: &mut String) -> fmt::Result {
+fn node(node: &Node, out: &mut Page<'_>) -> fmt::Result {
     let list = |facts: &[(&str, String)]| {
         let item = |(name, value): &(&str, String)| {
             format!("<li><span>{}</span> {}</li>", Escaped(name), Escaped(value))
@@ -268,11 +366,11 @@ fn node(node: &Node, out: &mut String) -> fmt::Result {
         write!(out, "\n<details><summary>more</summary>{}</details>", list(&node.other))?;
     }
     if !node.below.is_empty() {
-        out.push_str("\n<div class=\"below\">");
+        out.write_str("\n<div class=\"below\">")?;
         node.below.iter().try_for_each(|it| self::node(it, out))?;
-        out.push_str("</div>");
+        out.write_str("</div>")?;
     }
-    out.push_str("\n</div>");
+    out.write_str("\n</div>")?;
     Ok(())
 }
 
@@ -303,37 +401,6 @@ const fn icon(tone: Tone) -> &'static str {
         Tone::Bad => "✗",
         Tone::Warning => "!",
         Tone::Plain | Tone::Note | Tone::Strong => "·",
-    }
-}
-
-const fn key(colour: Colour) -> &'static str {
-    match colour {
-        Colour::First => "first",
-        Colour::Second => "second",
-        Colour::Third => "third",
-        Colour::Fourth => "fourth",
-        Colour::Alarm => "alarm",
-        Colour::Ink => "ink",
-        Colour::Shade => "shade",
-    }
-}
-
-/// Values by the chart's name in the page.
-fn values(document: &Document) -> BTreeMap<&str, svg::Values<'_>> {
-    // In order, so that one run always gives the same page.
-    let mut values = BTreeMap::new();
-    document.sections.iter().for_each(|section| values_of(section, &mut values));
-    values
-}
-
-fn values_of<'a>(section: &'a Section, values: &mut BTreeMap<&'a str, svg::Values<'a>>) {
-    for block in &section.blocks {
-        match &block.body {
-            Body::Charts(charts) => values
-                .extend(charts.iter().filter_map(|it| Some((it.id.as_deref()?, svg::values(it)?)))),
-            Body::Group(group) => values_of(group, values),
-            _ => {}
-        }
     }
 }
 

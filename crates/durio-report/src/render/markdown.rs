@@ -1,7 +1,6 @@
 //! A document as Markdown (CommonMark with GitHub's tables): what a terminal shows, for issues and wikis.
 //!
-//! In: a document. Out: headings, lists, tables. Shown are headline and summary; of charts the lines as
-//! sparklines and the maps as tables. Not here: what is said.
+//! In: a document. Out: headings, lists, tables. Shown is what a terminal shows. Not here: what is said.
 //!
 //! Names of other hands are escaped: they are no markup, and no HTML where a site lets that through.
 
@@ -13,37 +12,43 @@ use crate::document::chart::{Chart, Drawing};
 use crate::document::{Body, Card, Document, Fact, Level, Node, Section, Table, Tone};
 use crate::visible::visible;
 
-pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+pub(crate) fn render(
+    document: &Document,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let level = options.level();
     let mut text = format!("# {}\n", escaped(&document.heading()));
     // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
-    for section in document.summary() {
+    for section in document.up_to(level) {
         if !section.heading.is_empty() {
             text.push_str(&format!("\n## {}\n", escaped(&section.heading)));
         }
-        blocks(section, "###", &mut text);
+        blocks(section, level, "###", &mut text);
     }
     out.write_all(text.as_bytes())
 }
 
 /// `heading` is that of groups within.
-fn blocks(section: &Section, heading: &str, out: &mut String) {
-    for block in section.summary() {
+fn blocks(section: &Section, level: Level, heading: &str, out: &mut String) {
+    for block in section.up_to(level) {
         // Each block stands apart: a list or table would else go on with what is above.
         out.push('\n');
         match &block.body {
             Body::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
             Body::Facts(facts) => facts.iter().for_each(|it| fact("", it, out)),
-            Body::Table(it) => table(it, out),
+            Body::Table(it) => table(it, level, out),
             Body::Charts(charts) => {
-                charts.iter().filter(|it| it.level <= Level::Summary).for_each(|it| chart(it, out));
+                let drawn = charts.iter().filter(|it| it.level <= Level::Summary);
+                drawn.for_each(|it| chart(it, level, out));
             }
             Body::Cards(cards) => cards.iter().for_each(|it| card(it, out)),
-            Body::Tree(nodes) => nodes.iter().for_each(|it| node("", it, out)),
+            Body::Tree(nodes) => nodes.iter().for_each(|it| node("", it, level, out)),
             // Indented code needs no fence, which the text might hold.
             Body::Verbatim(text) => text.lines().for_each(|it| line("    ", &visible(it), out)),
             Body::Group(group) => {
                 line(&format!("{heading} "), &escaped(&group.heading), out);
-                blocks(group, &format!("{heading}#"), out);
+                blocks(group, level, &format!("{heading}#"), out);
             }
         }
     }
@@ -67,15 +72,16 @@ fn card(it: &Card, out: &mut String) {
     it.facts.iter().for_each(|it| fact("  ", it, out));
 }
 
-fn node(indent: &str, it: &Node, out: &mut String) {
+fn node(indent: &str, it: &Node, level: Level, out: &mut String) {
     line(&format!("{indent}- "), &toned(Tone::Strong, &escaped(&it.name)), out);
-    for (label, text) in &it.further {
+    let other = if level < Level::Detail { &[][..] } else { &it.other };
+    for (label, text) in it.further.iter().chain(other) {
         line(&format!("{indent}  - "), &escaped(&format!("{label}: {text}")), out);
     }
-    it.below.iter().for_each(|it| node(&format!("{indent}  "), it, out));
+    it.below.iter().for_each(|it| node(&format!("{indent}  "), it, level, out));
 }
 
-fn chart(it: &Chart, out: &mut String) {
+fn chart(it: &Chart, level: Level, out: &mut String) {
     let title = escaped(&it.title);
     match &it.drawing {
         Drawing::Plot(panels) => {
@@ -83,21 +89,21 @@ fn chart(it: &Chart, out: &mut String) {
         }
         Drawing::Map(map) => {
             line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
-            table(&map_table(map), out);
+            table(&map_table(map), level, out);
         }
         Drawing::Bars(_) => {}
     }
 }
 
-fn table(it: &Table, out: &mut String) {
-    let shown: Vec<usize> =
-        (0..it.columns.len()).filter(|at| it.columns[*at].level <= Level::Summary).collect();
+fn table(it: &Table, level: Level, out: &mut String) {
+    let shown = it.columns_up_to(level);
     let row = |cell: &dyn Fn(usize) -> String| {
         shown.iter().map(|at| format!("| {} ", cell(*at))).collect::<String>()
     };
     line(&row(&|at| escaped(&it.columns[at].title)), "|", out);
-    line(&row(&|at| if at == 0 { "---".to_owned() } else { "---:".to_owned() }), "|", out);
-    for line_of in it.rows.iter().filter(|row| row.level <= Level::Summary) {
+    let rule = |at: usize| if at == 0 || it.columns[at].is_words { "---" } else { "---:" };
+    line(&row(&|at| rule(at).to_owned()), "|", out);
+    for line_of in it.rows_up_to(level) {
         let part = if line_of.is_part { "· " } else { "" };
         let cell = |at: usize| {
             let text = line_of.cells.get(at).map(|cell| escaped(&cell.shown())).unwrap_or_default();

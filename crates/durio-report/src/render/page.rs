@@ -6,7 +6,7 @@
 //! Paths and names come from other hands: what would steer the terminal is spelt out as it comes in.
 
 use crate::Options;
-use crate::document::Tone;
+use crate::document::{Level, Tone};
 use crate::visible::visible;
 
 // Narrower terminals get lines of this length, which they break themselves.
@@ -29,12 +29,14 @@ const fn code(tone: Tone) -> &'static str {
 pub(crate) struct Page {
     width: usize,
     colour: bool,
+    level: Level,
     text: String,
 }
 
 impl Page {
     pub(crate) fn new(options: &Options) -> Self {
-        Self { width: options.width.max(WIDTH_MIN), colour: options.colour, text: String::new() }
+        let width = options.width.max(WIDTH_MIN);
+        Self { width, colour: options.colour, level: options.level(), text: String::new() }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -43,6 +45,11 @@ impl Page {
 
     pub(crate) fn colour(&self) -> bool {
         self.colour
+    }
+
+    /// How much is shown.
+    pub(crate) fn level(&self) -> Level {
+        self.level
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -149,7 +156,7 @@ mod tests {
 
     #[test]
     fn all_that_comes_in_is_spelt_out() {
-        let mut page = Page::new(&Options { width: 80, colour: true });
+        let mut page = Page::new(&Options { width: 80, colour: true, ..Options::default() });
         page.line("a\x1b]0;b");
         page.labelled("  ", "c\x07", 2, Tone::Plain, "d\u{9b}");
         page.hanging("e\r", Tone::Strong, "", Tone::Plain, "f");
@@ -159,14 +166,14 @@ mod tests {
 
     #[test]
     fn further_lines_stand_under_the_first() {
-        let mut page = Page::new(&Options { width: 40, colour: false });
+        let mut page = Page::new(&Options { width: 40, colour: false, ..Options::default() });
         page.labelled("  ", "seen", 6, Tone::Warning, "one two three four five six seven eight");
         assert_eq!(page.text(), "  seen    one two three four five six\n          seven eight\n");
     }
 
     #[test]
     fn colours_come_only_when_asked_for() {
-        let mut page = Page::new(&Options { width: 80, colour: true });
+        let mut page = Page::new(&Options { width: 80, colour: true, ..Options::default() });
         page.paragraph("  ", Tone::Good, "FIT");
         assert_eq!(page.text(), "  \x1b[1;32mFIT\x1b[0m\n");
     }

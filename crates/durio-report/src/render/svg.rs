@@ -34,26 +34,30 @@ pub(super) fn draw(chart: &Chart) -> String {
     }
 }
 
-/// What the script knows of a chart.
+/// What the script knows of a panel of a chart.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub(super) enum Values<'a> {
-    /// Latency over the nines of the quantile.
-    Distribution { frame: Frame, lines: Vec<Line<'a>> },
-    /// Rate and latencies over time.
-    OverTime {
-        /// Where the rate is, and below it the latencies.
-        frames: [Frame; 2],
-        /// Seconds, operations per second, p50 and p99 in nanoseconds.
-        points: Vec<(f64, f64, Option<f64>, Option<f64>)>,
-    },
+pub(super) struct Values<'a> {
+    frame: Frame,
+    x: AxisValues<'a>,
+    y: AxisValues<'a>,
+    lines: Vec<Line<'a>>,
 }
 
-/// A line of a distribution: nines of the quantile and nanoseconds.
+/// How a value becomes a place, and words.
 #[derive(Debug, Serialize)]
-pub(super) struct Line<'a> {
+struct AxisValues<'a> {
+    unit: &'static str,
+    log: bool,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    steps: &'a [String],
+}
+
+/// A series, with its points' values.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
     name: &'a str,
-    points: &'a [(f64, f64)],
+    key: &'static str,
+    points: Vec<(f64, f64)>,
 }
 
 /// Where a panel's coordinates lie on the sheet.
@@ -69,10 +73,23 @@ pub(super) struct Frame {
     y: (f64, f64),
 }
 
-/// The values of a chart that can be hovered over.
-pub(super) fn values(chart: &Chart) -> Option<Values<'_>> {
+/// The values of each panel; none of a chart that has its values as words.
+pub(super) fn values(chart: &Chart) -> Option<Vec<Values<'_>>> {
     let Drawing::Plot(panels) = &chart.drawing else { return None };
-    plot::values(panels)
+    Some(plot::values(panels))
+}
+
+/// The class of what has a colour.
+pub(super) const fn key(colour: Colour) -> &'static str {
+    match colour {
+        Colour::First => "first",
+        Colour::Second => "second",
+        Colour::Third => "third",
+        Colour::Fourth => "fourth",
+        Colour::Alarm => "alarm",
+        Colour::Ink => "ink",
+        Colour::Shade => "shade",
+    }
 }
 
 const fn hex(colour: Colour) -> &'static str {

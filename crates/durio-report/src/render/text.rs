@@ -1,7 +1,7 @@
 //! A document for a terminal: what fits, the answer first.
 //!
-//! In: a document and the terminal's width. Out: lines. Shown are headline and summary; of charts the
-//! lines as sparklines and the maps as tables. Not here: what is said.
+//! In: a document and the terminal's width. Out: lines. Shown are headline and summary, and details to
+//! whom asks for them; of charts the lines as sparklines and the maps as tables. Not here: what is said.
 
 use std::io;
 
@@ -16,6 +16,7 @@ use crate::document::chart::{Chart, Drawing, Map, Panel, Series, Style};
 use crate::document::{
     Block, Body, Card, Cell, Document, Fact, Level, Node, Row, Section, Table, Tone,
 };
+use crate::figures::sparkline;
 use crate::visible::visible;
 
 // From this width on columns have air between them.
@@ -40,7 +41,7 @@ pub(crate) fn render(
     if !title.is_empty() {
         page.paragraph("", Tone::Strong, &title);
     }
-    for (at, section) in document.summary().enumerate() {
+    for (at, section) in document.up_to(page.level()).enumerate() {
         if at > 0 || !section.heading.is_empty() {
             page.blank();
         }
@@ -58,7 +59,8 @@ pub(crate) fn render(
 
 fn blocks(section: &Section, indent: &str, page: &mut Page) {
     let mut is_after_figures = false;
-    for Block { level, body } in section.summary() {
+    let shown = page.level();
+    for Block { level, body } in section.up_to(shown) {
         let is_apart =
             matches!(body, Body::Table(_) | Body::Group(_) | Body::Text(Tone::Strong, _));
         // Labels of one width and columns of another would run into each other.
@@ -72,13 +74,16 @@ fn blocks(section: &Section, indent: &str, page: &mut Page) {
             Body::Facts(all) => facts(all, indent, page),
             Body::Table(it) => table(it, indent, page),
             Body::Charts(charts) => {
-                let shown = charts.iter().filter(|it| it.level <= Level::Summary);
-                shown.for_each(|it| chart(it, indent, page));
+                // The others have more points than a line has columns.
+                let drawn = charts.iter().filter(|it| it.level <= Level::Summary);
+                drawn.for_each(|it| chart(it, indent, page));
             }
             Body::Cards(all) => cards(all, indent, page),
             Body::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
             // A path that is broken over lines cannot be copied.
-            Body::Verbatim(text) => page.line(&format!("{indent}{text}")),
+            Body::Verbatim(text) => {
+                text.lines().for_each(|it| page.line(&format!("{indent}{it}")));
+            }
             Body::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
                 blocks(group, &format!("{indent}{INDENT}"), page);
@@ -121,7 +126,8 @@ fn cards(cards: &[Card], indent: &str, page: &mut Page) {
 fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
     let bar = format!("{further}{}", if node.below.is_empty() { "    " } else { "│   " });
     page.hanging(first, Tone::Plain, &bar, Tone::Strong, &node.name);
-    for (label, text) in &node.further {
+    let other = if page.level() < Level::Detail { &[][..] } else { &node.other };
+    for (label, text) in node.further.iter().chain(other) {
         let (first, further) = (format!("{bar}{label}: "), format!("{bar}  "));
         page.hanging(&first, Tone::Plain, &further, Tone::Note, text);
     }
@@ -154,22 +160,9 @@ pub(super) fn sparklines(panels: &[Panel]) -> String {
     let is_line =
         |it: &&Series| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
     let series = panels.iter().flat_map(|panel| &panel.series).filter(is_line);
-    let lines =
-        series.map(|it| format!("{} {}", it.name, sparkline(it.points.iter().map(|(_, y)| *y))));
+    let figures = |it: &Series| it.points.iter().map(|(_, y)| *y).collect::<Vec<f64>>();
+    let lines = series.map(|it| format!("{} {}", it.name, sparkline(&figures(it))));
     lines.collect::<Vec<_>>().join(", ")
-}
-
-/// Bars from nothing to the highest figure, one for each.
-fn sparkline(figures: impl Iterator<Item = f64> + Clone) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let highest = figures.clone().fold(0.0, f64::max);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let bar = |figure: f64| {
-        let eighths = (figure / highest * 8.0).ceil() as usize;
-        // The lowest bar for nothing too: lines are broken at blanks.
-        BARS[eighths.clamp(1, 8) - 1]
-    };
-    figures.map(bar).collect()
 }
 
 pub(super) fn map_table(map: &Map) -> Table {
@@ -186,8 +179,7 @@ pub(super) fn map_table(map: &Map) -> Table {
 }
 
 fn table(table: &Table, indent: &str, page: &mut Page) {
-    let shown: Vec<usize> =
-        (0..table.columns.len()).filter(|at| table.columns[*at].level <= Level::Summary).collect();
+    let shown = table.columns_up_to(page.level());
     let mut text = TextTable::new();
     text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
     // Dynamic arrangement needs a width.
@@ -198,14 +190,14 @@ fn table(table: &Table, indent: &str, page: &mut Page) {
         false => text.force_no_tty(),
     };
     text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));
-    for row in table.rows.iter().filter(|row| row.level <= Level::Summary) {
+    for row in table.rows_up_to(page.level()) {
         text.add_row(shown.iter().enumerate().map(|(place, at)| cell(row, *at, place == 0)));
     }
     let padding = u16::from(page.width() >= WIDTH_ROOMY);
-    for (at, column) in text.column_iter_mut().enumerate() {
+    for (place, (column, at)) in text.column_iter_mut().zip(&shown).enumerate() {
         // The air goes first where a terminal is narrow: wrapped cells are worse.
         column.set_padding((0, padding));
-        if at > 0 {
+        if place > 0 && !table.columns[*at].is_words {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -244,7 +236,7 @@ mod tests {
             let mut section = Section::new("h");
             let rows = hostile.map(|name| vec![Cell::text(name), Cell::Count(7)]);
             section.table(Table::new(["na\x07me", "1"]).with(rows));
-            let text = shown(section, &Options { width: 60, colour });
+            let text = shown(section, &Options { width: 60, colour, ..Options::default() });
             let text = text.replace("\x1b[1m", "").replace("\x1b[0m", "");
             // Two columns for each of these.
             let width =
@@ -257,12 +249,19 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_one_block_are_of_one_width_and_detail_is_left_to_pages() {
-        let mut section = Section::new("h");
-        section.fact("a", "1");
-        section.fact("long", "2");
-        section.push(Level::Detail, Body::Text(Tone::Plain, "hidden".into()));
-        assert_eq!(shown(section, &Options::default()), "t\n\nh\n  a     1\n  long  2\n");
+    fn labels_of_one_block_are_of_one_width_and_detail_is_for_whom_asks() {
+        let section = || {
+            let mut section = Section::new("h");
+            section.fact("a", "1");
+            section.fact("long", "2");
+            section.push(Level::Detail, Body::Text(Tone::Plain, "hidden".into()));
+            section
+        };
+        let summary = "t\n\nh\n  a     1\n  long  2\n";
+        let mut options = Options::default();
+        assert_eq!(shown(section(), &options), summary);
+        options.verbose = true;
+        assert_eq!(shown(section(), &options), format!("{summary}  hidden\n"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! In: findings. Out: a section: each workload in a line or two, and a group with its whole account.
 //! Not here: the machine.
 
+use durio_analyse::grouping::each_once;
 use durio_analyse::{
     BatchFindings, Distribution, Findings, InFlight, OperationFindings, SelfCost, WorkloadFindings,
 };
@@ -13,15 +14,14 @@ use super::figures::{location_name, locations};
 use super::machine::cache_name;
 use crate::document::Section;
 use crate::figures::{
-    counted, decimal, deviation, distinct, grouped, latency, latency_or_absent, mean_latency,
-    percent, rate,
+    counted, decimal, deviation, grouped, latency, latency_or_absent, mean_latency, percent, rate,
 };
 
 // Bytes of a sector in the kernel's counters, whatever the device.
 const SECTOR: u64 = 512;
 
 pub(super) fn section(findings: &Findings) -> Section {
-    let mut section = Section::new("How it was measured");
+    let mut section = Section::detail("How it was measured");
     // A campaign has hundreds of steps; how each was measured is in the JSON document.
     match findings.campaign.is_none() {
         true => in_short(findings, &mut section),
@@ -63,7 +63,7 @@ fn data_of_campaign(findings: &Findings, section: &mut Section) {
     let kinds = grouped(data);
     let is_one = kinds.len() == 1;
     for (words, names) in kinds {
-        let of = if is_one { String::new() } else { format!(" ({})", distinct(names).join(", ")) };
+        let of = if is_one { String::new() } else { format!(" ({})", each_once(names).join(", ")) };
         section.fact("data", format!("{words}{of}"));
     }
 }

@@ -11,7 +11,7 @@ use durio_analyse::{Findings, WorkloadFindings};
 
 use super::over_time::over_time;
 use crate::document::chart::Chart;
-use crate::document::{Body, Document, Fact, Level, Section, Tone};
+use crate::document::{Body, Cell, Document, Fact, Level, Section, Table, Tone};
 
 // Baselines are shown one by one up to as many where room is short.
 const BASELINES_MAX: usize = 12;
@@ -27,15 +27,19 @@ pub(super) fn add(
     document: &mut Document,
 ) -> Option<String> {
     let mut drawn = 0;
+    let level = match campaign.sections.as_slice() {
+        [] | [_] => Level::Summary,
+        _ => {
+            document.push(glance(campaign));
+            Level::Detail
+        }
+    };
     for it in &campaign.sections {
-        let mut section = section(campaign, it);
+        let mut section = Section { level, ..section(campaign, it) };
         // The bound is of the page and not of a section.
         let runs = it.long_runs.iter().take(LONG_RUNS_MAX - drawn);
         let charts: Vec<Chart> = runs.filter_map(|run| over_the_run(findings, it, run)).collect();
-        let charts = charts.into_iter().map(|chart| {
-            drawn += 1;
-            chart.with_id(format!("run-{drawn}"))
-        });
+        drawn += charts.len();
         section.charts(charts);
         document.push(section);
     }
@@ -45,9 +49,49 @@ pub(super) fn add(
 }
 
 fn target(it: &TargetFindings) -> Section {
-    let mut section = Section::new(format!("Declared: {}", sentences::target_name(it)));
+    let mut section = Section::detail(format!("Declared: {}", sentences::target_name(it)));
     section.facts(sentences::target_facts(it));
     section
+}
+
+/// The sections side by side: how fast each was at its slowest and its fastest, and what it found.
+fn glance(campaign: &CampaignFindings) -> Section {
+    let mut section = Section::new("Sections");
+    let row = |it: &SectionFindings| {
+        let rates = || it.rows.iter().filter(|row| row.stream == 0);
+        let slowest = rates().min_by(|a, b| a.rate.total_cmp(&b.rate));
+        let fastest = rates().max_by(|a, b| a.rate.total_cmp(&b.rate));
+        vec![
+            Cell::text(it.name.as_str()),
+            Cell::Count(it.rows.len() as u64),
+            Cell::or_absent(slowest, |row| Cell::Rate(row.rate)),
+            Cell::or_absent(fastest, |row| Cell::Rate(row.rate)),
+            Cell::of(fastest, |row| Cell::text(table::label(it, row))),
+            Cell::of(fastest, |row| {
+                Cell::of(row.service.as_ref(), |it| Cell::percentile(it.p99_ns))
+            }),
+        ]
+    };
+    let titles = ["section", "rows", "lowest /s", "highest /s", "highest at", "its p99"];
+    let table = Table::new(titles).with_words(&["highest at"]);
+    section.table(table.with(campaign.sections.iter().map(row)));
+    // What was asked for is answered here.
+    for it in &campaign.sections {
+        answers(it).into_iter().for_each(|(tone, text)| section.toned(tone, &it.name, text));
+    }
+    section
+}
+
+/// Whether a section became steady, and whether its goal holds.
+fn answers(it: &SectionFindings) -> Vec<(Tone, String)> {
+    let steady = it.convergence.iter().map(|found| {
+        let is_steady = found.state.as_ref().is_some_and(|it| it.attained_at.is_some());
+        (if is_steady { Tone::Good } else { Tone::Warning }, sentences::convergence(found))
+    });
+    let goal = it.search.iter().map(|found| {
+        (if found.settled { Tone::Good } else { Tone::Warning }, found.sentence.clone())
+    });
+    steady.chain(goal).collect()
 }
 
 fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
@@ -67,6 +111,7 @@ fn section(campaign: &CampaignFindings, it: &SectionFindings) -> Section {
 }
 
 fn conclusions(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Section) {
+    section.charts(charts::together(it));
     for curve in &it.curves {
         let mut of_curve = Section::new(&curve.name);
         of_curve.charts(charts::curve(it, curve));
@@ -77,15 +122,12 @@ fn conclusions(campaign: &CampaignFindings, it: &SectionFindings, section: &mut 
             _ => section.group(of_curve),
         }
     }
-    if let Some(found) = &it.convergence {
-        let is_steady = found.state.as_ref().is_some_and(|it| it.attained_at.is_some());
-        let tone = if is_steady { Tone::Good } else { Tone::Warning };
-        section.toned(tone, "steady state", sentences::convergence(found));
-        section.charts([charts::convergence(found)]);
+    for (tone, text) in answers(it) {
+        let label = if it.search.is_some() { "goal" } else { "steady state" };
+        section.toned(tone, label, text);
     }
+    section.charts(it.convergence.iter().map(charts::convergence));
     if let Some(found) = &it.search {
-        let tone = if found.settled { Tone::Good } else { Tone::Warning };
-        section.toned(tone, "goal", &found.sentence);
         section.table(table::trials(found));
         section.charts([charts::search(found)]);
     }

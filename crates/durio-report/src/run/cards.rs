@@ -1,32 +1,10 @@
-//! What is judged in a run: verdicts, signals about flushes, warnings; each a card.
+//! What is to be known of a run: signals about flushes, and warnings; each a card.
 //!
-//! In: findings. Out: sections. Not here: any judgement of its own.
+//! In: findings. Out: sections. Not here: any judgement of its own, and verdicts.
 
-use durio_analyse::{
-    Findings, Reading, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding,
-};
-use durio_workload::profile::Provenance;
+use durio_analyse::{Findings, Reading, Signal, SignalWord, WarningFinding};
 
-use super::figures::locations;
 use crate::document::{Body, Card, Fact, Level, Section, Tone};
-use crate::figures::distinct;
-
-/// Fit or unfit for which database, by whose threshold.
-pub(super) fn verdicts(findings: &Findings) -> Section {
-    let mut section = Section::new("Verdicts");
-    let several = locations(findings).len() > 1;
-    let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
-    let judged = findings.verdicts.iter().filter(|it| !is_open(it));
-    cards(&mut section, judged.map(|it| verdict(it, several)));
-    // A profile's table has said it.
-    let not_said = findings.verdicts.iter().filter(|_| findings.profile.is_none());
-    let open = distinct(not_said.filter(is_open).map(|it| it.database.as_str()));
-    if !open.is_empty() {
-        let names = open.join(", ");
-        section.note(format!("no documented threshold, the figures speak: {names}"));
-    }
-    section
-}
 
 fn cards(section: &mut Section, cards: impl Iterator<Item = Card>) {
     let cards: Vec<Card> = cards.collect();
@@ -39,39 +17,9 @@ fn fact(label: &str, value: impl Into<String>) -> Fact {
     Fact::new(Tone::Plain, label, value)
 }
 
-fn verdict(it: &Verdict, several: bool) -> Card {
-    let provisional = if it.provisional { " (provisional)" } else { "" };
-    let source = it.source.iter().map(|source| Fact {
-        link: Some(source.url.clone()),
-        ..fact(&source_label(source), format!("{}, {}", source.publisher, source.document))
-    });
-    let note = it.note.iter().map(|note| fact("note", note));
-    Card {
-        tone: match it.verdict {
-            VerdictWord::Fit => Tone::Good,
-            VerdictWord::Unfit => Tone::Bad,
-            // Both leave the question open; neither is in favour of the storage.
-            VerdictWord::NoDocumentedThreshold | VerdictWord::CannotTell => Tone::Warning,
-        },
-        word: it.verdict.words().to_owned(),
-        title: it.database.clone(),
-        about: if several { it.location.clone() } else { String::new() },
-        text: format!("{}; measured: {}{provisional}", it.criterion, it.measured),
-        facts: source.chain(note).collect(),
-    }
-}
-
-// How a source is introduced: practice is not a maker's word.
-fn source_label(source: &Source) -> String {
-    match source.kind {
-        None | Some(Provenance::VendorDoc) => "source".to_owned(),
-        Some(kind) => format!("source ({})", kind.word()),
-    }
-}
-
 /// Whether the flush can be trusted: each signal with its word, its evidence and what it implies.
 pub(super) fn signals(findings: &Findings) -> Section {
-    let mut section = Section::new("Can its flush be trusted?");
+    let mut section = Section::detail("Can its flush be trusted?");
     if !findings.signals.is_empty() {
         section.note(
             "Observations, most severe first. They are evidence, not proof; only a power cut is.",
@@ -79,6 +27,15 @@ pub(super) fn signals(findings: &Findings) -> Section {
     }
     cards(&mut section, findings.signals.iter().map(signal));
     section
+}
+
+/// How much a signal weighs.
+pub(super) const fn tone(word: SignalWord) -> Tone {
+    match word {
+        SignalWord::UnsafeConfig => Tone::Bad,
+        SignalWord::Suspect => Tone::Warning,
+        SignalWord::Declared | SignalWord::Fact => Tone::Plain,
+    }
 }
 
 fn signal(it: &Signal) -> Card {
@@ -89,11 +46,7 @@ fn signal(it: &Signal) -> Card {
         facts.push(fact("do", &it.advice));
     }
     Card {
-        tone: match it.word {
-            SignalWord::UnsafeConfig => Tone::Bad,
-            SignalWord::Suspect => Tone::Warning,
-            SignalWord::Declared | SignalWord::Fact => Tone::Plain,
-        },
+        tone: tone(it.word),
         word: it.word.words().to_owned(),
         title: it.id.to_string(),
         about: it.layer.clone(),
@@ -103,7 +56,7 @@ fn signal(it: &Signal) -> Card {
 }
 
 pub(super) fn warnings(findings: &Findings) -> Section {
-    let mut section = Section::new("Warnings");
+    let mut section = Section::detail("Warnings");
     cards(&mut section, findings.warnings.iter().map(warning));
     section
 }

@@ -1,5 +1,8 @@
 //! What a durable write costs, question by question: a table, what follows from it, a picture.
 //!
+//! The first fact of a section is its answer; a summary has these alone, and the methods that databases
+//! use.
+//!
 //! In: the findings of `durio durable`. Out: sections. Not here: any figure that they do not have.
 
 mod charts;
@@ -13,7 +16,7 @@ use durio_record::SyncCaller;
 use durio_units::Nanos;
 
 use super::machine::cache_name;
-use crate::document::{Body, Document, Section, Tone};
+use crate::document::{Body, Document, Fact, Level, Section, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency, percent, rate};
 
 /// Adds every section that has something to show, in the order in which one reads them.
@@ -32,13 +35,32 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) {
         writers::group_commit(found),
         writers::delays(found),
         whole_cross(found),
-        left(&found.skipped),
     ];
     // A builder adds its summary before it looks for findings, so text alone is nothing to show.
     let says = |section: &Section| {
         section.blocks.iter().any(|block| !matches!(block.body, Body::Text(..)))
     };
-    sections.into_iter().filter(says).for_each(|it| document.push(it));
+    let sections: Vec<Section> = sections.into_iter().filter(says).collect();
+    document.push(in_short(found, &sections));
+    let left = std::iter::once(left(&found.skipped)).filter(says);
+    let sections = sections.into_iter().chain(left);
+    sections.for_each(|it| document.push(Section { level: Level::Detail, ..it }));
+}
+
+fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
+    let mut short = Section::new("In short");
+    let methods = found.methods.iter().map(tables::methods_of_databases);
+    methods.for_each(|it| short.table(it));
+    for it in sections {
+        let facts = it.blocks.iter().find_map(|block| match &block.body {
+            Body::Facts(facts) => facts.first(),
+            _ => None,
+        });
+        if let Some(Fact { label, tone, value, .. }) = facts {
+            short.toned(*tone, &it.heading, format!("{label}: {value}"));
+        }
+    }
+    short
 }
 
 fn part(title: &str, summary: &str) -> Section {
@@ -76,7 +98,7 @@ const REPEATED_MAX: usize = 3;
 
 // Rows that should be the same and are not: before anybody compares rows.
 fn disagreements(found: &DurableFindings) -> Section {
-    let mut part = Section::new("The same, measured again");
+    let mut part = Section::new("Measured again");
     let apart: Vec<_> = found.repeated.iter().filter(|it| !it.rates.agree).collect();
     for RepeatedSetting { setting, rates, .. } in apart.iter().take(REPEATED_MAX) {
         let text = format!(
@@ -151,7 +173,7 @@ fn scatter(noise_share: Option<f64>) -> String {
 fn commands(found: &DurableFindings) -> Section {
     let summary = "The requests that one commit sent to the driver, in their order. FF is a flush, \
                    an F after the operation's letter is FUA (past the cache), M is metadata.";
-    let mut part = part("What a commit sends to the device", summary);
+    let mut part = part("Requests of a commit", summary);
     part.table(tables::commands(&found.commands));
     let mut untraced: Vec<(&str, String)> = Vec::new();
     for it in &found.commands {

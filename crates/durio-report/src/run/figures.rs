@@ -1,44 +1,70 @@
-//! The figures of a run without a campaign: a table per location, and locations side by side.
+//! The figures of a run without a campaign: a table of workloads, with locations side by side.
 //!
 //! In: findings. Out: sections, with the bars that compare. Not here: charts of a single workload.
 
+use durio_analyse::grouping::each_once;
 use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings};
-use durio_record::OperationName;
+use durio_record::{OperationName, Phase};
 
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
-use crate::document::{Cell, Document, Row, Section, Table, Tone};
-use crate::figures::{distinct, latency, precise, rate};
+use crate::document::{Body, Cell, Level, Row, Section, Table, Tone};
+use crate::figures::{latency, precise, rate};
 
-const COLUMNS: [&str; 9] =
-    ["workload", "IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "p99.99", "max"];
+// The columns of a table of workloads.
+const COLUMNS: [&str; 10] = [
+    "workload",
+    "at",
+    "per second",
+    "bandwidth",
+    "p50",
+    "p99",
+    "p99.9",
+    "p99.99",
+    "max",
+    OVER_TIME,
+];
+const OVER_TIME: &str = "rate over time";
 
-pub(super) fn add(findings: &Findings, document: &mut Document) {
+// Characters of a rate over time.
+const TREND_MAX: usize = 14;
+
+/// Every workload in a row; with several locations these stand side by side first.
+pub(super) fn section(findings: &Findings) -> Section {
+    let mut section = Section::default();
     let locations = locations(findings);
-    for location in &locations {
-        let mut section = Section::new(match locations.len() {
-            1 => "Figures".to_owned(),
-            _ => format!("Figures at {location}"),
-        });
-        section.note("Latencies: service, syncs apart. IOPS: operations per second.");
-        let here = findings.workloads.iter().filter(|it| it.location == *location);
-        let mut table = Table::new(COLUMNS);
-        here.clone().for_each(|it| table.rows.extend(rows(it)));
-        section.table(table);
-        let cut: Vec<&str> = here.filter(|it| !it.complete).map(|it| &*it.name).collect();
-        if !cut.is_empty() {
-            let text = format!("ended before their limit: {}", cut.join(", "));
-            section.say(Tone::Warning, text);
+    let several = locations.len() > 1;
+    let level = if several {
+        section.table(side_by_side(findings, &locations));
+        Level::Detail
+    } else {
+        Level::Summary
+    };
+    let mut table = Table::new(COLUMNS)
+        .with_level(Level::Detail, &["max"])
+        .with_level(Level::Page, &["p99.99"])
+        .with_words(&["at", OVER_TIME]);
+    for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
+        let same = findings.workloads.iter().filter(|it| it.name == name);
+        for (at, workload) in same.enumerate() {
+            let label = if several && at > 0 { String::new() } else { label(workload) };
+            let place = if several { location_name(&workload.location) } else { "" };
+            table.rows.extend(rows(workload, &label, place));
         }
-        document.push(section);
     }
-    if locations.len() > 1 {
-        document.push(side_by_side(findings, &locations));
+    section.push(level, Body::Table(table));
+    let how = "Latencies: service, syncs apart. Per second: operations.";
+    section.push(Level::Detail, Body::Text(Tone::Note, how.to_owned()));
+    let cut = findings.workloads.iter().filter(|it| !it.complete);
+    let cut: Vec<String> = cut.map(|it| workload_title(findings, it)).collect();
+    if !cut.is_empty() {
+        section.say(Tone::Warning, format!("ended before their limit: {}", cut.join(", ")));
     }
+    section
 }
 
 /// The locations of the workloads, each once, in order.
 pub(crate) fn locations(findings: &Findings) -> Vec<&str> {
-    distinct(findings.workloads.iter().map(|it| it.location.as_str()))
+    each_once(findings.workloads.iter().map(|it| it.location.as_str()))
 }
 
 /// A location as readers see it; scripted targets have none.
@@ -77,67 +103,103 @@ pub(crate) fn operation_label(workload: &WorkloadFindings, operation: OperationN
     }
 }
 
-/// The rows of one workload: itself, and its parts where it has several.
-// Reads and writes are not pooled: a mixed workload has latencies in its parts only.
-fn rows(workload: &WorkloadFindings) -> Vec<Row> {
-    let (first, parts) = match workload.operations.as_slice() {
-        [only] => (Some(only), [].as_slice()),
-        [commit, parts @ ..] if commit.operation == OperationName::Commit => (Some(commit), parts),
-        parts => (None, parts),
-    };
-    // The bytes of a commit are counted with its write; the whole row has those of the workload.
-    let per_second = first.map_or(workload.iops, |operation| operation.rate);
-    let service = first.map(|operation| &operation.service);
-    let whole = cells(&workload.name, per_second, workload.bandwidth, service);
-    let part = |part: &OperationFindings| {
-        let label = operation_label(workload, part.operation);
-        let cells = cells(&label, part.rate, part.bandwidth, Some(&part.service));
-        Row { is_part: true, cells, ..Row::default() }
-    };
-    let whole = Row { cells: whole, ..Row::default() };
-    std::iter::once(whole).chain(parts.iter().map(part)).collect()
+/// Its name, and of which operations its percentiles are where those of reads and writes would have to
+/// be pooled.
+fn label(workload: &WorkloadFindings) -> String {
+    let is_pooled =
+        workload.operation(OperationName::Commit).is_none() && workload.operations.len() > 1;
+    match is_pooled {
+        true => format!("{}, p of {}s", workload.name, workload.headline.name()),
+        false => workload.name.clone(),
+    }
 }
 
-fn cells(label: &str, per_second: f64, bytes: f64, service: Option<&Distribution>) -> Vec<Cell> {
-    let mut cells = vec![Cell::text(label), Cell::Rate(per_second), Cell::bandwidth(bytes)];
+/// The rows of one workload: itself, and its parts where it has several.
+fn rows(workload: &WorkloadFindings, label: &str, place: &str) -> Vec<Row> {
+    let operations = workload.operations.as_slice();
+    let parts = operations.iter().filter(|it| it.operation != OperationName::Commit);
+    let service = workload.operation(workload.headline).map(|it| &it.service);
+    // The bytes of a commit are counted with its write; the whole row has those of the workload.
+    let mut whole = cells([label, place], headline_rate(workload), workload.bandwidth, service);
+    whole.push(trend(workload));
+    let part = |part: &OperationFindings| {
+        let label = operation_label(workload, part.operation);
+        let cells = cells([&label, ""], part.rate, part.bandwidth, Some(&part.service));
+        Row { level: Level::Detail, is_part: true, cells }
+    };
+    let parts = parts.filter(|_| operations.len() > 1);
+    let whole = Row { cells: whole, ..Row::default() };
+    std::iter::once(whole).chain(parts.map(part)).collect()
+}
+
+fn cells(names: [&str; 2], rate: f64, bytes: f64, service: Option<&Distribution>) -> Vec<Cell> {
+    let mut cells: Vec<Cell> =
+        names.map(|it| if it.is_empty() { Cell::Empty } else { Cell::text(it) }).into();
+    cells.extend([Cell::Rate(rate), Cell::bandwidth(bytes)]);
     if let Some(it) = service {
-        cells.push(Cell::Latency(it.mean_ns));
         cells.extend([it.p50_ns, it.p99_ns, it.p99_9_ns, it.p99_99_ns].map(Cell::percentile));
         cells.push(Cell::nanos(it.max_ns));
     }
-    // Reads and writes together have no latency that would mean anything.
-    cells.resize(COLUMNS.len(), Cell::Empty);
+    cells.resize(COLUMNS.len() - 1, Cell::Empty);
     cells
 }
 
-fn side_by_side(findings: &Findings, locations: &[&str]) -> Section {
-    let mut section = Section::new("Side by side: operations per second and p99");
-    let titles = locations.iter().flat_map(|location| [*location, "p99"]);
-    let mut table = Table::new(std::iter::once("workload").chain(titles));
-    let find = |name: &str, location: &str| {
-        findings.workloads.iter().find(|it| it.name == name && it.location == location)
-    };
-    for name in distinct(findings.workloads.iter().map(|it| it.name.as_str())) {
-        let figures = locations.iter().flat_map(|location| {
-            let workload = find(name, location);
-            let headline = workload.and_then(|it| it.operation(it.headline));
-            [
-                Cell::of(workload, |it| Cell::text(rate(headline_rate(it)))),
-                Cell::of(headline, |it| Cell::percentile(it.service.p99_ns)),
-            ]
-        });
-        table.row(std::iter::once(Cell::text(name)).chain(figures));
+/// The rates of its intervals, of several that follow each other their mean.
+fn trend(workload: &WorkloadFindings) -> Cell {
+    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let rates: Vec<f64> = measured.filter(|it| !it.cut_short).map(|it| it.rate).collect();
+    if rates.len() < 2 {
+        return Cell::Empty;
     }
-    section.table(table);
-    let by_rate = compared(findings, "Operations per second: longer is better", |it| {
-        Some((headline_rate(it), rate(headline_rate(it))))
-    });
-    let title = "p99 of the headline operation: shorter is better";
-    let by_p99 = compared(findings, title, |it| {
-        let nanos = it.operation(it.headline)?.service.p99_ns?;
-        Some((precise(nanos), latency(nanos)))
-    });
-    section.charts([by_rate, by_p99]);
+    let together = rates.chunks(rates.len().div_ceil(TREND_MAX));
+    let mean = |it: &[f64]| it.iter().sum::<f64>() / precise(it.len() as u64);
+    Cell::Trend(together.map(mean).collect())
+}
+
+/// What a screen has room for beside another location.
+fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
+    let titles = |it: &&str| {
+        [format!("{} /s", location_name(it)), "p50".into(), "p99".into(), "p99.9".into()]
+    };
+    let titles = locations.iter().flat_map(titles);
+    let mut table = Table::new(std::iter::once("workload".to_owned()).chain(titles));
+    if locations.len() > 2 {
+        table = table.with_level(Level::Detail, &["p50", "p99.9"]);
+    }
+    for name in each_once(findings.workloads.iter().map(|it| it.name.as_str())) {
+        let figures = locations.iter().flat_map(|location| {
+            let is_it = |it: &&WorkloadFindings| it.name == name && it.location == *location;
+            let workload = findings.workloads.iter().find(is_it);
+            let service = workload.and_then(|it| it.operation(it.headline)).map(|it| &it.service);
+            let percentiles: [fn(&Distribution) -> Option<u64>; 3] =
+                [|it| it.p50_ns, |it| it.p99_ns, |it| it.p99_9_ns];
+            let rate = Cell::of(workload, |it| Cell::Rate(headline_rate(it)));
+            let cell = move |percentile: fn(&Distribution) -> Option<u64>| {
+                Cell::of(service, |it| Cell::percentile(percentile(it)))
+            };
+            std::iter::once(rate).chain(percentiles.map(cell))
+        });
+        let first = findings.workloads.iter().find(|it| it.name == name);
+        let label = first.map_or_else(|| name.to_owned(), label);
+        table.row(std::iter::once(Cell::Text(label)).chain(figures));
+    }
+    table
+}
+
+/// Bars that compare locations, for a page.
+pub(super) fn beside_each_other(findings: &Findings) -> Section {
+    let mut section = Section::detail("Side by side");
+    if locations(findings).len() > 1 {
+        let by_rate = compared(findings, "Operations per second: longer is better", |it| {
+            Some((headline_rate(it), rate(headline_rate(it))))
+        });
+        let title = "p99 of the headline operation: shorter is better";
+        let by_p99 = compared(findings, title, |it| {
+            let nanos = it.operation(it.headline)?.service.p99_ns?;
+            Some((precise(nanos), latency(nanos)))
+        });
+        section.charts([by_rate, by_p99]);
+    }
     section
 }
 
@@ -158,7 +220,7 @@ fn compared(
         });
         BarGroup { title: name.to_owned(), bars: bars.collect() }
     };
-    let names = distinct(findings.workloads.iter().map(|it| it.name.as_str()));
+    let names = each_once(findings.workloads.iter().map(|it| it.name.as_str()));
     let groups = names.into_iter().map(group).collect();
     Chart::bars(title, groups, places.iter().copied()).scaled_by_group()
 }

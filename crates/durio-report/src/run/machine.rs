@@ -12,7 +12,7 @@ use crate::figures::{counted, decimal};
 use crate::stack_tree::tree;
 
 pub(super) fn section(findings: &Findings) -> Section {
-    let mut section = Section::new("Measured on");
+    let mut section = Section::detail("Measured on");
     if !findings.stack.is_empty() {
         // Beside figures, what explains none of them is detail.
         let nodes = findings.stack.iter().map(|it| tree(&it.root, Level::Detail)).collect();

@@ -26,7 +26,7 @@ pub(super) fn workloads(findings: &Findings) -> Section {
     let mut section = Section::detail("Workloads");
     // At least twelve: two extremes of three series in two stretches.
     let points_max = (POINTS_ALL / findings.workloads.len().max(1)).clamp(12, POINTS_MAX);
-    for (at, workload) in findings.workloads.iter().enumerate() {
+    for workload in &findings.workloads {
         let mut group = Section::new(workload_title(findings, workload));
         let evenness = evenness(workload).unwrap_or_default();
         group.note(format!("{}. {evenness}", workload.definition.summary));
@@ -36,9 +36,7 @@ pub(super) fn workloads(findings: &Findings) -> Section {
             false => "Rate and latency over time".to_owned(),
         };
         let time = over_time(title, workload, points_max, &[]);
-        let time = time.map(|chart| chart.with_id(format!("time-{at}")));
-        let tail = distribution(workload).with_id(format!("distribution-{at}"));
-        group.charts(std::iter::once(tail).chain(time));
+        group.charts(std::iter::once(distribution(workload)).chain(time));
         section.group(group);
     }
     section

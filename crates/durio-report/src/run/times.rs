@@ -10,7 +10,8 @@ use crate::figures::{counted, decimal, deviation, grouped, latency, percent};
 
 /// Each traced step once, under the name of the first workload that it is of.
 pub(super) fn section(findings: &Findings) -> Section {
-    let mut section = Section::new("Where the time of an operation goes (one job, one at a time)");
+    let mut section =
+        Section::detail("Where the time of an operation goes (one job, one at a time)");
     let traced =
         findings.workloads.iter().filter_map(|it| Some((it, it.latency_breakdown.as_ref()?)));
     for (_, same) in

@@ -56,6 +56,12 @@ fn level_of(key: &StepKey) -> Option<(&str, f64)> {
 }
 
 impl Ladder<'_> {
+    /// True for one of its levels but the highest.
+    pub(super) fn is_below_its_top(&self, workload: &WorkloadRows) -> bool {
+        let below = self.levels.iter().rev().skip(1);
+        below.into_iter().any(|(_, it)| std::ptr::eq(*it, workload))
+    }
+
     pub(super) fn title(&self) -> String {
         format!("{}: rate by {}", self.name, self.axis)
     }

@@ -102,6 +102,41 @@ fn the_pointer_finds_exact_values() {
     assert!(tips[1].contains("at 2.75 s") && tips[1].contains("rate 6.96 k/s"), "{}", tips[1]);
 }
 
+/// What a script logs that is run in the page.
+fn logged(test: &str, script: &str) -> Option<Vec<String>> {
+    let html = written(Format::Html, &sample::complete());
+    let script = format!("<script>{script}</script></body>");
+    let planted = html.replace("</body>", &script).replace("Content-Security-Policy", "no-policy");
+    Some(visit(test, &planted)?.console)
+}
+
+#[test]
+fn tables_sort_links_unfold_and_keys_move_along_a_chart() {
+    const SCRIPT: &str = "
+        const table = document.querySelector('table.figures');
+        const first = () => table.tBodies[0].rows[0].cells[0].textContent;
+        const button = table.tHead.querySelectorAll('button')[1];
+        button.click(); const least = first();
+        button.click(); const most = first();
+        console.log('sorted ' + (least !== most) + ' ' + table.querySelectorAll('[aria-sort=descending]').length);
+        const link = [...document.querySelectorAll('nav a')].at(-2);
+        const folded = document.querySelector(link.hash + ' details');
+        folded.open = false;
+        addEventListener('hashchange', () => console.log('unfolded ' + folded.open));
+        link.click();
+        const plot = document.querySelector('.plot');
+        plot.focus();
+        const at = () => plot.querySelector('.tip').textContent;
+        const before = at();
+        plot.dispatchEvent(new KeyboardEvent('keydown', {key: 'End'}));
+        console.log('moved ' + (before !== at() && before !== ''));";
+    let test = "tables_sort_links_unfold_and_keys_move_along_a_chart";
+    let Some(console) = logged(test, SCRIPT) else { return };
+    for expected in ["sorted true 1", "unfolded true", "moved true"] {
+        assert!(console.iter().any(|line| line.contains(expected)), "{expected}: {console:?}");
+    }
+}
+
 /// Opens the page; none if there is no browser, which is then reported under the test's name.
 pub(crate) fn visit(test: &str, html: &str) -> Option<Visit> {
     let folder = tempfile::tempdir().unwrap();

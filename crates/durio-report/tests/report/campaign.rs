@@ -11,7 +11,17 @@ use crate::{campaign_sample, written, written_with};
 pub(crate) static CAMPAIGN: LazyLock<Findings> = LazyLock::new(campaign_sample::campaign);
 
 fn text() -> String {
-    written(Format::Text, &CAMPAIGN)
+    let options = Options { width: 160, verbose: true, ..Options::default() };
+    written_with(Format::Text, &CAMPAIGN, &options)
+}
+
+#[test]
+fn a_campaign_has_a_row_for_each_section_on_one_screen() {
+    let text = written_with(Format::Text, &CAMPAIGN, &Options::default());
+    assert!(text.lines().count() <= 50, "{text}");
+    let row = text.lines().find(|line| line.starts_with("  depths ")).unwrap();
+    assert!(row.contains("382 k") && row.contains("depth 256"), "{row}");
+    assert!(text.contains("  search  p99 of the response at most 2 ms: kept at"), "{text}");
 }
 
 /// The lines from a heading to the next one.
@@ -26,12 +36,16 @@ pub(crate) fn section<'text>(text: &'text str, heading: &str) -> &'text str {
 fn a_ladder_has_a_line_per_level_with_its_phase_and_what_limited_it() {
     let text = text();
     let depths = section(&text, "depths");
-    let line = |label: &str| depths.lines().find(|it| it.contains(label)).unwrap().to_owned();
-    assert!(line("randread, depth 16 ").ends_with("linear  depth offered"), "{depths}");
-    assert!(line("randread, depth 256 ").ends_with("saturated         device"), "{depths}");
+    let line = |label: &str| {
+        let line = depths.lines().find(|it| it.contains(label)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(line("randread, depth 16 ").ends_with("linear depth offered"), "{depths}");
+    assert!(line("randread, depth 256 ").ends_with("saturated device"), "{depths}");
     assert!(depths.contains("linear to depth 16, saturated from 64"), "{depths}");
     assert!(depths.contains("parallel units inside the storage: 29.8"), "{depths}");
     assert!(depths.contains("best    depth 64: 370 k/s at a mean of 173 µs"), "{depths}");
+    let depths = depths.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(depths.contains("the device is busy 97 %"), "{depths}");
 }
 
@@ -64,8 +78,11 @@ fn every_kind_of_section_says_what_it_is_for() {
 #[test]
 fn no_line_is_wider_than_the_terminal_and_no_step_has_a_block_of_its_own() {
     for width in [80, 100, 160] {
-        let text = written_with(Format::Text, &CAMPAIGN, &Options { width, colour: false });
-        let wide = text.lines().find(|line| line.chars().count() > width);
+        let text =
+            written_with(Format::Text, &CAMPAIGN, &Options { width, colour: false, verbose: true });
+        // Commands are not broken, so that they can be copied.
+        let mut lines = text.lines().filter(|line| !line.starts_with("  durio "));
+        let wide = lines.find(|line| line.chars().count() > width);
         assert_eq!(wide, None, "{width}");
         assert!(!text.contains("engine, 1 job × depth"), "{text}");
     }
@@ -74,7 +91,7 @@ fn no_line_is_wider_than_the_terminal_and_no_step_has_a_block_of_its_own() {
 #[test]
 fn warnings_of_many_steps_are_one_warning() {
     let text = text();
-    assert_eq!(text.matches("left-state (long)").count(), 1);
+    assert_eq!(text.matches("WARNING  left-state (long)").count(), 1);
     assert!(text.matches("WARNING  note").count() <= 1, "{text}");
     assert!(text.contains("offered-rate (randread)"));
     // A search has to go beyond the limit.

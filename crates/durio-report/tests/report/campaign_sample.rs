@@ -138,6 +138,7 @@ impl Maker {
         plan.campaign = Some(campaign);
         plan.validate().unwrap();
         let manifest = Manifest {
+            label: None,
             schema: 1,
             run: "2026-11-21T100900-000Z-run-4711".into(),
             durio_version: "0.1.0".into(),

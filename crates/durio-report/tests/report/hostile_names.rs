@@ -223,7 +223,7 @@ fn of_runs_no_format_is_steered_by_a_name() {
             assert_coloured(&written_with(
                 Format::Text,
                 &hostile,
-                &Options { width: 60, colour: true },
+                &Options { width: 60, colour: true, verbose: true },
             ));
             assert_table(&written(Format::Csv, &hostile));
             assert_markdown(&written(Format::Markdown, &hostile));

@@ -30,9 +30,9 @@ use durio_analyse::{Findings, OperationFindings};
 use durio_report::{Format, Options, write};
 use durio_units::Nanos;
 
-/// The findings in a format, with the default options.
+/// The findings in a format, with all details.
 fn written(format: Format, findings: &Findings) -> String {
-    written_with(format, findings, &Options::default())
+    written_with(format, findings, &Options { verbose: true, ..Options::default() })
 }
 
 fn written_with(format: Format, findings: &Findings, options: &Options) -> String {
@@ -44,7 +44,7 @@ fn written_with(format: Format, findings: &Findings, options: &Options) -> Strin
 #[test]
 fn every_format_has_a_name_and_can_write_every_run() {
     let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
-    assert_eq!(names, ["text", "json", "html", "markdown", "csv", "fio-json"]);
+    assert_eq!(names, ["text", "json", "html", "markdown", "csv", "openmetrics", "fio-json"]);
     let runs = [sample::complete(), sample::partial(), sample::empty(), sample::hostile()];
     for findings in &runs {
         for format in Format::ALL {
@@ -100,5 +100,5 @@ fn a_run_whose_intervals_have_no_length_is_still_written() {
         (interval.from, interval.to) = (Nanos::ZERO, Nanos::ZERO);
         (interval.p50_ns, interval.p99_ns) = (None, None);
     }
-    assert!(written(Format::Html, &findings).contains("id=\"time-0\""));
+    assert!(written(Format::Html, &findings).contains("id=\"chart-2\""));
 }

@@ -66,8 +66,13 @@ fn practice_is_no_makers_word_and_no_limit_is_no_grade() {
     let findings = findings();
     let text = written(Format::Text, &findings);
     assert!(text.contains("source (practice): Somebody, A list"), "{text}");
+    assert!(text.contains("  etcd * "), "{text}");
+    let mut by_code = findings.clone();
+    by_code.verdicts[0].source.as_mut().unwrap().kind = Some(Provenance::SourceCode);
+    let text_by_code = written(Format::Text, &by_code);
+    assert!(!text_by_code.contains("etcd *") && text_by_code.contains("source (source-code)"));
     assert!(text.contains("its documents give none; log, idle: p99 400 µs"), "{text}");
-    assert!(!text.contains("the figures speak"), "{text}");
+    assert!(!text.contains("no limit is published"), "{text}");
     let page = written(Format::Html, &findings);
     assert!(page.contains("source (practice)"));
 }
@@ -109,6 +114,12 @@ fn every_profile_is_shown_whole_with_every_source() {
         all.push(profile);
     }
     let mut out = Vec::new();
-    write(Format::Text, &ProfileList::new(&all), &Options::default(), &mut out).unwrap();
+    write(
+        Format::Text,
+        &ProfileList::new(&all),
+        &Options { verbose: true, ..Options::default() },
+        &mut out,
+    )
+    .unwrap();
     assert!(String::from_utf8(out).unwrap().matches("\n  ").count() >= 22);
 }

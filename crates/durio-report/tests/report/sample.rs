@@ -138,6 +138,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
 fn manifest(locations: &[&str]) -> Manifest {
     let command = ["durio", "check"].iter().chain(locations).map(|it| (*it).to_owned()).collect();
     Manifest {
+        label: None,
         schema: 1,
         run: "2026-11-21T100900-000Z-check-4711".into(),
         durio_version: "0.1.0".into(),
@@ -382,10 +383,14 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         verdict: VerdictWord::Fit,
         provisional: false,
         criterion: "p99 of fdatasync below 10 ms".into(),
-        measured: "p99 of fdatasync 271 µs over 68400 commits".into(),
-        value: Some(0.271),
-        threshold: Some(10.0),
-        unit: "ms".into(),
+        limit: "p99 of sync < 10 ms".into(),
+        measured: "commit: p99 271 µs".into(),
+        workload: "commit".into(),
+        doubt: None,
+        value: Some(271_000.0),
+        headroom: Some(36.9),
+        threshold: Some(10_000_000.0),
+        unit: "ns".into(),
         source: Some(source),
         note: None,
     };
@@ -393,7 +398,10 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         database: "oracle".into(),
         verdict: VerdictWord::Unfit,
         criterion: "log file sync below 100 µs on average".into(),
-        measured: "mean of a durable commit 140 µs".into(),
+        limit: "mean of commit < 100 µs".into(),
+        measured: "commit: mean 140 µs".into(),
+        value: Some(140_000.0),
+        headroom: Some(0.714),
         note: Some("the threshold is for one writer without group commit".into()),
         ..base.clone()
     };
@@ -401,8 +409,11 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         database: "sqlserver".into(),
         verdict: VerdictWord::CannotTell,
         criterion: "writes of 60 KiB to the log below 5 ms".into(),
+        limit: "p99 of commit < 5 ms".into(),
         measured: "not measured: no workload of this run writes 60 KiB".into(),
+        doubt: Some("no workload of this run writes 60 KiB".into()),
         value: None,
+        headroom: None,
         ..base.clone()
     };
     let open = |database: &str| Verdict {
@@ -411,6 +422,7 @@ fn verdicts(location: &str) -> Vec<Verdict> {
         criterion: "none documented".into(),
         measured: "p99 of a durable commit 266 µs".into(),
         value: None,
+        headroom: None,
         threshold: None,
         source: None,
         ..base.clone()

@@ -6,7 +6,7 @@ use durio_analyse::attribution::{
 };
 use durio_analyse::raid_efficiency::{Array, Layout};
 use durio_analyse::{ComponentTime, Findings, LatencyBreakdown, LatencyComponent};
-use durio_record::bench::BenchPublished;
+use durio_plan::PublishedShare;
 use durio_workload::Pattern;
 
 use crate::sample;
@@ -110,8 +110,8 @@ fn point<'a>(
     }
 }
 
-fn published(share_of_raw: f64) -> Vec<BenchPublished> {
-    vec![BenchPublished {
+fn published(share_of_raw: f64) -> Vec<PublishedShare> {
+    vec![PublishedShare {
         stack: String::new(),
         layer: 0,
         workload: "commit".into(),

@@ -5,8 +5,18 @@ use durio_report::{Format, Options};
 
 use crate::{sample, written, written_with};
 
+/// With all details.
 fn at_width(findings: &Findings, width: usize) -> String {
-    written_with(Format::Text, findings, &Options { width, colour: false })
+    written_with(Format::Text, findings, &Options { width, verbose: true, ..Options::default() })
+}
+
+fn whole(findings: &Findings) -> String {
+    at_width(findings, 100)
+}
+
+/// What is shown without being asked for.
+fn page(findings: &Findings) -> String {
+    written_with(Format::Text, findings, &Options::default())
 }
 
 fn place_of(text: &str, part: &str) -> usize {
@@ -14,21 +24,25 @@ fn place_of(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn the_two_leading_figures_come_first() {
-    let text = written(Format::Text, &sample::complete());
+fn a_check_fits_a_screen_and_its_answer_comes_first() {
+    for findings in [sample::complete(), sample::two_locations(), sample::partial()] {
+        let text = page(&findings);
+        assert!(text.lines().count() <= 45, "{}:\n{text}", text.lines().count());
+    }
+    let text = page(&sample::complete());
     let order = [
+        "durio 0.",
         "/srv/db",
+        "filesystem ext4 at /srv on software RAID md0",
         "7.12 k durable commits per second",
         "236 µs p99 of a durable commit",
         "workload commit at /srv/db",
-        "COMPLETE",
-        "Figures",
+        "rate over time",
+        "flush   UNSAFE-CONFIG cache-view-overridden (disk vdb)",
+        "doubts  ",
         "Verdicts",
-        "Can its flush be trusted?",
-        "Measured on",
-        "How it was measured",
-        "Warnings",
-        "run folder: /home/anna",
+        "Next",
+        "durio durable /srv/db",
     ];
     let places: Vec<_> = order.iter().map(|part| place_of(&text, part)).collect();
     assert!(places.is_sorted(), "{places:?}\n{text}");
@@ -36,15 +50,48 @@ fn the_two_leading_figures_come_first() {
 }
 
 #[test]
+fn details_follow_the_page_when_they_are_asked_for() {
+    let text = whole(&sample::complete());
+    let order = [
+        "COMPLETE",
+        "Verdicts",
+        "Can its flush be trusted?",
+        "Warnings",
+        "Measured on",
+        "How it was measured",
+        "Environment and plan",
+        "Next",
+    ];
+    let places: Vec<_> = order.iter().map(|part| place_of(&text, part)).collect();
+    assert!(places.is_sorted(), "{places:?}\n{text}");
+    assert!(
+        order
+            .iter()
+            .filter(|it| !["Verdicts", "Next"].contains(it))
+            .all(|it| !page(&sample::complete()).contains(it))
+    );
+}
+
+#[test]
+fn what_lies_in_memory_is_called_so_and_not_durable() {
+    let mut findings = sample::complete();
+    findings.stack[0].root.below.clear();
+    findings.stack[0].root.kind = durio_observe::LayerKind::Memory;
+    let text = page(&findings);
+    assert!(text.contains("7.12 k commits per second") && text.contains("MEMORY-BACKED"), "{text}");
+    assert!(!text.contains("durable commit"), "{text}");
+}
+
+#[test]
 fn commits_stand_above_their_write_and_their_sync() {
-    let text = written(Format::Text, &sample::complete());
-    let table: Vec<_> = text.lines().filter(|line| line.contains("µs")).collect();
+    let text = whole(&sample::complete());
+    let table: Vec<_> = text.lines().filter(|line| line.contains(" k ")).collect();
     let row = |label: &str| {
         table.iter().position(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}"))
     };
-    assert!(row("  commit ") < row("    write "));
-    assert!(table[row("  commit ")].contains(" 55.6 MiB/s "));
-    assert!(row("    write ") < row("    sync (fdatasync) "));
+    assert!(row("commit ") < row("  write "));
+    assert!(table[row("commit ")].contains(" 55.6 MiB/s "));
+    assert!(row("  write ") < row("  sync (fdatasync) "));
 }
 
 #[test]
@@ -53,28 +100,31 @@ fn lines_keep_to_the_width() {
         for findings in [sample::complete(), sample::partial(), sample::two_locations()] {
             let text = at_width(&findings, width);
             let long = text.lines().filter(|line| line.chars().count() > width);
-            let long: Vec<_> = long.filter(|line| !line.contains("/home/anna")).collect();
+            let long: Vec<_> = long
+                .filter(|line| !line.starts_with("  durio ") && !line.contains("/home/anna"))
+                .collect();
             assert!(long.is_empty(), "{width}: {long:#?}");
         }
     }
 }
 
 #[test]
-fn every_column_is_there_in_eighty_columns() {
-    let text = at_width(&sample::complete(), 80);
-    let header = text.lines().find(|line| line.contains("IOPS ")).unwrap();
+fn every_workload_has_a_row_with_its_rate_over_time_in_eighty_columns() {
+    let options = Options { width: 80, ..Options::default() };
+    let text = written_with(Format::Text, &sample::complete(), &options);
+    let header = text.lines().find(|line| line.starts_with("workload  ")).unwrap();
     let words: Vec<_> = header.split_whitespace().collect();
-    assert_eq!(
-        words,
-        ["workload", "IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "p99.99", "max"]
-    );
+    assert_eq!(words[..3], ["workload", "per", "second"], "{header}");
+    assert_eq!(words[words.len() - 4..].join(" "), "p99.9 rate over time");
+    let row = text.lines().find(|line| line.starts_with("commit ")).unwrap();
+    assert!(row.contains("7.12 k") && row.contains('█'), "{row}");
 }
 
 #[test]
 fn an_absent_percentile_is_a_dash_with_a_footnote() {
     let note = "too few samples for this percentile";
-    assert!(written(Format::Text, &sample::partial()).contains(note));
-    assert!(!written(Format::Text, &sample::complete()).contains(note));
+    assert!(whole(&sample::partial()).contains(note));
+    assert!(!whole(&sample::complete()).contains(note));
 }
 
 #[test]
@@ -96,21 +146,34 @@ fn a_failed_run_without_figures_gives_its_error() {
 
 #[test]
 fn several_locations_are_shown_side_by_side() {
-    let text = written(Format::Text, &sample::two_locations());
-    assert!(text.contains("Figures at /srv/db\n") && text.contains("Figures at /dev/vdb\n"));
-    let header = text.lines().skip_while(|line| !line.starts_with("Side by side")).nth(1).unwrap();
-    assert!(header.contains("/srv/db") && header.contains("/dev/vdb"), "{header}");
-    assert!(text.contains("etcd (/dev/vdb): p99 of fdatasync below 10 ms"));
+    let text = page(&sample::two_locations());
+    let header = text.lines().find(|line| line.starts_with("workload  ")).unwrap();
+    assert!(header.contains("/srv/db /s") && header.contains("/dev/vdb /s"), "{header}");
+    let etcd = text.lines().find(|line| line.starts_with("  etcd ")).unwrap();
+    assert_eq!(etcd.matches("fit 271 µs (36.9 ×)").count(), 2, "{etcd}");
 }
 
 #[test]
-fn verdicts_have_a_word_and_a_source_and_the_rest_is_one_line() {
-    let text = written(Format::Text, &sample::complete());
-    assert!(text.contains("  FIT          etcd: p99 of fdatasync below 10 ms; measured: p99 of"));
-    assert!(text.contains("  UNFIT        oracle: "));
-    assert!(text.contains("  CANNOT TELL  sqlserver: "));
-    assert!(text.contains("source: etcd project, Hardware recommendations, Disks"));
-    assert!(text.contains("the figures speak: postgresql, mysql, mongodb"));
+fn verdicts_are_a_table_with_limit_and_headroom_and_sources_are_details() {
+    let text = page(&sample::complete());
+    let row = |database: &str| {
+        let row = text.lines().find(|line| line.starts_with(&format!("  {database} "))).unwrap();
+        row.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("etcd"), "etcd fit p99 of sync < 10 ms 271 µs 36.9 ×");
+    assert_eq!(row("oracle"), "oracle unfit mean of commit < 100 µs 140 µs 0.71 ×");
+    assert_eq!(row("sqlserver"), "sqlserver cannot tell p99 of commit < 5 ms -");
+    assert!(
+        text.contains("cannot tell  no workload of this run writes 60 KiB (sqlserver)"),
+        "{text}"
+    );
+    assert!(text.contains("no limit is published for 3 databases"));
+    let text = whole(&sample::complete());
+    assert!(
+        text.contains("p99 of fdatasync below 10 ms; source: etcd project, Hardware"),
+        "{text}"
+    );
+    assert!(text.contains("no limit is published for  postgresql, mysql, mongodb"), "{text}");
 }
 
 #[test]
@@ -123,13 +186,11 @@ fn the_layers_are_a_tree_with_their_facts() {
     assert!(text.contains("     └─ software RAID md0 · RAID1 · 200 GiB"), "{text}");
     assert!(text.contains("disk vdb · overlayblk · 200 GiB · write-back cache, no FUA"), "{text}");
     assert!(text.contains("queue: scheduler mq-deadline"), "{text}");
-    // What has no words of its own is left to the page.
-    assert!(!text.contains("wbt_lat_usec"), "{text}");
 }
 
 #[test]
 fn what_the_machine_does_not_show_is_told() {
-    let text = written(Format::Text, &sample::complete());
+    let text = whole(&sample::complete());
     assert!(text.contains("  governor       none shown\n"));
     assert!(text.contains("  cgroup limits  memory 4 GiB\n"));
 }
@@ -156,21 +217,21 @@ const SIGNALS: &str = "Can its flush be trusted?
   FACT           flush-sent (disk vdc): the kernel sends a flush for each sync
                  read: kernel's view = write back [/sys/class/block/vdb/queue/write_cache]
 
-Measured on
+Warnings
 ";
 
 #[test]
 fn signals_are_told_with_their_word_their_evidence_and_what_to_do() {
-    let text = written(Format::Text, &sample::complete());
+    let text = whole(&sample::complete());
     assert!(text.contains(SIGNALS), "{text}");
     let mut without = sample::complete();
     without.signals.clear();
-    assert!(!written(Format::Text, &without).contains("Can its flush be trusted?"));
+    assert!(!whole(&without).contains("Can its flush be trusted?"));
 }
 
 #[test]
 fn warnings_are_seen_why_and_do() {
-    let text = written(Format::Text, &sample::complete());
+    let text = whole(&sample::complete());
     assert!(text.contains("  WARNING  stalls (commit, mixed)\n           seen: 1 interval"));
     assert!(text.contains("\n           why: a database waits"));
     assert!(text.contains("\n           do: look at the time series"));
@@ -178,9 +239,9 @@ fn warnings_are_seen_why_and_do() {
 
 #[test]
 fn colours_come_only_when_asked_for_and_change_no_word() {
-    let plain = written(Format::Text, &sample::complete());
+    let plain = whole(&sample::complete());
     assert!(!plain.contains('\x1b'));
-    let options = Options { width: 100, colour: true };
+    let options = Options { width: 100, colour: true, verbose: true };
     let coloured = written_with(Format::Text, &sample::complete(), &options);
     assert!(coloured.contains("\x1b[1;32m"));
     assert_eq!(without_colours(&coloured), plain);

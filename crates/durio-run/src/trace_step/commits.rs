@@ -16,7 +16,7 @@ use crate::unmeasured::SingleLoad;
 
 /// What became of the commits.
 #[derive(Debug, Default)]
-pub(super) struct Made {
+pub(super) struct CommitRun {
     /// Commits that were acknowledged.
     pub(super) commits: u64,
     pub(super) ending: Ending,
@@ -28,9 +28,9 @@ pub(super) fn make_commits(
     setup: StepSetup<'_>,
     single: &mut SingleLoad,
     marks: Option<&mut TraceInstance>,
-) -> Result<Made, RunError> {
+) -> Result<CommitRun, RunError> {
     let workload = &single.effective.workload;
-    let Some(file) = single.file.take() else { return Ok(Made::default()) };
+    let Some(file) = single.file.take() else { return Ok(CommitRun::default()) };
     let seed = job_seed(setup.plan.seed, setup.step.index.into(), 0);
     let mut committing = Committing {
         operations: OneByOne::new(workload, single.region, seed),
@@ -38,11 +38,11 @@ pub(super) fn make_commits(
         count: single.count,
         stop: setup.stop,
         marks,
-        made: Made::default(),
+        made: CommitRun::default(),
     };
     let engine = (single.effective.engine, MonotonicClock);
     with_engine(engine, workload, file, seed, &mut |engine| committing.run(engine))?;
-    Ok(Made { ending: committing.operations.ending, ..committing.made })
+    Ok(CommitRun { ending: committing.operations.ending, ..committing.made })
 }
 
 struct Committing<'a> {
@@ -51,7 +51,7 @@ struct Committing<'a> {
     count: u64,
     stop: &'a StopFlag,
     marks: Option<&'a mut TraceInstance>,
-    made: Made,
+    made: CommitRun,
 }
 
 impl Committing<'_> {

@@ -72,7 +72,7 @@ pub(crate) fn run_path(
     watching.conclude(made.ending, stopped, emit)
 }
 
-struct Made {
+struct Traces {
     ending: Ending,
     untraced: Vec<Nanos>,
     traced: Vec<Nanos>,
@@ -89,9 +89,9 @@ fn make<C: Clock + Copy + 'static>(
     single: &mut SingleLoad,
     clock: C,
     tracer: Result<Tracer, String>,
-) -> Result<Made, RunError> {
+) -> Result<Traces, RunError> {
     let nanos = Box::new(move |ticks| clock.nanos(ticks));
-    let mut made = Made {
+    let mut made = Traces {
         ending: Ending::default(),
         untraced: Vec::new(),
         traced: Vec::new(),
@@ -126,7 +126,7 @@ fn phases<C: Clock>(
     making: &mut Making<'_>,
     count: u64,
     tracer: Result<Tracer, String>,
-    made: &mut Made,
+    made: &mut Traces,
 ) {
     // Half before and half after: what drifts meanwhile is in both sides of the difference.
     let half = count / 2;
@@ -192,7 +192,7 @@ impl Making<'_> {
 }
 
 /// The event; the figures are those of the operations that the trace holds whole.
-fn told(setup: StepSetup<'_>, made: &Made, layers: &[TracedLayer]) -> PathTraced {
+fn told(setup: StepSetup<'_>, made: &Traces, layers: &[TracedLayer]) -> PathTraced {
     let mut event = PathTraced {
         step: setup.step.index,
         clock: String::new(),

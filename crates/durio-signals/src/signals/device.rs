@@ -248,6 +248,115 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "flush-sent",
+        "fact",
+        "the kernel treats the device's write cache as volatile",
+        "it sends a flush for each sync, which is what a database relies on; whether the device \
+         performs the flush cannot be seen",
+        "",
+    ],
+    [
+        "no-volatile-cache",
+        "declared",
+        "the device declares that it has no volatile write cache, or the kernel assumes so",
+        "a sync sends no flush: right for a drive with power-loss protection, fatal if the \
+         claim is false",
+        "look up power-loss protection for the model; of a virtual disk, what the host does \
+         with writes",
+    ],
+    [
+        "cache-view-overridden",
+        "unsafe-config",
+        "the device says that its cache is volatile, and queue/write_cache was set to 'write \
+         through'",
+        "no flush is sent to a cache that loses its content without power: acknowledged commits \
+         can be lost",
+        "echo 'write back' into queue/write_cache of the device",
+    ],
+    [
+        "virtio-no-flush",
+        "suspect",
+        "the hypervisor offers no flush (virtio feature bit 9 is off)",
+        "a sync ends in the guest; unless the host commits each write before it completes it, a \
+         power cut loses the host's page cache",
+        "offer the flush: Firecracker cache_type=Writeback, QEMU cache=none or writeback",
+    ],
+    [
+        "nbd-no-flush",
+        "suspect",
+        "the NBD server does not offer flushes",
+        "a sync ends in this machine",
+        "serve the device with flush and FUA",
+    ],
+    [
+        "usb-cache-guessed",
+        "suspect",
+        "the kernel assumes write through for a USB drive whose bridge hides its cache",
+        "no flush is sent to a drive that most likely has a volatile cache",
+        "attach the drive without the bridge, or keep nothing on it that must last",
+    ],
+    [
+        "device-word-not-volatile",
+        "declared",
+        "the kernel sends flushes, and the device says that it has no volatile write cache or \
+         that it is off",
+        "a flush has nothing to do if the claim is true; a fast flush is then no surprise",
+        "",
+    ],
+    [
+        "device-word-volatile",
+        "unsafe-config, suspect",
+        "the device says that it has a volatile write cache, and the kernel sends no flush",
+        "acknowledged commits can be lost at a power cut if the cache is on",
+        "find out whether it is on (nvme get-feature -f 6); if so, echo 'write back' into \
+         queue/write_cache, or switch the cache off",
+    ],
+    [
+        "fua",
+        "fact",
+        "whether the device accepts FUA writes",
+        "with FUA, an O_DSYNC write needs no flush of the whole cache, and the kernel's counter \
+         of flushes does not see it; without, it is a write and a flush",
+        "",
+    ],
+    [
+        "qemu-nvme-fua",
+        "suspect",
+        "QEMU's emulated NVMe controller announces FUA",
+        "it does not act on it (hw/nvme/ctrl.c, nvme_do_write): O_DSYNC writes may be \
+         acknowledged from the host's cache",
+        "start QEMU with write-cache=off for the device, or sync with fdatasync",
+    ],
+    [
+        "ephemeral",
+        "declared",
+        "the model is that of a cloud machine's local disk",
+        "its content survives a reboot, and is gone when the machine is stopped, moved or lost, \
+         however often it was synced",
+        "keep replicas elsewhere, or put the log on a volume",
+    ],
+    [
+        "cloud-volume",
+        "declared",
+        "the model is that of a cloud provider's network volume",
+        "what is acknowledged is kept as the provider promises, which nothing in the guest can \
+         check",
+        "",
+    ],
+    [
+        "raid-controller",
+        "declared",
+        "a hardware RAID controller's driver serves the disk",
+        "the controller answers flushes for its drives; the state of its battery and of the \
+         drives' own caches cannot be seen from here",
+        "ask its tool (storcli, ssacli): backup in order, policy not 'always write back', the \
+         drives' caches off",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

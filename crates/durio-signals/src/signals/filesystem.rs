@@ -208,6 +208,86 @@ pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "memory-backed",
+        "unsafe-config",
+        "the filesystem or device lies in memory",
+        "a sync stores nothing, and nothing survives a power cut",
+        "name a directory on the storage that the database will use",
+    ],
+    [
+        "barriers-off",
+        "unsafe-config",
+        "the filesystem is mounted with nobarrier or barrier=0",
+        "a sync writes, but sends neither flush nor FUA: acknowledged commits can be lost, and \
+         the order of the journal's writes with them",
+        "mount without it, unless every device below is proved to keep its cache",
+    ],
+    [
+        "overlay-volatile",
+        "unsafe-config",
+        "an overlay is mounted with 'volatile'",
+        "it leaves out every sync, whatever lies below",
+        "mount without it, or keep the database's files on a volume beside the overlay",
+    ],
+    [
+        "checkpoint-disabled",
+        "unsafe-config",
+        "f2fs is mounted with checkpoint=disable",
+        "after a power cut the filesystem goes back to the state in which checkpoints were \
+         switched off: synced data is lost",
+        "mount with checkpoint=enable",
+    ],
+    [
+        "zfs-no-flush",
+        "unsafe-config",
+        "zfs_nocacheflush or zil_nocacheflush is on",
+        "ZFS sends no flush to its devices: right only if every device of the pool keeps its \
+         cache without power",
+        "set the parameter to 0",
+    ],
+    [
+        "zfs-sync-unknown",
+        "fact",
+        "the target is a ZFS dataset",
+        "with sync=disabled ZFS acknowledges before anything is stored, and the kernel shows \
+         that property nowhere",
+        "zfs get sync,logbias DATASET",
+    ],
+    [
+        "no-journal",
+        "fact",
+        "the filesystem has no journal",
+        "a sync stores the file's data and its inode; after a power cut the structure is what \
+         fsck can put together",
+        "make the filesystem with a journal",
+    ],
+    [
+        "journal-options",
+        "fact",
+        "ext4 is mounted with data=writeback, data=journal or journal_async_commit",
+        "none of them loses what was synced; they change what unsynced files show after a power \
+         cut, and what a write costs",
+        "",
+    ],
+    [
+        "no-tree-log",
+        "fact",
+        "Btrfs is mounted with notreelog",
+        "each fsync commits the whole filesystem: it keeps what it acknowledges, and is slow",
+        "mount with treelog for a database",
+    ],
+    [
+        "hidden-below",
+        "fact",
+        "the kernel does not show which devices are below the filesystem",
+        "nothing can be said of their caches",
+        "",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -197,6 +197,79 @@ pub(super) fn loop_backing(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(kind, read, implies, "measure on the disk itself, or read as a loop device's")
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "layer-strips-flushes",
+        "unsafe-config",
+        "a layer is treated as write through, and the device below has a volatile cache",
+        "every sync ends at that layer: acknowledged commits can be lost at a power cut",
+        "echo 'write back' into queue/write_cache of the layer",
+    ],
+    [
+        "md-write-hole",
+        "fact",
+        "an md array with parity (RAID4, 5, 6) has neither a journal nor a partial parity log",
+        "a power cut in the middle of a stripe, and then the loss of a member before the resync \
+         has ended, spoils data that was not even written to; a bitmap shortens the resync and \
+         closes nothing",
+        "mdadm --grow --consistency-policy=ppl (RAID5), or a journal device",
+    ],
+    [
+        "md-journal-write-back",
+        "fact",
+        "the journal of an md array is in write-back mode",
+        "what is acknowledged may be on the journal device only; if that fails, it is lost",
+        "echo write-through into md/journal_mode, or mirror the journal device",
+    ],
+    [
+        "md-degraded",
+        "fact",
+        "members of an md array are missing",
+        "there are fewer copies than the level promises, and figures are not those of the whole \
+         array",
+        "replace the members and wait for the rebuild",
+    ],
+    [
+        "md-resyncing",
+        "fact",
+        "an md array resyncs, recovers or reshapes",
+        "copies or parity differ until that has ended, and its I/O is part of every figure",
+        "wait until sync_action is idle, and measure again",
+    ],
+    [
+        "md-no-policy",
+        "fact",
+        "an md mirror has no consistency policy",
+        "after a power cut the copies are not made equal: what was written at that moment may \
+         read differently each time",
+        "mdadm --grow --bitmap=internal",
+    ],
+    [
+        "cached-volume",
+        "suspect",
+        "a device-mapper cache stands before the volume",
+        "its default is write-back, and then what is acknowledged may be on the cache device \
+         only; the mode cannot be seen from here",
+        "lvs -o+cache_mode; mirror the cache device or use writethrough",
+    ],
+    [
+        "bcache-write-back",
+        "fact",
+        "bcache is in write-back mode",
+        "what is acknowledged may be on the caching device only",
+        "echo writethrough into bcache/cache_mode, or mirror the caching device",
+    ],
+    [
+        "loop-backing",
+        "fact",
+        "the target is on a loop device",
+        "a flush becomes an fsync of the file behind it: all that holds for that file's \
+         filesystem holds here",
+        "measure on the disk itself, or read the figures as a loop device's",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

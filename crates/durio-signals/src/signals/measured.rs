@@ -330,6 +330,50 @@ fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> 
     )
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "flushes-counted",
+        "fact",
+        "the kernel counted at least one flush for every two syncs",
+        "syncs reach the device as flushes; whether the device performs them cannot be seen",
+        "",
+    ],
+    [
+        "flushes-missing",
+        "suspect",
+        "the kernel counted less than one flush for every two syncs, though it treats the cache \
+         as volatile",
+        "something above the device swallows flushes: acknowledged commits can be lost",
+        "look at mount options and at the layers between filesystem and device",
+    ],
+    [
+        "flush-fast",
+        "suspect",
+        "the median sync is faster than the medium allows: 150 µs for flash without power-loss \
+         protection, 1 ms for a spinning disk, 100 µs for a replicated volume",
+        "either the cache is protected, or the flush is acknowledged before it is done, or a \
+         host answers it from memory; speed alone cannot tell which",
+        "look up power-loss protection for the model, or what the hypervisor does with flushes; \
+         only a power cut proves it",
+    ],
+    [
+        "flush-costs-nothing",
+        "suspect",
+        "write and sync together take less than a tenth longer than the direct write alone",
+        "the cache is protected against power loss, or the flush is not sent, or not done",
+        "look up power-loss protection for the model; only a power cut proves it",
+    ],
+    [
+        "fua-like-plain-write",
+        "suspect",
+        "an O_DSYNC write takes as long as a plain one, while a flush takes more than twice as \
+         long",
+        "FUA may be ignored; a hint only, for a device can also be good at it",
+        "sync with fdatasync until FUA is proved",
+    ],
+];
+
 #[cfg(test)]
 #[path = "measured_tests.rs"]
 mod tests;

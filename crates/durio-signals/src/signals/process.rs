@@ -119,6 +119,55 @@ pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
     )
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "sync-swallower",
+        "unsafe-config",
+        "a library is loaded that is known to turn fsync into nothing (libeatmydata and the \
+         like)",
+        "a database that is started in the same way loses what it has acknowledged",
+        "start it without LD_PRELOAD and without the line in /etc/ld.so.preload",
+    ],
+    [
+        "preloaded",
+        "suspect",
+        "a library is preloaded before the C library",
+        "it can replace any call, fsync among them",
+        "look up what it is for, and measure without it",
+    ],
+    [
+        "imitated-kernel",
+        "suspect",
+        "the kernel is gVisor's or WSL 1's imitation",
+        "it answers system calls itself: what a sync becomes below it cannot be seen",
+        "measure on the host",
+    ],
+    [
+        "traced",
+        "suspect",
+        "another process traces durio (strace, a debugger)",
+        "system calls cost more, and the tracer may change them",
+        "end the tracer and measure again",
+    ],
+    [
+        "seccomp",
+        "fact",
+        "a seccomp filter stands before every system call, as in most containers",
+        "it could answer syncs without making them (systemd-nspawn --suppress-sync does); the \
+         flushes counted at the device tell",
+        "",
+    ],
+    [
+        "virtual-machine",
+        "fact",
+        "durio runs in a virtual machine",
+        "flushes end at the hypervisor, and nothing in the guest shows what it does with them: \
+         QEMU's cache=unsafe looks like any other disk",
+        "look at the host's configuration of the disk",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

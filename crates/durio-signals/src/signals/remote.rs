@@ -124,6 +124,40 @@ pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "nostrictsync",
+        "unsafe-config",
+        "a CIFS mount has nostrictsync",
+        "an fsync sends the data and does not ask the server to store it",
+        "mount with strictsync",
+    ],
+    [
+        "remote-server",
+        "declared",
+        "the target is on a network or host filesystem (NFS, CIFS, Ceph, virtiofs, 9p)",
+        "a sync ends with the server's answer, and what the server does cannot be seen",
+        "look at the export on the server (exportfs -v), or run durio there",
+    ],
+    [
+        "fuse-daemon",
+        "suspect, declared",
+        "the filesystem is served by a program (FUSE)",
+        "a sync does what that program makes of it; one that stores in an object store may \
+         acknowledge before the upload",
+        "look up what the program does with fsync, and its write-back options",
+    ],
+    [
+        "remote-block",
+        "declared",
+        "the device is served over a network or by another program (iSCSI, NVMe over fabrics, \
+         RBD, DRBD, NBD, ublk)",
+        "a flush is answered by a server whose cache and settings cannot be seen from here",
+        "look up the write cache of the target, and run durio on the server as well",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -177,6 +177,18 @@ const fn meaning(word: SlopeWord) -> (SignalWord, &'static str) {
     }
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[[
+    "flush-slope",
+    "suspect, declared, fact",
+    "how the time of a flush grows with what was written before it (experiment flush-slope \
+         of durio durable)",
+    "a real volatile cache takes longer to empty the fuller it is; flat and fast means \
+         protected or not done; steeper than the storage can write means that not all of it \
+         reaches the medium",
+    "if it is suspect, only a power cut proves it",
+]];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -159,6 +159,41 @@ fn finding_signal(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option
     }
 }
 
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "syncs-swallowed",
+        "unsafe-config",
+        "the same sync reaches the device as a system call, and not through the C library",
+        "something in this process replaces it, and a database that is started in the same way \
+         loses what it has acknowledged",
+        "look at LD_PRELOAD and /etc/ld.so.preload",
+    ],
+    [
+        "library-sync-too-fast",
+        "suspect",
+        "the C library's sync returns more than 20 times sooner than the system call",
+        "most likely something replaces it",
+        "look at LD_PRELOAD and /etc/ld.so.preload",
+    ],
+    [
+        "syncs-not-sent",
+        "suspect",
+        "neither the C library's nor the kernel's sync sent a flush to a cache that the kernel \
+         treats as volatile",
+        "something between the system call and the device drops them",
+        "look at mount options and layers",
+    ],
+    [
+        "sync-calls-reach-device",
+        "fact",
+        "syncs through the C library and by system call both reach the device",
+        "nothing in this process swallows them; what the device does with a flush cannot be \
+         seen",
+        "",
+    ],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

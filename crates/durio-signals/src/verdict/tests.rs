@@ -2,6 +2,7 @@
 
 use durio_observe::{CgroupLimits, FilesystemFacts};
 use durio_plan::ParameterValue;
+use durio_units::Bytes;
 use durio_workload::profile::{Provenance, profile};
 
 use super::*;
@@ -33,11 +34,46 @@ fn verdicts_on_profile(name: &str, spoil: impl FnOnce(&mut Sample)) -> Vec<Verdi
 
 #[test]
 fn a_threshold_that_is_met_is_fit_and_one_that_is_missed_is_not() {
-    assert_eq!(verdict_on_etcd(|_| {}).verdict, VerdictWord::Fit);
+    let fit = verdict_on_etcd(|_| {});
+    assert_eq!(fit.verdict, VerdictWord::Fit);
+    assert_eq!(fit.headroom, Some(fit.threshold.unwrap() / fit.value.unwrap()));
     let slow = verdict_on_etcd(|sample| {
         sample.operation(OperationName::Sync).service.p99_ns = Some(10_000_000);
     });
     assert_eq!(slow.verdict, VerdictWord::Unfit);
+    assert!(slow.headroom.unwrap() <= 1.0);
+}
+
+#[test]
+fn few_operations_miss_a_limit_on_their_p99_by_their_median_and_never_meet_it() {
+    let of_few = |p50| {
+        verdict_on_etcd(|sample| {
+            let service = &mut sample.operation(OperationName::Sync).service;
+            (service.p50_ns, service.p99_ns) = (Some(p50), None);
+        })
+    };
+    let slow = of_few(30_000_000);
+    assert_eq!((slow.verdict, slow.value), (VerdictWord::Unfit, Some(30_000_000.0)));
+    assert!(slow.measured.contains("p99 30 ms or more"), "{}", slow.measured);
+    assert_eq!(of_few(1_000).verdict, VerdictWord::CannotTell);
+}
+
+#[test]
+fn goals_are_held_against_rates_of_commits_and_bandwidths_whatever_the_processors() {
+    let met = |bound: Bound| {
+        let verdict = verdict_on_etcd(|sample| {
+            let goal = Threshold::goal("a goal".to_owned(), "commit-etcd".to_owned(), bound);
+            sample.plan.thresholds = vec![goal];
+        });
+        assert_eq!((verdict.database.as_str(), verdict.criterion.as_str()), ("goal", "a goal"));
+        (verdict.verdict, verdict.value.unwrap())
+    };
+    let (word, rate) = met(Bound::RateAtLeast { at_least_per_second: 1.0 });
+    assert_eq!(word, VerdictWord::Fit);
+    let beyond = Bound::RateAtLeast { at_least_per_second: rate * 1.01 };
+    assert_eq!(met(beyond).0, VerdictWord::Unfit);
+    let (word, bytes) = met(Bound::BandwidthAtLeast { at_least: Bytes::new(1) });
+    assert!(word == VerdictWord::Fit && bytes > rate);
 }
 
 #[test]
@@ -46,8 +82,9 @@ fn invalid_figures_give_no_verdict_but_their_reason() {
         let facts = FilesystemFacts { memory_backed: true, ..FilesystemFacts::default() };
         sample.environment.stacks[0].root.filesystem = Some(facts);
     });
-    assert_eq!(verdict.verdict, VerdictWord::CannotTell);
+    assert_eq!((verdict.verdict, verdict.headroom), (VerdictWord::CannotTell, None));
     assert!(verdict.measured.contains("memory"), "{}", verdict.measured);
+    assert!(verdict.doubt.unwrap().contains("memory"));
 }
 
 #[test]

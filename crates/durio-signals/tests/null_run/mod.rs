@@ -59,6 +59,7 @@ pub(crate) fn events(plan: &Plan) -> Vec<Event> {
 
 pub(crate) fn manifest(run: &str) -> Manifest {
     Manifest {
+        label: None,
         schema: 1,
         run: run.into(),
         durio_version: "0".into(),

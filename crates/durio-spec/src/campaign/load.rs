@@ -278,11 +278,11 @@ fn described(workload: &Workload) -> String {
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::{ClockChoice, Plan, RawPath};
+    use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath};
     use durio_units::Bytes;
 
     use super::*;
-    use crate::{CampaignRequest, CampaignSpec, Location, LocationFacts, SpecError, plan_campaign};
+    use crate::{CampaignRequest, CampaignSpec, SpecError, plan_campaign};
 
     fn plan(step: &str) -> Result<Plan, SpecError> {
         let text = format!(

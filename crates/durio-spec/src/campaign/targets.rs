@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use durio_plan::{Declared, DeclaredTarget, FileLayout, RawPath, Sheet, Target, TargetKind};
+use durio_plan::{
+    Declared, DeclaredTarget, FileLayout, Location, LocationFacts, RawPath, Sheet, Target,
+    TargetKind,
+};
 use durio_units::Bytes;
 
 use super::file::{FewJobs, Files, TargetTable};
 use super::spec::CampaignSpec;
+use crate::SpecError;
 use crate::table::Placed;
 use crate::table::value::{Amount, Scale};
-use crate::{Location, LocationFacts, SpecError};
 
 /// The size of a file that is made without `size`.
 const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);

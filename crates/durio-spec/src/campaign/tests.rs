@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use durio_plan::{Plan, RawPath, Role, SectionKind, Step, Until};
+use durio_plan::{LocationFacts, Plan, RawPath, Role, SectionKind, Step, Until};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{PerMille, RegionRule, SyncMethod};
 
 use super::*;
-use crate::{LocationFacts, SpecErrorKind, shipped_spec, shipped_specs};
+use crate::{SpecErrorKind, shipped_spec, shipped_specs};
 
 const DIRECTORY: LocationFacts =
     LocationFacts::Directory { free: Bytes::from_gib(4000), filesystem: 1 };
@@ -178,7 +178,7 @@ fn every_spec_that_durio_brings_along_plans_on_a_directory_and_on_devices() {
 
 #[test]
 fn every_spec_in_the_repository_is_within_the_program() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("specs");
     let mut files: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

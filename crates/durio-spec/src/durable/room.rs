@@ -1,12 +1,12 @@
 //! Which files there are and how large: at most a tenth of the free space, unless a size is named.
 
-use durio_plan::{FileLayout, Target};
+use durio_plan::{FileLayout, LocationFacts, Target};
 use durio_units::Bytes;
 use durio_workload::RegionRule;
 
 use super::parts::{Files, Point};
 use super::{DurableLength, DurableRequest};
-use crate::{LocationFacts, SpecError, would_destroy};
+use crate::SpecError;
 
 /// Sizes of the files that are there at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Room {
             LocationFacts::Directory { free, .. } => in_directory(request, free),
             LocationFacts::File { size } | LocationFacts::Device { size } => {
                 if !location.destroy {
-                    return Err(would_destroy(path));
+                    return Err(SpecError::would_destroy(path));
                 }
                 within_existing(request, size)
             }

@@ -119,7 +119,7 @@ const CELL: Nanos = Nanos::from_secs(1);
 pub(super) fn cross(room: &Room) -> Slicing {
     let summary = "every method in every file mode, at every size, by writers with a file each";
     let mut points = Vec::new();
-    // 864 cells of a second at most: the better part of the twenty minutes of --full.
+    // 864 cells of a second at most: the better part of the twenty minutes of --thorough.
     for size in [512, 4 << 10, 64 << 10, 1 << 20].map(Bytes::new) {
         for jobs in [1, 8, 64] {
             for layout in LAYOUTS {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use durio_plan::{
-    ClockChoice, Experiment, FileLayout, Limit, Plan, RawPath, Role, SectionKind, Step, TargetKind,
+    ClockChoice, Experiment, FileLayout, Limit, Location, LocationFacts, Plan, RawPath, Role,
+    SectionKind, Step, TargetKind,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::{DurableLength, DurableRequest, EXPERIMENTS, plan_durable};
-use crate::{Location, LocationFacts, SpecErrorKind};
+use crate::SpecErrorKind;
 
 const LENGTHS: [DurableLength; 3] =
     [DurableLength::Quick, DurableLength::Usual, DurableLength::Full];
@@ -272,7 +273,8 @@ fn each_group_of_committers_stands_beside_as_many_independent_writers() {
 #[test]
 fn what_is_left_out_is_said() {
     let quick = left_out(&plan(&roomy(DurableLength::Quick)));
-    for part in ["sizes: 1 KiB, 2 KiB", "every 2, every 8", "records of 8 KiB", "--quick", "--full"]
+    for part in
+        ["sizes: 1 KiB, 2 KiB", "every 2, every 8", "records of 8 KiB", "--quick", "--thorough"]
     {
         assert!(quick.contains(part), "{part}: {quick}");
     }

@@ -3,13 +3,13 @@
 //! A file whose state a step uses up (one that grows, one that is allocated and unwritten) is there
 //! once for each step; one that is overwritten in place is shared.
 
-use durio_plan::{FileLayout, RawPath, Target};
+use durio_plan::{FileLayout, Location, LocationFacts, RawPath, Target};
 use durio_units::Bytes;
 use durio_workload::profile::{FileHandling, LogProfile, StreamProfile};
 use durio_workload::{GroupCommit, Workload};
 
 use super::{Foreground, ProfileRequest};
-use crate::{Location, LocationFacts, SpecError, null_target};
+use crate::{SpecError, null_target};
 
 /// The file that readers read and in-place writers write.
 pub(super) const DATA: &str = "data";

@@ -1,10 +1,10 @@
 //! Plans of every shipped profile, and places that have no room for one.
 
-use durio_plan::{FileLayout, Purpose, RawPath, Step, TargetKind};
+use durio_plan::{FileLayout, LocationFacts, Purpose, RawPath, Step, TargetKind};
 use durio_workload::profile::{profile, profile_names};
 
 use super::*;
-use crate::{LocationFacts, SpecErrorKind};
+use crate::SpecErrorKind;
 
 fn directory(path: &str, free: Bytes, filesystem: u64) -> Location {
     let facts = LocationFacts::Directory { free, filesystem };

@@ -5,10 +5,9 @@
 //! ([`super::layers`]).
 
 use durio_layers::tool_words_reference;
-use durio_plan::FileLayout;
+use durio_plan::{FileLayout, SeveralDevices};
 use serde_json::{Value as Json, json};
 
-use super::RawDevices;
 use super::layers::{self, LayerTable};
 use crate::SpecError;
 use crate::campaign::file::{Files, Head, Steps, shared_keys};
@@ -68,7 +67,7 @@ table! {
         region: One<Amount>,
         /// Where a layer has several devices: only the first is measured, or all side by side.
         /// Default: one.
-        raw: One<RawDevices>,
+        raw: One<SeveralDevices>,
         /// How a file is laid out before. Default: incompressible.
         layout: One<FileLayout>,
         /// One file that all jobs share, or one for each. Default: shared.
@@ -98,7 +97,7 @@ table! {
 }
 
 words! {
-    RawDevices { "one" => One, "all" => All }
+    SeveralDevices { "one" => One, "all" => All }
 }
 
 /// A table whose keys are names of axes, with lists of values; read before the rest.

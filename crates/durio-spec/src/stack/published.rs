@@ -1,31 +1,13 @@
 //! `[[published]]`: what somebody found on a point, to be set beside what is measured.
 
 use durio_layers::DeclaredStack;
+use durio_plan::PublishedShare;
 
 use super::file::{PublishedTable, StackFile};
 use crate::campaign::steps::Ladder;
 use crate::table::value::Scale;
 use crate::table::{Placed, Source};
 use crate::{CampaignSpec, SpecError};
-
-/// A published figure of a point.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PublishedShare {
-    /// Name of the stack.
-    pub stack: String,
-    /// Which layer, from 0 at the bottom.
-    pub layer: usize,
-    /// Name of the step; where it is several workloads, with the words of the one: `write, o_dsync`.
-    pub workload: String,
-    /// Which point of its ladder, where jobs are an axis.
-    pub jobs: Option<u32>,
-    /// Its rate as a share of the raw device's; 1 is as fast as raw.
-    pub share_of_raw: f64,
-    /// Its rate in accesses per second.
-    pub rate: Option<f64>,
-    /// Where it stands.
-    pub source: Option<String>,
-}
 
 /// Reads all of them; each must be of a stack, a layer and a workload that are there.
 pub(super) fn published(

@@ -2,15 +2,12 @@
 
 use durio_layers::check_declared;
 use durio_layers::{DeclaredKind, DeclaredLayer, DeclaredStack, Ext4, Loop, MdBitmap, Ram};
-use durio_plan::{ClockChoice, Limit, RawPath, Role};
+use durio_plan::{ClockChoice, Limit, Location, LocationFacts, RawPath, Role};
 use durio_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    CampaignRequest, Location, LocationFacts, plan_campaign, shipped_stack_spec,
-    shipped_stack_specs,
-};
+use crate::{CampaignRequest, plan_campaign, shipped_stack_spec, shipped_stack_specs};
 
 const STEP: &str = "\n[[step]]\nname = \"write\"\nreads = \"0%\"\n";
 
@@ -38,7 +35,7 @@ fn locations(bench: &StackBench, stack: &DeclaredStack, layer: usize, scale: u32
         };
         Location { path: RawPath::from(format!("/dev/x{index}").as_str()), facts, destroy: true }
     };
-    let wanted = if bench.raw == RawDevices::One { 1 } else { sizes.len() };
+    let wanted = if bench.several_devices == SeveralDevices::One { 1 } else { sizes.len() };
     sizes.into_iter().enumerate().take(wanted).map(of).collect()
 }
 
@@ -375,7 +372,7 @@ fn every_shipped_spec_is_read_can_be_built_and_gives_a_plan_on_each_point() {
 
 #[test]
 fn every_stack_spec_in_the_repository_is_within_the_program() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../specs/stacks");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/specs/stacks");
     let names = std::fs::read_dir(folder).unwrap().map(|entry| {
         let path = entry.unwrap().path();
         path.file_stem().unwrap().to_str().unwrap().to_owned()

@@ -2,7 +2,7 @@
 
 use super::{Profile, Threshold};
 use crate::DefinitionError;
-use crate::words::nearest_word;
+use crate::words::did_you_mean;
 
 // `include_str!` takes no variable.
 macro_rules! shipped {
@@ -52,10 +52,7 @@ pub fn profile(name: &str) -> Result<Profile, DefinitionError> {
         return Profile::parse(name, text);
     }
     let names = profile_names();
-    let meant = match nearest_word(name, names.iter().copied()) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None => format!("the profiles are {}", names.join(", ")),
-    };
+    let meant = did_you_mean(name, &names, "the profiles are");
     Err(DefinitionError(format!("there is no profile '{}'; {meant}", name.escape_debug())))
 }
 

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::facts::Shown;
 use super::{ProfileSource, Sourced};
 use crate::DefinitionError;
-use crate::words::{line_and_column, nearest_word};
+use crate::words::{did_you_mean, line_and_column, nearest_word};
 
 /// The text of a profile, to find lines in.
 #[derive(Debug, Clone, Copy)]
@@ -122,10 +122,7 @@ impl<'a> Fields<'a> {
         // meant.
         let is_unknown = |name: &&Spanned<Cow<'_, str>>| !known.contains(&name.get_ref().as_ref());
         if let Some(name) = table.keys().find(is_unknown) {
-            let meant = match nearest_word(name.get_ref(), known.iter().copied()) {
-                Some(meant) => format!("did you mean '{meant}'?"),
-                None => format!("the keys of {place} are {}", known.join(", ")),
-            };
+            let meant = did_you_mean(name.get_ref(), known, &format!("the keys of {place} are"));
             let unknown = name.get_ref().escape_debug();
             return Err(text.error(name.span().start, format!("unknown key '{unknown}'; {meant}")));
         }

@@ -30,6 +30,12 @@ impl TimedOperation {
         ("read", Self::Read),
         ("write", Self::Write),
     ];
+
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        word_of(&Self::WORDS, &self)
+    }
 }
 
 /// Which figure of a distribution is limited.
@@ -87,6 +93,17 @@ pub enum Bound {
     },
     /// Bytes per second, likewise.
     BandwidthPerCpu {
+        /// The least.
+        #[serde(rename = "at_least_bytes_per_second")]
+        at_least: Bytes,
+    },
+    /// Accesses (commits, where there are any) per second must be at least this many.
+    RateAtLeast {
+        /// The least.
+        at_least_per_second: f64,
+    },
+    /// Bytes per second, likewise.
+    BandwidthAtLeast {
         /// The least.
         #[serde(rename = "at_least_bytes_per_second")]
         at_least: Bytes,
@@ -152,6 +169,19 @@ pub struct Threshold {
     pub note: Option<String>,
 }
 
+impl Threshold {
+    /// What stands in the place of a database's name in a limit that the user sets.
+    pub const GOAL: &str = "goal";
+
+    /// A limit that the user sets.
+    #[must_use]
+    pub fn goal(criterion: String, workload: String, bound: Bound) -> Self {
+        let database = Self::GOAL.to_owned();
+        let (kind, publisher, document, url, note) = (None, None, None, None, None);
+        Self { database, criterion, workload, bound, kind, publisher, document, url, note }
+    }
+}
+
 impl Profile {
     /// The limits that a run of the profile is held against: those of its own streams, and those
     /// that a workload of `durio check` has to show.
@@ -206,16 +236,8 @@ impl Profile {
     }
 
     fn undocumented(&self, workload: &str) -> Threshold {
-        Threshold {
-            database: self.name.clone(),
-            criterion: "its documents give no threshold that this run measures".to_owned(),
-            workload: workload.to_owned(),
-            bound: Bound::Undocumented,
-            kind: None,
-            publisher: None,
-            document: None,
-            url: None,
-            note: None,
-        }
+        let criterion = "its documents give no threshold that this run measures".to_owned();
+        let none = Threshold::goal(criterion, workload.to_owned(), Bound::Undocumented);
+        Threshold { database: self.name.clone(), ..none }
     }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_advise::{AdviceRole, Setting};
-use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
+use super::Output;
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -64,9 +64,8 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "RUN", help_heading = "What is known")]
     pub(crate) run: Option<PathBuf>,
 
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     // Last: its heading goes on to what follows.
     #[command(flatten)]

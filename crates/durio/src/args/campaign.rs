@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_bench::Scale;
-use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
+use super::Output;
 use super::Run;
 use crate::exit_code::TABLE;
 use crate::values;
 
 /// Run one job given on the command line, or a campaign given as a spec
 ///
-/// In a directory, or for a path that does not exist, durio lays out a file of its own, without a
-/// name where the filesystem supports that. Existing files and devices are written only if
+/// In a directory durio lays out a file of its own, without a name where the filesystem supports
+/// that; with --create also at a path that does not exist. Existing files and devices are written only if
 /// --destroy names them.
 ///
 ///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s
@@ -24,7 +24,7 @@ use crate::values;
 /// A campaign is a sequence of steps. `durio plan` lists the built-in campaigns and shows what a
 /// spec would do:
 ///
-///   durio run db-ladder --target /data --scale-time 0.02
+///   durio run db-ladder --target /data --quick
 ///   durio run my-spec.toml --target data=/data --target log=/log
 ///
 /// A profile describes what a database does: its log is measured idle, and under the database's own
@@ -70,8 +70,9 @@ pub(crate) struct Expanding {
           requires = "spec", help_heading = "Campaign")]
     pub(crate) scale_size: u32,
 
-    /// For a profile: 2 s per step, with small files
-    #[arg(long, requires = "spec", conflicts_with = "duration", help_heading = "Campaign")]
+    /// Scale a campaign's times and sizes by 0.02; run a profile with 2 s per step and small files
+    #[arg(long, requires = "spec", conflicts_with_all = ["duration", "scale_time", "scale_size"],
+          help_heading = "Campaign")]
     pub(crate) quick: bool,
 
     /// Allow sweeps that expand to this many steps; required above 10000
@@ -79,12 +80,16 @@ pub(crate) struct Expanding {
     pub(crate) confirm_steps: Option<u64>,
 }
 
+// Of five hours some minutes, and of 64 GiB what every machine has room for.
+const QUICK_PER_MILLE: u32 = 20;
+
 impl Expanding {
     /// How much of a spec.
     pub(crate) fn scale(&self) -> Scale {
+        let scaled = |given| if self.quick { QUICK_PER_MILLE } else { given };
         Scale {
-            time_per_mille: self.scale_time,
-            size_per_mille: self.scale_size,
+            time_per_mille: scaled(self.scale_time),
+            size_per_mille: scaled(self.scale_size),
             steps_confirmed: self.confirm_steps.unwrap_or(0),
         }
     }
@@ -133,10 +138,8 @@ pub(crate) struct Plan {
     #[arg(long, requires = "destroy", help_heading = "Safety")]
     pub(crate) force_signature: bool,
 
-    /// Output format: text or json (the plan as saved with a run)
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
-          help_heading = "Output")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     /// Print the JSON schema of spec files
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

@@ -31,7 +31,7 @@ use crate::exit_code::TABLE;
 ///   commit-delay       64 committers: how long a leader waits for more records, and how many bytes a
 ///                      batch has at most
 ///   sizes              512 B to 16 MiB by one writer, durable and not
-///   cross              only with --full: every method in every file mode, at every size and number
+///   cross              only with --thorough: every method in every file mode, at every size and number
 ///                      of writers
 ///
 /// If the kernel, filesystem or device refuses something (a flag, O_DIRECT, fallocate), the report
@@ -44,7 +44,7 @@ use crate::exit_code::TABLE;
 ///
 ///   durio durable --quick /var/lib/postgresql
 ///   durio durable --only methods --only sizes /data
-///   durio durable --full --destroy /dev/nvme1n1 /dev/nvme1n1
+///   durio durable --thorough --destroy /dev/nvme1n1 /dev/nvme1n1
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Durable {
@@ -52,15 +52,19 @@ pub(crate) struct Durable {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) path: PathBuf,
 
+    /// Same as PATH; durio run and durio sweep call it that
+    #[arg(long, value_name = "PATH", conflicts_with = "path", help_heading = "What")]
+    pub(crate) target: Option<PathBuf>,
+
     /// Finish in about 30 s, with fewer points
-    #[arg(long, conflicts_with = "full", help_heading = "How long, how large")]
+    #[arg(long, conflicts_with = "thorough", help_heading = "How long, how large")]
     pub(crate) quick: bool,
 
     /// Twice the time per step, and the cross experiment: about twenty minutes
-    #[arg(long, help_heading = "How long, how large")]
-    pub(crate) full: bool,
+    #[arg(long, alias = "full", help_heading = "How long, how large")]
+    pub(crate) thorough: bool,
 
-    /// Only this experiment (can be repeated); its steps last as long as in a full run
+    /// Only this experiment (can be repeated); its steps last as long as in a thorough run
     #[arg(long, value_name = "EXPERIMENT", help_heading = "How long, how large")]
     pub(crate) only: Vec<String>,
 

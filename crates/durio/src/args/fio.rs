@@ -87,7 +87,9 @@ fn own_option(own: &clap::Command, word: &OsStr) -> Option<bool> {
         let short = argument.get_short().map(|short| format!("-{short}"));
         [long, short].into_iter().flatten().any(|it| it == name)
     };
-    let argument = own.get_arguments().find(is_called)?;
+    // fio's own, which names a job.
+    let is_own = |argument: &&clap::Arg| argument.get_long() != Some("name");
+    let argument = own.get_arguments().filter(is_own).find(is_called)?;
     Some(argument.get_action().takes_values() && !has_value)
 }
 

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
 use durio_bench::GuestSettings;
 use durio_lab::{LabRequest, LabRoot, LabTiming};
-use durio_report::Format;
 use durio_units::{Bytes, Nanos};
 
+use super::Output;
 use crate::values;
 
 /// Exit codes of `lab run`, which are also those of whatever it runs.
@@ -78,10 +79,8 @@ pub(crate) struct LabCompare {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Output format: text, json, html, markdown or csv
-    #[arg(long, value_name = "FORMAT", default_value = "text",
-          value_parser = values::comparison_format, help_heading = "Output")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     /// Do not show progress on stderr
     #[arg(long, short, help_heading = "Output")]
@@ -104,9 +103,9 @@ pub(crate) struct LabCompare {
 // What a guest that benches is like; no doc comment, which would be taken for a command's.
 #[derive(Debug, Args)]
 pub(crate) struct InGuest {
-    /// What the guest's clock counts: instructions, or the host's time [default: counted]
-    #[arg(long, value_name = "TIMING", help_heading = "Guest")]
-    timing: Option<Timing>,
+    /// What the guest's clock counts: instructions, or the host's time (wall) [default: counted]
+    #[arg(long, value_name = "TIMING", help_heading = "Guest", value_parser = timing())]
+    timing: Option<LabTiming>,
 
     /// Virtual CPUs, 1 to 64; counted timing has 1 [default: 1]
     #[arg(long, value_name = "N", help_heading = "Guest",
@@ -128,7 +127,7 @@ impl InGuest {
     pub(crate) fn settings(&self) -> GuestSettings {
         const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
         GuestSettings {
-            timing: self.timing.unwrap_or(Timing::Counted).into(),
+            timing: self.timing.unwrap_or(LabTiming::Counted),
             cpus: self.cpus.unwrap_or(1),
             memory: self.memory,
             limit: self.time_limit.map_or(LIMIT, |limit| Duration::from_nanos(limit.get())),
@@ -166,9 +165,10 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "DIR", requires = "kernel", help_heading = "Guest")]
     pub(crate) modules: Option<PathBuf>,
 
-    /// What the guest's clock counts: instructions, or the host's time
-    #[arg(long, value_name = "TIMING", default_value = "counted", help_heading = "Guest")]
-    pub(crate) timing: Timing,
+    /// What the guest's clock counts: instructions, or the host's time (wall)
+    #[arg(long, value_name = "TIMING", default_value_t = LabTiming::Counted, help_heading = "Guest",
+          value_parser = timing())]
+    pub(crate) timing: LabTiming,
 
     /// Virtual CPUs, 1 to 64; counted timing has 1
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Guest",
@@ -189,8 +189,9 @@ pub(crate) struct LabRun {
     /// A hermetic guest has durio, a shell, the usual programs and the installed tools for
     /// filesystems and arrays. With a shared root it has everything that is installed here; what it
     /// writes stays in its memory, and /tmp, /run, /mnt and /var/tmp are empty.
-    #[arg(long, value_name = "ROOT", help_heading = "Guest")]
-    pub(crate) root: Option<Root>,
+    #[arg(long, value_name = "ROOT", help_heading = "Guest",
+          value_parser = values::one_of(&LabRoot::ALL, LabRoot::word))]
+    pub(crate) root: Option<LabRoot>,
 
     /// Add a program and its libraries to a hermetic guest (can be repeated)
     #[arg(long = "tool", value_name = "PROGRAM", help_heading = "Contents")]
@@ -229,48 +230,18 @@ pub(crate) struct LabRun {
 #[command(verbatim_doc_comment)]
 pub(crate) struct LabKernels {}
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Timing {
-    /// Instructions
-    Counted,
-    /// The host's time
-    Wall,
-}
-
-impl From<Timing> for LabTiming {
-    fn from(timing: Timing) -> Self {
-        match timing {
-            Timing::Counted => Self::Counted,
-            Timing::Wall => Self::Wall,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Root {
-    /// This machine's, read-only
-    Shared,
-    /// Its own memory
-    Hermetic,
-}
-
-impl From<Root> for LabRoot {
-    fn from(root: Root) -> Self {
-        match root {
-            Root::Shared => Self::Shared,
-            Root::Hermetic => Self::Hermetic,
-        }
-    }
-}
-
 impl LabRun {
     // The root that was chosen, or that which suits the timing: a shared one lets a counted clock
     // jump ahead while the guest waits for the host.
     pub(crate) fn root(&self) -> LabRoot {
         match (self.root, self.timing) {
-            (Some(root), _) => root.into(),
-            (None, Timing::Counted) => LabRoot::Hermetic,
-            (None, Timing::Wall) => LabRoot::Shared,
+            (Some(root), _) => root,
+            (None, LabTiming::Counted) => LabRoot::Hermetic,
+            (None, LabTiming::Wall) => LabRoot::Shared,
         }
     }
+}
+
+fn timing() -> impl TypedValueParser<Value = LabTiming> {
+    values::one_of(&LabTiming::ALL, LabTiming::word)
 }

@@ -1,10 +1,9 @@
 //! The arguments of `durio profile`.
 
 use clap::{Args, Subcommand};
-use durio_report::Format;
 
+use super::Output;
 use crate::exit_code::TABLE;
-use crate::values;
 
 /// Show what databases do to their storage, field by field, each with its source
 ///
@@ -30,17 +29,15 @@ pub(crate) struct Profile {
 pub(crate) enum ProfileCommand {
     /// List the built-in profiles
     List {
-        /// Output format: text or json
-        #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-        format: Format,
+        #[command(flatten)]
+        output: Output,
     },
     /// Show a profile: every field, its value, and where it is from
     Show {
         /// Name of a profile, or the path of a TOML file
         #[arg(value_name = "NAME")]
         name: String,
-        /// Output format: text or json
-        #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-        format: Format,
+        #[command(flatten)]
+        output: Output,
     },
 }

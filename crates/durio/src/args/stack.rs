@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use durio_bench::{Scale, StackChoice};
-use durio_report::Format;
 
+use super::Output;
 use super::{InGuest, Measuring};
 use crate::exit_code::TABLE;
 use crate::values;
@@ -61,9 +61,8 @@ pub(crate) struct StackShow {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     /// Read another machine's /sys and /proc, copied to this directory
     #[arg(long, value_name = "DIR")]
@@ -92,10 +91,8 @@ pub(crate) struct StackPlan {
     #[arg(long, value_name = "PATH", requires = "spec", help_heading = "Safety")]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::audit_format,
-          help_heading = "Output")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: Output,
 
     /// Print the JSON schema of stack specs
     #[arg(long, conflicts_with = "spec", help_heading = "Output")]

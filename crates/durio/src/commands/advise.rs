@@ -4,7 +4,7 @@ use std::path::Path;
 
 use durio_advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_bench::{
-    BenchError, BenchErrorKind, ProofRequest, Proved, prove, read_run, restore_settings,
+    BenchError, BenchErrorKind, ProofRequest, Proved, find_run, prove, read_run, restore_settings,
 };
 use durio_block::{open_input, read_bounded};
 use durio_observe::{read_readings, read_stack};
@@ -27,10 +27,14 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
     if let Some(rule) = &arguments.proof.prove {
         return proof(arguments, rule);
     }
-    let unread = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
+    let unread = |error| {
+        BenchError::of(BenchErrorKind::CannotMeasure, error)
+            .hint("name an existing directory, file or block device")
+    };
     let stack = read_stack(&arguments.path).map_err(unread)?;
     let readings = read_readings(&stack);
-    let run = arguments.run.as_deref();
+    let run = arguments.run.as_deref().map(find_run).transpose()?;
+    let run = run.as_deref();
     let run = run.map(|path| read_run(path, false, &Terminal::new(true))).transpose()?;
     let report = judge(&AdviceRequest {
         target: arguments.path.display().to_string(),
@@ -43,7 +47,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
     })?;
     // Whoever asks for one rule wants to see it, whatever it says.
     let all = arguments.all || arguments.rule.is_some();
-    output::report(arguments.format, &ShownAdvice { report: &report, all })?;
+    output::report(arguments.output, &ShownAdvice { report: &report, all })?;
     Ok(Exit::Fine)
 }
 
@@ -60,7 +64,7 @@ fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
     // Nobody hurries it: the old value comes back.
     let Proved { proof, ending } = prove(&request, &stop_in_order()?, &Terminal::new(false))?;
     if let Some(proof) = proof {
-        output::report(arguments.format, &proof)?;
+        output::report(arguments.output, &proof)?;
     }
     Ok(ending.into())
 }

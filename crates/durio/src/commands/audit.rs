@@ -9,7 +9,7 @@ use std::path::Path;
 
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
 use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
-use durio_bench::{BenchError, BenchErrorKind, read_run};
+use durio_bench::{BenchError, BenchErrorKind, find_run, read_run};
 use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::FioFile;
@@ -23,8 +23,8 @@ use crate::progress::Terminal;
 pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
     let subject = arguments.file.display().to_string();
     let unreadable = |failure: BenchError| failure.context(format!("cannot audit '{subject}'"));
-    let (findings, damage) = findings(&arguments.file).map_err(unreadable)?;
-    output::report(arguments.format, &ShownAudit { findings: &findings, subject: &subject })?;
+    let (findings, damage) = findings(&find_run(&arguments.file)?).map_err(unreadable)?;
+    output::report(arguments.output, &ShownAudit { findings: &findings, subject: &subject })?;
     Ok(match damage {
         Exit::Fine if findings.has_impossible() => Exit::Negative,
         damage => damage,

@@ -3,7 +3,8 @@
 use durio_analyse::{Findings, Verdict, VerdictWord};
 use durio_bench::{BenchError, Located};
 use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
-use durio_workload::profile::known_databases;
+use durio_workload::did_you_mean;
+use durio_workload::profile::{Threshold, known_databases};
 
 use crate::args::Check;
 use crate::exit_code::Exit;
@@ -13,7 +14,8 @@ use crate::output;
 pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
     // Before anything is looked up or laid out: a name that is misspelt shall not cost a minute.
     let databases = known(&arguments.databases)?;
-    let Located { places: locations, held } = locate(&arguments.paths, &arguments.common)?;
+    let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
+    let Located { places: locations, held } = locate(paths, &arguments.common)?;
     let execution = begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,
@@ -21,6 +23,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
         duration: arguments.duration,
         size: arguments.size,
         only: arguments.workloads,
+        goals: arguments.goals,
         seed: execution.seed,
         clock: arguments.common.clock,
         file_name: execution.file_name(),
@@ -40,10 +43,14 @@ fn length(arguments: &Check) -> CheckLength {
 
 fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
     let databases = known_databases().map_err(SpecError::from)?;
+    let all: Vec<&str> = databases.iter().map(String::as_str).collect();
     let find = |name: &String| {
         databases.iter().find(|known| *known == name).cloned().ok_or_else(|| {
-            BenchError::wrong_use(format!("unknown database '{name}'"))
-                .hint(format!("known databases: {}", databases.join(", ")))
+            BenchError::wrong_use(format!("unknown database '{name}'")).hint(did_you_mean(
+                name,
+                &all,
+                "known databases:",
+            ))
         })
     };
     names.iter().map(find).collect()
@@ -52,8 +59,15 @@ fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
 // Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
 // which.
 fn verdict(findings: &Findings, databases: &[String]) -> Exit {
-    let asked = findings.verdicts.iter().filter(|verdict| databases.contains(&verdict.database));
-    let asked: Vec<_> = asked.collect();
+    let is_asked =
+        |it: &&Verdict| databases.contains(&it.database) || it.database == Threshold::GOAL;
+    let asked: Vec<_> = findings.verdicts.iter().filter(is_asked).collect();
+    for verdict in asked.iter().filter(|it| it.verdict == VerdictWord::NoDocumentedThreshold) {
+        output::remark(&format!(
+            "durio: no limit is published for {}; name your own, such as --goal 'commit p99 < 5ms'",
+            verdict.database
+        ));
+    }
     for verdict in asked.iter().filter(|verdict| verdict.verdict == VerdictWord::CannotTell) {
         let Verdict { database, criterion, measured, .. } = verdict;
         output::remark(&format!("durio: cannot tell for {database}: {criterion}: {measured}"));

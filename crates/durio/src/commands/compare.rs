@@ -7,7 +7,7 @@ use durio_compare::published::{self, PublishedTable};
 use durio_compare::{Comparison, Pair, Settings};
 use durio_report::ShownShapes;
 
-use crate::args::Compare;
+use crate::args::{Compare, Output};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
@@ -19,6 +19,14 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, BenchError> {
         None if arguments.interleave => interleaved(arguments),
         None => compared(arguments, &arguments.sides),
     }
+}
+
+/// Runs beside each other, without a question whose answer is an exit code.
+pub(super) fn side_by_side(sides: &[PathBuf], output: Output) -> Result<Exit, BenchError> {
+    let settings = Settings { forced: true, ..Settings::default() };
+    let read = read_comparison(sides, &settings, &Terminal::new(true))?;
+    output::report(output, &read.findings)?;
+    Ok(Exit::of_read(read.is_damaged))
 }
 
 fn interleaved(arguments: &Compare) -> Result<Exit, BenchError> {
@@ -47,7 +55,7 @@ fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, BenchError> 
         fail_over: arguments.fail_over,
     };
     let read = read_comparison(sides, &settings, &Terminal::new(true))?;
-    output::report(arguments.format, &read.findings)?;
+    output::report(arguments.output, &read.findings)?;
     Ok(conclusion(&read.findings, read.is_damaged))
 }
 
@@ -86,7 +94,7 @@ fn against(arguments: &Compare, name: &str) -> Result<Exit, BenchError> {
         return Err(BenchError::cannot_measure(message)
             .hint("a ladder is one workload at several numbers of jobs or depths"));
     }
-    output::report(arguments.format, &ShownShapes::new(&shapes))?;
+    output::report(arguments.output, &ShownShapes::new(&shapes))?;
     Ok(Exit::of_read(read.is_damaged))
 }
 

@@ -14,7 +14,8 @@ use crate::output;
 pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
     let length = length(&arguments);
     let common = arguments.common;
-    let Located { mut places, held } = locate([&arguments.path], &common)?;
+    let Located { mut places, held } =
+        locate([arguments.target.as_ref().unwrap_or(&arguments.path)], &common)?;
     let Some(location) = places.pop() else {
         return Err(BenchError::wrong_use("there is no path to measure"));
     };
@@ -41,7 +42,7 @@ pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
 }
 
 fn length(arguments: &Durable) -> DurableLength {
-    match (arguments.quick, arguments.full) {
+    match (arguments.quick, arguments.thorough) {
         (true, _) => DurableLength::Quick,
         (_, true) => DurableLength::Full,
         _ => DurableLength::Usual,

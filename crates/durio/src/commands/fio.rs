@@ -11,16 +11,13 @@ use std::path::{Path, PathBuf};
 use durio_bench::{BenchError, BenchErrorKind, Execution, Located, Permission, locate};
 use durio_block::{HeldTargets, open_input};
 use durio_fio::FioError;
-use durio_fio::import::{
-    ImportSettings, ImportedPlan, PlaceFacts, ResultShape, import, named_paths,
-};
+use durio_fio::import::{ImportSettings, ImportedPlan, ResultShape, import, named_paths};
 use durio_fio::job_file::{
     FILE_BYTES_MAX, HostParameters, JobFile, Machine, PrintSettings, Remark, Source,
     parse_command_line, resolve,
 };
 use durio_plan::ClockChoice;
 use durio_report::write_document;
-use durio_spec::{Location, LocationFacts};
 
 use super::PLAN_FILE_NAME;
 use crate::args::{Expanding, Fio, Measuring, Plan, RunCommand};
@@ -38,7 +35,7 @@ pub(crate) fn fio(arguments: &Fio) -> Result<Exit, BenchError> {
         write_document(&imported.plan, &mut bytes).map_err(BenchError::unmade)?;
         return output::answer(&bytes).map(|()| Exit::Fine);
     }
-    if options.format.is_some() {
+    if options.output.named().is_some() {
         return run_words(&words, options);
     }
     stand_in::run(&words, options)
@@ -150,7 +147,11 @@ fn parse(words: &[String]) -> Result<JobFile, BenchError> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut host =
         HostParameters { read: &mut read_source, environment: &environment, machine: machine() };
-    parse_command_line(words, &mut host).map_err(wrong_use)
+    parse_command_line(words, &mut host).map_err(|error| {
+        let absent = words.iter().find(|word| word.ends_with(".fio") && !Path::new(word).exists());
+        let hint = absent.map(|_| "name a job file of fio's by its path, or - for stdin");
+        hint.into_iter().fold(wrong_use(error), BenchError::hint)
+    })
 }
 
 /// The plan of the jobs of a command line.
@@ -162,10 +163,9 @@ fn import_file(
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
     let Located { places: locations, held } = locate(&paths, permission)?;
-    let facts =
-        |path: &Path| locations.iter().find(|it| it.path.as_path() == path).map(place_facts);
+    let located = |path: &Path| locations.iter().find(|it| it.path.as_path() == path).cloned();
     let ImportedPlan { plan, notes, shape } =
-        import(&jobs, &facts, settings).map_err(|refusals| refused(&refusals))?;
+        import(&jobs, &located, settings).map_err(|refusals| refused(&refusals))?;
     let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {note}"));
     let (notes, global_options) = (lines.collect(), file.global_options());
     Ok(Imported { plan, held, notes, shape, global_options })
@@ -231,17 +231,6 @@ fn is_device(path: &Path) -> bool {
         let target = || path.metadata().is_ok_and(|facts| is_device(facts.file_type()));
         is_device(kind) || (kind.is_symlink() && target())
     })
-}
-
-fn place_facts(location: &Location) -> PlaceFacts {
-    let destroy = location.destroy;
-    match location.facts {
-        LocationFacts::Directory { free, .. } => PlaceFacts::Directory { free },
-        LocationFacts::Absent { free } => PlaceFacts::Absent { free },
-        LocationFacts::File { size } => PlaceFacts::File { size, destroy },
-        LocationFacts::Device { size } => PlaceFacts::Device { size, destroy },
-        LocationFacts::NullDevice => PlaceFacts::NullDevice,
-    }
 }
 
 fn wrong_use(error: FioError) -> BenchError {

@@ -14,9 +14,8 @@ use durio_bench::{
 use durio_lab::kernels::{self, DriverState};
 use durio_lab::{Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, Streams, guest_main};
 use durio_record::lab_compare::LabCompareFolder;
-use durio_report::Format;
 
-use crate::args::{Lab, LabCommand, LabCompare, LabRun};
+use crate::args::{Lab, LabCommand, LabCompare, LabRun, Output};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
@@ -72,7 +71,7 @@ fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
     })?;
     let files = arguments.files.iter().map(|given| file(given)).collect::<Result<_, _>>()?;
     Ok(LabRequest {
-        timing: arguments.timing.into(),
+        timing: arguments.timing,
         cpus: arguments.cpus,
         memory: arguments.memory,
         limit: Duration::from_nanos(arguments.time_limit.get()),
@@ -166,6 +165,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
+    output::refuse_fio(arguments.output, "FOLDER/a1/RUN")?;
     let [before, after] = arguments.kernels.as_slice() else {
         let text = format!("{} kernels are given, and two are compared", arguments.kernels.len());
         return Err(BenchError::wrong_use(text)
@@ -181,6 +181,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
         modules: None,
         // One seed for both kernels: they get the same operations.
         seed: Some(arguments.seed),
+        label: None,
         quiet: arguments.quiet,
         runs: Path::new(""),
     };
@@ -201,7 +202,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
             let read = read_lab_comparison(&compared.folder, &Terminal::new(true))?;
             // Before it is shown: a stdout that fails must not cost what took hours.
             save_lab_comparison(&compared.folder, &read.findings)?;
-            output::report(arguments.format, &read.findings)?;
+            output::report(arguments.output, &read.findings)?;
             Ok(if exit == Exit::Fine { Exit::of_read(read.is_damaged) } else { exit })
         }
     }
@@ -210,13 +211,10 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
 /// A comparison again, from its folder alone, as far as it came.
 pub(super) fn show_comparison(
     folder: &LabCompareFolder,
-    format: Format,
+    wished: Output,
 ) -> Result<Exit, BenchError> {
-    if format == Format::FioJson {
-        return Err(BenchError::wrong_use("fio JSON is not supported for comparisons")
-            .hint("report one of its runs instead: durio report FOLDER/a1/RUN --format fio-json"));
-    }
+    output::refuse_fio(wished, "FOLDER/a1/RUN")?;
     let read = read_lab_comparison(folder, &Terminal::new(true))?;
-    output::report(format, &read.findings)?;
+    output::report(wished, &read.findings)?;
     Ok(Exit::of_read(read.is_damaged))
 }

@@ -1,16 +1,20 @@
 //! `durio man` and `durio completions`: from the same definitions as the help texts.
 
+mod pages;
+
 use std::io;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
 use durio_bench::BenchError;
 use durio_block::Folder;
 
 use crate::args::{self, Arguments, Completions};
-use crate::exit_code::Exit;
+use crate::exit_code::{Exit, TABLE};
 use crate::output;
+use pages::{PageNotes, notes_of};
 
 pub(crate) fn completions(arguments: &Completions) -> Result<Exit, BenchError> {
     let mut script = Vec::new();
@@ -21,7 +25,10 @@ pub(crate) fn completions(arguments: &Completions) -> Result<Exit, BenchError> {
 
 pub(crate) fn man(arguments: &args::Man) -> Result<Exit, BenchError> {
     let directory = &arguments.directory;
-    write(directory).map_err(|error| BenchError::io("write man pages into", directory, error))?;
+    write(directory).map_err(|error| {
+        BenchError::io("write man pages into", directory, error)
+            .hint("name an existing directory that you may write to")
+    })?;
     output::remark(&format!("man pages are in {}", directory.display()));
     Ok(Exit::Fine)
 }
@@ -39,8 +46,106 @@ fn write_pages(folder: &Folder, command: &Command) -> io::Result<()> {
     for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         write_pages(folder, inner)?;
     }
-    let page = Man::new(command.clone());
+    // `durio-stack-bench`, as `build` has named it.
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let page = Man::new(command.clone())
+        .title(name.to_uppercase())
+        .source(concat!("durio ", env!("CARGO_PKG_VERSION")))
+        .manual("User Commands");
     let mut text = Vec::new();
-    page.render(&mut text)?;
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    description(command).to_writer(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.get_subcommands().any(|it| !it.is_hide_set()) {
+        page.render_subcommands_section(&mut text)?;
+    }
+    let words = command.get_bin_name().unwrap_or_default().trim_start_matches("durio").trim_start();
+    if let Some(notes) = notes_of(words) {
+        examples(notes).to_writer(&mut text)?;
+        files(notes).to_writer(&mut text)?;
+        exit_status(command).to_writer(&mut text)?;
+        see_also(notes).to_writer(&mut text)?;
+    }
     folder.replace(page.get_filename(), &text)
+}
+
+// The long help without its first paragraph, which NAME has already. Indented lines are tables and
+// command lines: clap_mangen would have them filled like a paragraph.
+fn description(command: &Command) -> Roff {
+    let about = command.get_long_about().or_else(|| command.get_about());
+    let about = about.map(ToString::to_string).unwrap_or_default();
+    let rest = about.split_once("\n\n").map_or(about.as_str(), |(_, rest)| rest);
+    let mut roff = Roff::new();
+    roff.control("SH", ["DESCRIPTION"]);
+    let mut is_verbatim = false;
+    for line in rest.lines() {
+        if line.starts_with(' ') != is_verbatim && !line.is_empty() {
+            is_verbatim = !is_verbatim;
+            roff.control(if is_verbatim { "nf" } else { "fi" }, []);
+        }
+        match line {
+            "" => roff.control("PP", []),
+            _ => roff.text([roman(line)]),
+        };
+    }
+    if is_verbatim {
+        roff.control("fi", []);
+    }
+    roff
+}
+
+fn examples(notes: &PageNotes) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXAMPLES"]);
+    for (line, what) in notes.examples {
+        roff.control("PP", []).text([roman(*what)]);
+        roff.control("PP", []).control("RS", ["4"]).control("nf", []);
+        roff.text([bold(*line)]).control("fi", []).control("RE", []);
+    }
+    roff
+}
+
+fn files(notes: &PageNotes) -> Roff {
+    let mut roff = Roff::new();
+    if !notes.files.is_empty() {
+        roff.control("SH", ["FILES"]);
+    }
+    for (path, what) in notes.files.iter().copied().flatten() {
+        roff.control("TP", []).text([italic(*path)]).text([roman(*what)]);
+    }
+    roff
+}
+
+// Those of the help text: the table of all commands, or that of a command which passes on another's.
+fn exit_status(command: &Command) -> Roff {
+    let table = command.get_after_help().map_or_else(|| TABLE.to_owned(), ToString::to_string);
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for line in table.lines().skip(1) {
+        match line.trim_start().split_once("  ") {
+            Some((code, what)) if code.bytes().all(|byte| byte.is_ascii_digit()) => {
+                roff.control("TP", []).text([bold(code)]).text([roman(what.trim_start())])
+            }
+            _ => roff.text([roman(line.trim_start())]),
+        };
+    }
+    roff
+}
+
+fn see_also(notes: &PageNotes) -> Roff {
+    let own =
+        (!notes.command.is_empty() && !notes.see_also.contains(&"durio(1)")).then_some("durio(1)");
+    let mut parts = Vec::new();
+    for page in own.iter().chain(notes.see_also) {
+        let (name, section) = page.split_at(page.find('(').unwrap_or(page.len()));
+        if !parts.is_empty() {
+            parts.push(roman(", "));
+        }
+        parts.extend([bold(name), roman(section)]);
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]).text(parts);
+    roff
 }

@@ -18,7 +18,7 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, BenchError> {
     if profile::is_profile(spec) {
         return show(arguments, &profile::plan(spec, arguments)?, &[]);
     }
-    refuse_profile_options(spec, &arguments.expanding, arguments.duration, arguments.size)?;
+    refuse_profile_options(spec, arguments.duration, arguments.size)?;
     if fio::is_job_file(spec) {
         return show(arguments, &fio::plan_file(spec, arguments)?, &[]);
     }
@@ -45,7 +45,7 @@ fn show(
     plan: &durio_plan::Plan,
     obstacles: &[String],
 ) -> Result<Exit, BenchError> {
-    output::report(arguments.format, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
+    output::report(arguments.output, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
 }
 
 fn obstacle(error: &SpecError) -> String {

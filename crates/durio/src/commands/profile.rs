@@ -27,12 +27,12 @@ pub(super) fn is_profile(spec: &Path) -> bool {
 
 pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
     match &arguments.command {
-        ProfileCommand::List { format } => {
+        ProfileCommand::List { output: shown } => {
             let all: Result<Vec<Profile>, _> = profile_names().into_iter().map(profile).collect();
-            output::report(*format, &ProfileList::new(&all.map_err(SpecError::from)?))?;
+            output::report(*shown, &ProfileList::new(&all.map_err(SpecError::from)?))?;
         }
-        ProfileCommand::Show { name, format } => {
-            output::report(*format, &read(OsStr::new(name))?)?;
+        ProfileCommand::Show { name, output: shown } => {
+            output::report(*shown, &read(OsStr::new(name))?)?;
         }
     }
     Ok(Exit::Fine)

@@ -1,7 +1,10 @@
 //! `durio report`: every view again, from the run folder alone; of a bench folder its
 //! layers, of a comparison of kernels how they changed.
 
-use durio_bench::{BenchError, read_run};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use durio_bench::{BenchError, find_run, read_run};
 use durio_record::bench::BenchFolder;
 use durio_record::file_names;
 use durio_record::lab_compare::LabCompareFolder;
@@ -12,18 +15,57 @@ use crate::output;
 use crate::progress::Terminal;
 
 pub(crate) fn report(arguments: &Report) -> Result<Exit, BenchError> {
+    let run = match arguments.runs.as_slice() {
+        [run] => run,
+        runs if arguments.open => {
+            let text = format!("--open takes one run, not {}", runs.len());
+            return Err(
+                BenchError::wrong_use(text).hint("--format html writes one page of several")
+            );
+        }
+        runs => return super::compare::side_by_side(runs, arguments.output),
+    };
+    let path = find_run(run)?;
+    if arguments.open {
+        return open(&path.join(file_names::REPORT));
+    }
     // A folder that is both would be nobody's: the manifest of a run goes first.
-    let is_run = arguments.run.join(file_names::MANIFEST).is_file();
-    if BenchFolder::is_at(&arguments.run) && !is_run {
-        let folder = BenchFolder::open(&arguments.run)?;
-        return super::stack::show_bench(&folder, arguments.format);
+    let is_run = path.join(file_names::MANIFEST).is_file();
+    if BenchFolder::is_at(&path) && !is_run {
+        let folder = BenchFolder::open(&path)?;
+        return super::stack::show_bench(&folder, arguments.output);
     }
-    if LabCompareFolder::is_at(&arguments.run) && !is_run {
-        let folder = LabCompareFolder::open(&arguments.run)?;
-        return super::lab::show_comparison(&folder, arguments.format);
+    if LabCompareFolder::is_at(&path) && !is_run {
+        let folder = LabCompareFolder::open(&path)?;
+        return super::lab::show_comparison(&folder, arguments.output);
     }
-    let histograms = arguments.format.shows_histograms();
-    let read = read_run(&arguments.run, histograms, &Terminal::new(true))?;
-    output::report(arguments.format, &read.findings)?;
+    let histograms = arguments.output.format().shows_histograms();
+    let read = read_run(&path, histograms, &Terminal::new(true))?;
+    output::report(arguments.output, &read.findings)?;
     Ok(Exit::of_read(read.is_damaged))
+}
+
+/// Prints the path of a saved page, and opens it where somebody can see it.
+fn open(page: &Path) -> Result<Exit, BenchError> {
+    if !page.is_file() {
+        return Err(BenchError::cannot_measure(format!("there is no page '{}'", page.display()))
+            .hint("durio report RUN --format html makes one from the record"));
+    }
+    output::answer_text(&format!("{}\n", page.display()))?;
+    let has_display = ["WAYLAND_DISPLAY", "DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    if !has_display {
+        return Ok(Exit::Fine);
+    }
+    // What the desktop starts may live on, and its words are not durio's.
+    let null = || Stdio::null();
+    let started =
+        Command::new("xdg-open").arg(page).stdin(null()).stdout(null()).stderr(null()).status();
+    match started {
+        Ok(status) if status.success() => {}
+        Ok(status) => output::remark(&format!("durio: no browser: xdg-open ended with {status}")),
+        Err(error) => output::remark(&format!("durio: no browser: xdg-open: {error}")),
+    }
+    Ok(Exit::Fine)
 }

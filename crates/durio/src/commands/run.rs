@@ -6,14 +6,14 @@ use durio_bench::{BenchError, CampaignWish, Execution, Located, interrupted, pla
 use durio_block::HeldTargets;
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
-use durio_units::{Bytes, Nanos};
+use durio_units::{Bytes, Nanos, shell_word};
 use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
 
 use crate::args::{Run, RunCommand};
 use crate::exit_code::Exit;
-use crate::measure::{begin, execute, locate, resume};
+use crate::measure::{begin, execute, locate, refuse_absent, resume};
 use crate::output;
 
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
@@ -21,10 +21,16 @@ const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 pub(crate) fn run(arguments: &Run) -> Result<Exit, BenchError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
+    refuse_absent(&plan, &arguments.common)?;
     execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
 }
 
 pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
+    if spec.is_dir() {
+        let word = shell_word(&spec.to_string_lossy());
+        return Err(BenchError::wrong_use(format!("'{}' is a directory, no spec", spec.display()))
+            .hint(format!("to measure there: durio run --target {word}, or durio check {word}")));
+    }
     let options = &arguments.job.common;
     let wish = CampaignWish {
         spec,
@@ -42,6 +48,7 @@ pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, Benc
         return Err(obstacle.into());
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
+    refuse_absent(&plan, options)?;
     let earlier = match arguments.fresh {
         true => None,
         // A seed that is given is part of what was asked: another one is another campaign.

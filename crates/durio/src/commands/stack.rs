@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use durio_bench::{BenchError, BenchErrorKind, build_journals, clear_leftovers, with_causes};
 use durio_layers::{CleanOutcome, CleanState};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
-use durio_report::{Format, Stacks, visible};
+use durio_report::{Stacks, visible};
 
-use crate::args::{Stack, StackCommand};
+use crate::args::{Output, Stack, StackCommand};
 use crate::exit_code::Exit;
 use crate::output;
 
@@ -22,7 +22,7 @@ pub(super) use bench::show as show_bench;
 pub(crate) fn stack(arguments: Stack) -> Result<Exit, BenchError> {
     match arguments.command {
         StackCommand::Show(arguments) => {
-            show(&arguments.paths, arguments.format, arguments.root.as_deref())
+            show(&arguments.paths, arguments.output, arguments.root.as_deref())
         }
         StackCommand::Plan(arguments) => plan::plan(&arguments),
         StackCommand::Bench(arguments) => bench::bench(&arguments),
@@ -31,7 +31,7 @@ pub(crate) fn stack(arguments: Stack) -> Result<Exit, BenchError> {
 }
 
 /// Prints the stacks of `paths`; those that cannot be read are named, and the others still shown.
-fn show(paths: &[PathBuf], format: Format, root: Option<&Path>) -> Result<Exit, BenchError> {
+fn show(paths: &[PathBuf], wished: Output, root: Option<&Path>) -> Result<Exit, BenchError> {
     if let Some(root) = root {
         check_root(root)?;
     }
@@ -48,7 +48,7 @@ fn show(paths: &[PathBuf], format: Format, root: Option<&Path>) -> Result<Exit, 
     }
     // Those that can be read are shown first: a script gets them whatever the others do.
     if !stacks.is_empty() {
-        output::report(format, &Stacks::new(&stacks))?;
+        output::report(wished, &Stacks::new(&stacks))?;
     }
     conclude(failures, root)
 }

@@ -7,7 +7,7 @@ use durio_workload::Arrivals;
 use super::run::request;
 use crate::args::Sweep;
 use crate::exit_code::Exit;
-use crate::measure::execute;
+use crate::measure::{execute, refuse_absent};
 
 /// Accesses per second.
 const FIRST_RATE: f64 = 100.0;
@@ -32,6 +32,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, BenchError> {
         trials_max: arguments.trials,
         from_ceiling: arguments.from.is_none(),
     })?;
+    refuse_absent(&plan, &job.common)?;
     let (exit, findings) = execute(&execution, &plan, held, &job.common)?;
     let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
     let found = section.and_then(|section| section.search.as_ref());

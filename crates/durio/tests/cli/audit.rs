@@ -83,8 +83,8 @@ fn an_audit_begins_no_run() {
 fn wrong_use_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.durio("audit").run().expect_exit(2).expect_stderr("<FILE>");
-    let ended = of_rows(&sandbox, &[SOUND], "--format html").run().expect_exit(2);
-    ended.expect_stderr("'html'").expect_stderr("text, json");
+    let ended = of_rows(&sandbox, &[SOUND], "--format fio-json").run().expect_exit(2);
+    ended.expect_stderr("fio-json is not supported here").expect_stderr("text, json, html");
 }
 
 #[test]

@@ -72,6 +72,38 @@ fn a_verdict_decides_the_exit_code_only_when_its_database_was_named() {
 /// Every fdatasync takes 12 ms, more than etcd's threshold of 10 ms; p99 needs 100 of them. None is
 /// carried out, lest the build machine's disk decides how many there are.
 #[test]
+fn a_goal_decides_the_exit_code_and_a_wrong_one_says_what_is_right() {
+    let sandbox = Sandbox::new();
+    let check = |goal: &str| {
+        sandbox.durio(&format!("{SHORT} --workload commit")).word("--goal").word(goal).run()
+    };
+    check("commit rate > 1").expect_exit(0).expect_stdout("rate ≥ 1 /s");
+    check("commit p99 < 1ns").expect_exit(1).expect_stdout("p99 of commit < 1 ns");
+    check("commit p99 > 1ms").expect_exit(2).expect_stderr("p99 < 1ms");
+    check("comit p99 < 1ms").expect_exit(2).expect_stderr("did you mean 'commit'?");
+    check("lookup p99 < 1ms").expect_exit(2).expect_stderr("a workload that is not run");
+    let line = format!("{SHORT} --workload commit --database postgresql");
+    let ended = sandbox.durio(&line).run().expect_exit(0);
+    ended.expect_stderr("no limit is published for postgresql").expect_stderr("--goal");
+}
+
+#[test]
+fn memory_is_not_called_durable() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let _memory = Mount::tmpfs(64, &sandbox.root().join("memory"));
+    let line = "check memory --quiet --duration 300ms --size 8MiB";
+    let text = sandbox.durio(line).run().expect_exit(0).text();
+    assert!(text.contains("MEMORY-BACKED") && text.lines().count() <= 45, "{text}");
+    assert!(!text.contains("durable commit"), "{text}");
+    // A goal is not met by what is lost with the power.
+    let goal = sandbox.durio(line).word("--goal").word("commit rate > 1").run();
+    goal.expect_exit(3).expect_stderr("cannot tell for goal");
+}
+
+#[test]
 fn a_storage_that_is_unfit_for_the_named_database_gives_exit_code_one() {
     if !has(&["strace"]) {
         return;
@@ -181,5 +213,5 @@ fn the_default_check_of_the_current_directory_ends_with_the_summary() {
     let sandbox = Sandbox::new();
     let ended = sandbox.durio("check .").directory(&sandbox.data()).run().expect_exit(0);
     assert!(sandbox.planned_seconds() < 60.0, "{} s", sandbox.planned_seconds());
-    ended.expect_stdout("durable commits per second").expect_stdout("run folder: ");
+    ended.expect_stdout("durable commits per second").expect_stdout("report: ");
 }

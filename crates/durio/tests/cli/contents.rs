@@ -50,7 +50,7 @@ fn written_with(sandbox: &Sandbox, block_size: usize, keys: &str) -> Vec<u8> {
          name = \"write\"\nreads = \"0%\"\nblock_size = \"{block_size}B\"\nloops = 1\n{keys}\n"
     );
     fs::write(sandbox.root().join("once.toml"), spec).unwrap();
-    written_by(sandbox, "run once.toml --target data/written")
+    written_by(sandbox, "run once.toml --target data/written --create")
 }
 
 /// Asserts that every compressor gives `percent` within 3 points: of the whole, and of single
@@ -134,7 +134,8 @@ fn what_was_written_is_said_before_and_after() {
     let words = "compressible to 50 %, 20 % of blocks repeat";
     let plan = sandbox.durio("plan spec.toml --target data").run().expect_exit(0);
     assert!(plan.text().contains(&format!("data: {words}")), "{}", plan.text());
-    let report = sandbox.durio("run spec.toml --quiet --target data").run().expect_exit(0);
+    let report =
+        sandbox.durio("run spec.toml --quiet --target data --verbose").run().expect_exit(0);
     assert!(report.text().contains(words), "{}", report.text());
     let line = "run --quiet --rw write --ops 20 --size 4MiB --target data --format json";
     let document = sandbox.durio(line).run().expect_exit(0).json();
@@ -202,7 +203,8 @@ fn options_of_fio_write_what_fio_writes_as_far_as_storage_can_tell() {
 #[test]
 fn sequential_jobs_have_a_share_each_and_sharing_is_told() {
     let sandbox = Sandbox::new();
-    let line = "run --rw write --bs 4k --jobs 4 --ops 1024 --no-self-cost --target data/written";
+    let line =
+        "run --rw write --bs 4k --jobs 4 --ops 1024 --no-self-cost --target data/written --create";
     let data = written_by(&sandbox, line);
     assert!(data.chunks(BLOCK).all(|block| block.iter().any(|byte| *byte != 0)), "all is written");
     let data = written_by(&sandbox, &format!("{line} --shared"));

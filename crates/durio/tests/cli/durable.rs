@@ -51,9 +51,9 @@ fn progress_names_experiment_and_step_and_what_is_left_out_is_said() {
         .expect_stderr("4 steps in 1 experiment")
         .expect_stderr("left out: file modes: fsync, o_dsync (--quick)")
         .expect_stderr("left out: by --only: commands, sync calls, methods")
-        .expect_stderr("file modes, recycled, fdatasync: measured")
-        .expect_stderr("file modes, extending, fdatasync: measured")
-        .expect_stdout("run folder: ");
+        .expect_stderr("file modes, recycled, fdatasync: ")
+        .expect_stderr("file modes, extending, fdatasync: ")
+        .expect_stdout("report: ");
     let plan = fs::read_to_string(sandbox.the_run().join("plan.json")).unwrap();
     let plan: Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["purpose"], "durable");
@@ -66,8 +66,8 @@ fn wrong_use_is_refused_before_anything_is_begun() {
     let sandbox = Sandbox::new();
     let rows: [(&str, i32, &[&str]); 9] = [
         ("durable data --only nosuch", 2, &["'nosuch'", "methods", "commit-delay"]),
-        ("durable data --only cross", 2, &["--full"]),
-        ("durable data --quick --full", 2, &["--quick", "--full"]),
+        ("durable data --only cross", 2, &["--thorough"]),
+        ("durable data --quick --full", 2, &["--quick", "--thorough"]),
         ("durable data --size 1MiB", 2, &["--size"]),
         ("durable data notes", 2, &["notes"]),
         ("durable data/user.db", 2, &["user.db", "--destroy"]),

@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use crate::requirements::search_path;
 
 /// The longest that a short run may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A command line that is being put together.
 pub(crate) struct Durio {

@@ -240,6 +240,8 @@ fn logs_have_fio_s_names_and_columns() {
             continue;
         }
         let times: Vec<u64> = rows.iter().filter(|row| row[2] == 0).map(|row| row[0]).collect();
+        // What is under way at the end is waited for, on a slow disk into the next interval.
+        let times = times.strip_suffix(&[1250]).unwrap_or(&times);
         assert_eq!(times, [250, 500, 750, 1000], "{name}");
         assert!(rows.iter().all(|row| row[2] <= 1 && row[1] > 0 && row[3..] == [0, 0]), "{name}");
     }

@@ -80,7 +80,7 @@ fn ext4_without_barriers_is_an_unsafe_configuration() {
     let found = signals(sandbox.durio(CHECK));
     assert_has(&found, "unsafe-config", "barriers-off");
     assert_eq!(found[0].0, "unsafe-config", "most severe first: {found:?}");
-    let text = sandbox.durio(&CHECK.replace("json", "text")).run().expect_exit(0);
+    let text = sandbox.durio(&CHECK.replace("json", "text --verbose")).run().expect_exit(0);
     let text = text.expect_stdout("Can its flush be trusted?").expect_stdout("UNSAFE-CONFIG");
     text.expect_stdout("mount option = nobarrier [/proc/self/mountinfo]");
 }

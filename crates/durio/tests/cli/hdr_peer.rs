@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
@@ -12,7 +11,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 
-use crate::requirements::{has, skip};
+use crate::requirements::{has, output_of, python_with, skip};
 use crate::sandbox::Sandbox;
 
 const LIBRARY: &str = "hdrhistogram==0.10.3";
@@ -21,33 +20,9 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// Per tag: count, then the values at the quantiles.
 type Entries = BTreeMap<String, Vec<u64>>;
 
-/// Python with the library, made once per build folder; the reason, if it cannot be had.
-fn python() -> Result<PathBuf, String> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hdr-peer-venv");
-    let python = home.join("bin/python");
-    let has_library = |python: &Path| run(python, &["-c", "import hdrh.log"]).is_ok();
-    if !has_library(&python) {
-        run(Path::new("python3"), &["-m", "venv", "--clear", home.to_str().unwrap()])?;
-        run(&python, &["-m", "pip", "install", "--quiet", "--retries", "1", LIBRARY])?;
-    }
-    Ok(python)
-}
-
-fn run(program: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output =
-        Command::new(program).args(arguments).output().map_err(|error| error.to_string())?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let reason = errors.lines().last().unwrap_or("failed").to_owned();
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(reason)
-    }
-}
-
 fn by_python(python: &Path, log: &Path) -> Entries {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/hdr_peer.py");
-    let text = run(python, &[script.to_str().unwrap(), log.to_str().unwrap()]).unwrap();
+    let text = output_of(python, &[script.to_str().unwrap(), log.to_str().unwrap()]).unwrap();
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let tag = words.next().unwrap().to_owned();
@@ -111,7 +86,7 @@ fn the_python_library_reads_the_histogram_log_and_finds_the_same() {
     if !has(&["python3", "python3-venv"]) {
         return;
     }
-    let python = match python() {
+    let python = match python_with(LIBRARY, "hdrh.log") {
         Ok(python) => python,
         Err(reason) => return skip(&format!("no {LIBRARY}: {reason}")),
     };

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::durio::Durio;
+use crate::requirements::has;
 use crate::sandbox::{Sandbox, entries};
 
 /// Compared with `help.txt`; `DURIO_TEST_REWRITE=1` writes that anew.
@@ -17,6 +19,7 @@ fn help_texts_are_as_reviewed() {
         "sweep",
         "plan",
         "report",
+        "explain",
         "audit",
         "compare",
         "fio",
@@ -62,7 +65,8 @@ fn help_has_no_colour_bytes_where_stdout_is_no_terminal() {
 fn completions_name_the_commands_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = Durio::new().words("completions").word(shell).run();
-        ended.expect_exit(0).expect_no_stderr().expect_stdout("check").expect_stdout("destroy");
+        let ended = ended.expect_exit(0).expect_no_stderr().expect_stdout("check");
+        ended.expect_stdout("destroy").expect_stdout("postgresql").expect_stdout("commit-group-8");
     }
     Durio::new().words("completions teleprinter").run().expect_exit(2).expect_stderr("teleprinter");
 }
@@ -90,4 +94,32 @@ fn man_pages_are_written_into_an_existing_directory_only() {
     }
     let page = fs::read_to_string(pages.join("durio-check.1")).unwrap();
     assert!(page.starts_with(".") && page.contains("commit\\-etcd"), "{page}");
+    let sections = ["EXAMPLES", "FILES", "\"EXIT STATUS\"", "\"SEE ALSO\""];
+    let begins = sections.map(|name| page.find(&format!("\n.SH {name}\n")));
+    assert!(begins.iter().all(Option::is_some) && begins.is_sorted(), "{begins:?} in {page}");
+    for other in entries(&pages) {
+        let page = fs::read_to_string(&other).unwrap();
+        for name in ["EXAMPLES", "\"EXIT STATUS\"", "\"SEE ALSO\""] {
+            assert!(page.contains(&format!("\n.SH {name}\n")), "{name} in {other:?}");
+        }
+    }
+}
+
+#[test]
+fn man_shows_every_page_without_a_warning() {
+    if !has(&["man"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pages = sandbox.root().join("man");
+    fs::create_dir(&pages).unwrap();
+    sandbox.durio("man man").run().expect_exit(0);
+    for page in entries(&pages) {
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(&page).env("MANWIDTH", "80");
+        let shown = man.env("LC_ALL", "C.UTF-8").output().unwrap();
+        let warnings = String::from_utf8_lossy(&shown.stderr);
+        assert!(shown.status.success() && warnings.is_empty(), "{page:?}: {warnings}");
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("SEE ALSO"), "{page:?}");
+    }
 }

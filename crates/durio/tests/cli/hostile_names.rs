@@ -178,8 +178,10 @@ fn names_of_what_is_measured_send_no_escape_on() {
             }
             durio.word(last).run()
         };
-        for format in ["text", "csv"] {
-            let words = ["run", "--ops", "5", "--size", "64KiB", "--format", format, "--target"];
+        for format in ["text", "csv", "openmetrics", "markdown"] {
+            let words = [
+                "run", "--create", "--ops", "5", "--size", "64KiB", "--format", format, "--target",
+            ];
             assert_tame(&given(&words, target("x")).expect_exit(0), format);
         }
         // It exists: told that it must be named.

@@ -13,7 +13,8 @@ use crate::requirements::has;
 use crate::sandbox::{Sandbox, entries};
 use crate::seeded::Seeded;
 
-const ENDLESS: &str = "run --quiet --rw randwrite --duration 60s --size 4MiB --target data/new";
+const ENDLESS: &str =
+    "run --quiet --rw randwrite --duration 60s --size 4MiB --target data/new --create";
 
 /// For a filesystem on which the file needs a name; the target is the next word.
 const ENDLESS_NAMED: &str = "run --quiet --rw randwrite --duration 60s --size 4MiB --target";

@@ -24,11 +24,11 @@ fn json_is_one_document_with_the_promised_keys() {
 }
 
 #[test]
-fn text_ends_with_the_run_folder_and_the_report() {
+fn text_ends_with_the_report_and_its_folder() {
     let sandbox = Sandbox::new();
     let text = sandbox.durio(NULL).words("--quiet").run().expect_exit(0).expect_no_stderr().text();
     let run = sandbox.the_run().canonicalize().unwrap();
-    let expected = format!("run folder: {0}\nreport: {0}/report.html", run.display());
+    let expected = format!("report: {}/report.html", run.display());
     assert!(text.trim_end().ends_with(&expected), "{text}");
     assert!(run.join("report.html").is_file());
 }
@@ -162,6 +162,33 @@ fn a_terminal_sees_progress_on_stderr_only() {
 }
 
 #[test]
+fn progress_fits_the_terminal_and_says_which_step_and_when_it_ends() {
+    if !has(&["script"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for columns in [20, 40, 80, 120] {
+        let check =
+            "$D check data --duration 600ms --size 4MiB --workload commit --workload lookup";
+        let script = format!("stty cols {columns} rows 24; {check} >answer");
+        let seen = on_terminal(&sandbox, &script, None);
+        let seen = anstream::adapter::strip_str(&seen).to_string();
+        let drawn: Vec<&str> = seen.split(['\r', '\n']).map(str::trim_end).collect();
+        // What stays of a finished step is a line of text, which a terminal may wrap.
+        let redrawn = drawn.iter().filter(|line| !line.contains('['));
+        let too_long = redrawn.filter(|line| line.chars().count() > columns);
+        assert_eq!(too_long.count(), 0, "{columns} columns: {drawn:#?}");
+        assert!(
+            drawn.iter().any(|line| line.starts_with("2/") && line.contains("/s")),
+            "{drawn:#?}"
+        );
+        let stays =
+            drawn.iter().any(|line| line.contains("lookup: ") && line.contains(" of about "));
+        assert!(stays, "{drawn:#?}");
+    }
+}
+
+#[test]
 fn colours_are_for_terminals_and_for_those_who_want_them() {
     if !has(&["script"]) {
         return;
@@ -193,5 +220,5 @@ fn a_dumb_terminal_gets_lines_without_colours_and_movements() {
         assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{line}: {seen:?}");
     }
     let check = "$D check data --duration 100ms --size 4MiB --workload commit >answer";
-    assert!(dumb(check).contains("commit: measured"), "progress in lines");
+    assert!(dumb(check).contains("commit: ") && dumb(check).contains("p99 "), "progress in lines");
 }

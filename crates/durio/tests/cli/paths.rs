@@ -165,7 +165,9 @@ fn a_directory_mounted_for_reading_only_is_refused_with_a_hint() {
     let point = sandbox.root().join("readonly");
     let mount = Mount::new(&format!("--bind '{}'", sandbox.data().display()), &point);
     sh(&format!("mount -o remount,bind,ro '{}'", mount.point().display()));
-    for line in ["check readonly", "run --target readonly/new --rw randwrite --ops 5 --size 1MiB"] {
+    for line in
+        ["check readonly", "run --target readonly/new --create --rw randwrite --ops 5 --size 1MiB"]
+    {
         let ended = sandbox.durio(&format!("{line} --quiet")).run().expect_exit(3);
         ended.expect_stderr("Read-only file system").expect_stderr("hint: name a place");
     }

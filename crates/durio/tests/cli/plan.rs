@@ -22,7 +22,7 @@ fn a_plan_shows_every_step_and_every_write_and_writes_nothing() {
     let ended = ended.expect_no_stderr();
     for words in [
         "4 MiB of random bytes are written first",
-        "1 step write at most 4 MiB",
+        "1 step writes at most 4 MiB",
         "2 steps rewrite up to 4 MiB for 22 s",
         "fill: preconditioning",
         "write: ladder over jobs",
@@ -96,7 +96,8 @@ fn targets_are_asked_for_named_and_never_overlap() {
 #[test]
 fn a_campaign_runs_shortened_and_leaves_nothing() {
     let sandbox = with_spec(SPEC);
-    let line = "run --quiet --format json spec.toml --target data=data/new --scale-time 0.01";
+    let line =
+        "run --quiet --format json spec.toml --target data=data/new --create --scale-time 0.01";
     let document = sandbox.durio(line).run().expect_exit(0).json();
     let labels: Vec<&str> = document["workloads"]
         .as_array()

@@ -97,7 +97,10 @@ fn a_run_sets_the_log_idle_beside_the_log_under_load() {
     for state in ["idle", "loaded"] {
         assert!(commit[state]["rate_per_second"].as_f64().unwrap() > 0.0, "{commit}");
     }
-    assert!(commit["ratio"]["p50"].as_f64().unwrap() > 0.0);
+    // A machine that is busy with others may leave too few commits for a median.
+    let has_median = |state: &str| !commit[state]["p50_ns"].is_null();
+    let ratio = commit["ratio"]["p50"].as_f64();
+    assert_eq!(ratio.is_some(), has_median("idle") && has_median("loaded"), "{commit}");
     let notes = list(profile, "notes");
     assert!(notes.iter().any(|it| it.as_str().unwrap().contains("memory map")), "{notes:?}");
     let databases: Vec<&str> =
@@ -141,11 +144,11 @@ fn the_report_shows_both_states_in_text_and_in_the_page() {
     let sandbox = Sandbox::new();
     let line = short("zookeeper").replace("--format json", "");
     let text = sandbox.durio(&line).run().expect_exit(0).text();
-    for part in ["profile zookeeper", "under load", "ratio", "Administrator's Guide"] {
+    for part in ["profile zookeeper", "under load", "ratio", "p99"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     // The run is too short to be called fit; on a busy disk a sync may take the second that is unfit.
-    assert!(text.contains("CANNOT TELL") || text.contains("UNFIT"), "{text}");
+    assert!(text.contains("cannot tell") || text.contains("unfit"), "{text}");
     let page = fs::read_to_string(sandbox.the_run().join("report.html")).unwrap();
     for part in ["under load", "ratio", "zookeeperAdmin.html", "profile zookeeper"] {
         assert!(page.contains(part), "{part}");
@@ -215,7 +218,6 @@ fn options_and_places_that_do_not_go_with_a_profile_are_refused() {
         ("run profile:etcd --target data/user.db", 3),
         ("run profile:etcd --target none", 3),
         ("run profile:etcd --target /dev/zero", 3),
-        ("plan four-tests --target data --quick", 2),
         ("plan four-tests --target data --duration 1s", 2),
     ];
     for (line, code) in wrong {
@@ -235,8 +237,8 @@ fn check_takes_all_databases_and_the_second_threshold_of_etcd() {
     // etcd's threshold is about a workload that was left out: the question stays open.
     let ended = sandbox.durio(&format!("{line} --database etcd-openshift")).run();
     // On a busy disk a database with a threshold is unfit, which weighs more.
-    let expected = if ended.text().contains("UNFIT") { 1 } else { 3 };
-    ended.expect_exit(expected).expect_stdout("CANNOT TELL");
+    let expected = if ended.text().contains("unfit") { 1 } else { 3 };
+    ended.expect_exit(expected).expect_stdout("cannot tell");
     sandbox.durio("check data --database nosuch").run().expect_exit(2).expect_stderr("ravendb");
 }
 

@@ -1,5 +1,8 @@
 //! Wrong use: exit code 2, a message that names what was wrong, no run folder, nothing measured.
 
+use std::fs;
+use std::net::TcpListener;
+
 use crate::sandbox::Sandbox;
 
 const NULL: &str = "run --quiet --engine null";
@@ -35,7 +38,6 @@ fn no_command_shows_the_usage_and_an_unknown_one_is_named() {
             ("chekc .", &["chekc"]),
             ("--colour", &["--colour"]),
             ("check --sise 4m data", &["--sise", "--size"]),
-            ("report", &["<RUN>"]),
             ("man", &["<DIR>"]),
         ],
     );
@@ -200,4 +202,213 @@ fn what_does_not_fit_cannot_be_measured_and_the_free_space_is_told() {
             ("check data/user.db --size 1g", &["5 MiB", "1 GiB"]),
         ],
     );
+}
+
+#[test]
+fn what_takes_long_or_writes_much_is_agreed_with_first() {
+    let sandbox = Sandbox::new();
+    let long = "run --quiet --target data --size 4MiB --duration 1h";
+    let ended = sandbox.durio(long).run().expect_exit(2).expect_no_stdout();
+    ended.expect_stderr("takes up to 1 h").expect_stderr("--yes");
+    let ended = sandbox.durio("check data --thorough").run().expect_exit(2);
+    ended.expect_stderr("of space").expect_stderr("writes as fast as the storage takes it");
+    let check = "check data --quick --workload lookup --size 17GiB";
+    sandbox.durio(check).run().expect_exit(2).expect_stderr("writes up to 17 GiB");
+    let bytes = "run --quiet --rw write --bs 1m --size 8MiB --ops 20000 --target data";
+    sandbox.durio(bytes).run().expect_exit(2).expect_stderr("writes up to 19.5 GiB");
+    assert!(sandbox.runs().is_empty() && sandbox.differences().is_empty());
+    // Nothing is written and no time passes on the virtual clock.
+    let ops = "run --quiet --engine null --rw write --bs 1m --ops 20000";
+    sandbox.durio(ops).run().expect_exit(0);
+}
+
+/// What people type, the exit code, and what the answer must have: what is wrong, and what to do.
+type Mistake = (&'static str, i32, &'static [&'static str]);
+
+const WORDS_OF_FIO: &[Mistake] = &[
+    ("run --target data --numjobs 4", 2, &["--numjobs", "--jobs N"]),
+    ("run --target data --iodepth=32", 2, &["--iodepth", "--depth N"]),
+    ("run --target data --runtime 30", 2, &["--runtime", "--duration TIME"]),
+    ("run --filename x", 2, &["--filename", "--target PATH"]),
+    ("run --directory data", 2, &["--directory", "--target PATH"]),
+    ("run --target data --direct=1", 2, &["--direct", "O_DIRECT unless --buffered"]),
+    ("run --target data --fsync=1", 2, &["--fsync", "--sync fsync"]),
+    ("run --target data --fdatasync=1", 2, &["--fdatasync", "--sync fdatasync"]),
+    ("run --target data --ioengine=libaio", 2, &["--ioengine", "libaio is aio"]),
+    ("run --target data --readwrite randread", 2, &["--readwrite", "--rw PATTERN"]),
+    ("run --target data --rwmixread 70", 2, &["--rwmixread", "--mix READS"]),
+    ("run --target data --time_based", 2, &["--time_based", "always the measured time"]),
+    ("run --target data --group_reporting", 2, &["always reported together"]),
+    ("run --target data --norandommap", 2, &["fio has --norandommap", "durio fio"]),
+    ("run --target data --engine io_uring", 2, &["did you mean 'uring'", "fio:io_uring"]),
+    ("run --target data --engine fio:libiao", 2, &["'libiao'", "libaio"]),
+    ("run --target data --buffered=1", 2, &["--buffered is given without a value"]),
+    ("check --numjobs 4 data", 2, &["--jobs N (of durio run, durio sweep)"]),
+    ("check --ioengine=libaio data", 2, &["--engine ENGINE", "durio run"]),
+    ("check --bs 8k data", 2, &["--bs is an option of durio run, durio sweep"]),
+    ("check --filename=data", 2, &["PATH itself", "durio check PATH"]),
+    ("durable --directory data", 2, &["PATH itself", "durio durable PATH"]),
+    ("durable --runtime 30 data", 2, &["--runtime", "--duration TIME"]),
+    ("durable --sync fsync data", 2, &["--sync is an option of durio run"]),
+    ("sweep --goal p99=2ms --target data --iodepth 4", 2, &["--depth N"]),
+    ("sweep --goal p99=2ms --filename data", 2, &["--target PATH"]),
+    ("fio --name=a --rw=sideways --size=1m", 2, &["\"sideways\"", "randwrite"]),
+    ("fio nosuch.fio", 2, &["cannot read \"nosuch.fio\"", "hint: name a job file"]),
+    ("run --target data --nosuchword", 2, &["--nosuchword", "--help"]),
+];
+
+const MISSPELT: &[Mistake] = &[
+    ("chek data", 2, &["chek", "'check'"]),
+    ("data", 2, &["'data'", "hint: a command comes first: durio check data"]),
+    ("benchmark data", 2, &["'benchmark'", "--help"]),
+    ("profile shwo etcd", 2, &["'shwo'", "'show'"]),
+    ("check data --sise 1g", 2, &["--sise", "--size"]),
+    ("check data --database postgres", 2, &["'postgres'", "did you mean 'postgresql'?"]),
+    ("check data --database cockroach", 2, &["did you mean 'cockroachdb'?"]),
+    ("check data --database nosuch", 2, &["'nosuch'", "known databases: etcd"]),
+    ("advise data --database postgre", 2, &["did you mean 'postgresql'?"]),
+    ("advise data --rule X99", 2, &["'X99'", "durio explain lists the rules"]),
+    ("check data --workload comit", 2, &["did you mean 'commit'?"]),
+    ("check data --format jsn", 2, &["did you mean 'json'?"]),
+    ("plan for-tests --target data", 2, &["did you mean 'four-tests'?"]),
+    ("stack plan raid-mode", 2, &["did you mean 'raid-modes'?"]),
+    ("stack bench loop-layers --only nosuch", 2, &["'nosuch'", "its stacks are ext4-on-loop"]),
+    ("run profile:etdc --target data", 2, &["did you mean 'etcd'?"]),
+    ("run --target data --sync fdatasnyc", 2, &["did you mean 'fdatasync'?"]),
+    ("run --target data --rw randwriet", 2, &["'randwrite'"]),
+    ("run --target data --engine urng", 2, &["did you mean 'uring'?"]),
+    ("durable data --only method", 2, &["'method'", "methods"]),
+    ("explain flush-fats", 2, &["'flush-fats'", "did you mean flush-fast?"]),
+];
+
+const UNITS: &[Mistake] = &[
+    ("check data --size 1Gb", 2, &["'1Gb'", "did you mean '1GiB'?", "64MiB"]),
+    ("run --target data --bs 4kk", 2, &["'4kk'", "did you mean '4KiB'?"]),
+    ("run --target data --size 30s", 2, &["'30s' ends with an unknown unit", "64MiB"]),
+    ("check data --size 4 GB", 2, &["a blank between number and unit", "write --size 4GB"]),
+    ("run --target data --size 1G B", 2, &["a blank between number and unit", "--size 1GB"]),
+    ("run --target data --duration=30 secs", 2, &["a blank", "write --duration 30s"]),
+    ("watch data --every 5 minutes", 2, &["a blank", "write --every 5m"]),
+    ("watch data --every 10mins", 2, &["'10mins'", "did you mean '10m'?"]),
+    ("check data --duration 30secs", 2, &["'30secs'", "did you mean '30s'?"]),
+    ("check data --duration 10parsecs", 2, &["'10parsecs'", "10s, 250ms"]),
+    ("runs prune --older-than 90days", 2, &["'90days'", "did you mean '90d'?"]),
+    ("run --target data --jobs -1", 2, &["'-1'", "not negative"]),
+    ("run --target data --depth 4k", 2, &["'4k'", "a whole number"]),
+    ("run --target data --cpus 0-", 2, &["'0-'", "such as 0,2,4-7"]),
+];
+
+const GOALS: &[Mistake] = &[
+    ("sweep --target data", 2, &["--goal <GOAL>", "such as --goal p99=2ms"]),
+    ("sweep --goal p99 --target data", 2, &["'p99' is no goal", "such as p99=2ms"]),
+    ("sweep --goal p99=2 --target data", 2, &["'2' has no unit", "\"2ms\" or \"2s\""]),
+    ("sweep --goal p99=2parsecs --target data", 2, &["'2parsecs'", "250ms"]),
+    ("sweep --goal p99>2ms --target data", 2, &["'p99>2ms' is no goal", "such as p99=2ms"]),
+    ("check data --goal p99<2ms", 2, &["a workload and a figure", "'commit p99 < 5ms'"]),
+    ("check data --goal commit", 2, &["'commit' is no goal", "'commit p99 < 5ms'"]),
+];
+
+const PLACES: &[Mistake] = &[
+    ("check nosuch", 3, &["'nosuch' does not exist", "hint: name an existing directory"]),
+    ("durable nosuch", 3, &["'nosuch' does not exist", "hint: name an existing directory"]),
+    ("run --target nosuch --ops 5", 3, &["nosuch' does not exist", "hint: name an existing"]),
+    ("run --target nosuch/deeper --ops 5", 3, &["nosuch/deeper", "hint: name an existing"]),
+    ("check data/user.db/x", 3, &["Not a directory", "hint: name an existing"]),
+    ("check data/notes.txt", 3, &["has 11 B", "hint: name a directory"]),
+    ("check /dev/null", 3, &["is not storage", "hint: name a directory"]),
+    ("advise nosuch", 3, &["'nosuch'", "hint: name an existing directory"]),
+    ("watch data/notes.txt", 2, &["no directory", "hint: durio watch makes its own files"]),
+    ("durable data/user.db", 2, &["exists", "--destroy 'data/user.db', or name a directory"]),
+    ("run --target data/user.db --rw write --ops 5", 2, &["--destroy 'data/user.db'"]),
+    ("check data --destroy data/usr.db", 2, &["'data/usr.db' does not match", "exact path"]),
+    ("run --target data --target data/user.db --ops 5", 2, &["second one", "a spec has several"]),
+    ("run --ops 5", 2, &["--target names what to measure", "durio run --target DIR"]),
+    ("run data --ops 5", 2, &["[SPEC]", "one job takes --target PATH"]),
+    ("run data", 2, &["'data' is a directory", "durio run --target data"]),
+    ("run db-ladder", 2, &["its target 'data'", "--target data=PATH"]),
+    ("man nosuch", 3, &["'nosuch'", "hint: name an existing directory"]),
+];
+
+const RUNS: &[Mistake] = &[
+    ("report", 3, &["there are no runs yet", "durio check DIR makes one"]),
+    ("report nosuch", 3, &["'nosuch' is neither a path nor a run", "durio runs lists the runs"]),
+    ("report data", 3, &["no file 'run.json'", "durio runs lists"]),
+    ("report data/notes.txt", 3, &["Not a directory", "durio runs lists"]),
+    ("report damaged", 3, &["'damaged/run.json'", "damaged, or was changed"]),
+    ("runs rm nosuch", 3, &["'nosuch' is neither a path nor a run", "durio runs lists"]),
+    ("compare last", 2, &["one side", "name two run folders"]),
+    ("compare nosuch other", 3, &["'nosuch' is neither a path nor a run"]),
+    ("history data", 3, &["no run that ended", "durio runs lists the runs"]),
+    ("history data --metric commit.p98", 2, &["'commit.p98' is no metric", "p99.9"]),
+    ("audit nosuch.csv", 3, &["'nosuch.csv' is neither a path nor a run"]),
+    ("watch data --every 1s", 2, &["1 s is too short", "give 10s or more"]),
+    ("watch data --listen 9119", 2, &["'9119' is no numeric address", "127.0.0.1:9119"]),
+    ("watch data --listen localhost:80", 2, &["'localhost:80'", "127.0.0.1:80"]),
+];
+
+#[track_caller]
+fn answered(mistakes: &[Mistake]) {
+    let sandbox = Sandbox::new();
+    let damaged = sandbox.root().join("damaged");
+    fs::create_dir(&damaged).unwrap();
+    fs::write(damaged.join("run.json"), "{").unwrap();
+    for (line, code, words) in mistakes {
+        let mut ended = sandbox.durio(line).run().expect_exit(*code).expect_no_stdout();
+        for word in *words {
+            ended = ended.expect_stderr(word);
+        }
+    }
+    assert!(sandbox.runs().is_empty() && sandbox.differences().is_empty(), "something was begun");
+}
+
+#[test]
+fn words_of_fio_are_answered_with_those_of_durio() {
+    answered(WORDS_OF_FIO);
+}
+
+#[test]
+fn misspelt_names_are_answered_with_those_that_were_meant() {
+    answered(MISSPELT);
+}
+
+#[test]
+fn wrong_units_are_answered_with_those_that_were_meant() {
+    answered(UNITS);
+}
+
+#[test]
+fn goals_that_are_none_are_answered_with_one() {
+    answered(GOALS);
+}
+
+#[test]
+fn places_that_cannot_be_measured_are_answered_with_what_can() {
+    answered(PLACES);
+}
+
+#[test]
+fn runs_that_are_not_there_are_answered_with_how_to_find_them() {
+    answered(RUNS);
+}
+
+#[test]
+fn a_port_in_use_is_answered_with_another_one() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sandbox = Sandbox::new();
+    let line = format!("watch data --listen {}", taken.local_addr().unwrap());
+    let ended = sandbox.durio(&line).run().expect_exit(3).expect_no_stdout();
+    ended.expect_stderr("cannot listen at").expect_stderr("takes another port");
+    assert!(sandbox.runs().is_empty());
+}
+
+/// A quantity in quotes may have a blank, and a path may be called as a unit is.
+#[test]
+fn blanks_that_are_meant_are_no_mistakes() {
+    let sandbox = Sandbox::new();
+    let line = "run --quiet --engine null --ops 5 --size";
+    sandbox.durio(line).word("4 MB").run().expect_exit(0);
+    sandbox.durio("check --size 1 data").run().expect_exit(2).expect_stderr("--size 1 B");
+    fs::create_dir(sandbox.root().join("GB")).unwrap();
+    sandbox.durio("check --size 4 GB").run().expect_exit(2).expect_stderr("--size 4 B");
+    sandbox.durio(&format!("{NULL} --ops 5 --rw readwrite")).run().expect_exit(0);
 }

@@ -49,7 +49,7 @@ fn a_folder_that_was_moved_gives_the_same_findings() {
     let again = report("json").expect_no_stderr().json();
     assert_eq!(again["run_folder"], moved.to_str().unwrap());
     assert_eq!(without_folder(again), without_folder(original));
-    report("text").expect_stdout("COMPLETE").expect_stdout("moved elsewhere");
+    report("text").expect_stdout("commits per second").expect_stdout("moved elsewhere");
     report("html").expect_stdout("</html>");
     report("csv").expect_stdout("commit");
     assert!(!sandbox.state().exists(), "report writes nothing");
@@ -74,7 +74,7 @@ fn a_folder_that_may_only_be_read_is_enough() {
     let line = "run --quiet --engine null --ops 100 --out folders";
     sandbox.durio(line).run().expect_exit(0);
     let run = crate::sandbox::entries(&sandbox.root().join("folders")).pop().unwrap();
-    sandbox.durio_as_nobody("report").word(&run).run().expect_exit(0).expect_stdout("COMPLETE");
+    sandbox.durio_as_nobody("report").word(&run).run().expect_exit(0).expect_stdout("randread");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn what_is_no_run_folder_is_said_to_be_none() {
 #[test]
 fn a_run_folder_that_does_not_exist_is_said_not_to_exist() {
     let sandbox = Sandbox::new();
-    no_run_folder(&sandbox, Path::new("missing"), &["missing", "No such file or directory"]);
+    no_run_folder(&sandbox, Path::new("missing"), &["missing", "neither a path nor a run"]);
 }
 
 #[test]

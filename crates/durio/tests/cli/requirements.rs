@@ -3,7 +3,9 @@
 use std::env;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// The search path with the administrators' folders, where the programs are that make filesystems.
@@ -51,5 +53,34 @@ pub(crate) fn skip(reason: &str) {
     if let Some(path) = env::var_os("DURIO_TEST_SKIPS") {
         let mut file = File::options().append(true).create(true).open(path).unwrap();
         file.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Python with a library from its registry, made once per build folder; the reason, if it cannot be had.
+pub(crate) fn python_with(library: &str, module: &str) -> Result<PathBuf, String> {
+    // Two tests that need one library would make its folder at the same time.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{module}"));
+    let python = home.join("bin/python");
+    let import = format!("import {module}");
+    if output_of(&python, &["-c", &import]).is_err() {
+        let home = home.to_str().unwrap();
+        output_of(Path::new("python3"), &["-m", "venv", "--clear", home])?;
+        output_of(&python, &["-m", "pip", "install", "--quiet", "--retries", "1", library])?;
+    }
+    Ok(python)
+}
+
+/// What a program prints; the last line of its errors, if it fails.
+pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output =
+        Command::new(program).args(arguments).output().map_err(|error| error.to_string())?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let reason = errors.lines().last().unwrap_or("failed").to_owned();
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(reason)
     }
 }

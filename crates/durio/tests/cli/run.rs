@@ -18,7 +18,7 @@ fn a_directory_gets_an_unnamed_file_and_is_as_before() {
 #[test]
 fn a_path_that_does_not_exist_is_measured_and_never_appears() {
     let sandbox = Sandbox::new();
-    sandbox.durio(&format!("{WRITES} --size 4MiB --target data/new")).run().expect_exit(0);
+    sandbox.durio(&format!("{WRITES} --size 4MiB --target data/new --create")).run().expect_exit(0);
     assert!(!sandbox.data().join("new").exists());
     let journal = fs::read_to_string(sandbox.the_run().join("journal.jsonl")).unwrap();
     assert_eq!(journal, "", "nothing has to be undone");
@@ -162,4 +162,20 @@ fn much_memory_is_announced_before_anything_is_begun() {
         .expect_stderr("GiB of memory")
         .expect_stderr("1024 jobs");
     sandbox.durio(line).words("--jobs 2").run().expect_exit(0).expect_no_stderr();
+}
+
+#[test]
+fn a_target_that_does_not_exist_is_refused_unless_create_says_so() {
+    let sandbox = Sandbox::new();
+    let lines = [
+        "run --rw write --ops 100 --size 1MiB --target data/missing",
+        "sweep --rw randread --goal p99=5ms --duration 100ms --size 1MiB --target data/missing",
+        "run db-ladder --quick --target data/missing",
+    ];
+    for line in lines {
+        let ended = sandbox.durio(line).run().expect_exit(3);
+        ended.expect_stderr("missing' does not exist").expect_stderr("--create");
+    }
+    sandbox.durio(lines[0]).words("--create --quiet").run().expect_exit(0);
+    assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
 }

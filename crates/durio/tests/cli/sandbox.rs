@@ -81,6 +81,8 @@ impl Sandbox {
         Durio::new()
             .env("HOME", self.root().join("home"))
             .env("XDG_STATE_HOME", self.state())
+            // Whoever runs the tests may have defaults.
+            .env("DURIO_CONFIG", "")
             .directory(self.root())
             .words(line)
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -14,7 +14,7 @@ const LATEST_MS: usize = 600;
 
 const UNNAMED: &str = "check data --quiet --duration 150ms --size 8MiB --format json";
 const NAMED: &str =
-    "run --quiet --rw randrw --duration 2s --size 8MiB --target data/new --format json";
+    "run --quiet --rw randrw --duration 2s --size 8MiB --target data/new --create --format json";
 
 fn stop_after(sandbox: &Sandbox, line: &str, signal: Signal, wait_ms: usize) -> Ended {
     let mut running = sandbox.durio(line).start();
@@ -69,8 +69,19 @@ fn a_termination_at_any_moment_leaves_a_partial_record_and_nothing_else() {
 fn an_interrupted_run_shows_what_it_has_and_says_that_it_was_stopped() {
     let sandbox = Sandbox::new();
     let line = "run --quiet --duration 30s --size 4MiB --target data --no-self-cost";
-    let ended = stop_after(&sandbox, line, Signal::INT, 800).expect_exit(130);
-    ended.expect_stdout("INTERRUPTED").expect_stdout("randread").expect_stdout("run folder: ");
+    let mut running = sandbox.durio(line).start();
+    let begin = Instant::now();
+    // On a slow disk its file is laid out for seconds.
+    let has_figures = || {
+        let events = sandbox.runs().pop().map(|run| fs::read_to_string(run.join("events.jsonl")));
+        events.is_some_and(|events| events.is_ok_and(|it| it.contains("\"event\":\"interval\"")))
+    };
+    while !has_figures() && begin.elapsed() < Duration::from_secs(25) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(Signal::INT);
+    let ended = running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
+    ended.expect_stdout("INTERRUPTED").expect_stdout("randread").expect_stdout("report: ");
     let events = fs::read_to_string(sandbox.the_run().join("events.jsonl")).unwrap();
     assert!(events.contains("\"outcome\":\"interrupted\""), "{events}");
 }
@@ -129,7 +140,7 @@ fn a_stop_of_durio_is_told_as_its_own_and_blames_no_device() {
     let gap = events.lines().find(|line| line.contains("process_gap")).unwrap();
     let gap: serde_json::Value = serde_json::from_str(gap).unwrap();
     assert!(gap["span_ns"].as_u64().unwrap() >= 2_000_000_000, "{gap}");
-    let report = sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
+    let report = sandbox.durio("report --verbose").word(sandbox.the_run()).run().expect_exit(0);
     report.expect_stdout("WARNING  stopped");
 }
 

@@ -92,7 +92,7 @@ fn a_layout_that_fails_half_way_leaves_nothing() {
     let sandbox = Sandbox::new();
     let disk = OverbookedDisk::new(&sandbox);
     let watch = Watch::new(disk.disk.point());
-    let line = "run --quiet --rw write --ops 100 --size 128MiB --target disk/new";
+    let line = "run --quiet --rw write --ops 100 --size 128MiB --target disk/new --create";
     let ended = sandbox.durio(line).run().expect_stderr("cannot lay out");
     assert_failed_by_the_storage(&sandbox, ended);
     drop(watch);
@@ -173,7 +173,8 @@ fn a_full_disk_under_the_run_folder_is_told_apart_from_the_measured_one() {
     let sandbox = Sandbox::new();
     let small = Mount::tmpfs(1, &sandbox.root().join("small"));
     sh(&format!("fallocate -l 1M '{0}/full' || true", small.point().display()));
-    let line = "run --quiet --rw randwrite --ops 50 --size 4MiB --target data/new --out small";
+    let line =
+        "run --quiet --rw randwrite --ops 50 --size 4MiB --target data/new --create --out small";
     let ended = sandbox.durio(line).run().expect_exit(3);
     ended.expect_stderr("No space left on device").expect_stderr("--out");
 }
@@ -189,7 +190,7 @@ fn a_disk_that_becomes_full_under_the_record_ends_the_run_and_its_files() {
     let ballast = small.point().join("ballast");
     sh(&format!("fallocate -l 800K '{}'", ballast.display()));
     let line = "run --quiet --rw randwrite --duration 60s --interval 1ms --size 4MiB \
-                --target data/new --out small";
+                --target data/new --create --out small";
     let ended = sandbox.durio(line).run().expect_exit(3).expect_stderr("cannot record the run");
     ended.expect_stderr("No space left on device").expect_stderr("--out");
     assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
@@ -208,7 +209,7 @@ fn a_limit_on_the_size_of_files_leaves_no_named_file_behind() {
         return;
     }
     let sandbox = Sandbox::new();
-    let line = "run --quiet --rw randwrite --ops 50 --size 4MiB --target data/new";
+    let line = "run --quiet --rw randwrite --ops 50 --size 4MiB --target data/new --create";
     let ended = sandbox.durio(line).within(["prlimit", "--fsize=2097152"]).run();
     assert!(!sandbox.data().join("new").exists(), "exit code {}", ended.code());
     ended.expect_exit(3).expect_stderr("cannot lay out");

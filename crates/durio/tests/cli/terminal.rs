@@ -121,7 +121,7 @@ fn a_terminal_that_is_closed_ends_a_run_in_order_and_leaves_nothing() {
     let mut seeded = Seeded::new();
     for moment in 0..20 {
         let sandbox = Sandbox::new();
-        let line = "run --rw randrw --duration 20s --size 8MiB --target data/new";
+        let line = "run --rw randrw --duration 20s --size 8MiB --target data/new --create";
         let after = Duration::from_millis(seeded.below(400) as u64);
         let code = hang_up(&sandbox, line, || !events(&sandbox).is_empty(), after);
         assert_eq!(code, 130, "moment {moment}, {after:?}");
@@ -244,7 +244,7 @@ fn a_run_that_timeout_ends_leaves_nothing() {
         return;
     }
     let sandbox = Sandbox::new();
-    let line = "run --quiet --rw randrw --duration 20s --size 8MiB --target data/new";
+    let line = "run --quiet --rw randrw --duration 20s --size 8MiB --target data/new --create";
     // Its time begins before durio's: not too short for a busy machine.
     sandbox.durio(line).within(["timeout", "2"]).run().expect_exit(124);
     assert!(sandbox.differences().is_empty());

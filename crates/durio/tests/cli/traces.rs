@@ -57,12 +57,17 @@ fn the_trace_of_a_killed_run_is_ended_by_the_next_run_and_by_stack_clean() {
         return;
     }
     for line in ["run --quiet --engine null --ops 10", "stack clean"] {
-        let sandbox = Sandbox::new();
-        let left = (0..20).find_map(|_| kill_while_it_traces(&sandbox));
-        let left = left.expect("a run that was killed while it traced");
-        let ended = traced(&sandbox, line, "", "").run().expect_exit(0);
-        let told = format!("{}{}", ended.stderr, ended.text());
-        assert!(told.contains(&left) && !is_there(&left), "{left}: {told}");
+        let is_told = || {
+            let sandbox = Sandbox::new();
+            let left = (0..20).find_map(|_| kill_while_it_traces(&sandbox));
+            let left = left.expect("a run that was killed while it traced");
+            let ended = traced(&sandbox, line, "", "").run().expect_exit(0);
+            let told = format!("{}{}", ended.stderr, ended.text());
+            assert!(!is_there(&left), "{left}: {told}");
+            told.contains(&left)
+        };
+        // The kernel's tracing is one for all: another durio may have been quicker to end it.
+        assert!((0..5).any(|_| is_told()), "{line} ended none of five traces");
     }
 }
 

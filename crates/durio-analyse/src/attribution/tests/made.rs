@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use durio_observe::DeviceCounters;
-use durio_plan::EngineKind;
-use durio_record::bench::BenchPublished;
+use durio_plan::{EngineKind, PublishedShare};
 use durio_record::{Manifest, OperationName};
 use durio_units::Nanos;
 use durio_workload::{Pattern, PerMille, SyncPolicy, Workload};
@@ -32,6 +31,7 @@ pub(crate) fn writes(rate: f64) -> Figures {
 static CLEAN: LazyLock<(Findings, WorkloadFindings)> = LazyLock::new(|| {
     let mut made = sample();
     let manifest = Manifest {
+        label: None,
         schema: 1,
         run: "made".into(),
         durio_version: "0".into(),
@@ -123,8 +123,8 @@ pub(crate) fn bench(points: Vec<Point<'_>>) -> Bench<'_> {
 }
 
 /// A share of raw, as published for a layer of random writes.
-pub(crate) fn published(share_of_raw: f64, jobs: Option<u32>, source: &str) -> BenchPublished {
-    BenchPublished {
+pub(crate) fn published(share_of_raw: f64, jobs: Option<u32>, source: &str) -> PublishedShare {
+    PublishedShare {
         stack: "s".into(),
         layer: 0,
         workload: "randwrite".into(),

@@ -3,8 +3,11 @@
 //! In: panels. Out: SVG, panels below each other. Not here: which figures.
 
 use super::axis::{Axis, coordinate};
-use super::{CHARACTER, FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, count, hex};
-use crate::document::chart::{Panel, Scale, Series, Style};
+use super::{
+    AxisValues, CHARACTER, FONT_SIZE, Frame, GRID, Line, Sheet, Side, Values, WIDTH, count, hex,
+    key,
+};
+use crate::document::chart::{Panel, Scale, Series, Style, Unit};
 
 const HEIGHT: f64 = 640.0;
 /// Of one of several.
@@ -40,33 +43,60 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     sheet.finish("", height_of(panels) * count(panels.len()))
 }
 
-pub(super) fn values(panels: &[Panel]) -> Option<Values<'_>> {
-    let lines = |panel: &'_ Panel| -> Vec<usize> {
-        let is_line = |at: &usize| panel.series[*at].style == Style::Line;
-        (0..panel.series.len()).filter(is_line).collect()
+/// The figures of every panel: what lies behind them, and lines across, have their words elsewhere.
+pub(super) fn values(panels: &[Panel]) -> Vec<Values<'_>> {
+    let of_panel = |at| {
+        let View { panel, frame, .. } = View::new(panels, at);
+        let shown = panel.series.iter().filter(|it| has_figures(panel, it));
+        let lines = shown.map(|it| line(panel, it)).collect();
+        Values { frame, x: axis_values(&panel.x), y: axis_values(&panel.y), lines }
     };
-    // By the shape of a chart, not by what it is of: a renderer knows documents only.
-    match panels {
-        [only] if only.x == Scale::Nines => {
-            let lines = lines(only).into_iter().map(|at| &only.series[at]);
-            let lines = lines.map(|it| Line { name: &it.name, points: &it.points }).collect();
-            Some(Values::Distribution { frame: View::new(panels, 0).frame, lines })
-        }
-        [upper, lower] => {
-            let [rate, p50, p99] = match (lines(upper).as_slice(), lines(lower).as_slice()) {
-                ([rate], [p50, p99]) => {
-                    [&upper.series[*rate], &lower.series[*p50], &lower.series[*p99]]
-                }
-                _ => return None,
-            };
-            let known = |it: &Series, at: usize| it.points.get(at).map(|(_, y)| *y);
-            let known = |it, at| known(it, at).filter(|it| it.is_finite());
-            let points = rate.points.iter().enumerate();
-            let points = points.map(|(at, (x, y))| (*x, *y, known(p50, at), known(p99, at)));
-            let frames = [0, 1].map(|at| View::new(panels, at).frame);
-            Some(Values::OverTime { frames, points: points.collect() })
-        }
-        _ => None,
+    (0..panels.len()).map(of_panel).collect()
+}
+
+fn has_figures(panel: &Panel, series: &Series) -> bool {
+    match series.style {
+        // A fit, or the path through dots that are figures themselves.
+        Style::Line => !panel.series.iter().any(|other| {
+            other.style == Style::Dots && other.colour == series.colour && !other.points.is_empty()
+        }),
+        Style::Dots | Style::Columns | Style::Crosses | Style::Rings => true,
+        Style::Spans | Style::Area | Style::Upright | Style::Across => false,
+    }
+}
+
+fn line<'a>(panel: &'a Panel, series: &'a Series) -> Line<'a> {
+    let is_alike = |it: &&Series| it.colour == series.colour && !it.name.is_empty();
+    let name = match series.name.as_str() {
+        "" => panel.series.iter().find(is_alike).map_or("", |it| &it.name),
+        name => name,
+    };
+    let is_drawn = |(x, y): &&(f64, f64)| {
+        coordinate(&panel.x, *x).is_finite() && coordinate(&panel.y, *y).is_finite()
+    };
+    let points = series.points.iter().filter(is_drawn).map(|(x, y)| (brief(*x), brief(*y)));
+    Line { name, key: key(series.colour), points: points.collect() }
+}
+
+/// To five digits: more than a tip shows, and a third of the bytes.
+fn brief(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+fn axis_values(scale: &Scale) -> AxisValues<'_> {
+    let unit = |unit: &Unit| match unit {
+        Unit::Bytes => "bytes",
+        Unit::Number => "number",
+        Unit::Seconds => "seconds",
+        Unit::Latency => "latency",
+        Unit::Bandwidth => "bandwidth",
+        Unit::Rate => "rate",
+    };
+    match scale {
+        Scale::Linear(it) => AxisValues { unit: unit(it), log: false, steps: &[] },
+        Scale::Logarithmic(it) => AxisValues { unit: unit(it), log: true, steps: &[] },
+        Scale::Nines => AxisValues { unit: "nines", log: false, steps: &[] },
+        Scale::Steps(steps) => AxisValues { unit: "number", log: false, steps },
     }
 }
 
@@ -257,7 +287,7 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::chart::{Colour, Unit};
+    use crate::document::chart::Colour;
 
     fn panel(style: Style, points: Vec<(f64, f64)>) -> Panel {
         let (x, y) = (Scale::Logarithmic(Unit::Number), Scale::Logarithmic(Unit::Bandwidth));

@@ -23,6 +23,29 @@ pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
     latency_at_rate(curve, &rows).into_iter().chain([levels]).collect()
 }
 
+/// All curves of a section in one picture: what durability, or another level, costs at each load.
+pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
+    let axis = &section.curves.first()?.axis;
+    let curves: Vec<&Curve> = section.curves.iter().filter(|it| it.axis == *axis).collect();
+    // More than there are colours cannot be told apart.
+    if curves.len() < 2 || curves.len() > Colour::SERIES.len() {
+        return None;
+    }
+    let of_curve = |(curve, colour): (&&Curve, Colour)| {
+        let rows = curve.rows.iter().filter_map(|at| section.rows.get(*at));
+        let points =
+            rows.filter_map(|row| Some((level_label(curve, row), row.rate, latency_of(row)?)));
+        let (labels, points): (Vec<String>, Vec<(f64, f64)>) =
+            points.map(|(label, rate, latency)| (label, (rate, latency.mean_ns))).unzip();
+        let [line, dots] = Series::measured(curve.name.as_str(), colour, points, Vec::new());
+        [line, Series { labels, ..dots }]
+    };
+    let series = curves.iter().zip(Colour::SERIES).flat_map(of_curve).collect();
+    let title = format!("All curves: mean latency against IOPS, by {}", axis_name(axis));
+    let (x, y) = (Scale::Linear(Unit::Rate), Scale::Logarithmic(Unit::Latency));
+    Some(Chart::plot(title, x, y, series))
+}
+
 // Of an open loop the latencies are those of the response.
 fn latency_of(row: &Row) -> Option<RowLatency> {
     row.response.or(row.service)

@@ -41,7 +41,7 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
     let varied = Varied::of(section);
     // Of an open loop the response is what counts.
     let is_open = section.rows.iter().any(|row| row.response.is_some());
-    let mut columns = vec![Column { title: varied.heading().to_owned(), level: Level::Summary }];
+    let mut columns = vec![Column { title: varied.heading().to_owned(), ..Column::default() }];
     let mut figures: Vec<(&str, Figure)> = Vec::new();
     for (title, figure, level) in COLUMNS {
         let is_asked = is_asked(section, title);
@@ -54,7 +54,7 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
             _ if is_asked => Level::Summary,
             _ => level,
         };
-        columns.push(Column { title: title.to_owned(), level });
+        columns.push(Column { title: title.to_owned(), level, ..Column::default() });
         figures.push((title, figure));
     }
     let mut rows = Vec::new();
@@ -77,6 +77,11 @@ fn is_asked(section: &SectionFindings, column: &str) -> bool {
         "device written" => on_axis("volume"),
         _ => false,
     }
+}
+
+/// A row's label among those of its section.
+pub(super) fn label(section: &SectionFindings, row: &Row) -> String {
+    Varied::of(section).label(row)
 }
 
 fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {

@@ -15,7 +15,7 @@ use crate::figures::{bandwidth, decimal, estimate, percent, size};
 pub(super) fn sizes(found: &DurableFindings) -> Section {
     let summary = "One writer, by the size of its writes. The time of a durable write is taken as a \
                    fixed cost + size ÷ bandwidth; intervals cover 95 %.";
-    let mut part = part("Sizes and the cost of a durable write", summary);
+    let mut part = part("Sizes", summary);
     let Some(sizes) = &found.sizes else { return part };
     tables::with_noise_note(tables::sizes(sizes), &mut part);
     for curve in sizes.curves.iter().filter(|it| it.setting.is_durable()) {
@@ -105,7 +105,7 @@ fn misfit(it: &ModelDeviation) -> String {
 pub(super) fn sync_every(found: &DurableFindings) -> Section {
     let summary = "A sync after every N writes: the time of the writer per write, its share of the \
                    sync in it.";
-    let mut part = part("A sync every N writes", summary);
+    let mut part = part("Shared syncs", summary);
     part.table(tables::sync_every(&found.sync_every));
     for it in &found.sync_every {
         let name = it.rows.first().map(|row| method_words(&row.arm.setting)).unwrap_or_default();

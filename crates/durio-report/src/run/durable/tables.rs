@@ -4,11 +4,11 @@
 
 use durio_analyse::durable::{
     Arm, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableShare,
-    FileModesFindings, FlushSlopeFindings, GroupCommitFindings, Latencies, MethodsFindings,
-    SizesFindings, SyncEveryFindings, WritersFindings,
+    FileModesFindings, FlushSlopeFindings, GroupCommitFindings, Latencies, MethodRow,
+    MethodsFindings, SizesFindings, SyncEveryFindings, WritersFindings,
 };
 use durio_units::Bytes;
-use durio_workload::CommitterThreads;
+use durio_workload::{CommitterThreads, SyncMethod};
 
 use super::{layout_word, method_word, method_words};
 use crate::document::{Cell, Section, Table};
@@ -107,8 +107,23 @@ fn times(factor: Option<f64>) -> Cell {
 }
 
 pub(super) fn methods(found: &MethodsFindings) -> Table {
+    table_of_methods(&found.rows)
+}
+
+/// The methods that databases use by default, the fastest, and the unsynced write for contrast.
+pub(super) fn methods_of_databases(found: &MethodsFindings) -> Table {
+    const USED: [SyncMethod; 3] = [SyncMethod::Fsync, SyncMethod::Fdatasync, SyncMethod::ODsync];
+    let is_shown = |(at, row): &(usize, &MethodRow)| {
+        let setting = &row.arm.setting;
+        !setting.is_durable() || USED.contains(&setting.method) || found.fastest == Some(*at)
+    };
+    let rows = found.rows.iter().enumerate().filter(is_shown);
+    table_of_methods(rows.map(|(_, row)| row))
+}
+
+fn table_of_methods<'f>(rows: impl IntoIterator<Item = &'f MethodRow>) -> Table {
     Table::with_columns(
-        &found.rows,
+        rows,
         [
             ("method", |it| Cell::text(method_word(&it.arm.setting))),
             ("cache", |it| Cell::text(cache_name(it.arm.setting.cache))),

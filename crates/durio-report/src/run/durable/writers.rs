@@ -6,11 +6,12 @@ use durio_analyse::durable::{
     CommitDelayAdvice, CommitDelayFindings, Contention, CrossFindings, DurableFindings,
     WritersFindings,
 };
+use durio_analyse::grouping::each_once;
 use durio_units::Nanos;
 
 use super::{charts, method_words, part, tables};
 use crate::document::{Labelled, Section};
-use crate::figures::{counted, decimal, distinct, percent};
+use crate::figures::{counted, decimal, percent};
 
 /// Where the writers write.
 pub(super) fn files_words(found: &WritersFindings) -> String {
@@ -104,10 +105,11 @@ pub(super) fn group_commit(found: &DurableFindings) -> Section {
     let mut part = part("Group commit", summary);
     let Some(commits) = &found.group_commit else { return part };
     part.table(tables::group_commit(commits));
-    let methods = distinct(commits.rows.iter().map(|row| method_words(&row.arm.setting)));
-    part.fact("method", methods.join(", "));
-    for row in &commits.rows {
-        let (Some(gain), setting) = (row.gain, &row.arm.setting) else { continue };
+    let mut gains: Vec<_> = commits.rows.iter().filter_map(|row| Some((row.gain?, row))).collect();
+    // The largest is the answer.
+    gains.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    for (gain, row) in gains {
+        let setting = &row.arm.setting;
         let text = format!(
             "{} with records of {}: {} × the commits of independent writers",
             counted(setting.committers().into(), "committer"),
@@ -116,6 +118,8 @@ pub(super) fn group_commit(found: &DurableFindings) -> Section {
         );
         part.fact("gain", text);
     }
+    let methods = each_once(commits.rows.iter().map(|row| method_words(&row.arm.setting)));
+    part.fact("method", methods.join(", "));
     part.charts([charts::batches(commits)]);
     part
 }
@@ -124,7 +128,7 @@ pub(super) fn delays(found: &DurableFindings) -> Section {
     let summary = "What a leader gains by waiting for more records. Advised is the smallest delay \
                    within the noise of the best, if that gains more than the noise over none, and \
                    the smallest batch bound that costs nothing.";
-    let mut part = part("Commit delay and batch bound", summary);
+    let mut part = part("Commit delay", summary);
     part.table(tables::commit_delays(&found.commit_delays));
     part.facts(found.commit_delays.iter().filter_map(advice));
     part

@@ -10,9 +10,9 @@ use durio_record::bench::BenchFolder;
 use durio_report::Format;
 
 use super::lines;
-use crate::args::StackBenching;
+use crate::args::{Output, StackBenching};
 use crate::exit_code::Exit;
-use crate::measure::clear_up;
+use crate::measure::{clear_up, consent};
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -20,7 +20,7 @@ use crate::stop_signals::stop_on_signals;
 pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     let options = &arguments.common;
     // Before hours of measuring, not after.
-    refuse_formats(options.report_format())?;
+    output::refuse_fio(options.output, "BENCH/RUN")?;
     if arguments.lab {
         return bench_in_lab(arguments);
     }
@@ -37,11 +37,12 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
         clock: options.clock,
         options: options.run_options(),
     })?;
+    consent(bench.cost(), options)?;
     clear_up();
     // What a killed bench left may hold the devices that this one needs.
     output::remarks(bench.clean()?.iter().flat_map(lines));
     let benched = bench.run(&stop_on_signals()?, &Terminal::new(options.quiet))?;
-    show_found(&benched.folder, benched.found, options.report_format())?;
+    show_found(&benched.folder, benched.found, options.output)?;
     Ok(benched.ending.into())
 }
 
@@ -64,46 +65,39 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
         kernel: arguments.kernel.as_deref(),
         modules: arguments.modules.as_deref(),
         seed: options.seed,
+        label: options.name.as_deref(),
         quiet: options.quiet,
         runs: &runs_folder(options.out.as_deref())?,
     };
     let benched = bench_of_guest(&bench, &stop, &Terminal::new(options.quiet))?;
-    show_found(&benched.folder, benched.found, options.report_format())?;
+    show_found(&benched.folder, benched.found, options.output)?;
     Ok(benched.ending.into())
 }
 
-fn refuse_formats(format: Format) -> Result<(), BenchError> {
-    if format != Format::FioJson {
-        return Ok(());
-    }
-    Err(BenchError::wrong_use("fio JSON is not supported for stack benches")
-        .hint("report one of its runs instead: durio report BENCH/RUN --format fio-json"))
-}
-
 /// A bench on stdout: what its layers cost, and what became of each of them.
-pub(in crate::commands) fn show(folder: &BenchFolder, format: Format) -> Result<Exit, BenchError> {
-    refuse_formats(format)?;
-    show_found(folder, read_bench(folder, &Terminal::new(true)), format)
+pub(in crate::commands) fn show(folder: &BenchFolder, wished: Output) -> Result<Exit, BenchError> {
+    output::refuse_fio(wished, "BENCH/RUN")?;
+    show_found(folder, read_bench(folder, &Terminal::new(true)), wished)
 }
 
 fn show_found(
     folder: &BenchFolder,
     found: Result<ReadBack<StackFindings>, BenchError>,
-    format: Format,
+    wished: Output,
 ) -> Result<Exit, BenchError> {
-    let listed = listing(&folder.manifest, folder.path());
+    let listed = listing(&folder.manifest, folder.path(), wished.verbose);
     let found = match found {
         Ok(found) => found,
         Err(error) => {
             // Nothing was measured: what became of the stacks says why.
-            if format == Format::Text {
+            if wished.format() == Format::Text {
                 output::answer_text(&listed)?;
             }
             return Err(error);
         }
     };
-    output::report(format, &found.findings)?;
-    if format == Format::Text {
+    output::report(wished, &found.findings)?;
+    if wished.format() == Format::Text {
         output::answer_text(&format!("\n{listed}"))?;
     }
     Ok(Exit::of_read(found.is_damaged))

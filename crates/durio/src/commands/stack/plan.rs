@@ -5,7 +5,7 @@ use std::fmt::Write;
 use durio_bench::{
     BenchError, BenchErrorKind, Estimate, Planning, chosen_stacks, estimates, read_stack_spec,
 };
-use durio_layers::{BuildCommand, DeclaredStack, Place, commands};
+use durio_layers::{BuildCommand, BuildPlace, DeclaredStack, commands};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::Format;
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
@@ -31,19 +31,24 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {
     let planning = Planning { bench: &bench, choice: &choice, seed: 0, clock };
     let estimates = estimates(&planning, &stacks)?;
     let files = std::env::temp_dir();
-    let place = Place { destroy: arguments.destroy.clone(), ..Place::with_id(ID, &files) };
+    let place =
+        BuildPlace { destroy: arguments.destroy.clone(), ..BuildPlace::with_id(ID, &files) };
     let commands = stacks.iter().map(|stack| commands(stack, &place));
     let commands: Vec<Vec<BuildCommand>> = commands
         .collect::<Result<_, _>>()
         .map_err(|error| BenchError::of(BenchErrorKind::WrongUse, error))?;
     let shown =
         Shown { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
-    if arguments.format == Format::Json {
-        let mut bytes = Vec::new();
-        durio_report::write_document(&shown.json(), &mut bytes).map_err(BenchError::unmade)?;
-        return output::answer(&bytes).map(|()| Exit::Fine);
+    match arguments.output.format() {
+        Format::Text => output::answer_text(&shown.text())?,
+        Format::Json => {
+            let mut bytes = Vec::new();
+            durio_report::write_document(&shown.json(), &mut bytes).map_err(BenchError::unmade)?;
+            output::answer(&bytes)?;
+        }
+        _ => return Err(output::unsupported(arguments.output, "there are text and json")),
     }
-    output::answer_text(&shown.text()).map(|()| Exit::Fine)
+    Ok(Exit::Fine)
 }
 
 /// Names and summaries of the specs within the program.

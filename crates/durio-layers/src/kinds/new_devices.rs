@@ -5,7 +5,7 @@ use super::prelude::*;
 spec_keys! {
     /// Devices that durio makes.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Made {
+    pub struct NewDevices {
         /// How many. Default: 1.
         pub count: u32 = 1,
         /// Bytes of each.
@@ -14,7 +14,7 @@ spec_keys! {
     }
 }
 
-impl Made {
+impl NewDevices {
     /// So many, each a multiple of `unit`.
     pub(crate) fn check(self, unit: Bytes) -> Result<Below, Fault> {
         if self.count == 0 || self.count > MOST_DEVICES {

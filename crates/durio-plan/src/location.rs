@@ -1,11 +1,10 @@
-//! The places that the user names, and what must be known of them to plan.
+//! The places that the user names, what must be known of them to plan, and the targets that they are.
 
 use std::path::Path;
 
-use durio_plan::{FileLayout, RawPath, Target, TargetKind};
 use durio_units::Bytes;
 
-use crate::SpecError;
+use crate::{FileLayout, RawPath, Target, TargetKind};
 
 /// What a location is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +48,8 @@ pub struct Location {
 
 impl Location {
     /// The target that it is: what exists, or a file that durio makes, in a directory as `file_name`.
-    pub(crate) fn target(
+    #[must_use]
+    pub fn target(
         &self,
         name: String,
         file_name: String,
@@ -75,16 +75,11 @@ impl Location {
     }
 
     /// The directory in which it is, or would be.
-    pub(crate) fn parent(&self) -> RawPath {
+    #[must_use]
+    pub fn parent(&self) -> RawPath {
         let parent = self.path.as_path().parent();
         // The parent of a bare name is an empty path, which no call takes.
         let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
         RawPath::from(parent.unwrap_or(Path::new(".")))
     }
-}
-
-/// The refusal of a plan that writes to what exists.
-pub(crate) fn would_destroy(path: &RawPath) -> SpecError {
-    SpecError::would_destroy(format!("'{path}' exists, and this would write to it"))
-        .hint(format!("permit it with --destroy '{path}', or name a directory"))
 }

@@ -1,0 +1,242 @@
+//! Runs beside each other: what a list tells of each, and how a figure changed from run to run.
+//!
+//! In: rows that were read from run folders. Out: the history of a figure, with its lasting changes. Not
+//! here: folders.
+
+use serde::{Deserialize, Serialize};
+
+use crate::steady_state::leaving::{Change, lasting_changes};
+use crate::{Headline, RunState};
+
+/// What a list tells of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunRow {
+    /// Name of its folder.
+    pub run: String,
+    /// The name that its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// The command: `check`, `stack bench`.
+    pub command: String,
+    /// Name of the machine; empty in records that have it not.
+    pub host: String,
+    /// What was measured.
+    pub targets: Vec<String>,
+    /// How it ended; none of what is no single run, and of one whose findings are missing.
+    pub state: Option<RunState>,
+    /// The figures to read first.
+    #[serde(rename = "leading")]
+    pub headline: Option<Headline>,
+    /// Each workload's.
+    pub figures: Vec<RunFigures>,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Why no more is told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// The figures of one workload at one location.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFigures {
+    /// Its name.
+    pub workload: String,
+    /// Where.
+    pub location: String,
+    /// Commits per second where there are any, else accesses per second.
+    pub rate_per_second: f64,
+    /// Percentiles of its headline operation.
+    #[serde(flatten)]
+    pub latency: Percentiles,
+}
+
+/// In nanoseconds; absent with too few samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// The 50th.
+    pub p50_ns: Option<u64>,
+    /// The 99th.
+    pub p99_ns: Option<u64>,
+    /// The 99.9th.
+    pub p99_9_ns: Option<u64>,
+}
+
+/// A figure that a list has of each workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunFigure {
+    /// Per second.
+    Rate,
+    /// The 50th percentile.
+    P50,
+    /// The 99th.
+    P99,
+    /// The 99.9th.
+    #[serde(rename = "p99.9")]
+    P99_9,
+}
+
+impl RunFigure {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Rate, Self::P50, Self::P99, Self::P99_9];
+
+    /// As users write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "latencies far below 2^53 ns")]
+    fn of(self, figures: &RunFigures) -> Option<f64> {
+        let nanos = match self {
+            Self::Rate => return Some(figures.rate_per_second),
+            Self::P50 => figures.latency.p50_ns,
+            Self::P99 => figures.latency.p99_ns,
+            Self::P99_9 => figures.latency.p99_9_ns,
+        };
+        nanos.map(|nanos| nanos as f64)
+    }
+}
+
+/// A figure of a workload: `commit.p99`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The workload.
+    pub workload: String,
+    /// The figure.
+    pub figure: RunFigure,
+}
+
+/// A figure from run to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// Schema of the document.
+    pub schema: String,
+    /// Where it was measured.
+    pub target: String,
+    /// By which machine; empty where the records do not say.
+    pub host: String,
+    /// Which figure.
+    pub metric: Metric,
+    /// The runs that have it, the earliest first.
+    pub points: Vec<HistoryPoint>,
+    /// Where it changed for good; `at_interval` is a position in `points`.
+    pub changes: Vec<Change>,
+}
+
+/// One run of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPoint {
+    /// Name of its folder.
+    pub run: String,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// Per second, or nanoseconds.
+    pub value: f64,
+}
+
+/// More runs are no line on any screen.
+const POINTS_MAX: usize = 500;
+
+/// The history of `metric` at `target`, or where the latest run measured it, on the machine of the
+/// latest run of that; none if no run has it. `rows` has the latest first.
+#[must_use]
+pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<History> {
+    let is_it = |it: &&RunFigures| {
+        it.workload == metric.workload && target.is_none_or(|target| it.location == target)
+    };
+    // A step of a campaign has its workload's name many times, on other levels each.
+    let of_row = |row: &RunRow, location: &str| {
+        let mut same = row.figures.iter().filter(|it| is_it(it) && it.location == location);
+        let only = same.next()?;
+        same.next().is_none().then(|| metric.figure.of(only))?
+    };
+    let (latest, location) = rows.iter().find_map(|row| {
+        let location = &row.figures.iter().find(is_it)?.location;
+        of_row(row, location).map(|_| (row, location.clone()))
+    })?;
+    let mut points: Vec<HistoryPoint> = Vec::new();
+    for row in rows.iter().filter(|row| row.host == latest.host) {
+        // Of a run that was cut short nobody knows whether it would have gone on like that.
+        if row.state != Some(RunState::Complete) {
+            continue;
+        }
+        if let Some(value) = of_row(row, &location) {
+            let (run, started) = (row.run.clone(), row.started.clone());
+            points.push(HistoryPoint { run, started, value });
+        }
+    }
+    // The test of changes takes the square of it.
+    points.truncate(POINTS_MAX);
+    points.reverse();
+    let values: Vec<f64> = points.iter().map(|it| it.value).collect();
+    Some(History {
+        schema: "durio-history-1".to_owned(),
+        target: location,
+        host: latest.host.clone(),
+        metric: metric.clone(),
+        changes: lasting_changes(&values),
+        points,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(at: usize, host: &str, location: &str, rate: f64) -> RunRow {
+        let latency = Percentiles { p50_ns: Some(1), p99_ns: None, p99_9_ns: None };
+        let figures = RunFigures {
+            workload: "commit".to_owned(),
+            location: location.to_owned(),
+            rate_per_second: rate,
+            latency,
+        };
+        RunRow {
+            run: format!("run-{at:03}"),
+            host: host.to_owned(),
+            state: Some(RunState::Complete),
+            figures: vec![figures],
+            ..RunRow::default()
+        }
+    }
+
+    fn metric(figure: RunFigure) -> Metric {
+        Metric { workload: "commit".to_owned(), figure }
+    }
+
+    #[test]
+    fn a_history_has_one_place_and_one_machine_and_says_where_it_changed() {
+        let rate = |at: usize| if at < 12 { 1000.0 + at as f64 } else { 700.0 + at as f64 };
+        let mut rows: Vec<RunRow> = (0..24).map(|at| row(at, "a", "/data", rate(at))).collect();
+        rows.push(row(90, "b", "/data", 1.0));
+        rows.push(row(91, "a", "/other", 2.0));
+        rows.reverse();
+        let found = history(&rows, Some("/data"), &metric(RunFigure::Rate)).unwrap();
+        // The latest run there is of the other machine.
+        assert_eq!((found.host.as_str(), found.points.len()), ("b", 1));
+        rows.remove(1);
+        let found = history(&rows, Some("/data"), &metric(RunFigure::Rate)).unwrap();
+        assert_eq!((found.host.as_str(), found.points.len()), ("a", 24));
+        assert_eq!(found.points[0].run, "run-000");
+        let places: Vec<usize> = found.changes.iter().map(|it| it.at_interval).collect();
+        assert_eq!(places, [12]);
+        let other = history(&rows, None, &metric(RunFigure::Rate)).unwrap();
+        assert_eq!((other.target.as_str(), other.points.len()), ("/other", 1));
+    }
+
+    #[test]
+    fn what_no_run_has_gives_no_history() {
+        let rows = [row(0, "a", "/data", 1.0)];
+        assert_eq!(history(&rows, None, &metric(RunFigure::P99)), None);
+        assert_eq!(history(&rows, Some("/nowhere"), &metric(RunFigure::Rate)), None);
+        assert_eq!(history(&[], None, &metric(RunFigure::Rate)), None);
+    }
+}

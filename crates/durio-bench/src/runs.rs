@@ -1,0 +1,431 @@
+//! Runs that are found again: by their name, by when they were, or by the begin of a name.
+//!
+//! In: the folders of the state folder. Out: a row for each, the folder that a word means, folders
+//! removed. Not here: what a run found, beyond the figures that a list has room for.
+//!
+//! What is read of a folder is kept in an index, so that a list of a thousand runs takes no more than
+//! a thousand looks at their times. The index is made from the folders alone: whoever removes it
+//! loses nothing, and a run that has changed since is read again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use durio_analyse::history::{Percentiles, RunFigures, RunRow};
+use durio_analyse::{Headline, RunState};
+use durio_block::Folder;
+use durio_record::bench::BenchFolder;
+use durio_record::lab_compare::LabCompareFolder;
+use durio_record::{FolderManifest, Journal, OperationName, file_names};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::BenchError;
+use crate::state_folder::{probes_folder, runs_folder};
+
+/// The form of the index; another one is made anew.
+const INDEX_SCHEMA: u32 = 1;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    schema: u32,
+    rows: BTreeMap<String, Indexed>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Indexed {
+    /// When what was read was written last.
+    stamps: Vec<Option<SystemTime>>,
+    row: RunRow,
+}
+
+/// Every run in a folder of the state folder ([`runs_folder`], [`probes_folder`]), the latest first.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn list_runs(runs: &Path) -> Result<Vec<RunRow>, BenchError> {
+    let index = index_of(runs);
+    let mut known = index.as_ref().map(read_index).unwrap_or_default();
+    let mut is_changed = false;
+    let mut rows = BTreeMap::new();
+    for name in names(runs)? {
+        let folder = runs.join(&name);
+        let stamps = stamps(&folder);
+        let same = known.rows.remove(&name).filter(|it| it.stamps == stamps);
+        is_changed |= same.is_none();
+        let of_folder = || Indexed { row: row(&folder, &name), stamps };
+        rows.insert(name.clone(), same.unwrap_or_else(of_folder));
+    }
+    is_changed |= !known.rows.is_empty();
+    let index_of_today = Index { schema: INDEX_SCHEMA, rows };
+    if let Some((folder, file)) = index.filter(|_| is_changed) {
+        // Without it the next list takes longer: a folder that is full or another user's is no reason
+        // to tell nothing.
+        let bytes = serde_json::to_vec(&index_of_today).unwrap_or_default();
+        let _ = folder.replace(&file, &bytes);
+    }
+    Ok(index_of_today.rows.into_values().rev().map(|it| it.row).collect())
+}
+
+/// The folder that a word means: a path that exists, `last`, `last~2`, a name that a run was given, a
+/// run's own name or its begin, or its end such as `check-4711`.
+///
+/// # Errors
+/// If it means none, or several.
+pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
+    let text = word.to_string_lossy();
+    // What is there goes first: nobody's script shall change its meaning by a run's name.
+    if word.exists() || text.contains('/') {
+        return Ok(word.to_owned());
+    }
+    let Ok(runs) = runs_folder(None) else { return Ok(word.to_owned()) };
+    let names = names(&runs).unwrap_or_default();
+    if let Some(back) = steps_back(&text) {
+        if names.is_empty() {
+            return Err(BenchError::cannot_measure("there are no runs yet")
+                .hint("durio check DIR makes one"));
+        }
+        let found = names.len().checked_sub(back + 1).and_then(|at| names.get(at));
+        return found.map(|name| runs.join(name)).ok_or_else(|| {
+            BenchError::cannot_measure(format!(
+                "there is no run '{text}': {} are there",
+                names.len()
+            ))
+            .hint("durio runs lists them")
+        });
+    }
+    let labelled = |name: &&String| label_of(&runs.join(name)).as_deref() == Some(&*text);
+    let named: Vec<PathBuf> = names.iter().filter(labelled).map(|it| runs.join(it)).collect();
+    let is_meant = |name: &&String| name.starts_with(&*text) || own_part(name) == text;
+    let of_name = |folder: &Path, names: &[String]| -> Vec<PathBuf> {
+        names.iter().filter(is_meant).map(|it| folder.join(it)).collect()
+    };
+    let mut found = if named.is_empty() { of_name(&runs, &names) } else { named };
+    if let Some(probes) = probes_folder().ok().filter(|_| found.is_empty()) {
+        found = of_name(&probes, &self::names(&probes).unwrap_or_default());
+    }
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(BenchError::cannot_measure(format!("'{text}' is neither a path nor a run"))
+            .hint("durio runs lists the runs; last is the latest one")),
+        several => {
+            let shown = several.iter().rev().take(5).filter_map(|it| it.file_name());
+            let shown: Vec<String> = shown.map(|it| it.display().to_string()).collect();
+            let count = several.len();
+            Err(BenchError::wrong_use(format!("'{text}' means {count} runs: {}", shown.join(", ")))
+                .hint("give more of the name"))
+        }
+    }
+}
+
+/// Checks a name for a run.
+///
+/// # Errors
+/// A sentence, if it could be taken for something else.
+pub fn checked_label(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    // A number begins the names of folders, and a dash an option.
+    let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    match begins_well && text.len() <= 40 && text.chars().all(is_plain) && text != "last" {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "'{text}' is no name for a run; expected a letter, then letters, digits, dots and dashes, \
+             40 at most, and not 'last'"
+        )),
+    }
+}
+
+/// Removes the folder of a run in `runs` that has ended.
+///
+/// # Errors
+/// If it is no run's, lives, or cannot be removed.
+pub fn remove_run(runs: &Path, name: &str) -> Result<(), BenchError> {
+    let folder = runs.join(name);
+    let refused = |why: &str| BenchError::cannot_measure(format!("'{name}' stays: {why}"));
+    // Only what durio made, where durio makes it: a link could lead to somebody's data.
+    let facts = fs::symlink_metadata(&folder).map_err(|error| refused(&error.to_string()))?;
+    if !facts.is_dir() || manifest_name(&folder).is_none() {
+        return Err(refused("it is no folder of a run"));
+    }
+    // Held until it is removed, so that nobody resumes the run meanwhile.
+    let has_journal = folder.join(file_names::JOURNAL).exists();
+    let held = has_journal.then(|| Journal::resume(&folder, None)).transpose();
+    let held = held.map_err(|error| refused(&error.to_string()))?;
+    fs::remove_dir_all(&folder).map_err(|error| refused(&error.to_string()))?;
+    drop(held);
+    Ok(())
+}
+
+/// The runs that go, of a list with the latest first: older than `age` and not among the latest
+/// `keep`. Runs that somebody gave a name stay.
+#[must_use]
+pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) -> Vec<&RunRow> {
+    // Of the same form they sort by time; a clock that was wrong makes a run old or new, and the
+    // latest `keep` stay whatever it said.
+    let before = now.checked_sub(age).filter(|it| *it > SystemTime::UNIX_EPOCH);
+    let before = before.map(durio_record::FolderName::rfc3339).unwrap_or_default();
+    let is_old = |row: &&RunRow| row.started < before && row.label.is_none();
+    rows.iter().skip(keep).filter(is_old).collect()
+}
+
+/// `runs-index.json` beside the folder `runs`.
+fn index_of(runs: &Path) -> Option<(Folder, String)> {
+    let file = format!("{}-index.json", runs.file_name()?.display());
+    Some((Folder::open(runs.parent()?).ok()?, file))
+}
+
+/// What was known; nothing of an index that is damaged, of another form, or somebody else's.
+fn read_index((folder, file): &(Folder, String)) -> Index {
+    let bytes = folder.open_own(file).and_then(bytes_of);
+    let index: Option<Index> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
+    index.filter(|it| it.schema == INDEX_SCHEMA).unwrap_or_default()
+}
+
+/// The names of what is a run, a bench or a comparison, the earliest first.
+fn names(runs: &Path) -> Result<Vec<String>, BenchError> {
+    let entries = match fs::read_dir(runs) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let text = format!("cannot read '{}': {error}", runs.display());
+            return Err(BenchError::cannot_measure(text));
+        }
+    };
+    let names = entries.filter_map(|it| it.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|it| manifest_name(&runs.join(it)).is_some()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn manifest_name(folder: &Path) -> Option<&'static str> {
+    let all = [
+        file_names::MANIFEST,
+        <durio_record::bench::BenchManifest as FolderManifest>::FILE,
+        <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
+    ];
+    all.into_iter().find(|name| folder.join(name).is_file())
+}
+
+/// Of `last` none, of `last~2` two.
+fn steps_back(text: &str) -> Option<usize> {
+    match text.strip_prefix("last")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('~')?.parse().ok(),
+    }
+}
+
+/// What follows the time in a folder's name: `check-4711`.
+fn own_part(name: &str) -> &str {
+    name.split_once("Z-").map_or("", |(_, own)| own)
+}
+
+fn stamps(folder: &Path) -> Vec<Option<SystemTime>> {
+    let files = manifest_name(folder).into_iter().chain([file_names::FINDINGS]);
+    files.map(|name| folder.join(name).metadata().ok()?.modified().ok()).collect()
+}
+
+/// What all manifests have.
+#[derive(Deserialize)]
+struct AnyManifest {
+    started: String,
+    command: Vec<String>,
+    #[serde(default)]
+    label: Option<String>,
+}
+
+/// Larger files are none that durio wrote.
+const FILE_MAX: u64 = 256 << 20;
+
+/// A regular file of the folder; nothing else is waited for.
+fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T, String> {
+    let file = Folder::open(folder).and_then(|it| it.open_file(name));
+    let bytes = file.and_then(bytes_of).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+}
+
+// From memory serde_json reads several times as fast as from a reader.
+fn bytes_of(file: fs::File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn label_of(folder: &Path) -> Option<String> {
+    read::<AnyManifest>(folder, manifest_name(folder)?).ok()?.label
+}
+
+/// What a list tells of the run in `folder`.
+#[must_use]
+pub fn read_run_row(folder: &Path) -> RunRow {
+    row(folder, &folder.file_name().unwrap_or_default().to_string_lossy())
+}
+
+fn row(folder: &Path, name: &str) -> RunRow {
+    let bytes = bytes_below(folder);
+    let mut row = RunRow { run: name.to_owned(), bytes, ..RunRow::default() };
+    let manifest = manifest_name(folder).unwrap_or(file_names::MANIFEST);
+    match read::<AnyManifest>(folder, manifest) {
+        Ok(manifest) => {
+            row.command = command_words(&manifest.command);
+            (row.started, row.label) = (manifest.started, manifest.label);
+        }
+        Err(why) => row.damage = Some(format!("{manifest}: {why}")),
+    }
+    if manifest == file_names::MANIFEST {
+        of_run(folder, &mut row);
+    } else {
+        row.targets = bench_name(folder).into_iter().collect();
+    }
+    row
+}
+
+fn of_run(folder: &Path, row: &mut RunRow) {
+    if let Ok(environment) = read::<BriefEnvironment>(folder, file_names::ENVIRONMENT) {
+        row.host = environment.host.hostname.unwrap_or_default();
+        row.targets = environment.stacks.into_iter().map(|it| it.target).collect();
+    }
+    match read::<BriefFindings>(folder, file_names::FINDINGS) {
+        Ok(found) => {
+            row.state = Some(found.state);
+            row.headline = found.leading;
+            row.figures = found.workloads.into_iter().filter_map(BriefWorkload::figures).collect();
+        }
+        // A run that was killed, or lives, has none yet.
+        Err(_) => row.state = Some(RunState::Partial),
+    }
+}
+
+fn bench_name(folder: &Path) -> Option<String> {
+    if BenchFolder::is_at(folder) {
+        return Some(BenchFolder::open(folder).ok()?.manifest.name);
+    }
+    Some(LabCompareFolder::open(folder).ok()?.manifest.kernels.join(", "))
+}
+
+/// `check` of `/usr/bin/durio check --quick`, `stack bench` of a bench.
+fn command_words(command: &[String]) -> String {
+    let is_word = |it: &&String| it.chars().all(|c| c.is_ascii_lowercase());
+    let words: Vec<&str> =
+        command.iter().skip(1).take(2).take_while(is_word).map(String::as_str).collect();
+    match words.as_slice() {
+        ["stack" | "lab", ..] => words.join(" "),
+        [first, ..] => (*first).to_owned(),
+        [] => String::new(),
+    }
+}
+
+/// The part of the findings that a list shows; all else is passed over, not kept.
+#[derive(Deserialize)]
+struct BriefFindings {
+    state: RunState,
+    leading: Option<Headline>,
+    workloads: Vec<BriefWorkload>,
+}
+
+#[derive(Deserialize)]
+struct BriefWorkload {
+    name: String,
+    location: String,
+    headline: OperationName,
+    iops: f64,
+    operations: Vec<BriefOperation>,
+}
+
+#[derive(Deserialize)]
+struct BriefOperation {
+    operation: OperationName,
+    rate_per_second: f64,
+    service: Percentiles,
+}
+
+impl BriefWorkload {
+    fn figures(self) -> Option<RunFigures> {
+        let of = |name: OperationName| self.operations.iter().find(|it| it.operation == name);
+        let rate_per_second = of(OperationName::Commit).map_or(self.iops, |it| it.rate_per_second);
+        let latency = of(self.headline)?.service;
+        Some(RunFigures { workload: self.name, location: self.location, rate_per_second, latency })
+    }
+}
+
+#[derive(Deserialize)]
+struct BriefEnvironment {
+    host: BriefHost,
+    stacks: Vec<BriefStack>,
+}
+
+#[derive(Deserialize)]
+struct BriefHost {
+    hostname: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct BriefStack {
+    target: String,
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(facts) if facts.is_dir() => bytes_below(&entry.path()),
+        Ok(facts) => facts.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(name: &str, started: &str, label: Option<&str>) -> RunRow {
+        let label = label.map(str::to_owned);
+        RunRow { run: name.to_owned(), started: started.to_owned(), label, ..RunRow::default() }
+    }
+
+    #[test]
+    fn old_runs_go_but_the_latest_and_those_with_a_name_stay() {
+        let rows = [
+            made("d", "2026-11-22T00:00:00.000Z", None),
+            made("c", "2026-01-03T00:00:00.000Z", None),
+            made("b", "2026-01-02T00:00:00.000Z", Some("before")),
+            made("a", "2026-01-01T00:00:00.000Z", None),
+        ];
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_392_000); // 2026-11-23
+        let day = Duration::from_secs(86_400);
+        let names = |keep, days| -> Vec<&str> {
+            to_prune(&rows, keep, day * days, now).iter().map(|it| it.run.as_str()).collect()
+        };
+        assert_eq!(names(0, 90), ["c", "a"]);
+        assert_eq!(names(2, 90), ["a"]);
+        assert_eq!(names(0, 0), ["d", "c", "a"]);
+        assert!(names(4, 0).is_empty() && names(0, 100_000).is_empty());
+    }
+
+    #[test]
+    fn names_that_mean_something_else_are_no_names() {
+        for name in ["before", "nvme-1.2", "A"] {
+            assert_eq!(checked_label(name).as_deref(), Ok(name));
+        }
+        for name in ["", "last", "2026", "-x", "a/b", "a b", "x\u{1b}", &"x".repeat(41)] {
+            assert!(checked_label(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn commands_are_their_first_words() {
+        let words =
+            |line: &str| command_words(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(words("/bin/durio check --quick /data"), "check");
+        assert_eq!(words("durio stack bench raid-modes"), "stack bench");
+        assert_eq!(words("durio"), "");
+    }
+
+    #[test]
+    fn the_latest_is_counted_backwards() {
+        assert_eq!([steps_back("last"), steps_back("last~2")], [Some(0), Some(2)]);
+        assert_eq!([steps_back("lastly"), steps_back("last~x"), steps_back("x")], [None; 3]);
+    }
+}

@@ -1,0 +1,278 @@
+//! OpenMetrics text, for Prometheus and node_exporter's textfile collector.
+//!
+//! In: the records of a document, or families of figures. Out: families with base units (seconds,
+//! bytes, ratios) and labels, as <https://prometheus.io/docs/practices/naming/> has them, and `# EOF`.
+//! Not here: what is measured when.
+//!
+//! Of a record, columns whose name ends in a unit are figures, and all others labels. The folder's name
+//! is no label, for every run would begin new series; it is in `durio_run_info`.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use crate::Options;
+use crate::document::{Cell, Document, Row, Table};
+use crate::visible::visible;
+
+/// Figures of one name.
+#[derive(Debug)]
+pub(crate) struct Family {
+    pub(crate) name: String,
+    pub(crate) help: String,
+    pub(crate) kind: Kind,
+    pub(crate) samples: Vec<Sample>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gauge,
+    Counter,
+    Histogram,
+    /// Quantiles, which no other kind may have.
+    Summary,
+}
+
+/// Names and texts.
+type Labels = Vec<(String, String)>;
+
+/// One figure. The suffix belongs to the kind: `_total`, `_bucket`, `_sum`, `_count`.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) suffix: &'static str,
+    pub(crate) labels: Labels,
+    pub(crate) value: f64,
+}
+
+impl Sample {
+    /// What it is a quantile of; the quantile is the last label.
+    fn series(&self) -> &[(String, String)] {
+        let is_quantile = self.labels.last().is_some_and(|(name, _)| name == "quantile");
+        &self.labels[..self.labels.len() - usize::from(is_quantile)]
+    }
+}
+
+impl Family {
+    pub(crate) fn new(name: &str, kind: Kind, help: &str) -> Self {
+        Self { name: name.to_owned(), help: help.to_owned(), kind, samples: Vec::new() }
+    }
+
+    /// Adds a figure of a gauge or a counter.
+    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
+        let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
+        self.add_part(suffix, labels, value);
+    }
+
+    pub(crate) fn add_part(&mut self, suffix: &'static str, labels: &[(&str, &str)], value: f64) {
+        let labels = labels.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        self.samples.push(Sample { suffix, labels: labels.collect(), value });
+    }
+}
+
+pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    // Of words alone nothing could be scraped.
+    if !document.records.columns.iter().any(|it| figure(&it.title).is_some()) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    write(&families(&document.records), out)
+}
+
+/// Writes families; those without a figure are left out.
+pub(crate) fn write(families: &[Family], out: &mut dyn io::Write) -> io::Result<()> {
+    for family in families.iter().filter(|it| !it.samples.is_empty()) {
+        let Family { name, help, kind, .. } = family;
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
+            Kind::Summary => "summary",
+        };
+        writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {}", escaped(help))?;
+        for Sample { suffix, labels, value } in &family.samples {
+            let labels = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text)));
+            let labels = labels.collect::<Vec<_>>().join(",");
+            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+            writeln!(out, "{name}{suffix}{labels} {value}")?;
+        }
+    }
+    writeln!(out, "# EOF")
+}
+
+/// Without control characters, and with what would end a label or a line escaped.
+fn escaped(text: &str) -> String {
+    visible(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+fn families(records: &Table) -> Vec<Family> {
+    let figures: Vec<Option<Figure>> = records.columns.iter().map(|it| figure(&it.title)).collect();
+    let run = the_run(records);
+    let labels_of = |row: &Row| -> Labels {
+        let columns = records.columns.iter().zip(&figures).zip(&row.cells);
+        let labels = columns.filter(|((column, figure), cell)| {
+            // A position of zero is the only one for most records.
+            let is_said = !matches!(cell.plain().as_str(), "" | "0");
+            figure.is_none() && is_said && !(run.is_some() && column.title == RUN)
+        });
+        labels.map(|((column, _), cell)| (label_name(&column.title), cell.plain())).collect()
+    };
+    let labels: Vec<Labels> = records.rows.iter().map(labels_of).collect();
+    let mut families: Vec<Family> = Vec::new();
+    if let Some(run) = &run {
+        let mut info = Family::new("durio_run_info", Kind::Gauge, "Name of the run folder.");
+        info.add(&[(RUN, run)], 1.0);
+        families.push(info);
+    }
+    for (at, figure) in figures.iter().enumerate() {
+        let Some(figure) = figure else { continue };
+        let samples = samples(figure, records.rows.iter().map(|row| row.cells.get(at)), &labels);
+        match families.iter_mut().find(|it| it.name == figure.name) {
+            Some(same) => {
+                same.samples.extend(samples);
+                // The quantiles of one series follow each other, or the format is broken.
+                same.samples.sort_by(|a, b| a.series().cmp(b.series()));
+            }
+            None => {
+                let kind = if figure.quantile.is_some() { Kind::Summary } else { Kind::Gauge };
+                families.push(Family { samples, ..Family::new(&figure.name, kind, &figure.help) });
+            }
+        }
+    }
+    families
+}
+
+const RUN: &str = "run";
+
+/// The run that all records are of; none of a list of runs.
+fn the_run(records: &Table) -> Option<String> {
+    let at = records.columns.iter().position(|it| it.title == RUN)?;
+    let mut runs = records.rows.iter().map(|row| row.cells.get(at).map(Cell::plain));
+    let first = runs.next()??;
+    runs.all(|it| it.as_deref() == Some(&first)).then_some(first)
+}
+
+fn samples<'a>(
+    figure: &Figure,
+    cells: impl Iterator<Item = Option<&'a Cell>>,
+    labels: &[Labels],
+) -> Vec<Sample> {
+    let mut seen = BTreeSet::new();
+    let sample = |(cell, labels): (Option<&Cell>, &Labels)| {
+        let value = cell?.number()? / figure.divisor;
+        let quantile = figure.quantile.iter().map(|it| ("quantile".to_owned(), it.clone()));
+        let labels: Labels = labels.iter().cloned().chain(quantile).collect();
+        // A series that is there twice makes a scraper refuse all others too.
+        seen.insert(labels.clone()).then_some(Sample { suffix: "", labels, value })
+    };
+    cells.zip(labels).filter_map(sample).collect()
+}
+
+/// What the name of a column says of its figures.
+#[derive(Debug, PartialEq)]
+struct Figure {
+    name: String,
+    help: String,
+    quantile: Option<String>,
+    /// How many of the column are one of the base unit.
+    divisor: f64,
+}
+
+// Endings of columns, with the base unit and what a figure is divided by.
+const UNITS: [(&str, &str, f64); 6] = [
+    ("_bytes_per_s", "_bytes_per_second", 1.0),
+    ("_per_s", "_per_second", 1.0),
+    ("_ns", "_seconds", 1e9),
+    ("_bytes", "_bytes", 1.0),
+    ("_share", "_ratio", 1.0),
+    ("count", "operations", 1.0),
+];
+
+/// None for a column of labels.
+fn figure(title: &str) -> Option<Figure> {
+    let unit = UNITS.iter().find_map(|(ending, base, divisor)| {
+        title.strip_suffix(ending).map(|stem| (stem, *base, *divisor))
+    });
+    let (stem, base, divisor) = unit?;
+    let (stem, percentile) = match stem.rsplit_once("p9").or_else(|| stem.rsplit_once("p5")) {
+        // p50, p99, p99_9, with what stands before it: response_p99.
+        Some((before, _)) if before.is_empty() || before.ends_with('_') => {
+            let percentile = stem[before.len() + 1..].replace('_', ".");
+            (before.trim_end_matches('_'), percentile.parse::<f64>().ok())
+        }
+        _ => (stem, None),
+    };
+    let is_latency = base == "_seconds" && !matches!(stem, "measured" | "idle_before");
+    let words = match (is_latency, stem) {
+        (true, "") => "latency".to_owned(),
+        (true, stem) if percentile.is_some() => format!("{stem}_latency"),
+        (true, stem) => format!("latency_{stem}"),
+        (false, stem) => stem.to_owned(),
+    };
+    let name = format!("durio_{words}{base}");
+    let help = format!("{}.", name["durio_".len()..].replace('_', " "));
+    let quantile = percentile.map(|it| format!("{}", (it * 1e4).round() / 1e6));
+    Some(Figure { name, help, quantile, divisor })
+}
+
+/// `[a-zA-Z_][a-zA-Z0-9_]*`, as the format has it.
+fn label_name(title: &str) -> String {
+    title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(families: &[Family]) -> String {
+        let mut out = Vec::new();
+        write(families, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_column_is_a_figure_by_its_unit_and_a_label_without_one() {
+        let of = |title| figure(title).map(|it| (it.name, it.quantile, it.divisor));
+        let named = |name: &str, quantile: Option<&str>, divisor| {
+            Some((name.to_owned(), quantile.map(str::to_owned), divisor))
+        };
+        assert_eq!(of("p99_9_ns"), named("durio_latency_seconds", Some("0.999"), 1e9));
+        assert_eq!(of("p50_ns"), named("durio_latency_seconds", Some("0.5"), 1e9));
+        assert_eq!(
+            of("response_p99_ns"),
+            named("durio_response_latency_seconds", Some("0.99"), 1e9)
+        );
+        assert_eq!(of("mean_ns"), named("durio_latency_mean_seconds", None, 1e9));
+        assert_eq!(of("measured_ns"), named("durio_measured_seconds", None, 1e9));
+        assert_eq!(of("rate_per_s"), named("durio_rate_per_second", None, 1.0));
+        assert_eq!(
+            of("bandwidth_bytes_per_s"),
+            named("durio_bandwidth_bytes_per_second", None, 1.0)
+        );
+        assert_eq!(of("read_share"), named("durio_read_ratio", None, 1.0));
+        assert_eq!(of("count"), named("durio_operations", None, 1.0));
+        for label in ["run", "step", "workload", "jobs", "levels"] {
+            assert_eq!(of(label), None, "{label}");
+        }
+    }
+
+    #[test]
+    fn names_that_would_end_a_label_do_not_and_equal_series_are_there_once() {
+        let columns = ["run", "workload", "round", "p99_ns"];
+        let row = |name: &str, p99| {
+            vec![Cell::text("r"), Cell::text(name), Cell::Count(0), Cell::Count(p99)]
+        };
+        let rows = [row("a\"b\\c\nd", 1_500_000), row("a\"b\\c\nd", 2), row("x", 3)];
+        let text = text(&families(&Table::new(columns).with(rows)));
+        assert!(text.contains("durio_run_info{run=\"r\"} 1\n"), "{text}");
+        assert_eq!(text.matches("a\\\"b\\\\").count(), 1, "{text}");
+        assert!(text.contains("quantile=\"0.99\"} 0.0015\n"), "{text}");
+        assert!(text.ends_with("# EOF\n") && !text.contains("round"), "{text}");
+    }
+
+    #[test]
+    fn counters_and_histograms_have_their_suffixes() {
+        let mut probes = Family::new("durio_probes", Kind::Counter, "Probes.");
+        probes.add(&[], 3.0);
+        let empty = Family::new("durio_empty", Kind::Gauge, "Nothing.");
+        let expected = "# TYPE durio_probes counter\n# HELP durio_probes Probes.\ndurio_probes_total 3\n# EOF\n";
+        assert_eq!(text(&[probes, empty]), expected);
+    }
+}

@@ -1,0 +1,196 @@
+//! Fit or unfit for which database, by whose limit: a table, and its sources.
+//!
+//! In: findings. Out: a section. Not here: any judgement of its own.
+
+use durio_analyse::grouping::each_once;
+use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
+use durio_workload::profile::Provenance;
+
+use super::figures::location_name;
+use crate::document::{Body, Card, Cell, Fact, Level, Row, Section, Table, Tone};
+use crate::figures::{counted, decimal, factor, grouped};
+
+/// A row for each limit; with several locations a column for each.
+pub(super) fn section(findings: &Findings) -> Section {
+    let provisional = findings.verdicts.iter().any(|it| it.provisional);
+    let mut section = Section::new(if provisional { "Verdicts (provisional)" } else { "Verdicts" });
+    let is_open = |it: &&Verdict| it.verdict == VerdictWord::NoDocumentedThreshold;
+    let judged: Vec<&Verdict> = findings.verdicts.iter().filter(|it| !is_open(it)).collect();
+    let locations = each_once(judged.iter().map(|it| it.location.as_str()));
+    section.table(match locations.len() {
+        0 | 1 => of_one_location(&judged, findings.profile.is_some()),
+        _ => side_by_side(&judged, &locations),
+    });
+    // A profile's table has said it.
+    let not_said = findings.verdicts.iter().filter(|_| findings.profile.is_none());
+    let open = each_once(not_said.filter(is_open).map(|it| it.database.as_str()));
+    let practice = judged.iter().any(|it| is_practice(it));
+    let practice = practice.then(|| "* practice, not the vendor's word".to_owned());
+    let without = (!open.is_empty()).then(|| {
+        let count = counted(open.len() as u64, "database");
+        format!("no limit is published for {count}: set one with --goal")
+    });
+    let notes: Vec<String> = practice.into_iter().chain(without).collect();
+    if !notes.is_empty() {
+        section.note(notes.join("; "));
+    }
+    // What stands between a figure and its verdict is often the same for all.
+    let doubted = judged.iter().filter_map(|it| Some((it.doubt.as_deref()?, it.database.as_str())));
+    for (why, databases) in grouped(doubted) {
+        let text = match databases.len() == judged.len() {
+            true => why.to_owned(),
+            false => format!("{why} ({})", each_once(databases).join(", ")),
+        };
+        section.toned(Tone::Warning, VerdictWord::CannotTell.words(), text);
+    }
+    for it in judged.iter().filter(|it| it.location == locations[0]) {
+        sources(it).into_iter().for_each(|fact| section.fact_at(Level::Detail, fact));
+    }
+    if !open.is_empty() {
+        let text = Fact::new(Tone::Plain, "no limit is published for", open.join(", "));
+        section.fact_at(Level::Detail, text);
+    }
+    section
+}
+
+/// What speaks against the storage, what is doubtful, what it passes: for a page, which begins with it.
+pub(super) fn in_short_of_all(findings: &Findings) -> Section {
+    let mut section = Section::new("Summary");
+    let of = |word: VerdictWord| {
+        let same = findings.verdicts.iter().filter(move |it| it.verdict == word);
+        same.map(|it| format!("{}: {}", it.database, it.limit)).collect::<Vec<_>>()
+    };
+    let suspect = findings
+        .signals
+        .iter()
+        .filter(|it| matches!(it.word, SignalWord::UnsafeConfig | SignalWord::Suspect));
+    let suspect = suspect.map(|it| format!("{} {}", it.word.words().to_uppercase(), it.id));
+    let unknown = of(VerdictWord::CannotTell).into_iter().map(|it| format!("cannot tell {it}"));
+    let warnings = findings.warnings.iter().map(|it| it.code.clone());
+    let fit = findings.verdicts.iter().filter(|it| it.verdict == VerdictWord::Fit);
+    let lines = [
+        (Tone::Bad, "fail", of(VerdictWord::Unfit)),
+        (Tone::Warning, "doubt", suspect.chain(warnings).chain(unknown).collect()),
+        // Who passes has a row below; who fails is told why here.
+        (Tone::Good, "pass", fit.map(|it| it.database.clone()).collect()),
+    ];
+    let cards = lines.into_iter().filter(|(_, _, found)| !found.is_empty());
+    let cards = cards.map(|(tone, word, found)| Card {
+        tone,
+        word: word.to_owned(),
+        title: found.len().to_string(),
+        about: String::new(),
+        text: each_once(found.iter().map(String::as_str)).join("; "),
+        facts: Vec::new(),
+    });
+    let cards: Vec<Card> = cards.collect();
+    // Without a limit there is nothing to pass or to fail.
+    if !findings.verdicts.is_empty() && !cards.is_empty() {
+        section.push(Level::Page, Body::Cards(cards));
+    }
+    section
+}
+
+fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
+    let titles = ["database", "verdict", "limit", "workload", "measured", "headroom"];
+    let mut table = Table::new(titles).with_words(&titles[1..4]);
+    // The same limit is held against several states of a profile's log.
+    if !in_states {
+        table = table.with_level(Level::Detail, &["workload"]);
+    }
+    let row = |it: &&Verdict| {
+        vec![
+            Cell::text(name(it)),
+            Cell::Word(tone(it.verdict), it.verdict.words().to_owned()),
+            Cell::text(it.limit.as_str()),
+            Cell::text(it.workload.as_str()),
+            measured(it),
+            Cell::of(it.headroom, Cell::Factor),
+        ]
+    };
+    table.with(judged.iter().map(row))
+}
+
+fn side_by_side(judged: &[&Verdict], locations: &[&str]) -> Table {
+    let places = locations.iter().map(|it| location_name(it));
+    let mut table = Table::new(["database", "limit"].into_iter().chain(places));
+    table.columns.iter_mut().for_each(|it| it.is_words = true);
+    for (limit, same) in grouped(judged.iter().map(|it| ((&it.database, &it.limit), *it))) {
+        let Some(first) = same.first() else { continue };
+        let at = |location: &&str| {
+            // A profile holds a limit against several states of one location.
+            let here: Vec<_> = same.iter().filter(|it| it.location == *location).collect();
+            let worst = here.iter().map(|it| it.verdict).max_by_key(|it| severity(*it));
+            let words: Vec<String> = here.iter().map(|it| in_short(it)).collect();
+            Cell::of(worst, |word| Cell::Word(tone(word), words.join("; ")))
+        };
+        let cells = [Cell::text(name(first)), Cell::text(limit.1.as_str())];
+        let cells = cells.into_iter().chain(locations.iter().map(at)).collect();
+        table.rows.push(Row { cells, ..Row::default() });
+    }
+    table
+}
+
+/// `fit 1.2 ms (8.3 ×)`.
+fn in_short(it: &Verdict) -> String {
+    let headroom = it.headroom.map_or_else(String::new, |it| format!(" ({})", factor(it)));
+    format!("{} {}{headroom}", it.verdict.words(), measured(it).shown())
+}
+
+fn name(it: &Verdict) -> String {
+    format!("{}{}", it.database, if is_practice(it) { " *" } else { "" })
+}
+
+fn is_practice(it: &Verdict) -> bool {
+    let kind = it.source.as_ref().and_then(|source| source.kind);
+    kind.is_some_and(|kind| !matches!(kind, Provenance::VendorDoc | Provenance::SourceCode))
+}
+
+/// The value, in the unit of its limit.
+fn measured(it: &Verdict) -> Cell {
+    Cell::or_absent(it.value, |value| match it.unit.as_str() {
+        "per second" => Cell::Rate(value),
+        "bytes per second" => Cell::text(decimal_bandwidth(value)),
+        _ => Cell::Latency(value),
+    })
+}
+
+// As the limits have it, which are published in powers of ten.
+fn decimal_bandwidth(bytes_per_second: f64) -> String {
+    format!("{} MB/s", decimal((bytes_per_second / 1e6).round()))
+}
+
+const fn tone(word: VerdictWord) -> Tone {
+    match word {
+        VerdictWord::Fit => Tone::Good,
+        VerdictWord::Unfit => Tone::Bad,
+        // Both leave the question open; neither is in favour of the storage.
+        VerdictWord::NoDocumentedThreshold | VerdictWord::CannotTell => Tone::Warning,
+    }
+}
+
+const fn severity(word: VerdictWord) -> u8 {
+    match word {
+        VerdictWord::Unfit => 2,
+        VerdictWord::CannotTell => 1,
+        VerdictWord::Fit | VerdictWord::NoDocumentedThreshold => 0,
+    }
+}
+
+/// Who says so, and what is to be known of it.
+fn sources(it: &Verdict) -> Vec<Fact> {
+    // Practice is not a vendor's word.
+    let kind =
+        it.source.as_ref().and_then(|source| source.kind).filter(|it| *it != Provenance::VendorDoc);
+    let kind = kind.map_or_else(String::new, |kind| format!(" ({})", kind.word()));
+    let source = it.source.iter().map(|source| Fact {
+        link: Some(source.url.clone()),
+        ..Fact::new(
+            Tone::Plain,
+            &it.database,
+            format!("{}; source{kind}: {}, {}", it.criterion, source.publisher, source.document),
+        )
+    });
+    let note = it.note.iter().map(|note| Fact::new(Tone::Plain, "", note));
+    source.chain(note).collect()
+}

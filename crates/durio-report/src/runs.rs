@@ -1,0 +1,237 @@
+//! Lists of runs, and the history of a figure, as documents.
+//!
+//! In: rows, a [`History`]. Out: a table; a line over the runs with its lasting changes. Not here: where
+//! runs are kept.
+
+use std::collections::BTreeMap;
+
+use durio_analyse::RunState;
+use durio_analyse::history::{History, HistoryPoint, RunFigure, RunRow};
+use serde::Serialize;
+
+use crate::Report;
+use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Style, Unit};
+use crate::document::{Body, Cell, Document, Level, Section, Table, Tone};
+use crate::figures::{counted, deviation, mean_latency, precise, rate, sparkline};
+
+/// The form of the JSON document.
+const SCHEMA: &str = "durio-runs-1";
+
+/// Runs, the latest first.
+#[derive(Debug, Serialize)]
+pub struct ShownRuns<'a> {
+    schema: &'static str,
+    runs: &'a [RunRow],
+}
+
+impl<'a> ShownRuns<'a> {
+    /// Runs with the schema of their document.
+    #[must_use]
+    pub const fn new(runs: &'a [RunRow]) -> Self {
+        Self { schema: SCHEMA, runs }
+    }
+}
+
+impl Report for ShownRuns<'_> {
+    fn document(&self) -> Document {
+        let mut section = Section::default();
+        if self.runs.is_empty() {
+            section.note("there are no runs yet; durio check DIR makes one");
+        }
+        let columns =
+            ["run", "begun (UTC)", "machine", "command", "target", "found", "p99", "size"];
+        let table = Table::new(columns).with_words(&columns[1..6]);
+        let mut times = BTreeMap::new();
+        self.runs.iter().for_each(|it| *times.entry(short_name(it)).or_insert(0) += 1);
+        let name = |it: &RunRow| match times.get(short_name(it)) {
+            Some(1) => short_name(it).to_owned(),
+            // Of several with one name only the time means one.
+            _ => it.run.get(..17).unwrap_or(&it.run).to_owned(),
+        };
+        section.table(table.with(self.runs.iter().map(|it| row(it, name(it)))));
+        for it in self.runs {
+            let damage = it.damage.iter();
+            damage.for_each(|why| section.toned(Tone::Warning, &it.run, format!("damaged: {why}")));
+        }
+        let mut document = Document { sections: vec![section], ..Document::default() };
+        document.records = records(self.runs);
+        document
+    }
+}
+
+fn row(it: &RunRow, name: String) -> Vec<Cell> {
+    let target = match it.targets.as_slice() {
+        [] => Cell::Empty,
+        [one] => Cell::text(one),
+        [first, more @ ..] => {
+            Cell::text(format!("{first} and {}", counted(more.len() as u64, "other")))
+        }
+    };
+    vec![
+        Cell::text(name),
+        Cell::text(minute(&it.started)),
+        Cell::text(&it.host),
+        Cell::text(&it.command),
+        target,
+        found(it),
+        Cell::of(it.headline.as_ref().and_then(|it| it.commit_latency_ns_p99), Cell::nanos),
+        Cell::Bytes(it.bytes),
+    ]
+}
+
+/// The name that it was given, or the end of its own.
+fn short_name(it: &RunRow) -> &str {
+    it.label.as_deref().unwrap_or_else(|| end_of_name(&it.run))
+}
+
+/// `check-4711` of the name of a folder, which begins with the time; other commands take it too.
+pub(crate) fn end_of_name(run: &str) -> &str {
+    run.split_once("Z-").map_or(run, |(_, end)| end)
+}
+
+/// `2026-11-23 15:27` of a time as manifests have it.
+pub(crate) fn minute(started: &str) -> String {
+    started.get(..16).unwrap_or(started).replace('T', " ")
+}
+
+fn found(it: &RunRow) -> Cell {
+    match (it.state, &it.headline) {
+        (Some(RunState::Interrupted), _) => Cell::Word(Tone::Warning, "interrupted".to_owned()),
+        (Some(RunState::Failed), _) => Cell::Word(Tone::Bad, "failed".to_owned()),
+        (Some(RunState::Partial), _) => Cell::Word(Tone::Warning, "no end".to_owned()),
+        (_, Some(headline)) => {
+            Cell::text(format!("{} commits", rate(headline.durable_commits_per_second)))
+        }
+        (_, None) => {
+            let first = it.figures.first();
+            Cell::of(first, |it| {
+                Cell::text(format!("{} {}", rate(it.rate_per_second), it.workload))
+            })
+        }
+    }
+}
+
+fn records(runs: &[RunRow]) -> Table {
+    Table::with_columns(
+        runs,
+        [
+            ("run", |it| Cell::text(&it.run)),
+            ("label", |it| Cell::of(it.label.as_ref(), Cell::text)),
+            ("started", |it| Cell::text(&it.started)),
+            ("host", |it| Cell::text(&it.host)),
+            ("command", |it| Cell::text(&it.command)),
+            ("targets", |it| Cell::text(it.targets.join(";"))),
+            ("commit_rate_per_s", |it| {
+                Cell::of(it.headline.as_ref(), |it| Cell::Number(it.durable_commits_per_second))
+            }),
+            ("commit_p99_ns", |it| {
+                Cell::of(it.headline.as_ref().and_then(|it| it.commit_latency_ns_p99), Cell::Count)
+            }),
+            ("size_bytes", |it| Cell::Count(it.bytes)),
+        ],
+    )
+}
+
+// More characters than this are no line.
+const LINE_MAX: usize = 80;
+
+impl Report for History {
+    fn document(&self) -> Document {
+        let metric = format!("{} {}", self.metric.workload, self.metric.figure.name());
+        let host = if self.host.is_empty() { "" } else { &format!(" on {}", self.host) };
+        let mut document =
+            Document::new("durio history", format!("{metric} at {}{host}", self.target));
+        let mut section = Section::default();
+        let values: Vec<f64> = self.points.iter().map(|it| it.value).collect();
+        let recent = values.get(values.len().saturating_sub(LINE_MAX)..).unwrap_or(&values);
+        section.say(Tone::Plain, sparkline(recent));
+        if let (Some(first), Some(last)) = (self.points.first(), self.points.last()) {
+            section.note(format!(
+                "{}, {} to {}; the latest {}",
+                counted(values.len() as u64, "run"),
+                minute(&first.started),
+                minute(&last.started),
+                shown(self, last.value)
+            ));
+        }
+        for it in &self.changes {
+            let Some(point) = self.points.get(it.at_interval) else { continue };
+            let text = format!(
+                "{} to {} in the median ({}), from {} on (p = {:.0e}, Pettitt's test)",
+                shown(self, it.before_median),
+                shown(self, it.after_median),
+                deviation(it.after_median / it.before_median - 1.0),
+                point.run,
+                it.probability
+            );
+            section.toned(Tone::Warning, "changed", text);
+        }
+        if self.changes.is_empty() {
+            section.note("no lasting change; one needs five runs on either side to be seen");
+        }
+        // Records have targets as they were named.
+        if !self.target.starts_with('/') {
+            let text =
+                "it is a relative path: runs in other directories may have measured other storage";
+            section.toned(Tone::Warning, &self.target, text);
+        }
+        section.charts([chart(self)]);
+        section.push(Level::Detail, Body::Table(table(self)));
+        document.push(section);
+        document.records = Table::with_columns(
+            &self.points,
+            [
+                ("run", |it| Cell::text(&it.run)),
+                ("started", |it| Cell::text(&it.started)),
+                ("value", |it| Cell::Number(it.value)),
+            ],
+        );
+        document
+    }
+}
+
+fn shown(history: &History, value: f64) -> String {
+    match history.metric.figure {
+        RunFigure::Rate => rate(value),
+        _ => mean_latency(value),
+    }
+}
+
+fn chart(history: &History) -> Chart {
+    let points = history.points.iter().enumerate();
+    let points = points.map(|(at, it)| (precise(at as u64 + 1), it.value));
+    let changes = history.changes.iter().map(|it| (precise(it.at_interval as u64 + 1), 0.0));
+    let series = vec![
+        Series::new("lasting change", Colour::Ink, Style::Upright, changes),
+        Series::new(history.metric.figure.name(), Colour::First, Style::Line, points),
+    ];
+    let y = match history.metric.figure {
+        RunFigure::Rate => Scale::Linear(Unit::Rate),
+        _ => Scale::Linear(Unit::Latency),
+    };
+    let x = Scale::Linear(Unit::Number);
+    let series = series.into_iter().filter(|it| !it.points.is_empty()).collect();
+    Chart::panels("From run to run".to_owned(), vec![Panel { x, y, series }])
+}
+
+fn table(history: &History) -> Table {
+    let row = |it: &HistoryPoint| {
+        vec![
+            Cell::text(&it.run),
+            Cell::text(minute(&it.started)),
+            Cell::text(shown(history, it.value)),
+        ]
+    };
+    Table::new(["run", "begun (UTC)", "value"]).with(history.points.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_to_the_minute() {
+        assert_eq!(minute("2026-11-23T15:27:32.115Z"), "2026-11-23 15:27");
+        assert_eq!(minute("?"), "?");
+    }
+}

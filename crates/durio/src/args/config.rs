@@ -1,0 +1,22 @@
+//! The arguments of `durio config`.
+
+use clap::Args;
+
+use crate::exit_code::TABLE;
+
+/// Show the defaults that your configuration file sets
+///
+/// The file is durio/config.toml in $XDG_CONFIG_HOME or ~/.config; DURIO_CONFIG names another one, and
+/// empty stands for none. A table is a command, and a key is one of its long options:
+///
+///   [check]
+///   size = "4GiB"
+///   goal = ["commit p99 < 5ms"]
+///
+///   [stack.bench]
+///   yes = true
+///
+/// An option on the command line overrides the file. The record of a run has the combined command line.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ConfigCommand {}

@@ -1,0 +1,300 @@
+//! `durio watch`: a light probe of the durable write, again and again, for monitoring.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use durio_analyse::history::{Metric, Percentiles, RunFigure, RunRow, history};
+use durio_analyse::{Findings, WorkloadFindings};
+use durio_bench::{
+    BenchError, Execution, Permission, RunOptions, list_runs, locate, probes_folder, read_run_row,
+    remove_run,
+};
+use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan};
+use durio_record::{OperationName, Outcome};
+use durio_report::{Watched, WatchedLocation};
+use durio_run::StopFlag;
+use durio_spec::{RunRequest, plan_run};
+use durio_units::{Bytes, Nanos};
+use durio_workload::{Arrivals, check_workloads};
+use tiny_http::{Header, Method, Response, Server};
+
+use crate::args::Watch;
+use crate::exit_code::Exit;
+use crate::measure::clear_up;
+use crate::output;
+use crate::progress::Terminal;
+use crate::stop_signals::stop_on_signals;
+
+// The least for a p99 with more than one commit beyond it; so many that a probe stays below 1 MiB a
+// second and is over in two.
+const COMMITS: u64 = 200;
+const COMMITS_PER_SECOND: f64 = 100.0;
+const FILE: Bytes = Bytes::from_kib(128);
+
+// A signal is seen this soon; more often would cost more than the probes.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) fn watch(arguments: &Watch) -> Result<Exit, BenchError> {
+    let stop = stop_on_signals()?;
+    let mut watcher = Watcher::new(arguments)?;
+    if let Some(address) = arguments.listen {
+        let address = serve(address, Arc::clone(&watcher.shown))?;
+        output::remark(&format!("durio: figures at http://{address}/metrics, a page at /"));
+    }
+    let every = Duration::from_nanos(arguments.every.get());
+    let mut due = Instant::now();
+    let mut is_first = true;
+    while !stop.is_set() {
+        if Instant::now() < due {
+            thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+            continue;
+        }
+        for at in 0..arguments.directories.len() {
+            match watcher.probe(at, &stop) {
+                // What can never succeed shall not be tried for a week.
+                Err(error) if is_first => return Err(error),
+                Err(error) => output::remark(&format!("durio: the probe failed: {error}")),
+                Ok(()) => {}
+            }
+        }
+        is_first = false;
+        // A probe that took longer than its time leaves out others, and does not shift them.
+        while due <= Instant::now() {
+            due += every;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+struct Watcher<'a> {
+    arguments: &'a Watch,
+    directories: Vec<PathBuf>,
+    folder: PathBuf,
+    /// The latest first.
+    rows: Vec<RunRow>,
+    /// What the server shows.
+    shown: Arc<Mutex<Watched>>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(arguments: &'a Watch) -> Result<Self, BenchError> {
+        clear_up();
+        let folder = probes_folder()?;
+        // Who looks at figures elsewhere does not know what they are relative to.
+        let directories = arguments.directories.iter().map(std::path::absolute);
+        let directories = directories.collect::<Result<Vec<_>, _>>().map_err(|error| {
+            BenchError::cannot_measure(format!("cannot tell where directories are: {error}"))
+        })?;
+        let locations = directories.iter().map(|it| it.display().to_string());
+        let locations = locations.map(WatchedLocation::new).collect();
+        let shown = Arc::new(Mutex::new(Watched { every: arguments.every, locations }));
+        let rows = list_runs(&folder)?;
+        let watcher = Self { arguments, directories, folder, rows, shown };
+        for at in 0..watcher.directories.len() {
+            watcher.show_history(at);
+        }
+        Ok(watcher)
+    }
+
+    /// One probe, with all that follows from it.
+    fn probe(&mut self, at: usize, stop: &StopFlag) -> Result<(), BenchError> {
+        let begun = SystemTime::now();
+        let seconds = begun.duration_since(SystemTime::UNIX_EPOCH).map(|it| it.as_secs_f64()).ok();
+        self.location(at, |it| it.running_since = seconds);
+        let probed = probe(&self.directories[at], &self.folder, stop);
+        self.location(at, |it| it.running_since = None);
+        match probed {
+            Ok(Probe { folder, findings, written }) => {
+                self.rows.insert(0, read_run_row(&folder));
+                self.prune(at);
+                self.location(at, |it| {
+                    it.probes += 1;
+                    it.error = None;
+                    it.succeeded_at = seconds;
+                    it.written = Bytes::new(it.written.get() + written.get());
+                    let commits = findings.workloads.iter().filter_map(commits);
+                    let kept = commits.filter_map(|commits| commits.kept.as_ref());
+                    kept.for_each(|kept| kept.service.add_to(&mut it.latencies));
+                });
+                self.show_history(at);
+                self.tell(at);
+                Ok(())
+            }
+            // A probe that a signal ended has not failed.
+            Err(_) if stop.is_set() => Ok(()),
+            Err(error) => {
+                self.location(at, |it| {
+                    it.failures += 1;
+                    it.error = Some(error.to_string());
+                });
+                // It may have left a record, which counts towards those that are kept.
+                self.rows = list_runs(&self.folder).unwrap_or_default();
+                self.prune(at);
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes what is shown of a location.
+    fn location(&self, at: usize, change: impl FnOnce(&mut WatchedLocation)) {
+        change(&mut lock(&self.shown).locations[at]);
+    }
+
+    /// What the rows say of a location: also after a restart.
+    fn show_history(&self, at: usize) {
+        let name = self.name(at);
+        let metric = Metric { workload: "commit".to_owned(), figure: RunFigure::P99 };
+        let found = history(&self.rows, Some(&name), &metric);
+        let latest = self.rows.iter().find_map(|row| {
+            let figures = row.figures.iter().find(|it| it.location == name)?;
+            Some((row.started.clone(), figures.latency))
+        });
+        self.location(at, |it| (it.history, it.latest) = (found, latest));
+    }
+
+    fn name(&self, at: usize) -> String {
+        self.directories[at].display().to_string()
+    }
+
+    fn prune(&mut self, at: usize) {
+        let name = self.name(at);
+        // Also those that have no figures, for they were killed.
+        let is_its = |row: &RunRow| row.targets.contains(&name);
+        let old = self.rows.iter().filter(|row| is_its(row)).skip(self.arguments.keep as usize);
+        let old: Vec<String> = old.map(|row| row.run.clone()).collect();
+        for run in &old {
+            // One that somebody reads or has taken away is no reason to stop watching.
+            if let Err(error) = remove_run(&self.folder, run) {
+                output::remark(&format!("durio: {error}"));
+            }
+        }
+        self.rows.retain(|row| !old.contains(&row.run));
+    }
+
+    fn tell(&self, at: usize) {
+        let shown = lock(&self.shown);
+        let Some((started, Percentiles { p50_ns, p99_ns, .. })) = &shown.locations[at].latest
+        else {
+            return;
+        };
+        if self.arguments.quiet {
+            return;
+        }
+        let of =
+            |nanos: &Option<u64>| nanos.map_or("-".to_owned(), |it| Nanos::new(it).to_string());
+        let name = &shown.locations[at].location;
+        output::remark(&format!("{started} {name}: p50 {}, p99 {}", of(p50_ns), of(p99_ns)));
+    }
+}
+
+// A probe that panicked leaves whole figures.
+fn lock(shown: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn commits(it: &WorkloadFindings) -> Option<&durio_analyse::OperationFindings> {
+    it.operation(OperationName::Commit)
+}
+
+struct Probe {
+    folder: PathBuf,
+    findings: Findings,
+    written: Bytes,
+}
+
+fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<Probe, BenchError> {
+    let options = RunOptions { out: Some(folder), histograms: true, ..RunOptions::default() };
+    let execution = Execution::begin("watch", &options)?;
+    // Each time anew: who watches a filesystem does not keep it from being unmounted.
+    let located = locate(
+        [&directory.to_owned()],
+        Permission::Named { destroy: &[], force_signature: false },
+    )?;
+    if !located.places.iter().all(|it| matches!(it.facts, LocationFacts::Directory { .. })) {
+        let text = format!("'{}' is no directory", directory.display());
+        return Err(BenchError::wrong_use(text)
+            .hint("durio watch makes its own files in a directory on the storage"));
+    }
+    let plan = plan_of(&execution, located.places)?;
+    let written = plan.cost().written;
+    let executed = execution.execute(&plan, located.held, stop, &Terminal::new(true))?;
+    if executed.outcome? != Outcome::Complete {
+        return Err(BenchError::cannot_measure("the probe was ended before its time"));
+    }
+    Ok(Probe { folder: execution.folder().to_owned(), findings: executed.findings, written })
+}
+
+fn plan_of(
+    execution: &Execution,
+    mut places: Vec<durio_plan::Location>,
+) -> Result<Plan, BenchError> {
+    let commit = check_workloads().into_iter().map(|(_, workload)| workload);
+    let workload = commit.into_iter().find(|it| it.name == "commit").unwrap_or_default();
+    Ok(plan_run(&RunRequest {
+        location: places.pop(),
+        workload,
+        engine: EngineKind::Sync,
+        fio_engine: None,
+        arrivals: Arrivals::Constant { rate_per_second: COMMITS_PER_SECOND },
+        placement: Placement::DeviceNode,
+        batch: BatchPolicy::DEFAULT,
+        script: None,
+        limit: Limit::Operations(COMMITS),
+        ramp: Nanos::ZERO,
+        interval: None,
+        size: Some(FILE),
+        self_cost: false,
+        trace_path: false,
+        seed: execution.seed,
+        clock: ClockChoice::Auto,
+        file_name: execution.file_name(),
+    })?)
+}
+
+/// Answers requests until the process ends, in a thread of its own: a probe may hang, and that is when the
+/// figures are asked for.
+///
+/// Gives the address, whose port the system has chosen where 0 was asked for.
+fn serve(address: SocketAddr, shown: Arc<Mutex<Watched>>) -> Result<SocketAddr, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        BenchError::cannot_measure(format!("cannot listen at {address}: {error}"))
+            .hint("is another watcher there? --listen takes another port, such as 127.0.0.1:9120")
+    };
+    let server = Server::http(address).map_err(|error| failed(&error))?;
+    let at = server.server_addr().to_ip().unwrap_or(address);
+    let answer = move || {
+        for request in server.incoming_requests() {
+            let mut bytes = Vec::new();
+            let is_read = matches!(request.method(), Method::Get | Method::Head);
+            let path = request.url().split('?').next().unwrap_or_default().to_owned();
+            let (code, kind) = match (is_read, path.as_str()) {
+                (true, "/metrics") => {
+                    let _ = lock(&shown).write_metrics(&mut bytes);
+                    (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+                }
+                (true, "/") => {
+                    let _ = lock(&shown).write_page(&mut bytes);
+                    (200, "text/html; charset=utf-8")
+                }
+                (true, _) => (404, "text/plain"),
+                (false, _) => (405, "text/plain"),
+            };
+            let kind = Header::from_bytes("Content-Type", kind);
+            let mut response = Response::from_data(bytes).with_status_code(code);
+            kind.into_iter().for_each(|kind| response.add_header(kind));
+            if path == "/" {
+                // Without a script: a page that is left open follows the probes.
+                Header::from_bytes("Refresh", "60")
+                    .into_iter()
+                    .for_each(|it| response.add_header(it));
+            }
+            // Who asked may be gone.
+            let _ = request.respond(response);
+        }
+    };
+    let named = thread::Builder::new().name("durio-http".to_owned());
+    named.spawn(answer).map_err(|error| failed(&error)).map(|_| at)
+}

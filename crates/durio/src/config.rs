@@ -1,0 +1,188 @@
+//! A user's defaults: options of commands, from a file.
+//!
+//! In: the words of a command line, and `durio/config.toml` in the configuration folder. Out: the words
+//! with the options that the file has and the user has not given. Not here: what an option means; the
+//! parser of the command line reads both.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Command, CommandFactory as _};
+use durio_bench::BenchError;
+use toml::{Table, Value};
+
+use crate::args::Arguments;
+
+/// Larger files are no options of anybody.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Names another file, or none if it is empty: for scripts that want no user's defaults.
+const VARIABLE: &str = "DURIO_CONFIG";
+
+/// The defaults of every command.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    /// Where they are, or would be; none without a home.
+    pub(crate) path: Option<PathBuf>,
+    table: Table,
+}
+
+impl Config {
+    /// Reads the file; empty where there is none.
+    pub(crate) fn read() -> Result<Self, BenchError> {
+        let Some(path) = path() else { return Ok(Self::default()) };
+        let wrong = |why: String| {
+            BenchError::wrong_use(format!("cannot read '{}': {why}", path.display()))
+                .hint(format!("durio config explains the file; {VARIABLE}= runs without it"))
+        };
+        let mut text = String::new();
+        match fs::File::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Self { path: Some(path), table: Table::new() });
+            }
+            Err(error) => return Err(wrong(error.to_string())),
+            // A pipe or a device in its place would be waited for.
+            Ok(file) if !file.metadata().is_ok_and(|it| it.is_file()) => {
+                return Err(wrong("it is no file".to_owned()));
+            }
+            Ok(file) => file.take(BYTES_MAX).read_to_string(&mut text),
+        }
+        .map_err(|error| wrong(error.to_string()))?;
+        let table: Table =
+            text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        check(&table, &Arguments::command()).map_err(wrong)?;
+        Ok(Self { path: Some(path), table })
+    }
+
+    /// The command line with the defaults of its command, behind the command's name.
+    pub(crate) fn applied(&self, mut line: Vec<OsString>) -> Vec<OsString> {
+        let (mut table, mut at) = (&self.table, 1);
+        while let Some(inner) = line.get(at).and_then(|word| table.get(word.to_str()?)?.as_table())
+        {
+            (table, at) = (inner, at + 1);
+        }
+        // What follows it is another program's.
+        let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+        let is_given = |key: &str| {
+            let long = format!("--{key}");
+            let with_value = format!("{long}=");
+            let is_it =
+                |word: &OsString| *word == *long || word.to_string_lossy().starts_with(&with_value);
+            line[at.min(end)..end].iter().any(is_it)
+        };
+        let defaults = table.iter().filter(|(key, _)| at > 1 && !is_given(key));
+        let words: Vec<OsString> = defaults.flat_map(|(key, value)| words(key, value)).collect();
+        line.splice(at..at, words);
+        line
+    }
+
+    /// Each command with its defaults, as a command line.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        lines_of(&self.table, "durio")
+    }
+}
+
+fn path() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        return Some(PathBuf::from(named)).filter(|it| !it.as_os_str().is_empty());
+    }
+    let absolute = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        // A relative one is to be ignored, says the XDG base directory specification.
+        path.is_absolute().then_some(path)
+    };
+    let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(folder.join(Path::new("durio/config.toml")))
+}
+
+/// Every table is a command and every key one of its options.
+fn check(table: &Table, command: &Command) -> Result<(), String> {
+    for (key, value) in table {
+        if let Value::Table(inner) = value {
+            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let named = command.find_subcommand(key).ok_or_else(|| {
+                format!(
+                    "[{key}] is no command ({})",
+                    durio_workload::did_you_mean(key, &known, "there are")
+                )
+            })?;
+            check(inner, named)?;
+            continue;
+        }
+        let of = command.get_name();
+        let known: Vec<&str> = command.get_arguments().filter_map(|it| it.get_long()).collect();
+        if !known.contains(&key.as_str()) {
+            let like = durio_workload::did_you_mean(key, &known, "there are");
+            return Err(format!("'{key}' is no option of {of} ({like})"));
+        }
+        if matches!(value, Value::Datetime(_)) {
+            return Err(format!(
+                "'{key}' of {of} is a date; expected text, a number, true or a list"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn words(key: &str, value: &Value) -> Vec<OsString> {
+    let option = || OsString::from(format!("--{key}"));
+    match value {
+        Value::Boolean(true) => vec![option()],
+        Value::Array(values) => values.iter().flat_map(|it| words(key, it)).collect(),
+        Value::String(text) => vec![option(), text.into()],
+        Value::Integer(number) => vec![option(), number.to_string().into()],
+        Value::Float(number) => vec![option(), number.to_string().into()],
+        Value::Boolean(false) | Value::Table(_) | Value::Datetime(_) => Vec::new(),
+    }
+}
+
+fn lines_of(table: &Table, command: &str) -> Vec<String> {
+    let words: Vec<OsString> = table.iter().flat_map(|(key, value)| words(key, value)).collect();
+    let words = words.iter().map(|it| durio_units::shell_word(&it.to_string_lossy()));
+    let own = words.fold(command.to_owned(), |line, word| format!("{line} {word}"));
+    let own = (own != command).then_some(own);
+    let inner = table.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));
+    let inner = inner.flat_map(|(name, inner)| lines_of(inner, &format!("{command} {name}")));
+    own.into_iter().chain(inner).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(config: &str, line: &str) -> String {
+        let config = Config { path: None, table: config.parse().unwrap() };
+        let line = line.split(' ').map(OsString::from).collect();
+        let words = config.applied(line);
+        words.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn options_that_are_given_replace_defaults_and_others_stay_out() {
+        let config = "[check]\nsize = \"4GiB\"\ngoal = [\"a\", \"b\"]\nyes = true\nquick = false\n\
+                      [stack.bench]\nseed = 7\n";
+        let goals = "--goal a --goal b";
+        assert_eq!(
+            applied(config, "durio check /d"),
+            format!("durio check {goals} --size 4GiB --yes /d")
+        );
+        assert_eq!(
+            applied(config, "durio check --size=1G --yes"),
+            format!("durio check {goals} --size=1G --yes")
+        );
+        assert_eq!(applied(config, "durio stack bench x"), "durio stack bench --seed 7 x");
+        assert_eq!(applied(config, "durio stack x"), "durio stack x");
+        assert_eq!(applied(config, "durio run -- --size"), "durio run -- --size");
+    }
+
+    #[test]
+    fn what_is_no_command_or_no_option_says_so() {
+        let wrong = |text: &str| check(&text.parse().unwrap(), &Arguments::command()).unwrap_err();
+        assert!(wrong("[chek]\nsize = \"1G\"").contains("did you mean 'check'"));
+        assert!(wrong("[check]\nsise = \"1G\"").contains("did you mean 'size'"));
+        assert!(wrong("size = \"1G\"").contains("no option of durio"));
+        assert!(wrong("[check]\nsize = 2026-01-01").contains("is a date"));
+    }
+}

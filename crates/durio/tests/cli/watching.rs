@@ -1,0 +1,158 @@
+//! `durio watch` and OpenMetrics: what Prometheus gets, and what is left when the watcher is killed.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::durio::Running;
+use crate::requirements::{has, output_of, python_with, skip};
+use crate::sandbox::{Sandbox, entries};
+
+/// The address that a watcher says.
+fn address(watcher: &Running) -> String {
+    let begin = Instant::now();
+    loop {
+        let stderr = watcher.stderr();
+        if let Some((_, rest)) = stderr.split_once("http://") {
+            return rest.split('/').next().unwrap().to_owned();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{stderr}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Head and body of an answer.
+fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+const LIBRARY: &str = "prometheus-client==0.23.1";
+
+/// What Prometheus' own library reads of it: name and value of each sample; none without it.
+fn samples(sandbox: &Sandbox, text: &str) -> Option<Vec<(String, f64)>> {
+    const SCRIPT: &str = "import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read
+for family in read(open(sys.argv[1]).read()):
+    for sample in family.samples: print(sample.name, sample.value)";
+    if !has(&["python3", "python3-venv"]) {
+        return None;
+    }
+    let python = match python_with(LIBRARY, "prometheus_client.openmetrics.parser") {
+        Ok(python) => python,
+        Err(reason) => {
+            skip(&format!("no {LIBRARY}: {reason}"));
+            return None;
+        }
+    };
+    let file = sandbox.root().join("durio.prom");
+    fs::write(&file, text).unwrap();
+    let lines = output_of(&python, &["-c", SCRIPT, file.to_str().unwrap()]);
+    let lines = lines.unwrap_or_else(|reason| panic!("{reason}: {text}"));
+    let sample = |line: &str| {
+        let (name, value) = line.split_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap())
+    };
+    Some(lines.lines().map(sample).collect())
+}
+
+fn value(samples: &[(String, f64)], name: &str) -> f64 {
+    samples.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("{name}: {samples:?}")).1
+}
+
+/// Waits until a watcher has made so many probes, and gives what it then serves.
+fn after_probes(watcher: &Running, address: &str, probes: u64) -> String {
+    let begin = Instant::now();
+    loop {
+        let (_, text) = get(address, "/metrics");
+        if text.contains(&format!("result=\"ok\"}} {probes}\n")) {
+            return text;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(120), "{}\n{text}", watcher.stderr());
+        sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn prometheus_reads_a_watcher_and_a_killed_one_has_its_history() {
+    let sandbox = Sandbox::new();
+    let line = "watch data --every 10s --listen 127.0.0.1:0";
+    let mut watcher = sandbox.durio(line).start();
+    let address = self::address(&watcher);
+    let text = after_probes(&watcher, &address, 1);
+    if let Some(samples) = samples(&sandbox, &text) {
+        assert_eq!(value(&samples, "durio_watch_commit_latency_seconds_count"), 200.0);
+        assert_eq!(value(&samples, "durio_watch_interval_seconds"), 10.0);
+        // 200 commits of 8 KiB, and the file of 128 KiB.
+        let written = value(&samples, "durio_watch_written_bytes_total");
+        assert_eq!(written, f64::from(200 * 8192 + (128 << 10)));
+    }
+    let (head, page) = get(&address, "/");
+    assert!(head.contains("text/html") && page.contains("durio watch"), "{head}");
+    assert!(page.contains("default-src 'none'") && !page.contains("src="), "the page asks nobody");
+    assert!(get(&address, "/passwd").0.contains(" 404 "));
+    let taken = format!("watch data --listen {address}");
+    sandbox.durio(&taken).run().expect_exit(3).expect_stderr("cannot listen at");
+    watcher.signal(Signal::KILL);
+    drop(watcher);
+    let rows = sandbox.durio("runs --probes --format json").run().expect_exit(0).json();
+    assert!(!rows["runs"].as_array().unwrap().is_empty(), "{rows}");
+    let listed = sandbox.durio("runs --format json").run().expect_exit(0).json();
+    assert!(listed["runs"].as_array().unwrap().is_empty(), "probes are no runs: {listed}");
+    let history = "history --probes --metric commit.p50 --format json";
+    let history = sandbox.durio(history).run().expect_exit(0).json();
+    assert!(!history["points"].as_array().unwrap().is_empty(), "{history}");
+    assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
+
+#[test]
+fn old_probes_go_and_a_signal_ends_a_watcher_in_order() {
+    let sandbox = Sandbox::new();
+    let mut watcher = sandbox.durio("watch data --every 10s --keep 1 --listen 127.0.0.1:0").start();
+    let address = self::address(&watcher);
+    after_probes(&watcher, &address, 2);
+    watcher.signal(Signal::TERM);
+    let ended = watcher.wait().expect_exit(0);
+    assert_eq!(ended.stderr.matches("p50").count(), 2, "{}", ended.stderr);
+    let kept = entries(&sandbox.state().join("durio/watch"));
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
+
+#[test]
+fn only_directories_are_watched_and_not_too_often() {
+    let sandbox = Sandbox::new();
+    for (line, code, word) in [
+        ("watch data/user.db", 2, "no directory"),
+        ("watch missing", 2, "no directory"),
+        ("watch data --every 1s", 2, "10s or more"),
+        ("watch data --listen 9119", 2, "127.0.0.1:9119"),
+        ("watch data --keep 0", 2, "--keep"),
+    ] {
+        sandbox.durio(line).run().expect_exit(code).expect_stderr(word);
+    }
+    assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
+
+#[test]
+fn a_run_is_openmetrics_for_the_textfile_collector() {
+    let sandbox = Sandbox::new();
+    // Findings without a figure have no such form, and say so.
+    let ended = sandbox.durio("doctor data --format openmetrics").run().expect_exit(2);
+    ended.expect_no_stdout().expect_stderr("not supported");
+    let line = "check data --quiet --duration 150ms --size 8MiB --format openmetrics";
+    let text = sandbox.durio(line).run().expect_exit(0).text();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    if let Some(samples) = samples(&sandbox, &text) {
+        assert!(value(&samples, "durio_latency_seconds") > 0.0);
+        assert_eq!(value(&samples, "durio_run_info"), 1.0);
+    }
+}

@@ -1,0 +1,245 @@
+//! Whether the links of the book lead somewhere.
+//!
+//! In: the sources in Markdown, or the built book in HTML. Out: a line for each link, id or page that
+//! leads nowhere. Not here: fetching what is outside of the book.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::pages::Explained;
+
+/// The file that says what belongs to the book.
+const SUMMARY: &str = "SUMMARY.md";
+
+/// What a checker of the built book found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) pages: usize,
+    pub(super) internal: usize,
+    pub(super) broken: Vec<String>,
+    pub(super) external: Vec<String>,
+}
+
+/// A file with its anchors and links.
+#[derive(Debug, Default)]
+struct Linked {
+    anchors: BTreeSet<String>,
+    links: Vec<String>,
+}
+
+type Files = BTreeMap<PathBuf, Linked>;
+
+/// Broken links of the sources; pages that SUMMARY.md does not have; ids without an anchor.
+pub(super) fn of_sources(folder: &Path, explained: &[Explained]) -> Result<Vec<String>> {
+    let files = read(folder, "md", of_markdown)?;
+    let mut broken = Vec::new();
+    for (path, file) in &files {
+        for link in &file.links {
+            broken.extend(problem(folder, &files, path, link));
+        }
+    }
+    let summary = files.get(Path::new(SUMMARY)).context("docs has no SUMMARY.md")?;
+    let listed = |path: &PathBuf| summary.links.iter().any(|link| Path::new(link) == path);
+    let missing = files.keys().filter(|it| *it != Path::new(SUMMARY) && !listed(it));
+    broken.extend(missing.map(|it| format!("{}: no line in {SUMMARY}", it.display())));
+    broken.extend(unexplained(&files, explained, "md"));
+    Ok(broken)
+}
+
+/// Broken links of the built book, and ids without an anchor.
+pub(super) fn of_book(folder: &Path, explained: &[Explained]) -> Result<Found> {
+    let mut files = read(folder, "html", of_html)?;
+    // One has every page once more, the other is shown at any address.
+    for copy in ["print.html", "404.html"] {
+        files.remove(Path::new(copy));
+    }
+    let mut found = Found { pages: files.len(), ..Found::default() };
+    for (path, file) in &files {
+        for link in &file.links {
+            if is_external(link) {
+                found.external.push(link.clone());
+                continue;
+            }
+            found.internal += 1;
+            found.broken.extend(problem(folder, &files, path, link));
+        }
+    }
+    found.broken.extend(unexplained(&files, explained, "html"));
+    found.external.sort_unstable();
+    found.external.dedup();
+    Ok(found)
+}
+
+fn unexplained(files: &Files, explained: &[Explained], ending: &str) -> Vec<String> {
+    let is_missing = |it: &&Explained| {
+        let file = files.get(Path::new(&format!("{}.{ending}", it.page)));
+        !file.is_some_and(|file| file.anchors.contains(&it.anchor))
+    };
+    let missing = explained.iter().filter(is_missing);
+    missing
+        .map(|it| format!("{}: no anchor '{}' for what reports print", it.page, it.anchor))
+        .collect()
+}
+
+fn is_external(link: &str) -> bool {
+    ["http:", "https:", "mailto:", "data:"].iter().any(|scheme| link.starts_with(scheme))
+}
+
+/// Why a link leads nowhere, if it does not.
+fn problem(folder: &Path, files: &Files, from: &Path, link: &str) -> Option<String> {
+    if is_external(link) {
+        return None;
+    }
+    let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let path = match target {
+        "" => from.to_owned(),
+        _ => joined(from, target),
+    };
+    let place = from.display();
+    let Some(file) = files.get(&path) else {
+        let is_there = folder.join(&path).exists();
+        return (!is_there).then(|| format!("{place}: '{link}' leads nowhere"));
+    };
+    let is_missing = !anchor.is_empty() && !file.anchors.contains(anchor);
+    is_missing.then(|| format!("{place}: '{link}': no such anchor"))
+}
+
+/// The path that a link from `from` means.
+fn joined(from: &Path, link: &str) -> PathBuf {
+    let mut path = from.parent().unwrap_or(from).to_owned();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if path.file_name().is_some() && !path.ends_with("..") => {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+fn read(folder: &Path, ending: &str, linked: fn(&str) -> Linked) -> Result<Files> {
+    let (mut files, mut waiting) = (Files::new(), vec![folder.to_owned()]);
+    while let Some(next) = waiting.pop() {
+        let entries =
+            fs::read_dir(&next).with_context(|| format!("no folder {}", next.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|it| it == ending) {
+                let text = fs::read_to_string(&path)
+                    .with_context(|| format!("{} cannot be read", path.display()))?;
+                let name = path.strip_prefix(folder).unwrap_or(&path).to_owned();
+                files.insert(name, linked(&text));
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Headings and links of Markdown, as far as this book writes them.
+fn of_markdown(text: &str) -> Linked {
+    let mut linked = Linked::default();
+    let mut in_fence = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+            continue;
+        }
+        // Code is shown as it stands.
+        if in_fence || line.starts_with("    ") {
+            continue;
+        }
+        if let Some(heading) = line.trim_start_matches('#').strip_prefix(' ')
+            && line.starts_with('#')
+        {
+            let anchor = anchor(heading);
+            let again = (1..).map(|n| format!("{anchor}-{n}"));
+            let free = [anchor.clone()].into_iter().chain(again);
+            linked.anchors.extend(free.into_iter().find(|it| !linked.anchors.contains(it)));
+        }
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        let targets = prose.split("](").skip(1).filter_map(|it| it.split(')').next());
+        linked.links.extend(targets.map(str::to_owned));
+    }
+    linked
+}
+
+/// The id that mdbook and GitHub give a heading.
+fn anchor(heading: &str) -> String {
+    let kept = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | ' ');
+    let text: String = heading.trim().chars().filter(kept).collect();
+    text.to_lowercase().replace(' ', "-")
+}
+
+/// Ids and links of HTML as mdbook writes it.
+fn of_html(text: &str) -> Linked {
+    let values = |name: &str| -> Vec<String> {
+        let mark = format!(" {name}=\"");
+        let values = text.split(mark.as_str()).skip(1).filter_map(|it| it.split('"').next());
+        values.map(|it| it.replace("&amp;", "&")).collect()
+    };
+    let links = [values("href"), values("src")].concat();
+    let links = links.into_iter().filter(|link| !link.is_empty());
+    Linked { anchors: values("id").into_iter().collect(), links: links.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        of_sources(folder.path(), &[]).unwrap()
+    }
+
+    #[test]
+    fn a_sound_book_has_no_problem() {
+        let summary = "# Summary\n\n- [A](a.md)\n- [B](b/c.md)\n";
+        let a = "# A\n\n[b](b/c.md#two-words) `[no](link)`\n\n```text\n[no](link)\n```\n";
+        let b = "# B\n\n## Two words\n\n[a](../a.md), [x](https://x/), [own](#b)\n";
+        assert_eq!(broken(&[("SUMMARY.md", summary), ("a.md", a), ("b/c.md", b)]), [""; 0]);
+    }
+
+    #[test]
+    fn links_anchors_and_pages_that_are_missing_are_named() {
+        let summary = "# Summary\n\n- [A](a.md)\n";
+        let a = "# A\n\n[b](b.md) [c](#c) [d](d.md)\n";
+        let found = broken(&[("SUMMARY.md", summary), ("a.md", a), ("d.md", "# D\n")]);
+        assert_eq!(
+            found,
+            [
+                "a.md: 'b.md' leads nowhere",
+                "a.md: '#c': no such anchor",
+                "d.md: no line in SUMMARY.md"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_reports_print_needs_its_anchor() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("x.html"), "<h2 id=\"a\"><a href=\"#a\">a</a></h2>").unwrap();
+        let explained = |anchor: &str| Explained { page: "x", anchor: anchor.to_owned() };
+        let found = of_book(folder.path(), &[explained("a"), explained("b")]).unwrap();
+        assert_eq!((found.pages, found.internal), (1, 1));
+        assert_eq!(found.broken, ["x: no anchor 'b' for what reports print"]);
+    }
+
+    #[test]
+    fn anchors_are_those_that_mdbook_makes() {
+        assert_eq!(anchor("B01"), "b01");
+        assert_eq!(anchor("What to do?"), "what-to-do");
+        assert_eq!(anchor("Ids, `code` and 70/30"), "ids-code-and-7030");
+    }
+}

@@ -1,0 +1,166 @@
+//! The files of a package.
+//!
+//! In: a binary, and the checkout. Out: every file below the prefix (`/usr` in a Debian package, the
+//! folder in a tarball). Not here: the form of the archive (`deb`, `tarball`).
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use flate2::{Compression, GzBuilder};
+
+use super::{cargo, file_names, licences};
+
+/// Where documents go below the prefix.
+pub(super) const DOCUMENTS: &str = "share/doc/durio";
+/// Where units of systemd go below the prefix.
+pub(super) const UNITS: &str = "lib/systemd/system";
+
+/// Where examples go below the prefix.
+pub(super) const EXAMPLES: &str = "share/doc/durio/examples";
+
+/// The shells, and where each finds completions below the prefix; Debian's zsh and fish keep those of
+/// packages apart from their own.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/durio"),
+    ("zsh", "share/zsh/vendor-completions/_durio"),
+    ("fish", "share/fish/vendor_completions.d/durio.fish"),
+];
+
+/// A file of a package.
+pub(super) struct File {
+    /// Below the prefix.
+    pub(super) path: String,
+    pub(super) mode: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl File {
+    fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), mode: 0o644, bytes: bytes.into() }
+    }
+}
+
+/// All files, in the order of their paths; `runs_here` is a binary that this machine runs, and writes
+/// the man pages.
+pub(super) fn files(binary: &Path, runs_here: &Path) -> Result<Vec<File>> {
+    let bytes = fs::read(binary).with_context(|| format!("no {}", binary.display()))?;
+    let mut files = vec![File { path: "bin/durio".to_owned(), mode: 0o755, bytes }];
+    files.extend(man_pages(runs_here)?);
+    for (shell, path) in COMPLETIONS {
+        files.push(File::new(path, output(runs_here, &["completions", shell])?));
+    }
+    files.extend(documents()?);
+    files.extend(extras()?);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+fn man_pages(durio: &Path) -> Result<Vec<File>> {
+    let folder = tempfile::tempdir().context("no temporary folder")?;
+    output(durio, &["man", &folder.path().display().to_string()])?;
+    let pages = file_names(folder.path())?.into_iter().map(|name| {
+        let page = fs::read(folder.path().join(&name))?;
+        Ok(File::new(format!("share/man/man1/{name}.gz"), packed(&page)?))
+    });
+    pages.collect()
+}
+
+fn documents() -> Result<Vec<File>> {
+    let root = cargo::workspace_root();
+    let read =
+        |name: &str| fs::read(root.join(name)).with_context(|| format!("{name} cannot be read"));
+    let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
+    let named = |name: &str| format!("{DOCUMENTS}/{name}");
+    Ok(vec![
+        File::new(named("README.md"), read("README.md")?),
+        File::new(named("changelog.gz"), packed(&read("CHANGELOG.md")?)?),
+        File::new(named("copyright"), copyright(&mit, &apache)),
+        File::new(named("third-party-licences.gz"), packed(licences::text()?.as_bytes())?),
+    ])
+}
+
+fn copyright(mit: &[u8], apache: &[u8]) -> Vec<u8> {
+    let head = "durio is licensed under MIT or Apache-2.0, at your choice. The licences of the \
+                libraries in\nthe program are in third-party-licences.gz.\n\n";
+    let rule = format!("\n{}\n\n", "-".repeat(80));
+    [head.as_bytes(), mit, rule.as_bytes(), apache].concat()
+}
+
+/// What is in `contrib`: units where systemd finds them, all else as examples.
+fn extras() -> Result<Vec<File>> {
+    let root = cargo::workspace_root().join("contrib");
+    let mut found = Vec::new();
+    for folder in folder_names(&root)? {
+        for name in file_names(&root.join(&folder))? {
+            let bytes = fs::read(root.join(&folder).join(&name))?;
+            let is_unit = name.ends_with(".service") || name.ends_with(".timer");
+            let place = match is_unit {
+                true => format!("{UNITS}/{name}"),
+                false => format!("{EXAMPLES}/{folder}/{name}"),
+            };
+            found.push(File::new(place, bytes));
+        }
+    }
+    Ok(found)
+}
+
+fn folder_names(root: &Path) -> Result<Vec<String>> {
+    let Ok(names) = file_names(root) else { return Ok(Vec::new()) };
+    Ok(names.into_iter().filter(|name| root.join(name).is_dir()).collect())
+}
+
+fn output(program: &Path, words: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(program).args(words).output();
+    let output = output.with_context(|| format!("{} does not start", program.display()))?;
+    ensure!(output.status.success(), "durio {} failed", words.join(" "));
+    Ok(output.stdout)
+}
+
+/// As `gzip -9n`: without a name and a time, so that the same text gives the same bytes.
+pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut writer = GzBuilder::new().write(Vec::new(), Compression::best());
+    writer.write_all(bytes)?;
+    Ok(writer.finish()?)
+}
+
+/// Writes the files below a prefix.
+pub(super) fn write(files: &[File], prefix: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    for file in files {
+        let path = prefix.join(&file.path);
+        let folder = path.parent().unwrap_or(prefix);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&path, &file.bytes)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(file.mode))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn packed_text_has_neither_a_time_nor_a_name() {
+        let bytes = packed(b"text").unwrap();
+        // RFC 1952: flags, then four bytes of time.
+        assert_eq!(bytes[3..8], [0; 5]);
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn documents_have_the_licences() {
+        let documents = documents().unwrap();
+        let copyright = documents.iter().find(|it| it.path.ends_with("/copyright")).unwrap();
+        let text = String::from_utf8_lossy(&copyright.bytes);
+        assert!(text.contains("Permission is hereby granted") && text.contains("Version 2.0"));
+    }
+}

@@ -1,0 +1,142 @@
+//! The Debian package.
+//!
+//! In: files, and what the binary needs. Out: `durio_VERSION_ARCH.deb`. Not here: Debian's own way of
+//! packaging (`debian/rules`), which a maintainer there would choose; dpkg-deb alone makes this one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::contents::{self, File};
+use super::program::Needs;
+use super::succeed;
+
+/// What durio starts if it is there: to run fio, to build layers, to boot the lab.
+const SUGGESTS: &str =
+    "btrfs-progs, e2fsprogs, fio, lvm2, mdadm, qemu-system-x86, xfsprogs, zfsutils-linux";
+
+const DESCRIPTION: &str = "\
+measures what storage gives a database
+ durio tells in one command how many durable commits per second a storage
+ gives, how long the slow ones take, what lies under the path, what each layer
+ costs, and which of these figures are doubtful.
+";
+
+/// Makes the package; nothing if dpkg-deb is not installed.
+pub(super) fn make(
+    folder: &Path,
+    files: &[File],
+    needs: &Needs,
+    epoch: u64,
+) -> Result<Option<PathBuf>> {
+    let Some(architecture) = architecture()? else { return Ok(None) };
+    // A hyphen would begin the revision that Debian gives, and 0.2.0~rc1 comes before 0.2.0.
+    let version = env!("CARGO_PKG_VERSION").replace('-', "~");
+    let stage = tempfile::tempdir_in(folder).context("no folder for the package's tree")?;
+    let root = stage.path().join("durio");
+    contents::write(files, &root.join("usr"))?;
+    let control = root.join("DEBIAN");
+    fs::create_dir(&control)?;
+    let text = control_text(&version, &architecture, &needs.debian_depends()?, files);
+    fs::write(control.join("control"), text)?;
+    fs::write(control.join("md5sums"), sums(&root, files)?)?;
+    write_settings(&root, files)?;
+    let units = files.iter().filter_map(|file| file.path.strip_prefix(contents::UNITS));
+    let units: Vec<_> = units.map(|unit| unit.trim_start_matches('/')).collect();
+    if !units.is_empty() {
+        write_scripts(&control, &units)?;
+    }
+    // Independent of the umask of whoever calls this.
+    succeed(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(&root))?;
+    let package = folder.join(format!("durio_{version}_{architecture}.deb"));
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&root).arg(&package);
+    // dpkg-deb sorts by name and takes no later time than this.
+    succeed(build.env("SOURCE_DATE_EPOCH", epoch.to_string()).stdout(std::process::Stdio::null()))?;
+    Ok(Some(package))
+}
+
+/// Debian's word for this machine.
+fn architecture() -> Result<Option<String>> {
+    match Command::new("dpkg-deb").arg("--version").output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => bail!("dpkg-deb does not start: {error}"),
+        Ok(_) => {}
+    }
+    let output = Command::new("dpkg").arg("--print-architecture").output();
+    let output = output.context("dpkg does not start")?;
+    ensure!(output.status.success(), "dpkg does not name the architecture");
+    Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+}
+
+fn control_text(version: &str, architecture: &str, depends: &str, files: &[File]) -> String {
+    // As dpkg-gencontrol counts: in KiB, each file rounded up.
+    let size: usize = files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
+    format!(
+        "Package: durio\nVersion: {version}\nArchitecture: {architecture}\n\
+         Maintainer: durio maintainers <durio@localhost>\nInstalled-Size: {size}\n\
+         Depends: {depends}\nSuggests: {SUGGESTS}\nSection: utils\nPriority: optional\n\
+         Description: {DESCRIPTION}"
+    )
+}
+
+/// What `dpkg --verify` compares with.
+fn sums(root: &Path, files: &[File]) -> Result<String> {
+    let paths = files.iter().map(|file| format!("usr/{}", file.path));
+    let output = Command::new("md5sum").args(paths).current_dir(root).output();
+    let output = output.context("md5sum does not start")?;
+    ensure!(output.status.success(), "md5sum failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// What units read is in /etc, where administrators change it: dpkg asks before it replaces that.
+fn write_settings(root: &Path, files: &[File]) -> Result<()> {
+    let mut listed = String::new();
+    for file in files {
+        let path = file.path.strip_prefix(contents::EXAMPLES);
+        let name = path.and_then(|it| it.strip_prefix("/systemd/")?.strip_suffix(".conf"));
+        let Some(name) = name else { continue };
+        let folder = root.join("etc/default");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), &file.bytes)?;
+        listed.push_str(&format!("/etc/default/{name}\n"));
+    }
+    match listed.is_empty() {
+        true => Ok(()),
+        false => Ok(fs::write(root.join("DEBIAN/conffiles"), listed)?),
+    }
+}
+
+/// systemd reads units anew when some come and go. None is started or enabled: whoever installs durio
+/// decides what it measures.
+fn write_scripts(control: &Path, units: &[&str]) -> Result<()> {
+    let reload = "systemctl daemon-reload || true".to_owned();
+    // Of a template every instance.
+    let units: Vec<_> = units.iter().map(|it| format!("'{}'", it.replace("@.", "@*."))).collect();
+    let stop = format!("[ \"$1\" != remove ] || systemctl stop {} || true", units.join(" "));
+    for (name, line) in [("postinst", &reload), ("prerm", &stop), ("postrm", &reload)] {
+        // A container has no systemd that runs.
+        let head = "#!/bin/sh\nset -e\nif [ -d /run/systemd/system ]; then";
+        let path = control.join(name);
+        fs::write(&path, format!("{head}\n    {line}\nfi\n"))?;
+        succeed(Command::new("chmod").arg("+x").arg(path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_file_has_what_dpkg_asks_for() {
+        let file = |bytes: usize| File { path: "x".to_owned(), mode: 0o644, bytes: vec![0; bytes] };
+        let text = control_text("0.1.0", "amd64", "libc6 (>= 2.34)", &[file(1), file(1025)]);
+        assert!(text.contains("\nInstalled-Size: 3\nDepends: libc6 (>= 2.34)\n"), "{text}");
+        let continued = text.lines().skip_while(|line| !line.starts_with("Description: ")).skip(1);
+        assert!(continued.into_iter().all(|line| line.starts_with(' ')), "{text}");
+        assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
+    }
+}
