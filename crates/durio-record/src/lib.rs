@@ -15,6 +15,7 @@ pub mod lab_compare;
 mod latency;
 mod manifest_file;
 mod payload;
+pub mod proof;
 mod reader;
 mod resume;
 mod setting_journal;

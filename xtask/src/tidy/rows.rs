@@ -8,8 +8,8 @@ use super::{Problem, line_where};
 /// The rows of the house; see the architecture document.
 const ROWS: [(u8, &[&str]); 11] = [
     (1, &["durio-units"]),
-    (2, &["durio-stats", "durio-workload", "durio-block", "durio-simdisk"]),
-    (3, &["durio-plan", "durio-observe", "durio-nbd"]),
+    (2, &["durio-stats", "durio-workload", "durio-block"]),
+    (3, &["durio-plan", "durio-observe", "durio-simdisk", "durio-nbd"]),
     (4, &["durio-layers"]),
     (5, &["durio-spec", "durio-record", "durio-fio"]),
     (6, &["durio-run", "durio-analyse", "durio-raid", "durio-capture"]),

@@ -1,0 +1,55 @@
+//! Where on a target what is written: a label, a log, a table, controls, canaries.
+//!
+//! In: a size. Out: ranges of cells (4 KiB). Not here: what is written there, when.
+
+use std::ops::Range;
+
+use durio_simdisk::SECTOR;
+
+/// Bytes of a cell, the unit in which the prover looks at a target.
+pub const CELL: usize = 4096;
+/// Sectors of a cell, as a count of places in it.
+pub const SECTORS: usize = CELL / SECTOR;
+/// Sectors of a cell.
+pub const CELL_SECTORS: u64 = SECTORS as u64;
+/// Fewer cells than this are no target.
+pub const CELLS_MIN: u64 = 64;
+
+/// The areas of a target, each a range of cells. The first cell has the label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Written from its begin to its end and again, as a database writes its log.
+    pub journal: Range<u64>,
+    /// Written anywhere, as a database writes its tables.
+    pub table: Range<u64>,
+    /// Written without a sync: a cut that takes nothing from here has shown nothing.
+    pub control: Range<u64>,
+    /// Written once, at the begin: what changes here was changed by nobody.
+    pub canary: Range<u64>,
+}
+
+impl Layout {
+    /// The areas of a target of so many cells: a quarter is the log, half the table, a sixteenth
+    /// controls, and canaries are the rest.
+    ///
+    /// # Panics
+    /// If there are fewer than [`CELLS_MIN`].
+    #[must_use]
+    pub fn new(cells: u64) -> Self {
+        assert!(cells >= CELLS_MIN, "{cells} cells are too few");
+        let [journal, table, control] = [cells / 4, cells / 2, cells / 16];
+        let borders = [1, 1 + journal, 1 + journal + table, 1 + journal + table + control, cells];
+        Self {
+            journal: borders[0]..borders[1],
+            table: borders[1]..borders[2],
+            control: borders[2]..borders[3],
+            canary: borders[3]..borders[4],
+        }
+    }
+
+    /// All cells but the label's.
+    #[must_use]
+    pub fn stamped(&self) -> Range<u64> {
+        self.journal.start..self.canary.end
+    }
+}

@@ -1,0 +1,110 @@
+//! What the witness knows: which writes were intended, which were acknowledged, and when.
+//!
+//! In: the writer's messages. Out: entries in the order in which they came. Not here: how they come
+//! (`wire.rs`), what follows from them (`history.rs`).
+
+use durio_units::Nanos;
+
+/// A write that is about to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intent {
+    /// Its number, from 1; each is one more than the one before.
+    pub seq: u64,
+    /// Its first sector.
+    pub sector: u64,
+    /// How many.
+    pub sectors: u16,
+    /// It is written without a sync, and nobody is promised anything.
+    pub is_control: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// The write will be done; told before it is.
+    Intended(Intent),
+    /// The write is durable: whatever makes it so has returned.
+    Acknowledged {
+        /// The write.
+        seq: u64,
+        /// When the witness heard of it.
+        at: Nanos,
+    },
+    /// A control's write has returned.
+    ControlDone {
+        /// The write.
+        seq: u64,
+    },
+    /// The power was cut. What comes later is another life of the target.
+    Cut {
+        /// When.
+        at: Nanos,
+    },
+}
+
+/// Takes what the writer tells.
+pub trait Witness {
+    /// What went wrong.
+    type Error;
+
+    /// Writes that will be done. None of them begins before this has returned.
+    ///
+    /// # Errors
+    /// If the witness has not got them.
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error>;
+
+    /// A write is durable.
+    ///
+    /// # Errors
+    /// If the witness is known to be gone. That it has heard is not known.
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error>;
+
+    /// A control's write has returned.
+    ///
+    /// # Errors
+    /// As above.
+    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error>;
+}
+
+/// A ledger in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// The entries in their order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Adds what the witness itself knows, or read.
+    pub fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+impl Witness for Ledger {
+    type Error = std::convert::Infallible;
+
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error> {
+        self.entries.extend(intents.iter().map(|&intent| Entry::Intended(intent)));
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error> {
+        self.entries.push(Entry::Acknowledged { seq, at: now });
+        Ok(())
+    }
+
+    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error> {
+        self.entries.push(Entry::ControlDone { seq });
+        Ok(())
+    }
+}

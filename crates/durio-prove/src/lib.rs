@@ -1,0 +1,28 @@
+//! Whether acknowledged writes survive power cuts.
+//!
+//! ```text
+//!  schedule ──► writer ──► engine ──► target            cut, restore
+//!                 │ intents, acknowledgements              │
+//!                 ▼                                        ▼
+//!              witness: ledger ──► history ──► classify ◄── reading (twice)
+//!                                                 │
+//!                                                 ▼
+//!                                             findings of a cut
+//! ```
+//!
+//! In: an engine over a target, somebody who cuts its power. Out: findings of each cut
+//! ([`durio_record::proof`]). Not here: verdicts over several cuts (durio-analyse), guests (durio-lab).
+//!
+//! The writer of stamps ([`seal`], [`writer`]) and their reader ([`reading`], [`classify`]) share the
+//! format ([`stamp`]) and no code, so that an error of one shows in the other.
+
+pub mod classify;
+pub mod history;
+pub mod layout;
+pub mod ledger;
+pub mod reading;
+pub mod schedule;
+pub mod seal;
+pub mod simulation;
+pub mod stamp;
+pub mod writer;

@@ -1,0 +1,203 @@
+//! Reads a target and says for each cell what stands there. The verifier's own reader of stamps.
+//!
+//! In: an engine, whose stamps to expect. Out: observations. Not here: what should stand there.
+
+use std::ops::Range;
+
+use durio_block::{BlockError, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
+use durio_simdisk::SECTOR;
+
+use crate::layout::{CELL, CELL_SECTORS, SECTORS};
+use crate::stamp::{self, MAGIC, Owner, Stamp, VERSION, checksum, place};
+
+/// What stands in a sector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectorState {
+    /// A whole stamp of this place and campaign: of this write.
+    Write(u64),
+    /// A whole stamp of this campaign and target, from another place.
+    Elsewhere {
+        /// Where it belongs.
+        home: u64,
+        /// The write.
+        seq: u64,
+    },
+    /// A whole stamp of another campaign or target.
+    Foreign,
+    /// Zeros.
+    Zeros,
+    /// Ones in every bit, as erased flash has it.
+    Ones,
+    /// No stamp, or a damaged one.
+    Damaged {
+        /// Bits that differ from the stamp that stands there but for them, if they are few.
+        flipped: Option<u16>,
+    },
+    /// An error.
+    Unreadable,
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed {
+    /// One write, here, in all sectors.
+    Whole(u64),
+    /// Anything else.
+    Mixed(Box<[SectorState; SECTORS]>),
+}
+
+impl Observed {
+    /// Each sector's state.
+    #[must_use]
+    pub fn sectors(&self) -> [SectorState; SECTORS] {
+        match self {
+            Self::Whole(seq) => [SectorState::Write(*seq); SECTORS],
+            Self::Mixed(states) => **states,
+        }
+    }
+}
+
+/// Reads all of these cells, as many at once as the engine has buffers for.
+///
+/// # Errors
+/// If the engine itself fails. What cannot be read is an observation.
+pub fn observe<E: Engine>(
+    engine: &mut E,
+    owner: Owner,
+    cells: Range<u64>,
+    slots: u32,
+    into: &mut Vec<Observed>,
+) -> Result<(), BlockError> {
+    let step = (engine.slot_mut(0).len() / CELL) as u64;
+    into.clear();
+    let count = usize::try_from(cells.end - cells.start).unwrap_or(usize::MAX);
+    into.resize(count, Observed::Whole(0));
+    let mut starts = cells.clone().step_by(usize::try_from(step).unwrap_or(usize::MAX));
+    let mut reading: Vec<Option<Range<u64>>> = vec![None; slots as usize];
+    let mut completions = vec![Completion::default(); slots as usize];
+    loop {
+        let mut operations = Vec::with_capacity(slots as usize);
+        for (slot, state) in (0..).zip(&mut reading).filter(|(_, state)| state.is_none()) {
+            let Some(start) = starts.next() else { break };
+            let range = start..(start + step).min(cells.end);
+            operations.push(read_of(slot, &range));
+            *state = Some(range);
+        }
+        let count = engine.exchange(&operations, &mut completions)?;
+        if count == 0 {
+            return Ok(());
+        }
+        for completion in &completions[..count] {
+            let Some(range) = reading[completion.slot as usize].take() else { continue };
+            let at = usize::try_from(range.start - cells.start).unwrap_or(usize::MAX);
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let states = &mut into[at..at + length];
+            if usize::try_from(completion.result).is_ok_and(|it| it == length * CELL) {
+                let bytes = &engine.slot_mut(completion.slot)[..length * CELL];
+                for ((state, bytes), cell) in states.iter_mut().zip(bytes.chunks(CELL)).zip(range) {
+                    *state = cell_state(owner, cell, bytes);
+                }
+            } else {
+                // Which of them cannot be read is seen one by one, later.
+                states.fill(Observed::Mixed(Box::new([SectorState::Unreadable; SECTORS])));
+            }
+        }
+    }
+}
+
+/// Reads one cell by itself.
+///
+/// # Errors
+/// If the engine itself fails.
+pub fn observe_cell<E: Engine>(
+    engine: &mut E,
+    owner: Owner,
+    cell: u64,
+) -> Result<Observed, BlockError> {
+    let mut completions = [Completion::default()];
+    let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
+    while count == 0 {
+        count = engine.exchange(&[], &mut completions)?;
+    }
+    if usize::try_from(completions[0].result) != Ok(CELL) {
+        return Ok(Observed::Mixed(Box::new([SectorState::Unreadable; SECTORS])));
+    }
+    Ok(cell_state(owner, cell, &engine.slot_mut(0)[..CELL]))
+}
+
+fn read_of(slot: u32, cells: &Range<u64>) -> Operation {
+    Operation {
+        kind: OperationKind::Read,
+        flags: WriteFlags::None,
+        link: false,
+        file: 0,
+        slot,
+        length: (cells.end - cells.start) * CELL as u64,
+        offset: cells.start * CELL as u64,
+        intended_start: Ticks(0),
+    }
+}
+
+fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
+    let (sectors, _) = bytes.as_chunks::<SECTOR>();
+    let first = cell * CELL_SECTORS;
+    let seq = number(&sectors[0], place::SEQ);
+    let is_whole = (first..)
+        .zip(sectors)
+        .all(|(sector, bytes)| sector_state(owner, sector, bytes) == SectorState::Write(seq));
+    if is_whole {
+        return Observed::Whole(seq);
+    }
+    let mut states = [SectorState::Zeros; SECTORS];
+    for ((state, bytes), sector) in states.iter_mut().zip(sectors).zip(first..) {
+        *state = sector_state(owner, sector, bytes);
+    }
+    Observed::Mixed(Box::new(states))
+}
+
+fn sector_state(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
+    if number(bytes, place::CHECKSUM) != checksum(bytes) || bytes[place::MAGIC] != MAGIC {
+        return damaged(owner, sector, bytes);
+    }
+    let is_ours = bytes[place::VERSION] == VERSION.to_le_bytes()
+        && bytes[place::RUN] == owner.run
+        && number(bytes, place::TARGET) == owner.target;
+    let (home, seq) = (number(bytes, place::SECTOR), number(bytes, place::SEQ));
+    match is_ours {
+        false => SectorState::Foreign,
+        true if home == sector => SectorState::Write(seq),
+        true => SectorState::Elsewhere { home, seq },
+    }
+}
+
+fn damaged(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
+    match bytes[0] {
+        0 if bytes.iter().all(|&it| it == 0) => SectorState::Zeros,
+        0xff if bytes.iter().all(|&it| it == 0xff) => SectorState::Ones,
+        _ => SectorState::Damaged { flipped: flipped_bits(owner, sector, bytes) },
+    }
+}
+
+/// How many bits turned, if the fields that are left still tell what stood there.
+fn flipped_bits(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> {
+    /// More differ in half a sector of other data.
+    const FEW: u32 = 64;
+    let short =
+        |place: Range<usize>| u16::from_le_bytes([bytes[place.start], bytes[place.start + 1]]);
+    let (index, count) = (short(place::INDEX), short(place::COUNT));
+    let told = Stamp { owner, sector, seq: number(bytes, place::SEQ), index, count };
+    let mut differing = 0;
+    for (word, bytes) in stamp::fill_words(&told).zip(bytes[place::FILL].chunks(8)) {
+        differing += word.iter().zip(bytes).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        if differing > FEW {
+            return None;
+        }
+    }
+    // Where the fill is whole, what turned is in the fields or in the checksum.
+    u16::try_from(differing.max(1)).ok()
+}
+
+/// Places of 8 bytes begin at a multiple of 8.
+fn number(bytes: &[u8; SECTOR], place: Range<usize>) -> u64 {
+    u64::from_le_bytes(bytes.as_chunks::<8>().0[place.start / 8])
+}

@@ -1,0 +1,105 @@
+//! Which writes come: a log that goes round, a table that is written anywhere, controls among them.
+//!
+//! In: a layout, a seed. Out: intents in their order. Not here: when they are written.
+
+use std::collections::VecDeque;
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::layout::{CELL_SECTORS, Layout};
+use crate::ledger::Intent;
+
+/// One write in so many is a control.
+const CONTROL_EVERY: u64 = 4;
+
+/// An endless list of writes; the same layout and seed give the same.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    layout: Layout,
+    write_cells: u64,
+    next_seq: u64,
+    journal_at: u64,
+    chance: Xoshiro256PlusPlus,
+    /// Cells of the table that were written last, and are left alone for a while: two writes of one cell
+    /// are never in flight together, and a wait for the first would leave the queue less deep.
+    recent: VecDeque<u64>,
+    apart: usize,
+}
+
+impl Schedule {
+    /// Writes of `write_cells` cells that begin with the number `first_seq`, for a queue of this depth.
+    ///
+    /// # Panics
+    /// If the log or the table has no room for one such write.
+    #[must_use]
+    pub fn new(layout: Layout, write_cells: u64, depth: u32, first_seq: u64, seed: u64) -> Self {
+        let places = |area: &std::ops::Range<u64>| (area.end - area.start) / write_cells;
+        assert!(places(&layout.journal) > 0 && places(&layout.table) > 0, "no room for a write");
+        // At most half of the table rests.
+        let apart = usize::try_from(places(&layout.table) / 2).unwrap_or(usize::MAX);
+        let chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let apart = apart.min(2 * depth as usize);
+        let mut schedule = Self {
+            layout,
+            write_cells,
+            next_seq: first_seq,
+            journal_at: 0,
+            chance,
+            recent: VecDeque::with_capacity(apart + 1),
+            apart,
+        };
+        // Where a log stands when it is cut is anywhere.
+        schedule.journal_at = schedule.below(places(&schedule.layout.journal));
+        schedule
+    }
+
+    /// The number of the next write.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        let product = u128::from(self.chance.next_u64()) * u128::from(bound);
+        u64::try_from(product >> 64).unwrap_or(0)
+    }
+
+    fn place_in_journal(&mut self) -> u64 {
+        let places = (self.layout.journal.end - self.layout.journal.start) / self.write_cells;
+        let place = self.journal_at % places;
+        self.journal_at = place + 1;
+        self.layout.journal.start + place * self.write_cells
+    }
+
+    fn place_in_table(&mut self) -> u64 {
+        let places = (self.layout.table.end - self.layout.table.start) / self.write_cells;
+        let mut place = self.below(places);
+        while self.recent.contains(&place) {
+            place = self.below(places);
+        }
+        self.recent.push_back(place);
+        if self.recent.len() > self.apart {
+            self.recent.pop_front();
+        }
+        self.layout.table.start + place * self.write_cells
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Intent;
+
+    fn next(&mut self) -> Option<Intent> {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let is_control = seq.is_multiple_of(CONTROL_EVERY);
+        let control = &self.layout.control;
+        let (cell, cells) = match is_control {
+            true => (control.start + (seq / CONTROL_EVERY) % (control.end - control.start), 1),
+            false if self.chance.next_u64() & 1 == 0 => (self.place_in_journal(), self.write_cells),
+            false => (self.place_in_table(), self.write_cells),
+        };
+        let sectors = u16::try_from(cells * CELL_SECTORS).unwrap_or(u16::MAX);
+        Some(Intent { seq, sector: cell * CELL_SECTORS, sectors, is_control })
+    }
+}

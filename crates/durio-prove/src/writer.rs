@@ -1,0 +1,298 @@
+//! Writes stamped data by a durable path, and tells the witness what is coming and what is durable.
+//!
+//! In: an engine, a schedule, a witness. Out: messages to the witness, until a time or an error. Not
+//! here: when the power goes; which engine it is.
+//!
+//! A write is acknowledged when the call has returned that makes it durable, and no earlier: the write
+//! itself where that is durable, else a sync that began after the write had returned.
+
+use std::collections::VecDeque;
+
+use durio_block::{
+    BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
+};
+use durio_units::Nanos;
+
+use crate::layout::{CELL, CELL_SECTORS, Layout};
+use crate::ledger::{Intent, Witness};
+use crate::schedule::Schedule;
+use crate::seal::seal_write;
+use crate::stamp::Owner;
+use durio_simdisk::SECTOR;
+
+/// What makes a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DurablePath {
+    /// fsync after it.
+    Fsync,
+    /// fdatasync after it.
+    Fdatasync,
+    /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
+    Dsync,
+    /// The write itself, because the target is open with `O_DSYNC`.
+    OpenDsync,
+}
+
+impl DurablePath {
+    fn sync(self) -> Option<OperationKind> {
+        match self {
+            Self::Fsync => Some(OperationKind::Fsync),
+            Self::Fdatasync => Some(OperationKind::Fdatasync),
+            Self::Dsync | Self::OpenDsync => None,
+        }
+    }
+
+    fn flags(self) -> WriteFlags {
+        if self == Self::Dsync { WriteFlags::Dsync } else { WriteFlags::None }
+    }
+}
+
+/// Intents that are told at once; the writer waits for the witness once in so many writes.
+const AHEAD: usize = 64;
+
+/// Why a writer ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError<W> {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] BlockError),
+    /// An operation failed.
+    #[error("write {seq} failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    Failed {
+        /// The write.
+        seq: u64,
+        /// The error's number.
+        errno: i32,
+    },
+    /// The witness is gone.
+    #[error("the witness is gone")]
+    Witness(W),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Slot {
+    Idle,
+    Writing(Intent),
+    Syncing(Intent),
+}
+
+/// A writer over an engine. The engine has a buffer of one write for each operation in flight, and one
+/// more for controls.
+#[derive(Debug)]
+pub struct Writer<'a, E: Engine, W: Witness> {
+    engine: &'a mut E,
+    witness: &'a mut W,
+    owner: Owner,
+    path: DurablePath,
+    depth: u32,
+    schedule: Schedule,
+    announced: VecDeque<Intent>,
+    slots: Vec<Slot>,
+    operations: Vec<Operation>,
+    completions: Vec<Completion>,
+}
+
+impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
+    /// A writer that keeps `depth` operations in flight.
+    pub fn new(
+        (engine, witness): (&'a mut E, &'a mut W),
+        owner: Owner,
+        path: DurablePath,
+        depth: u32,
+        schedule: Schedule,
+    ) -> Self {
+        let slots = depth as usize + 1;
+        Self {
+            engine,
+            witness,
+            owner,
+            path,
+            depth,
+            schedule,
+            announced: VecDeque::with_capacity(AHEAD),
+            slots: vec![Slot::Idle; slots],
+            operations: Vec::with_capacity(slots),
+            completions: vec![Completion::default(); slots],
+        }
+    }
+
+    /// Writes until this time. Then some operations may be in flight, which nobody was promised.
+    ///
+    /// # Errors
+    /// The first failure. No operation is tried again: after a failed sync nobody knows what is durable.
+    pub fn run(&mut self, until: Ticks) -> Result<(), WriterError<W::Error>> {
+        loop {
+            self.announce()?;
+            self.fill_slots();
+            let count =
+                self.engine.exchange_until(&self.operations, &mut self.completions, until)?;
+            self.operations.clear();
+            if count == 0 && self.engine.clock().now() >= until {
+                return Ok(());
+            }
+            for at in 0..count {
+                self.completed(self.completions[at])?;
+            }
+        }
+    }
+
+    /// The number of the next write of a later writer.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.schedule.next_seq()
+    }
+
+    fn announce(&mut self) -> Result<(), WriterError<W::Error>> {
+        if self.announced.len() > AHEAD / 2 {
+            return Ok(());
+        }
+        let known = self.announced.len();
+        self.announced.extend(self.schedule.by_ref().take(AHEAD - known));
+        let new = &self.announced.make_contiguous()[known..];
+        self.witness.intend(new).map_err(WriterError::Witness)
+    }
+
+    fn fill_slots(&mut self) {
+        for slot in 0..self.depth {
+            while matches!(self.slots[slot as usize], Slot::Idle) {
+                let Some(&intent) = self.announced.front() else { return };
+                if self.is_in_flight(&intent) {
+                    return;
+                }
+                self.announced.pop_front();
+                let is_free = matches!(self.slots[self.depth as usize], Slot::Idle);
+                match intent.is_control {
+                    false => self.write(slot, intent),
+                    true if is_free => self.write(self.depth, intent),
+                    // The control before it is still being written; this one is left out.
+                    true => {}
+                }
+            }
+        }
+    }
+
+    fn is_in_flight(&self, intent: &Intent) -> bool {
+        let end = |it: &Intent| it.sector + u64::from(it.sectors);
+        self.slots.iter().any(|slot| match slot {
+            Slot::Writing(other) | Slot::Syncing(other) => {
+                other.sector < end(intent) && intent.sector < end(other)
+            }
+            Slot::Idle => false,
+        })
+    }
+
+    fn write(&mut self, slot: u32, intent: Intent) {
+        let length = usize::from(intent.sectors) * SECTOR;
+        let into = &mut self.engine.slot_mut(slot)[..length];
+        seal_write(self.owner, intent.seq, intent.sector, into);
+        let flags = if intent.is_control { WriteFlags::None } else { self.path.flags() };
+        let offset = intent.sector * SECTOR as u64;
+        let operation =
+            Operation { flags, ..operation(OperationKind::Write, slot, offset, length) };
+        self.operations.push(operation);
+        self.slots[slot as usize] = Slot::Writing(intent);
+    }
+
+    fn completed(&mut self, completion: Completion) -> Result<(), WriterError<W::Error>> {
+        let slot = completion.slot as usize;
+        let state = std::mem::replace(&mut self.slots[slot], Slot::Idle);
+        match state {
+            Slot::Writing(intent) => {
+                let length = usize::from(intent.sectors) * SECTOR;
+                check(intent.seq, completion.result, length)?;
+                match self.path.sync() {
+                    _ if intent.is_control => {
+                        self.witness.control_done(intent.seq).map_err(WriterError::Witness)
+                    }
+                    Some(kind) => {
+                        self.operations.push(operation(kind, completion.slot, 0, 0));
+                        self.slots[slot] = Slot::Syncing(intent);
+                        Ok(())
+                    }
+                    None => self.acknowledge(intent, &completion),
+                }
+            }
+            Slot::Syncing(intent) => {
+                check(intent.seq, completion.result, 0)?;
+                self.acknowledge(intent, &completion)
+            }
+            Slot::Idle => unreachable!("a completion of slot {slot}, which is idle"),
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        intent: Intent,
+        completion: &Completion,
+    ) -> Result<(), WriterError<W::Error>> {
+        let at = Nanos::new(self.engine.clock().nanos(completion.completed_at.0));
+        self.witness.acknowledge(intent.seq, at).map_err(WriterError::Witness)
+    }
+}
+
+/// Stamps all cells of the layout with write 0, and makes them durable.
+///
+/// # Errors
+/// The first failure.
+pub fn prepare<E: Engine>(
+    engine: &mut E,
+    owner: Owner,
+    path: DurablePath,
+    layout: &Layout,
+) -> Result<(), WriterError<std::convert::Infallible>> {
+    let cells = layout.stamped();
+    let room = engine.slot_mut(0).len();
+    let step = (room / CELL) as u64;
+    let mut cell = cells.start;
+    while cell < cells.end {
+        let count = step.min(cells.end - cell);
+        let length = usize::try_from(count).unwrap_or(usize::MAX) * CELL;
+        let into = &mut engine.slot_mut(0)[..length];
+        for (bytes, cell) in into.chunks_mut(CELL).zip(cell..) {
+            seal_write(owner, 0, cell * CELL_SECTORS, bytes);
+        }
+        let write = operation(OperationKind::Write, 0, cell * CELL as u64, length);
+        one(engine, Operation { flags: path.flags(), ..write })?;
+        cell += count;
+    }
+    match path.sync() {
+        Some(kind) => one(engine, operation(kind, 0, 0, 0)),
+        None => Ok(()),
+    }
+}
+
+/// One operation by itself.
+fn one<E: Engine>(
+    engine: &mut E,
+    operation: Operation,
+) -> Result<(), WriterError<std::convert::Infallible>> {
+    let mut completions = [Completion::default()];
+    let mut count = engine.exchange(&[operation], &mut completions)?;
+    while count == 0 {
+        count = engine.exchange(&[], &mut completions)?;
+    }
+    let length = usize::try_from(operation.length).unwrap_or(usize::MAX);
+    check(0, completions[0].result, length)
+}
+
+fn check<W>(seq: u64, result: i32, length: usize) -> Result<(), WriterError<W>> {
+    match usize::try_from(result) {
+        Ok(moved) if moved == length => Ok(()),
+        // A device takes less only if it has no more room.
+        Ok(_) => Err(WriterError::Failed { seq, errno: libc::ENOSPC }),
+        Err(_) => Err(WriterError::Failed { seq, errno: -result }),
+    }
+}
+
+fn operation(kind: OperationKind, slot: u32, offset: u64, length: usize) -> Operation {
+    Operation {
+        kind,
+        flags: WriteFlags::None,
+        link: false,
+        file: 0,
+        slot,
+        length: length as u64,
+        offset,
+        intended_start: Ticks(0),
+    }
+}

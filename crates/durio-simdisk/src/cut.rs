@@ -1,0 +1,137 @@
+//! The power goes, and comes back.
+//!
+//! In: a disk. Out: the same, with what was durable and whatever the rule leaves of its cache; and the
+//! truth of it. Nothing else happens in between: a cut is one event.
+
+use crate::cache::Cached;
+use crate::disk::Power;
+use crate::image::{PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
+use crate::profile::{CacheKind, Survivors};
+use crate::truth::{LieTold, Waiting};
+use crate::{Disk, DiskError, Lie};
+
+/// The rules among which [`Survivors::Mixed`] chooses.
+const RULES: [Survivors; 5] =
+    [Survivors::None, Survivors::Prefix, Survivors::Writes, Survivors::Sectors, Survivors::Lines];
+/// Sectors of a line of the cache: 64 KiB.
+const LINE_PAGES: u64 = 16;
+
+impl Disk {
+    /// Takes the power away: requests in flight are gone, and the cache but for its survivors. Without
+    /// power it does nothing.
+    pub fn cut(&mut self) {
+        if self.power != Power::On {
+            return;
+        }
+        self.stats.cuts += 1;
+        self.forget_in_flight();
+        let rule = self.rule();
+        let entries = self.cache.take_all();
+        let prefix = self.chance.below(entries.len() as u64 + 1);
+        let salt = self.chance.bits();
+        let mut waiting = Vec::with_capacity(entries.len());
+        for (place, mut entry) in (0..).zip(entries) {
+            let kept = match rule {
+                Survivors::Prefix if place < prefix => WHOLE_PAGE,
+                _ => self.chance_of(rule, &entry, salt),
+            };
+            let survived = entry.mask & kept;
+            waiting.push(Waiting::of(&entry, if entry.dropped { 0 } else { survived }));
+            entry.mask = survived;
+            self.store(&entry);
+        }
+        self.power = Power::Off;
+        self.decay();
+        self.truth.cut(rule, waiting);
+    }
+
+    /// Gives the power back.
+    ///
+    /// # Errors
+    /// [`DiskError::Gone`] if the disk does not come back.
+    pub fn restore(&mut self) -> Result<(), DiskError> {
+        let cut = self.stats.cuts;
+        for at in 0..self.profile.lies.len() {
+            match self.profile.lies[at] {
+                Lie::Dies(after) if cut >= after => self.power = Power::Dead,
+                Lie::Shrinks(after) if cut == after => {
+                    self.size = self.size / 2 / PAGE as u64 * PAGE as u64;
+                }
+                _ => {}
+            }
+        }
+        match self.power {
+            Power::Dead => return Err(DiskError::Gone),
+            Power::On => return Ok(()),
+            Power::Off => self.power = Power::On,
+        }
+        self.visible = self.durable.clone();
+        self.second_leg = None;
+        if self.lies().any(|lie| matches!(lie, Lie::MirrorLags(_))) {
+            let mut second = self.durable.clone();
+            while let Some((page, old)) = self.undone.pop_back() {
+                second.put(page, old.as_ref(), WHOLE_PAGE);
+            }
+            self.second_leg = Some(second);
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self) -> Survivors {
+        let holds = !self
+            .lies()
+            .any(|lie| matches!(lie, Lie::CapacitorDies(after) if self.stats.cuts > after));
+        match (self.profile.cache, self.profile.survivors) {
+            (CacheKind::Protected, _) if holds => Survivors::All,
+            (CacheKind::Protected, _) => Survivors::None,
+            (_, Survivors::Mixed) => {
+                let choice = self.chance.below(RULES.len() as u64);
+                usize::try_from(choice).map_or(Survivors::None, |it| RULES[it])
+            }
+            (_, rule) => rule,
+        }
+    }
+
+    /// Which sectors of a page this rule leaves.
+    fn chance_of(&mut self, rule: Survivors, entry: &Cached, salt: u64) -> SectorMask {
+        let all_or_none = |survives: bool| if survives { WHOLE_PAGE } else { 0 };
+        match rule {
+            Survivors::All => WHOLE_PAGE,
+            Survivors::None | Survivors::Prefix | Survivors::Mixed => 0,
+            // The pages of one write share its fate.
+            Survivors::Writes => all_or_none(mixed(salt, entry.write)),
+            Survivors::Lines => all_or_none(mixed(salt, entry.page / LINE_PAGES)),
+            Survivors::Sectors => self.chance.bits().to_le_bytes()[0],
+        }
+    }
+
+    /// What happens to a medium without power, if it lies.
+    fn decay(&mut self) {
+        for at in 0..self.profile.lies.len() {
+            let (lie, count) = match self.profile.lies[at] {
+                lie @ (Lie::BitRot(count) | Lie::LatentErrors(count)) => (lie, count),
+                _ => continue,
+            };
+            let pages: Vec<u64> = self.durable.pages().collect();
+            for _ in 0..if pages.is_empty() { 0 } else { count } {
+                let choice = usize::try_from(self.chance.below(pages.len() as u64)).unwrap_or(0);
+                let sector = pages[choice] * PAGE_SECTORS + self.chance.below(PAGE_SECTORS);
+                self.truth.tell(LieTold { lie, sector });
+                if matches!(lie, Lie::BitRot(_)) {
+                    let bit = self.chance.below(SECTOR as u64 * 8);
+                    self.durable.flip(sector, usize::try_from(bit).unwrap_or(0));
+                } else {
+                    self.unreadable.insert(sector);
+                }
+            }
+        }
+    }
+}
+
+/// One bit for a key, by the finalizer of SplitMix64.
+fn mixed(salt: u64, key: u64) -> bool {
+    let mut bits = salt ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (bits ^ (bits >> 31)) & 1 == 1
+}

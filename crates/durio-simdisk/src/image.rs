@@ -1,0 +1,186 @@
+//! What a disk holds: sparse, and shared until it is written.
+//!
+//! In: pages with the sectors that count. Out: bytes. A clone costs a reference per MiB in use, so a
+//! disk is forked for as many crash states as one likes. Not here: caches, order, power.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a sector, the unit in which a disk keeps or loses data.
+pub const SECTOR: usize = 512;
+/// Bytes of a page, the unit in which images share memory.
+pub(crate) const PAGE: usize = 4096;
+/// Sectors of a page.
+pub(crate) const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
+/// Pages that are shared as one: 1 MiB.
+const SEGMENT_PAGES: u64 = 256;
+
+pub(crate) type Page = [u8; PAGE];
+
+/// Which sectors of a page are meant, the first by the lowest bit.
+pub(crate) type SectorMask = u8;
+pub(crate) const WHOLE_PAGE: SectorMask = SectorMask::MAX;
+
+type Segment = Vec<Option<Arc<Page>>>;
+
+/// The contents of a disk; what was never written is zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    segments: BTreeMap<u64, Arc<Segment>>,
+}
+
+impl Image {
+    /// Fills `into` from its place on, which begins and ends with a sector.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn read(&self, sector: u64, into: &mut [u8]) {
+        for piece in pieces(sector, into.len()) {
+            let to = &mut into[piece.at..piece.at + piece.length()];
+            match self.page(piece.page) {
+                Some(page) => to.copy_from_slice(&page[piece.within()]),
+                None => to.fill(0),
+            }
+        }
+    }
+
+    pub(crate) fn page(&self, page: u64) -> Option<&Arc<Page>> {
+        let segment = self.segments.get(&(page / SEGMENT_PAGES))?;
+        segment[place(page)].as_ref()
+    }
+
+    /// Takes these sectors of `data` into the page, zeros if there is none.
+    pub(crate) fn put(&mut self, page: u64, data: Option<&Arc<Page>>, mask: SectorMask) {
+        if mask == 0 || (data.is_none() && self.page(page).is_none()) {
+            return;
+        }
+        let slot = self.slot(page);
+        if mask == WHOLE_PAGE {
+            *slot = data.cloned();
+            return;
+        }
+        let kept = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
+        copy_sectors(kept, data.map_or(&[0; PAGE], |it| it), mask);
+    }
+
+    /// Changes one bit, as a medium that forgets does.
+    pub(crate) fn flip(&mut self, sector: u64, bit: usize) {
+        let slot = self.slot(sector / PAGE_SECTORS);
+        let page = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
+        page[in_page(sector) * SECTOR + (bit / 8) % SECTOR] ^= 1 << (bit % 8);
+    }
+
+    /// Pages that were written.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = u64> {
+        let segments = self.segments.iter();
+        segments.flat_map(|(&number, segment)| {
+            let first = number * SEGMENT_PAGES;
+            (first..).zip(segment.iter()).filter_map(|(page, data)| data.as_ref().map(|_| page))
+        })
+    }
+
+    fn slot(&mut self, page: u64) -> &mut Option<Arc<Page>> {
+        let empty = || Arc::new(vec![None; place(SEGMENT_PAGES - 1) + 1]);
+        let segment = self.segments.entry(page / SEGMENT_PAGES).or_insert_with(empty);
+        &mut Arc::make_mut(segment)[place(page)]
+    }
+}
+
+fn place(page: u64) -> usize {
+    (page % SEGMENT_PAGES) as usize
+}
+
+/// Which sector of its page this is.
+pub(crate) fn in_page(sector: u64) -> usize {
+    (sector % PAGE_SECTORS) as usize
+}
+
+pub(crate) fn copy_sectors(to: &mut Page, from: &Page, mask: SectorMask) {
+    for sector in (0..8).filter(|sector| mask & (1 << sector) != 0) {
+        let range = sector * SECTOR..(sector + 1) * SECTOR;
+        to[range.clone()].copy_from_slice(&from[range]);
+    }
+}
+
+/// The part of a transfer that lies in one page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) page: u64,
+    /// The first of its sectors in the page, and the one after the last.
+    pub(crate) first: usize,
+    pub(crate) end: usize,
+    /// Its first byte in the transfer.
+    pub(crate) at: usize,
+}
+
+impl Piece {
+    pub(crate) fn length(self) -> usize {
+        (self.end - self.first) * SECTOR
+    }
+
+    /// Its bytes in the page.
+    pub(crate) fn within(self) -> std::ops::Range<usize> {
+        self.first * SECTOR..self.end * SECTOR
+    }
+
+    pub(crate) fn mask(self) -> SectorMask {
+        let below = |sector: usize| (1_u16 << sector) - 1;
+        let mask = below(self.end) & !below(self.first);
+        u8::try_from(mask).unwrap_or(WHOLE_PAGE)
+    }
+}
+
+/// Cuts a transfer at the borders of pages.
+pub(crate) fn pieces(sector: u64, length: usize) -> impl Iterator<Item = Piece> {
+    assert!(length.is_multiple_of(SECTOR), "{length} bytes are no sectors");
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let left = (length - at) / SECTOR;
+        let here = sector + (at / SECTOR) as u64;
+        let first = in_page(here);
+        let end = (first + left).min(PAGE / SECTOR);
+        let piece = Piece { page: here / PAGE_SECTORS, first, end, at };
+        at += piece.length();
+        (left > 0).then_some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_was_never_written_is_zero() {
+        let mut bytes = [1; 3 * SECTOR];
+        Image::default().read(1 << 40, &mut bytes);
+        assert_eq!(bytes, [0; 3 * SECTOR]);
+    }
+
+    #[test]
+    fn a_fork_keeps_what_it_had() {
+        let mut image = Image::default();
+        image.put(3, Some(&Arc::new([1; PAGE])), WHOLE_PAGE);
+        let fork = image.clone();
+        image.put(3, Some(&Arc::new([2; PAGE])), 0b10);
+        image.flip(3 * PAGE_SECTORS, 9);
+        let mut bytes = [0; 2 * SECTOR];
+        fork.read(3 * PAGE_SECTORS, &mut bytes);
+        assert_eq!(bytes, [1; 2 * SECTOR]);
+        image.read(3 * PAGE_SECTORS, &mut bytes);
+        assert_eq!((bytes[0], bytes[1], bytes[SECTOR]), (1, 3, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_a_transfer_once(sector in 0_u64..64, sectors in 0_usize..40) {
+            let pieces: Vec<_> = pieces(sector, sectors * SECTOR).collect();
+            let covered: Vec<u64> = pieces.iter().flat_map(|piece| {
+                (piece.first..piece.end).map(|it| piece.page * PAGE_SECTORS + it as u64)
+            }).collect();
+            prop_assert_eq!(covered, (sector..sector + sectors as u64).collect::<Vec<_>>());
+            prop_assert!(pieces.iter().all(|it| it.mask().count_ones() as usize == it.end - it.first));
+        }
+    }
+}

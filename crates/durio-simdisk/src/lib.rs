@@ -1,0 +1,49 @@
+//! A disk as a state machine: what is durable, what waits in a volatile cache, what a power cut leaves
+//! of it; and how a disk may lie about that.
+//!
+//! ```text
+//!  begin ──► cache ──► end: acknowledged ──► flush, FUA, eviction ──► medium
+//!              │                                                        │
+//!              └────────── cut: survivors by a rule and a seed ─────────┘──► restore
+//! ```
+//!
+//! In: a [`Profile`], a seed, requests with their time. Out: answers, and apart from them the
+//! [`Truth`]. The same profile, seed and requests give the same disk, to the bit.
+//! Not here: clocks, threads, sockets; who writes and who verifies (durio-prove).
+//!
+//! Rules of an honest disk: a flush makes durable what had ended when it began; a write with FUA is
+//! durable when it ends; of everything else a cut leaves anything, sector by sector.
+
+mod cache;
+mod cut;
+mod disk;
+mod engine;
+mod image;
+mod lie;
+mod profile;
+mod random;
+pub mod trace;
+mod truth;
+mod zoo;
+
+pub use disk::{Disk, Leg, Request, Stats, Ticket};
+pub use engine::{SharedDisk, SimEngine};
+pub use image::{Image, SECTOR};
+pub use lie::{Lie, Symptom};
+pub use profile::{CacheKind, Pace, Profile, Survivors};
+pub use truth::{CutTruth, LieTold, Truth, Waiting};
+pub use zoo::{NamedProfile, ZOO, named};
+
+/// Why a disk does not do what it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DiskError {
+    /// It has no power, or never will again.
+    #[error("the disk has no power")]
+    Gone,
+    /// The request reaches beyond the end.
+    #[error("beyond the end of the disk")]
+    BeyondEnd,
+    /// The medium cannot be read there.
+    #[error("the medium cannot be read")]
+    Medium,
+}

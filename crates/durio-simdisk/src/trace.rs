@@ -1,0 +1,203 @@
+//! A log of writes in the format of the kernel's dm-log-writes, which `replay-log` reads.
+//!
+//! In: writes and flushes in their order. Out: the log's bytes; or entries from such bytes. Not here:
+//! where the bytes go, which order.
+//!
+//! The format (Documentation/admin-guide/device-mapper/log-writes.rst, drivers/md/dm-log-writes.c): a
+//! superblock in the first sector, then for each entry a sector with its head and the data, padded to
+//! sectors. All numbers are little-endian.
+
+use crate::image::SECTOR;
+
+/// `WRITE_LOG_MAGIC`.
+const MAGIC: u64 = 0x006a_7366_7773_6872;
+const VERSION: u64 = 1;
+/// Bytes of the head of an entry; the data of a mark follows it in the same sector.
+const HEAD: usize = 32;
+const KNOWN_FLAGS: u64 = FLUSH | FUA | DISCARD | MARK | METADATA;
+/// More data than a bio has; a log that asks for more is damaged.
+const DATA_MAX: u64 = 1 << 30;
+
+/// A flush comes before the data.
+pub const FLUSH: u64 = 1;
+/// The write was durable when it ended.
+pub const FUA: u64 = 2;
+/// Sectors were given back; the entry has no data.
+pub const DISCARD: u64 = 4;
+/// A mark; its data is a name.
+pub const MARK: u64 = 8;
+/// The write was metadata.
+pub const METADATA: u64 = 16;
+
+/// One entry of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The first sector.
+    pub sector: u64,
+    /// How many.
+    pub sectors: u64,
+    /// [`FLUSH`], [`FUA`], [`DISCARD`], [`MARK`], [`METADATA`].
+    pub flags: u64,
+    /// What was written, or a mark's name.
+    pub data: Vec<u8>,
+}
+
+/// Why bytes are no log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// They do not begin as one.
+    #[error("not a log of dm-log-writes: {0}")]
+    NotALog(&'static str),
+    /// They end or go wrong within this entry.
+    #[error("entry {number} of the log is damaged: {why}")]
+    Damaged {
+        /// From 0.
+        number: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+/// The superblock of a log with so many entries.
+#[must_use]
+pub fn superblock(entries: u64) -> [u8; SECTOR] {
+    let mut sector = [0; SECTOR];
+    sector[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    sector[8..16].copy_from_slice(&VERSION.to_le_bytes());
+    sector[16..24].copy_from_slice(&entries.to_le_bytes());
+    sector[24..28].copy_from_slice(&512_u32.to_le_bytes());
+    sector
+}
+
+impl Entry {
+    /// A write, or a flush if there is no data.
+    #[must_use]
+    pub fn write(sector: u64, flags: u64, data: &[u8]) -> Self {
+        Self { sector, sectors: (data.len() / SECTOR) as u64, flags, data: data.to_vec() }
+    }
+
+    /// A mark.
+    #[must_use]
+    pub fn mark(name: &str) -> Self {
+        Self { sector: 0, sectors: 0, flags: MARK, data: name.as_bytes().to_vec() }
+    }
+
+    /// As the log has it: whole sectors.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SECTOR + self.data.len());
+        for field in [self.sector, self.sectors, self.flags, self.data_length()] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        if self.flags & MARK != 0 {
+            bytes.extend_from_slice(&self.data[..self.data.len().min(SECTOR - HEAD - 1)]);
+            bytes.resize(SECTOR, 0);
+        } else {
+            bytes.resize(SECTOR, 0);
+            bytes.extend_from_slice(&self.data);
+            bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
+        }
+        bytes
+    }
+
+    /// What the head says: only marks have it, the others count sectors.
+    fn data_length(&self) -> u64 {
+        if self.flags & MARK == 0 { 0 } else { self.data.len().min(SECTOR - HEAD - 1) as u64 }
+    }
+}
+
+/// The entries of a log.
+///
+/// # Errors
+/// If it is none, or damaged. The entries before the damage are lost with it: a log that ends early
+/// is one of another run.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
+    let head = bytes.get(..SECTOR).ok_or(TraceError::NotALog("it is shorter than a sector"))?;
+    if field(head, 0) != MAGIC {
+        return Err(TraceError::NotALog("it does not begin with their number"));
+    }
+    if field(head, 1) != VERSION {
+        return Err(TraceError::NotALog("its version is not 1"));
+    }
+    if head[24..28] != 512_u32.to_le_bytes() {
+        return Err(TraceError::NotALog("its sectors have other than 512 bytes"));
+    }
+    let mut rest = &bytes[SECTOR..];
+    let mut entries = Vec::new();
+    for number in 0..field(head, 2) {
+        let damaged = |why| TraceError::Damaged { number, why };
+        let (entry, length) = parse_entry(rest).map_err(damaged)?;
+        entries.push(entry);
+        rest = &rest[length..];
+    }
+    Ok(entries)
+}
+
+fn parse_entry(bytes: &[u8]) -> Result<(Entry, usize), &'static str> {
+    let head = bytes.get(..SECTOR).ok_or("the log ends before it")?;
+    let [sector, sectors, flags, length] = [0, 1, 2, 3].map(|at| field(head, at));
+    if flags & !KNOWN_FLAGS != 0 {
+        return Err("a flag that nobody knows");
+    }
+    if flags & MARK != 0 {
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(SECTOR - HEAD);
+        let data = head[HEAD..HEAD + length].to_vec();
+        return Ok((Entry { sector, sectors, flags, data }, SECTOR));
+    }
+    let data = if flags & DISCARD != 0 { 0 } else { sectors };
+    let length = data.checked_mul(SECTOR as u64).filter(|&it| it <= DATA_MAX);
+    let length = length.and_then(|it| usize::try_from(it).ok()).ok_or("too many sectors")?;
+    let data = bytes.get(SECTOR..SECTOR + length).ok_or("the log ends within its data")?;
+    Ok((Entry { sector, sectors, flags, data: data.to_vec() }, SECTOR + length))
+}
+
+fn field(head: &[u8], number: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&head[number * 8..number * 8 + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn log(entries: &[Entry]) -> Vec<u8> {
+        let mut bytes = superblock(entries.len() as u64).to_vec();
+        entries.iter().for_each(|entry| bytes.extend(entry.to_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn a_log_is_read_as_it_was_written() {
+        let entries = [
+            Entry::write(8, FUA, &[7; 1024]),
+            Entry::write(0, FLUSH, &[]),
+            Entry::mark("commit 1"),
+            Entry { sector: 4, sectors: 1 << 40, flags: DISCARD, data: Vec::new() },
+        ];
+        assert_eq!(parse(&log(&entries)).unwrap(), entries);
+    }
+
+    #[test]
+    fn a_log_that_ends_early_says_where() {
+        let bytes = log(&[Entry::mark("a"), Entry::write(8, 0, &[7; 1024])]);
+        let error = parse(&bytes[..bytes.len() - 1]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "entry 1 of the log is damaged: the log ends within its data"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_log_or_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..2000), entries in any::<u64>()) {
+            let _ = parse(&bytes);
+            if bytes.len() >= SECTOR {
+                bytes[..SECTOR].copy_from_slice(&superblock(entries));
+                let _ = parse(&bytes);
+            }
+        }
+    }
+}
