@@ -23,6 +23,7 @@ mod latency_breakdown;
 mod live;
 pub mod mirror;
 pub mod profile;
+pub mod proof;
 pub mod raid_efficiency;
 mod rate_variation;
 mod search;

@@ -191,7 +191,12 @@ impl From<AdviceError> for BenchError {
 impl From<LabError> for BenchError {
     fn from(error: LabError) -> Self {
         let hints = error.advice().into_iter().collect();
-        Self { hints, ..Self::of(BenchErrorKind::LabFailed, error) }
+        let kind = match error {
+            // The machine's lack, not the guest's failure.
+            LabError::NoKvm { .. } => BenchErrorKind::CannotMeasure,
+            _ => BenchErrorKind::LabFailed,
+        };
+        Self { hints, ..Self::of(kind, error) }
     }
 }
 

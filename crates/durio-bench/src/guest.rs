@@ -232,7 +232,7 @@ fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) ->
     // As sh tells it: 128 and the number of the signal.
     const BY_SIGNAL: u8 = 128;
     match outcome.exit {
-        LabExit::Stopped => {
+        LabExit::Stopped | LabExit::Cut => {
             BenchError::new(BenchErrorKind::Interrupted, "interrupted before anything was measured")
         }
         LabExit::Code(code) if code > BY_SIGNAL => {
@@ -258,7 +258,7 @@ fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) ->
 fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, BenchError> {
     match &outcome.exit {
         LabExit::Code(code) => Ok(Ending::of_durio(Some(i32::from(*code)))),
-        LabExit::Stopped => Ok(Ending::Interrupted),
+        LabExit::Stopped | LabExit::Cut => Ok(Ending::Interrupted),
         LabExit::TimeLimit => Err(time_limit(request)),
         LabExit::GuestFailed(reason) => {
             let error = guest_failed(reason);

@@ -12,6 +12,7 @@
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
+//! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
@@ -52,6 +53,7 @@ mod lab_compare;
 mod leftovers;
 mod locate;
 mod observer;
+mod power_proof;
 mod proof;
 mod read_back;
 mod resume;
@@ -80,6 +82,9 @@ pub use lab_compare::{
 pub use leftovers::clear_leftovers;
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
+pub use power_proof::{
+    PowerProved, plan_power_proof, prove_power, read_power_proof, resume_power_proof,
+};
 pub use proof::{ProofRequest, Proved, prove};
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use resume::{Interrupted, interrupted};

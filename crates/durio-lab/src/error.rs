@@ -22,6 +22,12 @@ pub enum LabError {
         /// What is wrong with it.
         why: String,
     },
+    /// KVM was asked for, and does not work.
+    #[error("KVM does not work here: {why}")]
+    NoKvm {
+        /// What the trial met with.
+        why: String,
+    },
     /// No kernel was named, and none was found.
     #[error("no kernel with its modules was found in {}", listed(searched))]
     NoKernel {
@@ -109,6 +115,7 @@ impl LabError {
     pub fn advice(&self) -> Option<String> {
         Some(match self {
             Self::NoQemu => "on Debian: apt-get install qemu-system-x86".to_owned(),
+            Self::NoKvm { .. } => "--accelerator auto emulates the guest instead".to_owned(),
             Self::NoKernel { .. } => {
                 "name one with --kernel and --modules, or unpack a kernel package below \
                  ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64, then \

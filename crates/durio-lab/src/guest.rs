@@ -8,6 +8,7 @@
 
 mod bring_out;
 mod command;
+mod disks;
 mod mounts;
 mod orders;
 mod port;
@@ -22,7 +23,7 @@ use rustix::system::{RebootCommand, finit_module, reboot};
 use crate::guest::command::run_command;
 use crate::guest::mounts::{mount_basics, mount_conveniences, mount_root};
 use crate::guest::orders::OUT_FOLDER;
-use crate::guest::port::Port;
+use crate::guest::port::{Port, link_witness};
 use crate::image::ORDERS;
 use crate::wire::Frame;
 
@@ -32,6 +33,8 @@ pub(crate) use orders::Orders;
 pub const GUEST_COMMAND: &str = "lab-init";
 /// The name of the port between guest and host.
 pub(crate) const PORT_NAME: &str = "durio.lab";
+/// The name of the port between guest and witness, which is the last part of its path.
+pub(crate) const WITNESS_NAME: &str = "durio.witness";
 
 /// Is the first process of a guest: never returns there. In any other process it does nothing but
 /// give an error.
@@ -93,6 +96,10 @@ fn serve(port: &Port, orders: &Orders) -> io::Result<()> {
     mount_root(orders)?;
     mount_conveniences()?;
     put_off_housekeeping()?;
+    if orders.has_witness {
+        link_witness()?;
+    }
+    disks::link_all(&orders.disks)?;
     fs::create_dir_all(OUT_FOLDER)?;
     fs::write(LabFacts::PATH, orders.facts.to_text())?;
     port.send(&Frame::Ready)?;

@@ -1,12 +1,13 @@
 //! Which files a guest is booted with.
 //!
-//! In: a request. Out: an archive for the kernel. Not here: the archive's form, what the guest does
-//! with the files.
+//! In: a request. Out: an archive for the kernel, made once, and one with orders behind it for each boot.
+//! Not here: the archive's form, what the guest does with the files.
 //!
 //! Always there: durio with its libraries, the modules by which the guest reaches its port (and the
 //! shared root), and below `/lab` what the guest shall do. All else, modules for modprobe, programs
 //! and files, is in the root of a hermetic guest, and in the layer over a shared root.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -15,6 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use durio_observe::LabFacts;
 use durio_units::Bytes;
 
+use crate::disk::FrontEnd;
 use crate::guest::Orders;
 use crate::modules::{Module, ModuleTree, closure, index_files};
 use crate::programs::{KernelTools, Programs};
@@ -70,14 +72,67 @@ fn words<'w>(list: &'w [&'w str]) -> impl Iterator<Item = &'w str> {
 // by the last the loader finds libraries in folders of /etc/ld.so.conf.
 const USEFUL_FILES: &[&str] = &["/etc/mke2fs.conf", "/etc/lvm/lvm.conf", "/etc/ld.so.cache"];
 
-/// Makes the archive; its length is checked against the guest's memory.
-pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabError> {
+/// The files of a guest, without what it shall do.
+#[derive(Debug)]
+pub(crate) struct GuestFiles {
+    /// The archive, in memory that goes when the file is closed.
+    archive: File,
+    /// The files of the modules that the guest itself loads, in their order.
+    modules: Vec<PathBuf>,
+}
+
+impl GuestFiles {
+    /// Makes the archive.
+    pub(crate) fn of(request: &LabRequest) -> Result<Self, LabError> {
+        let (tree, modules) = tree(request)?;
+        let files = Self { archive: tree.archive()?, modules };
+        check_memory(request, files.length()?)?;
+        Ok(files)
+    }
+
+    /// The archive for one boot, with its orders: the kernel unpacks one archive after the other.
+    pub(crate) fn with_orders(
+        &self,
+        request: &LabRequest,
+        facts: &LabFacts,
+    ) -> Result<File, LabError> {
+        let length = self.length()?;
+        check_memory(request, length)?;
+        let mut tree = Tree::default();
+        put_orders(&mut tree, request, facts, &self.modules)?;
+        tree.archive_behind(&self.archive, length)
+    }
+
+    /// Whether what was made for `one` serves for `other`.
+    pub(crate) fn serve(&self, one: &LabRequest, other: &LabRequest) -> bool {
+        let front_ends = |request: &LabRequest| -> BTreeSet<FrontEnd> {
+            request.disks.iter().map(|disk| disk.front_end).collect()
+        };
+        one.kernel == other.kernel
+            && one.root == other.root
+            && one.program == other.program
+            && one.tools == other.tools
+            && one.modules == other.modules
+            && one.files == other.files
+            && front_ends(other).is_subset(&front_ends(one))
+    }
+
+    fn length(&self) -> Result<u64, LabError> {
+        let metadata = self.archive.metadata();
+        Ok(metadata.map_err(|it| LabError::io("make the guest's files", it))?.len())
+    }
+}
+
+fn tree(request: &LabRequest) -> Result<(Tree, Vec<PathBuf>), LabError> {
     let mut tree = Tree::default();
     base(&mut tree);
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
     programs.add_file(&request.program)?;
     let modules = put_modules(&mut tree, request)?;
-    put_orders(&mut tree, request, facts, modules)?;
+    if request.root == LabRoot::Shared {
+        tree.directory(LAYER);
+        tree.bytes(format!("{LAYER}/usr/local/bin/durio"), "");
+    }
     if request.root == LabRoot::Hermetic {
         add_tools(&mut programs, request)?;
         for path in USEFUL_FILES.iter().map(Path::new).filter(|path| path.is_file()) {
@@ -91,14 +146,11 @@ pub(crate) fn image(request: &LabRequest, facts: &LabFacts) -> Result<File, LabE
     for file in &request.files {
         tree.host_tree(&placed(request, &file.guest), &file.source)?;
     }
-    let archive = tree.archive()?;
-    check_memory(request, &archive)?;
-    Ok(archive)
+    Ok((tree, modules))
 }
 
 /// The kernel holds the archive and what it unpacked of it at the same time.
-fn check_memory(request: &LabRequest, archive: &File) -> Result<(), LabError> {
-    let length = archive.metadata().map_err(|it| LabError::io("make the guest's files", it))?.len();
+fn check_memory(request: &LabRequest, length: u64) -> Result<(), LabError> {
     let needed = (2 * length + KERNEL_BYTES).next_multiple_of(1 << 20);
     if request.memory.get() < needed {
         let (given, needed) = (request.memory, Bytes::new(needed));
@@ -201,6 +253,8 @@ fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, La
     if request.root == LabRoot::Shared {
         needed.extend(SHARE_MODULES.map(str::to_owned));
     }
+    let of_disks = request.disks.iter().flat_map(|disk| disk.front_end.modules());
+    needed.extend(of_disks.map(|name| (*name).to_owned()));
     // Without those of the stacks: each that is loaded takes time of the boot.
     let boot = closure(&modules, release, &needed, words(&[]))?;
     let mut order = Vec::new();
@@ -250,7 +304,7 @@ fn put_orders(
     tree: &mut Tree,
     request: &LabRequest,
     facts: &LabFacts,
-    modules: Vec<PathBuf>,
+    modules: &[PathBuf],
 ) -> Result<(), LabError> {
     let shares_root = request.root == LabRoot::Shared;
     let directory = match request.root {
@@ -258,7 +312,9 @@ fn put_orders(
         LabRoot::Shared => std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
     let orders = Orders {
-        modules,
+        modules: modules.to_vec(),
+        disks: request.disks.iter().map(|disk| disk.serial.clone()).collect(),
+        has_witness: request.has_witness,
         command: guest_command(request)?,
         environment: request.environment.clone(),
         directory: directory.into_os_string(),
@@ -268,10 +324,6 @@ fn put_orders(
     };
     let text = orders.to_text().map_err(|error| LabError::io("write the guest's orders", error))?;
     tree.bytes(format!("{ORDERS}/{}", Orders::FILE), text);
-    if shares_root {
-        tree.directory(LAYER);
-        tree.bytes(format!("{LAYER}/usr/local/bin/durio"), "");
-    }
     Ok(())
 }
 

@@ -27,12 +27,14 @@ use durio_block::ProcessGroup;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
+use crate::prepared::own_handle;
 use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
-use crate::run::own_handle;
 
-/// How long the guest may take; where KVM works it takes a tenth of a second, and where it does not QEMU
-/// says so as soon. This is for a guest that neither ends nor stops, on a machine however busy.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long the guest may take, from when QEMU has it ready; where KVM works it takes some milliseconds,
+/// and where it does not QEMU says so as soon. This is for a guest that neither ends nor stops.
+const LIMIT: Duration = Duration::from_secs(2);
+/// How long QEMU itself may take to get ready, which on a busy machine is more than the guest takes.
+const START_LIMIT: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long is waited for what QEMU said, when it is gone, and how much of it is read.
@@ -82,13 +84,17 @@ fn firmware() -> io::Result<File> {
 
 fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     let ours = monitor.try_clone().map_err(|error| error.to_string())?;
-    let (sender, stopped) = channel();
-    let watch = thread::spawn(move || sender.send(wait_for_stop(monitor)));
+    let (sender, news) = channel();
+    let watch = thread::spawn(move || {
+        let up = sender.clone();
+        let stop = wait_for_stop(monitor, move || drop(up.send(News::Up)));
+        stop.map(|word| sender.send(News::Stopped(word)))
+    });
     let (tell, heard) = channel();
     if let Some(said) = group.leader.stderr.take() {
         thread::spawn(move || tell.send(text(said)));
     }
-    let end = end(&mut group, &stopped);
+    let end = end(&mut group, &news);
     let _ = group.end();
     // The watching thread reads until its socket ends.
     let _ = ours.shutdown(Shutdown::Both);
@@ -98,9 +104,17 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     end.map_err(|reason| with_qemus_word(&reason, &said))
 }
 
-fn end(group: &mut ProcessGroup, stopped: &Receiver<Option<String>>) -> Result<(), String> {
-    let begin = Instant::now();
-    while begin.elapsed() < LIMIT {
+/// What QEMU's monitor says.
+enum News {
+    /// QEMU has the guest ready.
+    Up,
+    /// The guest stands still, for this reason.
+    Stopped(String),
+}
+
+fn end(group: &mut ProcessGroup, news: &Receiver<News>) -> Result<(), String> {
+    let (mut begin, mut limit) = (Instant::now(), START_LIMIT);
+    while begin.elapsed() < limit {
         if group.has_ended().map_err(|error| error.to_string())? {
             let status = group.end().map_err(|error| error.to_string())?;
             return match status.code() == Some(RIGHT_CODE) {
@@ -108,12 +122,13 @@ fn end(group: &mut ProcessGroup, stopped: &Receiver<Option<String>>) -> Result<(
                 false => Err(format!("QEMU ended with {status}")),
             };
         }
-        if let Ok(Some(word)) = stopped.try_recv() {
-            return Err(format!("a trial guest stopped ({word})"));
+        match news.try_recv() {
+            Ok(News::Up) => (begin, limit) = (Instant::now(), LIMIT),
+            Ok(News::Stopped(word)) => return Err(format!("a trial guest stopped ({word})")),
+            Err(_) => thread::sleep(LOOK),
         }
-        thread::sleep(LOOK);
     }
-    Err(format!("a trial guest did not end within {} s", LIMIT.as_secs()))
+    Err(format!("a trial guest did not end within {} s", limit.as_secs()))
 }
 
 fn text(said: impl Read) -> String {
@@ -223,7 +238,7 @@ mod tests {
         let begin = Instant::now();
         let error = try_out(&program(&folder, &script), &["-accel", "tcg"]).unwrap_err();
         assert_eq!(error, "a trial guest stopped (prelaunch)");
-        assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < START_LIMIT + LIMIT, "{:?}", begin.elapsed());
     }
 
     #[test]
@@ -233,7 +248,7 @@ mod tests {
         let script = "sleep 600 & setsid sleep 5 & echo 'error: none' >&2; exit 1";
         let error = try_out(&program(&folder, script), &KVM_WORDS).unwrap_err();
         assert!(error.contains("QEMU ended with"), "{error}");
-        assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < START_LIMIT + LIMIT, "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -24,13 +24,17 @@
 
 mod compression;
 mod cpio;
+mod cutter;
+mod disk;
 mod error;
 mod guest;
 mod image;
 mod kernel_image;
 pub mod kernels;
 mod kvm_trial;
+mod machine;
 mod modules;
+mod prepared;
 mod programs;
 mod qemu;
 mod request;
@@ -42,13 +46,16 @@ mod tree;
 mod unpack;
 mod wire;
 
+pub use cutter::Cutter;
+pub use disk::{FrontEnd, LabDisk};
 pub use durio_observe::{LabFacts, LabTiming};
 pub use error::LabError;
 pub use guest::{GUEST_COMMAND, guest_main};
 pub use kernel_image::release_of_image;
 pub use kernels::Kernel;
+pub use prepared::{Boot, PreparedGuest};
 pub use programs::find_program;
 pub use qemu::Qemu;
-pub use request::{LabFile, LabRequest, LabRoot};
+pub use request::{Accelerator, LabFile, LabRequest, LabRoot};
 pub use run::{LabExit, LabOutcome, Streams, run};
 pub use unpack::Skipped;

@@ -17,9 +17,10 @@ use durio_block::{ANSWER_LIMIT, ask};
 use durio_observe::{LabFacts, LabTiming};
 use serde_json::Value;
 
-use crate::guest::{GUEST_COMMAND, PORT_NAME};
+use crate::disk;
+use crate::guest::{GUEST_COMMAND, PORT_NAME, WITNESS_NAME};
 use crate::kvm_trial::kvm_fault;
-use crate::{LabError, LabRequest, LabRoot};
+use crate::{Accelerator, LabError, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 /// QEMU's name for the host's own processor.
@@ -95,19 +96,26 @@ impl Qemu {
     }
 
     /// Why KVM cannot be used on this machine; none if it can. A guest of 300 bytes tries it out, once per
-    /// process, for ten seconds at most.
+    /// process, for two seconds of the guest at most.
     #[must_use]
     pub fn kvm_fault(&self) -> Option<&'static str> {
         kvm_fault(&self.program)
     }
 
     /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
-    pub(crate) fn facts(&self, request: &LabRequest) -> LabFacts {
+    ///
+    /// # Errors
+    /// [`LabError::NoKvm`] if nothing else will do.
+    pub(crate) fn facts(&self, request: &LabRequest) -> Result<LabFacts, LabError> {
         let is_counted = request.timing == LabTiming::Counted;
         // A counted guest is never on KVM, whose processors count no instructions for it.
-        let without_kvm = if is_counted { None } else { kvm_fault(&self.program) };
-        let has_kvm = !is_counted && without_kvm.is_none();
-        LabFacts {
+        let may_use_kvm = !is_counted && request.accelerator != Accelerator::Tcg;
+        let without_kvm = may_use_kvm.then(|| kvm_fault(&self.program)).flatten();
+        if let (Accelerator::Kvm, Some(why)) = (request.accelerator, without_kvm) {
+            return Err(LabError::NoKvm { why: why.to_owned() });
+        }
+        let has_kvm = may_use_kvm && without_kvm.is_none();
+        Ok(LabFacts {
             timing: request.timing,
             accelerator: if has_kvm { KVM } else { "tcg" }.to_owned(),
             without_kvm: without_kvm.map(str::to_owned),
@@ -115,7 +123,7 @@ impl Qemu {
             cpu_model: if has_kvm { KVM_CPU } else { CPU_MODEL }.to_owned(),
             icount_shift: is_counted.then_some(ICOUNT_SHIFT),
             root: request.root.word().to_owned(),
-        }
+        })
     }
 
     /// The same guest, emulated for this reason.
@@ -130,13 +138,11 @@ impl Qemu {
 
     /// The command that boots a guest from a kernel and its files. Its stdin is to be a socket to QEMU's
     /// monitor, its stdout a socket to the guest's port; its stderr takes the kernel's console.
-    pub(crate) fn command(
-        &self,
-        request: &LabRequest,
-        facts: &LabFacts,
-        kernel: &Path,
-        files: &Path,
-    ) -> Command {
+    ///
+    /// # Errors
+    /// [`LabError::WrongRequest`] for a disk that QEMU cannot be told of.
+    pub(crate) fn command(&self, booted: &Booted<'_>) -> Result<Command, LabError> {
+        let Booted { request, facts, kernel, files, .. } = *booted;
         let mut command = Command::new(&self.program);
         command.args(MACHINE_WORDS.split(' ')).args(accelerator(facts)).args(MONITOR_WORDS);
         command.args(["-smp", &request.cpus.to_string()]);
@@ -153,6 +159,10 @@ impl Qemu {
         command.args(["-serial", "chardev:console"]);
         command.args(["-device", "virtio-serial-pci", "-chardev", "socket,id=port,fd=1"]);
         command.arg("-device").arg(format!("virtserialport,chardev=port,name={PORT_NAME}"));
+        if request.has_witness {
+            command.args(witness_words(booted.witness));
+        }
+        command.args(disk::words(&request.disks)?);
         if request.root == LabRoot::Shared {
             // remap: files of two filesystems of the host may have one inode number, which would
             // make them one file to the guest.
@@ -161,8 +171,30 @@ impl Qemu {
             command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
         }
         command.stderr(Stdio::piped());
-        command
+        Ok(command)
     }
+}
+
+/// What QEMU is called with for one boot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Booted<'a> {
+    pub(crate) request: &'a LabRequest,
+    pub(crate) facts: &'a LabFacts,
+    pub(crate) kernel: &'a Path,
+    pub(crate) files: &'a Path,
+    /// Where what the guest tells its witness is written to; without it nobody listens.
+    pub(crate) witness: Option<&'a Path>,
+}
+
+/// A second port, to a pipe.
+fn witness_words(pipe: Option<&Path>) -> [String; 4] {
+    let listens = match pipe {
+        // A path of ours, of digits and slashes.
+        Some(pipe) => format!("file,id=witness,path={}", pipe.display()),
+        None => "null,id=witness".to_owned(),
+    };
+    let port = format!("virtserialport,chardev=witness,name={WITNESS_NAME}");
+    ["-chardev".to_owned(), listens, "-device".to_owned(), port]
 }
 
 /// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
@@ -194,11 +226,13 @@ const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
 const ENDING: &str = "shutdown";
 
 /// Waits until QEMU says that the guest stands still, and returns QEMU's word for it
-/// (`internal-error`, `paused`, `io-error`, …); none when QEMU is gone.
-pub(crate) fn wait_for_stop(monitor: UnixStream) -> Option<String> {
+/// (`internal-error`, `paused`, `io-error`, …); none when QEMU is gone. `up` is called when QEMU has
+/// greeted: the machine is about to run.
+pub(crate) fn wait_for_stop(monitor: UnixStream, up: impl FnOnce()) -> Option<String> {
     let writer = monitor.try_clone().ok()?;
     let mut lines = BufReader::new(monitor).lines();
     begin(&mut lines, &writer).ok()?;
+    up();
     // Whatever cannot be read is an end too: QEMU's exit tells the rest.
     lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
 }
@@ -252,7 +286,9 @@ mod tests {
             icount_shift: shift,
             root: root.word().into(),
         };
-        let command = qemu.command(&request, &facts, Path::new("/k,1"), Path::new("/files"));
+        let (kernel, files) = (Path::new("/k,1"), Path::new("/files"));
+        let booted = Booted { request: &request, facts: &facts, kernel, files, witness: None };
+        let command = qemu.command(&booted).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
@@ -290,7 +326,7 @@ mod tests {
     /// A QEMU that says this, and what it was asked.
     fn against(said: &'static str) -> (Option<String>, Vec<String>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let waiting = thread::spawn(move || wait_for_stop(ours));
+        let waiting = thread::spawn(move || wait_for_stop(ours, || ()));
         (&theirs).write_all(said.as_bytes()).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let asked = BufReader::new(theirs).lines().map_while(Result::ok).collect();

@@ -8,6 +8,7 @@ use durio_observe::LabTiming;
 use durio_units::Bytes;
 
 use crate::LabError;
+use crate::disk::{self, LabDisk};
 use crate::kernels::Kernel;
 
 /// What the guest's root directory is.
@@ -36,6 +37,38 @@ impl LabRoot {
     }
 }
 
+/// How the guest's instructions are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    /// By KVM where the timing is the host's and a trial shows that it works, else by emulation.
+    Auto,
+    /// By KVM; an error where it does not work.
+    Kvm,
+    /// By emulation; KVM is not tried.
+    Tcg,
+}
+
+impl Accelerator {
+    /// Each.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Kvm, Self::Tcg];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+impl std::fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 /// A file or folder of this machine that the guest gets a copy of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabFile {
@@ -52,6 +85,8 @@ pub struct LabRequest {
     pub kernel: Kernel,
     /// What the guest's clock counts.
     pub timing: LabTiming,
+    /// How its instructions are carried out.
+    pub accelerator: Accelerator,
     /// Virtual processors, 1 to 64; 1 where the timing is counted.
     pub cpus: u32,
     /// The guest's memory, its files in memory among it.
@@ -74,6 +109,11 @@ pub struct LabRequest {
     pub modules: Vec<String>,
     /// Files for the guest.
     pub files: Vec<LabFile>,
+    /// Disks, each with a link to it at [`LabDisk::path_in_guest`].
+    pub disks: Vec<LabDisk>,
+    /// The guest has a port to its witness at [`LabRequest::WITNESS_PATH`], which the command also finds
+    /// in `DURIO_LAB_WITNESS`: what is written there is with the host when the call returns.
+    pub has_witness: bool,
     /// Where to put what the command wrote to `DURIO_LAB_OUT`: a folder that is empty or not there.
     pub out: Option<PathBuf>,
 }
@@ -83,6 +123,8 @@ impl LabRequest {
     pub const MEMORY_DEFAULT: Bytes = Bytes::from_gib(2);
     /// The limit of a guest for which none is named: 30 minutes.
     pub const LIMIT_DEFAULT: Duration = Duration::from_secs(1800);
+    /// Where the guest has the port to its witness.
+    pub const WITNESS_PATH: &'static str = "/dev/virtio-ports/durio.witness";
     /// Virtual processors at most.
     pub const CPUS_MAX: u32 = 64;
 
@@ -92,6 +134,7 @@ impl LabRequest {
         Self {
             kernel,
             timing: LabTiming::Counted,
+            accelerator: Accelerator::Auto,
             cpus: 1,
             memory: Self::MEMORY_DEFAULT,
             limit: Self::LIMIT_DEFAULT,
@@ -102,6 +145,8 @@ impl LabRequest {
             tools: Vec::new(),
             modules: Vec::new(),
             files: Vec::new(),
+            disks: Vec::new(),
+            has_witness: false,
             out: None,
         }
     }
@@ -120,6 +165,9 @@ impl LabRequest {
                 "counted timing is of one processor; leave --cpus out, or use --timing wall",
             );
         }
+        if self.timing == LabTiming::Counted && self.accelerator == Accelerator::Kvm {
+            return wrong("KVM counts no instructions; --accelerator kvm needs --timing wall");
+        }
         if self.files.iter().any(|file| !file.guest.is_absolute()) {
             return wrong("a file's place in the guest is an absolute path");
         }
@@ -128,6 +176,6 @@ impl LabRequest {
         if self.command.iter().any(has_zero) {
             return wrong("an argument has a zero byte in it");
         }
-        Ok(())
+        disk::check(&self.disks)
     }
 }

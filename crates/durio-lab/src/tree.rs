@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
+use rustix::io::Errno;
 
 use crate::LabError;
 use crate::cpio::{Header, Kind, Writer};
@@ -97,11 +98,23 @@ impl Tree {
     /// The archive, in memory that goes when the file is closed.
     pub(crate) fn archive(&self) -> Result<File, LabError> {
         let fail = |error: io::Error| LabError::io("make the guest's files", error);
-        // QEMU opens it by our descriptor: no name, and so nothing to be left behind.
-        let memory =
-            memfd_create("durio-lab", MemfdFlags::CLOEXEC).map_err(|it| fail(it.into()))?;
-        let buffered = self.write_to(BufWriter::with_capacity(1 << 20, File::from(memory)))?;
+        let buffered = self.write_to(BufWriter::with_capacity(1 << 20, memory_file()?))?;
         buffered.into_inner().map_err(|error| fail(error.into_error()))
+    }
+
+    /// The archive behind another one of this length, in memory of its own.
+    pub(crate) fn archive_behind(&self, first: &File, length: u64) -> Result<File, LabError> {
+        let fail = |error: Errno| LabError::io("make the guest's files", error.into());
+        let memory = memory_file()?;
+        let mut done = 0;
+        // By offset: the position of `first` is shared with other boots.
+        while done < length {
+            let left = usize::try_from(length - done).unwrap_or(usize::MAX);
+            if sendfile(&memory, first, Some(&mut done), left).map_err(fail)? == 0 {
+                break;
+            }
+        }
+        self.write_to(memory)
     }
 
     /// Writes the archive, and gives the sink back.
@@ -112,6 +125,12 @@ impl Tree {
         }
         writer.finish().map_err(|error| LabError::io("make the guest's files", error))
     }
+}
+
+/// QEMU opens it by our descriptor: no name, and so nothing to be left behind.
+fn memory_file() -> Result<File, LabError> {
+    let memory = memfd_create("durio-lab", MemfdFlags::CLOEXEC);
+    Ok(memory.map_err(|error| LabError::io("make the guest's files", error.into()))?.into())
 }
 
 fn append(writer: &mut Writer<impl io::Write>, path: &Path, node: &Node) -> Result<(), LabError> {

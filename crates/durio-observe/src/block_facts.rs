@@ -4,6 +4,8 @@
 //!
 //! A partition has few facts of its own: its queue, cache and model are those of the disk below.
 
+use std::path::Path;
+
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +113,12 @@ pub(crate) fn size_of(dir: &SystemDir) -> Option<Bytes> {
 
 pub(crate) fn from_sectors(sectors: u64) -> Bytes {
     Bytes::new(sectors.saturating_mul(SECTOR))
+}
+
+/// The serial number of the block device with this folder in sysfs, such as `/sys/block/sda`.
+#[must_use]
+pub fn device_serial(folder: &Path) -> Option<String> {
+    serial_of(&SystemDir::at(folder))
 }
 
 /// The serial number, from wherever the bus keeps it.

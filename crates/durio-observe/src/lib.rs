@@ -40,7 +40,7 @@ mod tuning;
 
 pub use durio_block::Alignment;
 
-pub use block_facts::{BlockFacts, CloudDisk, WriteCache};
+pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
 pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};
 pub use counters::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};

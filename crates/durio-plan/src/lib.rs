@@ -9,6 +9,7 @@ mod campaign;
 mod cost;
 mod location;
 mod path;
+pub mod proof;
 mod shared_walk;
 mod step;
 mod target;

@@ -3,7 +3,8 @@
 //! In: a history, observations of two readings, and a way to read a cell again. Out: findings; the
 //! history goes on from what was found. Not here: verdicts over several cuts.
 
-use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LossClass};
+use durio_plan::proof::LossClass;
+use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace};
 
 use crate::history::{CellHistory, Ground, History};
 use crate::layout::{CELL_SECTORS, SECTORS};
@@ -38,6 +39,7 @@ pub fn classify<E>(
         if let (Observed::Whole(seq), true) = (first, first == second) {
             let may = history.cell(cell);
             if may.later.is_empty() && may.floor == [*seq; SECTORS] {
+                count_kept(may, cut_at, &mut found);
                 continue;
             }
         }
@@ -78,7 +80,10 @@ fn judge(
     let is_stable = seen.iter().all(|it| it == last);
     let legal = seen.iter().find(|it| is_legal(may, it));
     match (is_stable, legal) {
-        (true, Some(observed)) => count_in_flight(may, observed, &mut found.in_flight),
+        (true, Some(observed)) => {
+            count_kept(may, cut_at, found);
+            count_in_flight(may, observed, &mut found.in_flight);
+        }
         // A chunk that could not be read as a whole, and of which this cell can.
         (false, Some(observed)) if seen.iter().all(|it| it == observed || is_unreadable(it)) => {
             let single = &seen[2..];
@@ -92,6 +97,13 @@ fn judge(
         _ => found.findings.extend(differences(may, cell, last, cut_at)),
     }
     holds(may, legal.unwrap_or(last))
+}
+
+/// An acknowledged write of this life, or what was intended after it, is there.
+fn count_kept(may: &CellHistory, cut_at: u64, found: &mut CutFindings) {
+    let Some(age) = age(may, cut_at).filter(|_| may.floor[0] > 0) else { return };
+    found.kept += 1;
+    found.youngest_kept_ns = Some(found.youngest_kept_ns.map_or(age, |it| it.min(age)));
 }
 
 /// What to expect from now on.

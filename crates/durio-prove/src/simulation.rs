@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, Ticks};
-use durio_record::proof::{CutFindings, Finding, InPlace, LossClass};
+use durio_plan::proof::{Arm, LossClass};
+use durio_record::proof::{CutFindings, Finding, InPlace};
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 use durio_units::Nanos;
 use rand_core::{Rng, SeedableRng};
@@ -20,25 +21,14 @@ use crate::ledger::{Entry, Ledger};
 use crate::reading::{Observed, observe, observe_cell};
 use crate::schedule::Schedule;
 use crate::stamp::Owner;
-use crate::writer::{DurablePath, Writer, WriterError, prepare};
+use crate::writer::{Writer, WriterError, prepare};
 
 /// Bytes of a read of the verifier.
 const READ: usize = 64 << 10;
 /// Queues between the engine and the disk, as a kernel has one for each processor.
 const QUEUES: u32 = 2;
 /// Acknowledged writes before a cut, about.
-const WRITES: std::ops::Range<u64> = 32..130;
-
-/// What is tried on a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Arm {
-    /// What makes writes durable.
-    pub path: DurablePath,
-    /// Writes in flight.
-    pub depth: u32,
-    /// Cells of a write.
-    pub write_cells: u64,
-}
+const WRITES: std::ops::Range<u64> = 40..130;
 
 /// Why a simulation cannot go on. Losses are no errors.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +140,7 @@ impl Simulation {
     fn commit_ns(&self) -> u64 {
         let disk = self.disk.borrow();
         let pace = disk.profile().pace;
-        let syncs = matches!(self.arm.path, DurablePath::Fsync | DurablePath::Fdatasync);
+        let syncs = self.arm.path.syncs();
         let nanos = match (disk.profile().declares_cache(), syncs) {
             (true, true) => pace.write.get() + pace.durable.get(),
             (true, false) => pace.durable.get(),

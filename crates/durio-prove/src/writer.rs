@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use durio_block::{
     BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
 };
+use durio_plan::proof::DurablePath;
 use durio_units::Nanos;
 
 use crate::layout::{CELL, CELL_SECTORS, Layout};
@@ -19,33 +20,6 @@ use crate::schedule::Schedule;
 use crate::seal::seal_write;
 use crate::stamp::Owner;
 use durio_simdisk::SECTOR;
-
-/// What makes a write durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DurablePath {
-    /// fsync after it.
-    Fsync,
-    /// fdatasync after it.
-    Fdatasync,
-    /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
-    Dsync,
-    /// The write itself, because the target is open with `O_DSYNC`.
-    OpenDsync,
-}
-
-impl DurablePath {
-    fn sync(self) -> Option<OperationKind> {
-        match self {
-            Self::Fsync => Some(OperationKind::Fsync),
-            Self::Fdatasync => Some(OperationKind::Fdatasync),
-            Self::Dsync | Self::OpenDsync => None,
-        }
-    }
-
-    fn flags(self) -> WriteFlags {
-        if self == Self::Dsync { WriteFlags::Dsync } else { WriteFlags::None }
-    }
-}
 
 /// Intents that are told at once; the writer waits for the witness once in so many writes.
 const AHEAD: usize = 64;
@@ -185,7 +159,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         let length = usize::from(intent.sectors) * SECTOR;
         let into = &mut self.engine.slot_mut(slot)[..length];
         seal_write(self.owner, intent.seq, intent.sector, into);
-        let flags = if intent.is_control { WriteFlags::None } else { self.path.flags() };
+        let flags = if intent.is_control { WriteFlags::None } else { flags_of(self.path) };
         let offset = intent.sector * SECTOR as u64;
         let operation =
             Operation { flags, ..operation(OperationKind::Write, slot, offset, length) };
@@ -200,7 +174,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
             Slot::Writing(intent) => {
                 let length = usize::from(intent.sectors) * SECTOR;
                 check(intent.seq, completion.result, length)?;
-                match self.path.sync() {
+                match sync_of(self.path) {
                     _ if intent.is_control => {
                         self.witness.control_done(intent.seq).map_err(WriterError::Witness)
                     }
@@ -252,10 +226,10 @@ pub fn prepare<E: Engine>(
             seal_write(owner, 0, cell * CELL_SECTORS, bytes);
         }
         let write = operation(OperationKind::Write, 0, cell * CELL as u64, length);
-        one(engine, Operation { flags: path.flags(), ..write })?;
+        one(engine, Operation { flags: flags_of(path), ..write })?;
         cell += count;
     }
-    match path.sync() {
+    match sync_of(path) {
         Some(kind) => one(engine, operation(kind, 0, 0, 0)),
         None => Ok(()),
     }
@@ -295,4 +269,16 @@ fn operation(kind: OperationKind, slot: u32, offset: u64, length: usize) -> Oper
         offset,
         intended_start: Ticks(0),
     }
+}
+
+fn sync_of(path: DurablePath) -> Option<OperationKind> {
+    match path {
+        DurablePath::Fsync => Some(OperationKind::Fsync),
+        DurablePath::Fdatasync => Some(OperationKind::Fdatasync),
+        DurablePath::RwfDsync | DurablePath::ODsync => None,
+    }
+}
+
+fn flags_of(path: DurablePath) -> WriteFlags {
+    if path == DurablePath::RwfDsync { WriteFlags::Dsync } else { WriteFlags::None }
 }

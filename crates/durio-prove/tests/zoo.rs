@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use durio_prove::simulation::{Arm, Simulation};
-use durio_prove::writer::DurablePath;
-use durio_record::proof::LossClass;
+use durio_plan::proof::{Arm, DurablePath, LossClass};
+use durio_prove::simulation::Simulation;
 use durio_simdisk::{NamedProfile, Profile, Symptom, ZOO};
 
 const SIZE: u64 = 256 * 4096;
-const PATHS: [DurablePath; 2] = [DurablePath::Fdatasync, DurablePath::Dsync];
+const PATHS: [DurablePath; 2] = [DurablePath::Fdatasync, DurablePath::RwfDsync];
 /// Campaigns of each liar on each path.
 const CAMPAIGNS: u64 = 50;
 /// Cuts of each honest disk on each path and depth.
@@ -62,7 +61,7 @@ fn arm(path: DurablePath, named: &NamedProfile) -> Arm {
 }
 
 fn tells(named: &NamedProfile, path: DurablePath) -> bool {
-    if path == DurablePath::Dsync { named.on_fua } else { named.on_flush }
+    if path == DurablePath::RwfDsync { named.on_fua } else { named.on_flush }
 }
 
 /// Both processors, and the results in the order of the seeds.

@@ -1,45 +1,86 @@
-//! What a power cut left, as a proof folder keeps it.
+//! A proof folder: the plan, and what each power cut left.
 //!
-//! In: nothing. Out: data with its serial form, described in docs/formats/proof-folder.md. Not here:
-//! how it is found (durio-prove), what follows from many cuts (durio-analyse).
+//! In: a plan, and one [`CutRecord`] after the other. Out: the same, read back, also from the folder of
+//! a proof that was killed. The format is described in docs/formats/proof-folder.md. Not here: how
+//! losses are found (durio-prove), what follows from many cuts (durio-analyse).
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+
+use durio_block::Folder;
+use durio_plan::proof::{LossClass, ProofPlan};
 use serde::{Deserialize, Serialize};
 
-/// How a target broke its word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossClass {
-    /// The target is gone, or smaller.
-    Gone,
-    /// It cannot be read.
-    Unreadable,
-    /// A write stands where another belongs.
-    Misdirected,
-    /// Data that nobody wrote.
-    Corrupt,
-    /// What was certain since an earlier cut, and was not written since, is another.
-    Collateral,
-    /// Reads contradict each other.
-    Unstable,
-    /// An acknowledged write is not there; something older is.
-    Lost,
-    /// Of an acknowledged write some sectors are there.
-    Torn,
+use crate::manifest_file::{FolderManifest, ManifestFolder, check_owner, open_folder};
+use crate::{Outcome, RecordError};
+
+/// Version of the folder. A reader reads its own version and older ones.
+pub const PROOF_FOLDER_SCHEMA: u32 = 1;
+/// The file that makes a folder one of a proof.
+pub const PROOF_MANIFEST: &str = "proof.json";
+/// A line for each cut.
+pub const CUTS: &str = "cuts.jsonl";
+
+/// A proof: what was asked, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofManifest {
+    /// [`PROOF_FOLDER_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// The name of the folder as it was made.
+    pub proof: String,
+    /// The version of durio that wrote it.
+    pub durio_version: String,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// The command line; bytes that are no text are replaced.
+    pub command: Vec<String>,
+    /// What is tried.
+    pub plan: ProofPlan,
+    /// How it ended; nothing while it runs, and for ever if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
 }
 
-impl LossClass {
-    /// Each, the gravest first: the first that was found names what happened, the others may follow
-    /// from it.
-    pub const ALL: [Self; 8] = [
-        Self::Gone,
-        Self::Unreadable,
-        Self::Misdirected,
-        Self::Corrupt,
-        Self::Collateral,
-        Self::Unstable,
-        Self::Lost,
-        Self::Torn,
-    ];
+impl FolderManifest for ProofManifest {
+    const FILE: &'static str = PROOF_MANIFEST;
+    const SCHEMA: u32 = PROOF_FOLDER_SCHEMA;
+    const MAKING: &'static str = "make the proof folder";
+    const READING: &'static str = "read the proof folder";
+}
+
+/// The folder of a proof.
+pub type ProofFolder = ManifestFolder<ProofManifest>;
+
+/// One power cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutRecord {
+    /// The series, by its place in the plan.
+    pub series: u32,
+    /// Which cut of the series, from 1.
+    pub cut: u32,
+    /// What shows that the power was gone.
+    pub evidence: CutEvidence,
+    /// What was found after it.
+    pub findings: CutFindings,
+    /// From the load's begin to the verification's end, in this machine's time.
+    pub took_ns: u64,
+}
+
+/// What shows that a cut was one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CutEvidence {
+    /// The disk is simulated, and was cut by its own command.
+    #[serde(default)]
+    pub simulated: bool,
+    /// The device's counter of unexpected power losses, before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsafe_shutdowns: Option<[u64; 2]>,
+    /// The machine's boot identifier changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebooted: Option<bool>,
+    /// Acknowledgements that came after the cut: then it was none.
+    #[serde(default)]
+    pub acknowledged_after: u64,
 }
 
 /// What stands in place of a write.
@@ -124,6 +165,11 @@ pub struct CutFindings {
     pub acknowledged: u64,
     /// Those among them of the last 100 ms.
     pub acknowledged_late: u64,
+    /// Cells with an acknowledged write of this life that is there.
+    pub kept: u64,
+    /// How long before the cut the last of them was acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub youngest_kept_ns: Option<u64>,
     /// Controls.
     pub controls: Controls,
     /// Writes that nobody was promised.
@@ -138,4 +184,86 @@ impl CutFindings {
     pub fn class(&self) -> Option<LossClass> {
         self.findings.iter().map(|it| it.class).min()
     }
+}
+
+/// Appends cuts to a folder.
+#[derive(Debug)]
+pub struct CutWriter {
+    folder: Folder,
+    file: File,
+}
+
+impl ProofFolder {
+    /// Goes on writing the cuts. Behind the last whole line nothing was readable: it is cut off.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn writer(&self) -> Result<CutWriter, RecordError> {
+        let folder = open_folder(self.path(), "write the proof folder")?;
+        check_owner(&folder)?;
+        let path = folder.path().join(CUTS);
+        let fail = |error| RecordError::io("write", &path, error);
+        let file = match folder.open_own(CUTS) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => folder.make_file(CUTS),
+            file => file,
+        };
+        let mut file = file.map_err(fail)?;
+        let whole = whole_lines(&mut file).map_err(fail)?;
+        file.set_len(whole).map_err(fail)?;
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
+        Ok(CutWriter { folder, file })
+    }
+
+    /// The cuts in their order. A last line that is not whole is passed over.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a line in it is none of a cut.
+    pub fn cuts(&self) -> Result<Vec<CutRecord>, RecordError> {
+        let folder = open_folder(self.path(), "read the proof folder")?;
+        let path = folder.path().join(CUTS);
+        let file = match folder.open_file(CUTS) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file.map_err(|error| RecordError::reading(&path, error))?,
+        };
+        let mut reader = BufReader::new(file);
+        let (mut cuts, mut line) = (Vec::new(), Vec::new());
+        loop {
+            line.clear();
+            let read = reader.read_until(b'\n', &mut line);
+            read.map_err(|error| RecordError::reading(&path, error))?;
+            if line.last() != Some(&b'\n') {
+                return Ok(cuts);
+            }
+            let cut = serde_json::from_slice(&line);
+            cuts.push(cut.map_err(|error| RecordError::malformed("read", &path, error))?);
+        }
+    }
+}
+
+impl CutWriter {
+    /// Appends a cut.
+    ///
+    /// # Errors
+    /// If it cannot be written, for example because the disk is full.
+    pub fn write(&mut self, cut: &CutRecord) -> Result<(), RecordError> {
+        let path = self.folder.path().join(CUTS);
+        let mut line = serde_json::to_vec(cut)
+            .map_err(|error| RecordError::malformed("write", &path, error))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|error| RecordError::io("write", &path, error))
+    }
+}
+
+/// Bytes until the end of the last whole line.
+fn whole_lines(file: &mut File) -> std::io::Result<u64> {
+    let (mut whole, mut at, mut line) = (0, 0, Vec::new());
+    let mut reader = BufReader::new(file);
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        at += line.len() as u64;
+        if line.ends_with(b"\n") {
+            whole = at;
+        }
+        line.clear();
+    }
+    Ok(whole)
 }

@@ -25,6 +25,7 @@ mod fio;
 mod json;
 mod plan;
 mod profile;
+mod proof;
 mod published;
 mod render;
 mod run;

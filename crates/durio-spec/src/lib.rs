@@ -11,6 +11,7 @@ mod durable;
 mod error;
 mod path_trace;
 mod profile;
+mod prove;
 mod run;
 mod shipped;
 mod stack;
@@ -26,9 +27,11 @@ pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
 pub use profile::{ProfileRequest, plan_profile};
+pub use prove::{PROOF_SPEC_SCHEMA, plan_proof, proof_spec_json_schema, proof_spec_reference};
 pub use run::{RunRequest, plan_run};
 pub use shipped::{
-    ShippedSpec, shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
+    ShippedSpec, shipped_proof_spec, shipped_proof_specs, shipped_spec, shipped_specs,
+    shipped_stack_spec, shipped_stack_specs,
 };
 pub use stack::{STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema, stack_spec_reference};
 pub use sweep::{SweepRequest, plan_sweep};

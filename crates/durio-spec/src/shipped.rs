@@ -63,6 +63,21 @@ const STACKS: &[ShippedSpec] = shipped![
     "timed-devices",
 ];
 
+const PROOFS: &[ShippedSpec] = shipped!["specs/proofs/": "prove-smoke"];
+
+/// All proof specs, in the order in which they are listed.
+#[must_use]
+pub fn shipped_proof_specs() -> &'static [ShippedSpec] {
+    PROOFS
+}
+
+/// The proof spec of this name, with or without `specs/proofs/` or `specs/` and `.toml`.
+#[must_use]
+pub fn shipped_proof_spec(name: &str) -> Option<ShippedSpec> {
+    let name = name.strip_prefix("specs/").unwrap_or(name);
+    find(PROOFS, name.strip_prefix("proofs/").unwrap_or(name))
+}
+
 /// All campaigns, in the order in which they are listed.
 #[must_use]
 pub fn shipped_specs() -> &'static [ShippedSpec] {

@@ -13,7 +13,9 @@ mod group_commit;
 mod lab;
 mod output;
 mod profile;
+mod prove;
 mod runs;
+mod simdisk;
 mod stack;
 mod watch;
 
@@ -41,7 +43,9 @@ pub(crate) use group_commit::Committing;
 pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
 pub(crate) use output::Output;
 pub(crate) use profile::{Profile, ProfileCommand};
+pub(crate) use prove::{Prove, ProveCommand, ProveRun};
 pub(crate) use runs::{History, Runs, RunsCommand};
+pub(crate) use simdisk::{Simdisk, SimdiskCommand};
 pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
 pub(crate) use watch::Watch;
 
@@ -76,6 +80,8 @@ pub(crate) enum Command {
     Advise(Box<Advise>),
     Compare(Compare),
     Fio(Fio),
+    Prove(Prove),
+    Simdisk(Simdisk),
     Lab(Lab),
     /// Be the first process of a guest of the lab
     #[command(hide = true)]

@@ -13,9 +13,11 @@ mod lab;
 mod man;
 mod plan;
 mod profile;
+mod prove;
 mod report;
 mod run;
 mod runs;
+mod simdisk;
 mod stack;
 mod sweep;
 mod watch;
@@ -64,6 +66,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Fio(arguments) => fio::fio(&arguments),
+        Command::Prove(arguments) => prove::prove(&arguments),
+        Command::Simdisk(arguments) => simdisk::simdisk(&arguments),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::LabInit => lab::init(),
         Command::Completions(arguments) => man::completions(&arguments),

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, 
 
 use super::orders::{OUT_FOLDER, Orders};
 use super::port::Port;
+use crate::LabRequest;
 use crate::wire::Frame;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -60,6 +61,9 @@ fn start(orders: &Orders) -> io::Result<Child> {
     command.args(arguments).env_clear().current_dir(directory).process_group(0);
     command.env("PATH", PATH).env("HOME", "/root").env("LANG", "C").env("TERM", "dumb");
     command.env("DURIO_LAB", orders.facts.timing.word()).env("DURIO_LAB_OUT", OUT_FOLDER);
+    if orders.has_witness {
+        command.env("DURIO_LAB_WITNESS", LabRequest::WITNESS_PATH);
+    }
     command.envs(orders.environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }

@@ -16,6 +16,10 @@ pub(crate) const OUT_FOLDER: &str = "/run/durio/out";
 pub(crate) struct Orders {
     /// Modules to load first, in this order.
     pub(crate) modules: Vec<PathBuf>,
+    /// The serial numbers of the disks that must be there before the command starts.
+    pub(crate) disks: Vec<String>,
+    /// There is a second port.
+    pub(crate) has_witness: bool,
     /// The command and its arguments.
     pub(crate) command: Vec<OsString>,
     /// Variables for it.
@@ -68,6 +72,8 @@ mod tests {
         };
         let orders = Orders {
             modules: vec!["/lab/modules/x.ko".into()],
+            disks: vec!["a-1".into()],
+            has_witness: true,
             command: vec![text(b"a"), text(b""), text(b"\xff b")],
             environment: vec![(text(b"A"), text(b"b=c"))],
             directory: text(b"/home/\xe4"),

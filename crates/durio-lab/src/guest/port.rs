@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{PORT_NAME, restart};
+use super::{PORT_NAME, WITNESS_NAME, restart};
+use crate::LabRequest;
 use crate::wire::{Frame, INTERRUPT};
 
-/// How long the kernel may take to show the port after its driver was loaded.
+/// How long the kernel may take to show a device after its driver was loaded.
 const SHOWN_WITHIN: Duration = Duration::from_secs(20);
 /// How long the host may take to end a guest that has ended.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -54,19 +55,9 @@ impl Addressee {
 impl Port {
     /// Waits for the port and opens it.
     pub(super) fn open() -> io::Result<Self> {
-        let begin = Instant::now();
-        loop {
-            if let Some(path) = device_of_port() {
-                let file = File::options().read(true).write(true).open(path)?;
-                return Ok(Self { file: Mutex::new(file), command: Arc::default() });
-            }
-            if begin.elapsed() > SHOWN_WITHIN {
-                return Err(io::Error::other("the kernel shows no port to the host"));
-            }
-            // Nothing in the guest listens to the kernel's events, and a wait costs a counted guest
-            // nothing.
-            thread::sleep(Duration::from_millis(1));
-        }
+        let path = shown("port to the host", || device_of_port(PORT_NAME))?;
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(Self { file: Mutex::new(file), command: Arc::default() })
     }
 
     /// Sends a frame, and waits until the host has it.
@@ -103,10 +94,38 @@ impl Port {
     }
 }
 
-fn device_of_port() -> Option<PathBuf> {
+/// Waits until the kernel shows what a driver of it finds.
+pub(super) fn shown<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if begin.elapsed() > SHOWN_WITHIN {
+            return Err(io::Error::other(format!("the kernel shows no {what}")));
+        }
+        // Nothing in the guest listens to the kernel's events, and a wait costs a counted guest
+        // nothing.
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Puts the port to the witness where programs look for such ports.
+pub(super) fn link_witness() -> io::Result<()> {
+    let device = shown("port to the witness", || device_of_port(WITNESS_NAME))?;
+    link(&device, Path::new(LabRequest::WITNESS_PATH))
+}
+
+/// A link in a folder that is made for it.
+pub(super) fn link(target: &Path, path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    std::os::unix::fs::symlink(target, path)
+}
+
+fn device_of_port(name: &str) -> Option<PathBuf> {
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
     let is_ours = |folder: &PathBuf| {
-        fs::read_to_string(folder.join("name")).is_ok_and(|name| name.trim_end() == PORT_NAME)
+        fs::read_to_string(folder.join("name")).is_ok_and(|it| it.trim_end() == name)
     };
     let folder = ports.filter_map(|it| Some(it.ok()?.path())).find(is_ours)?;
     let device = Path::new("/dev").join(folder.file_name()?);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use durio_bench::GuestSettings;
-use durio_lab::{LabRequest, LabRoot, LabTiming};
+use durio_lab::{Accelerator, LabRequest, LabRoot, LabTiming};
 use durio_units::{Bytes, Nanos};
 
 use super::Output;
@@ -19,6 +19,7 @@ Exit codes:
   the command's own; 128 + N if signal N ended it, 127 if there is no such command,
   126 if it cannot be run
   2    wrong use
+  3    --accelerator kvm, and KVM does not work here
   124  the time limit was reached
   125  durio or the guest failed: the reason is on stderr
   130  interrupted: Ctrl-C reaches the command, which has a minute to end, and what it
@@ -152,8 +153,9 @@ impl InGuest {
 ///
 /// With counted timing (the default) the guest's clock counts instructions, so figures repeat on
 /// any machine and under any load. They are the software cost per I/O without contention, not
-/// speed, and are marked so. With wall timing the clock is the host's. KVM is used if it works;
-/// otherwise the guest is emulated, and stderr and the record say why.
+/// speed, and are marked so. With wall timing the clock is the host's. KVM is used if a trial guest
+/// shows within 2 s that it works; otherwise the guest is emulated, and stderr and the record say
+/// why.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct LabRun {
@@ -169,6 +171,15 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "TIMING", default_value_t = LabTiming::Counted, help_heading = "Guest",
           value_parser = timing())]
     pub(crate) timing: LabTiming,
+
+    /// How instructions are carried out: by KVM (kvm), emulated (tcg), or by KVM if it works (auto)
+    ///
+    /// With kvm, durio exits with 3 and the reason if KVM does not work here. KVM needs wall timing:
+    /// a guest with counted timing is always emulated.
+    #[arg(long, value_name = "ACCELERATOR", default_value_t = Accelerator::Auto,
+          help_heading = "Guest",
+          value_parser = values::one_of(&Accelerator::ALL, Accelerator::word))]
+    pub(crate) accelerator: Accelerator,
 
     /// Virtual CPUs, 1 to 64; counted timing has 1
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Guest",

@@ -12,7 +12,10 @@ use durio_bench::{
     time_limit,
 };
 use durio_lab::kernels::{self, DriverState};
-use durio_lab::{Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, Streams, guest_main};
+use durio_lab::{
+    Accelerator, Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams,
+    guest_main,
+};
 use durio_record::lab_compare::LabCompareFolder;
 
 use crate::args::{Lab, LabCommand, LabCompare, LabRun, Output};
@@ -55,7 +58,7 @@ fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchErr
     match &outcome.exit {
         // Whatever it is: `lab run` stands in the command's place.
         LabExit::Code(code) => Ok(Exit::Command(*code)),
-        LabExit::Stopped => Ok(Exit::INTERRUPTED),
+        LabExit::Stopped | LabExit::Cut => Ok(Exit::INTERRUPTED),
         LabExit::TimeLimit => Err(time_limit(request)),
         LabExit::GuestFailed(reason) => {
             Err(guest_failed(reason).hint("--verbose shows what its kernel said"))
@@ -65,6 +68,10 @@ fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchErr
 
 /// The request of these arguments.
 fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
+    if arguments.timing == LabTiming::Counted && arguments.accelerator == Accelerator::Kvm {
+        let text = "KVM counts no instructions";
+        return Err(BenchError::wrong_use(text).hint("--accelerator kvm needs --timing wall"));
+    }
     let kernel = kernel_named(arguments.kernel.as_deref(), arguments.modules.as_deref())?;
     let program = std::env::current_exe().map_err(|error| {
         BenchError::of(BenchErrorKind::LabFailed, error).context("cannot find durio's own program")
@@ -72,6 +79,7 @@ fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
     let files = arguments.files.iter().map(|given| file(given)).collect::<Result<_, _>>()?;
     Ok(LabRequest {
         timing: arguments.timing,
+        accelerator: arguments.accelerator,
         cpus: arguments.cpus,
         memory: arguments.memory,
         limit: Duration::from_nanos(arguments.time_limit.get()),

@@ -8,6 +8,7 @@ use durio_bench::{BenchError, find_run, read_run};
 use durio_record::bench::BenchFolder;
 use durio_record::file_names;
 use durio_record::lab_compare::LabCompareFolder;
+use durio_record::proof::ProofFolder;
 
 use crate::args::Report;
 use crate::exit_code::Exit;
@@ -34,6 +35,9 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, BenchError> {
     if BenchFolder::is_at(&path) && !is_run {
         let folder = BenchFolder::open(&path)?;
         return super::stack::show_bench(&folder, arguments.output);
+    }
+    if ProofFolder::is_at(&path) && !is_run {
+        return super::prove::show(&path, arguments.output);
     }
     if LabCompareFolder::is_at(&path) && !is_run {
         let folder = LabCompareFolder::open(&path)?;

@@ -1,0 +1,392 @@
+//! What power cuts say of a target: that it breaks its word, or how seldom it does at most.
+//!
+//! In: a proof's plan and the record of each cut. Out: a verdict for each series, with its bound. Not
+//! here: cutting, finding losses.
+//!
+//! The unit of the statistics is the cut, not the write: the writes of one cut share its fate. What
+//! counts is an *effective* cut: the target was busy with acknowledged writes, and something shows that
+//! the power was gone. A loss counts in any cut.
+
+use durio_plan::proof::{Expected, LossClass, ProofSeries};
+use durio_record::Outcome;
+use durio_record::proof::{
+    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, ProofManifest,
+};
+use durio_stats::binomial::clopper_pearson;
+use serde::Serialize;
+
+/// The form of the JSON document.
+pub const PROOF_SCHEMA: &str = "durio-proof-1";
+/// Acknowledged writes in the last 100 ms that a cut must find; below, the target was idle.
+pub const ACKNOWLEDGED_MIN: u64 = 32;
+/// Of the bound.
+pub const CONFIDENCE: f64 = 0.95;
+/// Losses of one cut that are listed.
+const LISTED_MAX: usize = 20;
+
+/// A whole proof.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProofFindings {
+    /// [`PROOF_SCHEMA`].
+    pub schema: &'static str,
+    /// The plan's name.
+    pub name: String,
+    /// What it shows.
+    pub summary: String,
+    /// The seed of every choice.
+    pub seed: u64,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// The version of durio that wrote it.
+    pub durio_version: String,
+    /// How it ended; nothing if it was killed.
+    pub outcome: Option<Outcome>,
+    /// The series that were begun, in their order.
+    pub series: Vec<SeriesFindings>,
+    /// Series of the plan that were not begun.
+    pub not_begun: u64,
+}
+
+/// One target on one path.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeriesFindings {
+    /// What was tried, and for how long.
+    #[serde(flatten)]
+    pub series: ProofSeries,
+    /// What came out.
+    pub verdict: ProofVerdict,
+    /// Cuts.
+    pub cuts_done: u64,
+    /// Those that count.
+    pub effective: u64,
+    /// Why the others do not.
+    pub ineffective: Vec<(Ineffective, u64)>,
+    /// Cuts that lost something.
+    pub losing: u64,
+    /// The share of cuts that lose something: the 95 % interval, one-sided without a loss.
+    pub interval: Option<[f64; 2]>,
+    /// Acknowledged writes in all cuts.
+    pub acknowledged: u64,
+    /// Those of the last 100 ms before effective cuts.
+    pub at_risk: u64,
+    /// Writes without a sync.
+    pub controls: Controls,
+    /// Cuts that took one of them.
+    pub cuts_with_lost_control: u64,
+    /// Writes that nobody was promised.
+    pub in_flight: InFlight,
+    /// The first cut that lost something.
+    pub loss: Option<LossFindings>,
+    /// Whether it came out as was expected, where somebody did.
+    pub as_expected: Option<bool>,
+}
+
+/// What came out of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum ProofVerdict {
+    /// The target breaks its word.
+    Breaks {
+        /// How.
+        class: LossClass,
+    },
+    /// No loss in the effective cuts that there were.
+    NoLoss,
+    /// No cut that counts.
+    Inconclusive,
+}
+
+/// Why a cut does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ineffective {
+    /// Acknowledgements came after it.
+    NotCut,
+    /// Too few acknowledged writes before it.
+    Idle,
+    /// Nothing shows that the power was gone: no counter moved, and no control was lost.
+    NoProof,
+}
+
+impl Ineffective {
+    /// What was wrong with the cut.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotCut => "acknowledgements came after the cut",
+            Self::Idle => "fewer than 32 acknowledged writes in the last 100 ms",
+            Self::NoProof => {
+                "nothing shows that the power was gone: no counter moved, no control was lost"
+            }
+        }
+    }
+}
+
+/// The first cut that lost something.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LossFindings {
+    /// Which cut of the series.
+    pub cut: u32,
+    /// What happened, gravest first.
+    pub classes: Vec<LossClass>,
+    /// In which order writes are missing.
+    pub shape: Option<LossShape>,
+    /// How long before the cut the oldest write was acknowledged that is missing.
+    pub oldest_ns: Option<u64>,
+    /// Cells that are not as they must be.
+    pub cells: u64,
+    /// Cells whose acknowledged write is there.
+    pub kept: u64,
+    /// The first of them.
+    pub listed: Vec<Finding>,
+}
+
+/// In which order acknowledged writes are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossShape {
+    /// All of this life: nothing was made durable at all.
+    Total,
+    /// All from some moment on: a cache was dropped.
+    Suffix,
+    /// Later ones are there: writes overtook each other across a completed sync.
+    Holes,
+}
+
+impl LossShape {
+    /// What it says.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Total => "nothing that was acknowledged since power-on is there",
+            Self::Suffix => {
+                "everything acknowledged after some moment is gone: a cache was dropped"
+            }
+            Self::Holes => "later writes are there: they overtook the lost ones across a sync",
+        }
+    }
+}
+
+/// Why a cut does not count; none if it does.
+#[must_use]
+pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
+    let counter_moved = evidence.unsafe_shutdowns.is_some_and(|[before, after]| after > before);
+    let has_proof = evidence.simulated || counter_moved || findings.controls.lost > 0;
+    if evidence.acknowledged_after > 0 {
+        Some(Ineffective::NotCut)
+    } else if findings.acknowledged_late < ACKNOWLEDGED_MIN {
+        Some(Ineffective::Idle)
+    } else if has_proof {
+        None
+    } else {
+        Some(Ineffective::NoProof)
+    }
+}
+
+/// The findings of a proof, from its folder.
+#[must_use]
+pub fn analyse_proof(manifest: &ProofManifest, cuts: &[CutRecord]) -> ProofFindings {
+    let plan = &manifest.plan;
+    let all = (0..).zip(&plan.series).map(|(place, series)| {
+        let own: Vec<&CutRecord> = cuts.iter().filter(|cut| cut.series == place).collect();
+        (!own.is_empty()).then(|| series_findings(series, &own))
+    });
+    let series: Vec<SeriesFindings> = all.flatten().collect();
+    ProofFindings {
+        schema: PROOF_SCHEMA,
+        name: plan.name.clone(),
+        summary: plan.summary.clone(),
+        seed: plan.seed,
+        started: manifest.started.clone(),
+        durio_version: manifest.durio_version.clone(),
+        outcome: manifest.outcome,
+        not_begun: (plan.series.len() - series.len()) as u64,
+        series,
+    }
+}
+
+impl ProofFindings {
+    /// Series in which acknowledged data was not there, or was not expected to be and was.
+    pub fn unexpected(&self) -> impl Iterator<Item = &SeriesFindings> {
+        self.series.iter().filter(|it| match it.as_expected {
+            Some(as_expected) => !as_expected,
+            None => matches!(it.verdict, ProofVerdict::Breaks { .. }),
+        })
+    }
+}
+
+fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings {
+    let mut ineffective: Vec<(Ineffective, u64)> = Vec::new();
+    let (mut effective, mut losing, mut at_risk) = (0, 0, 0);
+    for cut in cuts {
+        let is_losing = !cut.findings.findings.is_empty();
+        losing += u64::from(is_losing);
+        let why = why_ineffective(&cut.evidence, &cut.findings).filter(|_| !is_losing);
+        match why {
+            None => {
+                effective += 1;
+                at_risk += cut.findings.acknowledged_late;
+            }
+            Some(why) => match ineffective.iter_mut().find(|(other, _)| *other == why) {
+                Some((_, count)) => *count += 1,
+                None => ineffective.push((why, 1)),
+            },
+        }
+    }
+    let sum = |of: fn(&CutFindings) -> u64| cuts.iter().map(|cut| of(&cut.findings)).sum();
+    let first = cuts.iter().find(|cut| !cut.findings.findings.is_empty());
+    let verdict = match first.and_then(|cut| cut.findings.class()) {
+        Some(class) => ProofVerdict::Breaks { class },
+        None if effective > 0 => ProofVerdict::NoLoss,
+        None => ProofVerdict::Inconclusive,
+    };
+    let loss = first.map(|cut| loss_findings(cut));
+    SeriesFindings {
+        series: series.clone(),
+        verdict,
+        cuts_done: cuts.len() as u64,
+        effective,
+        ineffective,
+        losing,
+        interval: clopper_pearson(losing, effective, CONFIDENCE),
+        acknowledged: sum(|it| it.acknowledged),
+        at_risk,
+        controls: Controls {
+            written: sum(|it| it.controls.written),
+            lost: sum(|it| it.controls.lost),
+        },
+        cuts_with_lost_control: sum(|it| it.controls.lost.min(1)),
+        in_flight: InFlight {
+            kept: sum(|it| it.in_flight.kept),
+            torn: sum(|it| it.in_flight.torn),
+        },
+        as_expected: series.expected.map(|it| is_as_expected(it, verdict, first.map(|it| it.cut))),
+        loss,
+    }
+}
+
+fn is_as_expected(expected: Expected, verdict: ProofVerdict, cut: Option<u32>) -> bool {
+    match (expected, verdict) {
+        (Expected::Holds, verdict) => verdict == ProofVerdict::NoLoss,
+        (Expected::Breaks { class, within }, ProofVerdict::Breaks { class: found }) => {
+            // A cache that keeps single sectors loses writes in parts.
+            let is_part = class == LossClass::Lost && found == LossClass::Torn;
+            (found == class || is_part) && cut.is_some_and(|it| it <= within)
+        }
+        (Expected::Breaks { .. }, _) => false,
+    }
+}
+
+fn loss_findings(cut: &CutRecord) -> LossFindings {
+    let found = &cut.findings;
+    let mut classes: Vec<LossClass> = found.findings.iter().map(|it| it.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
+    let missing = found.findings.iter().filter(is_missing);
+    let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
+    LossFindings {
+        cut: cut.cut,
+        classes,
+        shape: oldest_ns.map(|oldest| match found.youngest_kept_ns {
+            None => LossShape::Total,
+            Some(kept) if kept > oldest => LossShape::Suffix,
+            Some(_) => LossShape::Holes,
+        }),
+        oldest_ns,
+        cells: found.findings.len() as u64,
+        kept: found.kept,
+        listed: found.findings.iter().take(LISTED_MAX).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::{Arm, DurablePath, ProofTarget, SimulatedVia};
+    use durio_record::proof::InPlace;
+    use durio_units::Bytes;
+
+    use super::*;
+
+    fn series(expected: Option<Expected>) -> ProofSeries {
+        let (profile, size, via) = ("x".into(), Bytes::from_mib(1), SimulatedVia::Process);
+        ProofSeries {
+            name: "x/fdatasync/1".into(),
+            target: ProofTarget::Simulated { profile, size, via },
+            arm: Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 },
+            cuts: 59,
+            expected,
+        }
+    }
+
+    fn cut(number: u32, lost_ages: &[u64], youngest_kept_ns: Option<u64>) -> CutRecord {
+        let finding = |&age: &u64| Finding {
+            class: LossClass::Lost,
+            sector: 8,
+            sectors: 8,
+            seq: 3,
+            acknowledged_before_ns: Some(age),
+            found: InPlace::Older { seq: 1 },
+        };
+        let findings = CutFindings {
+            acknowledged: 100,
+            acknowledged_late: 90,
+            youngest_kept_ns,
+            controls: Controls { written: 4, lost: 1 },
+            findings: lost_ages.iter().map(finding).collect(),
+            ..CutFindings::default()
+        };
+        CutRecord { series: 0, cut: number, evidence: CutEvidence::default(), findings, took_ns: 1 }
+    }
+
+    fn of(cuts: &[CutRecord], expected: Option<Expected>) -> SeriesFindings {
+        series_findings(&series(expected), &cuts.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn cuts_without_a_loss_bound_its_share() {
+        let cuts: Vec<_> = (1..=59).map(|number| cut(number, &[], Some(5))).collect();
+        let found = of(&cuts, Some(Expected::Holds));
+        assert_eq!((found.verdict, found.effective), (ProofVerdict::NoLoss, 59));
+        assert!(found.interval.unwrap()[1] < 0.05);
+        assert_eq!((found.at_risk, found.as_expected), (59 * 90, Some(true)));
+    }
+
+    #[test]
+    fn a_cut_that_shows_nothing_does_not_count() {
+        let mut quiet = cut(1, &[], None);
+        quiet.findings.controls.lost = 0;
+        let mut idle = cut(2, &[], None);
+        idle.findings.acknowledged_late = 31;
+        let mut none = cut(3, &[], None);
+        none.evidence.acknowledged_after = 1;
+        let found = of(&[quiet.clone(), idle, none], Some(Expected::Holds));
+        assert_eq!((found.verdict, found.effective), (ProofVerdict::Inconclusive, 0));
+        assert_eq!(found.interval, None);
+        let whys: Vec<_> = found.ineffective.iter().map(|(why, _)| *why).collect();
+        assert_eq!(whys, [Ineffective::NoProof, Ineffective::Idle, Ineffective::NotCut]);
+        assert_eq!(found.as_expected, Some(false));
+        quiet.evidence.unsafe_shutdowns = Some([4, 5]);
+        assert_eq!(of(&[quiet], None).effective, 1);
+    }
+
+    #[test]
+    fn the_shape_of_a_loss_follows_from_what_is_left() {
+        let shape =
+            |ages: &[u64], kept| of(&[cut(1, ages, kept)], None).loss.unwrap().shape.unwrap();
+        assert_eq!(shape(&[10, 20], None), LossShape::Total);
+        assert_eq!(shape(&[10, 20], Some(30)), LossShape::Suffix);
+        assert_eq!(shape(&[10, 20], Some(15)), LossShape::Holes);
+    }
+
+    #[test]
+    fn a_loss_is_one_also_where_the_cut_would_not_count() {
+        let mut losing = cut(1, &[10], None);
+        losing.findings.controls.lost = 0;
+        losing.findings.acknowledged_late = 1;
+        let expected = Expected::Breaks { class: LossClass::Lost, within: 1 };
+        let found = of(&[losing], Some(expected));
+        assert_eq!(found.verdict, ProofVerdict::Breaks { class: LossClass::Lost });
+        assert_eq!((found.losing, found.as_expected), (1, Some(true)));
+    }
+}

@@ -1,0 +1,304 @@
+//! Proofs by power cuts: series after series, each until it is decided, into a folder.
+//!
+//! In: a plan, or the folder of a proof that was interrupted. Out: the folder, and its findings. Not
+//! here: writing, cutting and verifying (durio-prove), verdicts (durio-analyse).
+//!
+//! A simulated series begins from its seed, so one that was interrupted is lived again up to where its
+//! record ends: the table is the same as if nothing had happened.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
+use durio_plan::proof::{ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
+use durio_prove::simulation::Simulation;
+use durio_record::Outcome;
+use durio_record::proof::{
+    CutEvidence, CutFindings, CutRecord, CutWriter, PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest,
+};
+use durio_run::StopFlag;
+use durio_spec::{plan_proof, shipped_proof_spec, shipped_proof_specs};
+
+use crate::error::{BenchError, BenchErrorKind, Ending};
+use crate::execute::{Execution, RunOptions, command_line, save_findings};
+use crate::observer::Observer;
+use crate::text_file::{name_if_no_file, read_spec};
+
+/// Attempts for each effective cut that a series asks for; what fails more often will not come.
+const ATTEMPTS: u64 = 3;
+/// How often the user's wish to stop is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often progress is told.
+const TELL: Duration = Duration::from_secs(2);
+
+/// A proof that is over.
+#[derive(Debug)]
+pub struct PowerProved {
+    /// What was found.
+    pub findings: ProofFindings,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// The plan of a proof spec: of a file, or of the built-in one of this name. `only` leaves the series
+/// whose name contains one of these texts.
+///
+/// # Errors
+/// If it cannot be read, has a fault, or nothing is left of it.
+pub fn plan_power_proof(
+    path: &Path,
+    seed: Option<u64>,
+    cuts: Option<u32>,
+    only: &[String],
+) -> Result<ProofPlan, BenchError> {
+    let built_in = name_if_no_file(path).and_then(shipped_proof_spec);
+    let (name, text) = match built_in {
+        Some(spec) => (spec.name.into(), spec.text.into()),
+        None => read_spec(path, "proof spec", shipped_proof_specs())?,
+    };
+    let mut plan = plan_proof(&name, &text, seed.unwrap_or_else(random_seed))?;
+    if let Some(cuts) = cuts {
+        plan.series.iter_mut().for_each(|it| it.cuts = cuts);
+    }
+    if !only.is_empty() {
+        plan.series.retain(|it| only.iter().any(|text| it.name.contains(text.as_str())));
+    }
+    if plan.series.is_empty() {
+        return Err(BenchError::wrong_use("no series has one of these texts in its name")
+            .hint("--only takes a part of a name, such as flush-ignored/fdatasync"));
+    }
+    Ok(plan)
+}
+
+/// Proofs that begin at the same moment differ by their process.
+fn random_seed() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Small enough to be typed again.
+    u64::from(now.subsec_nanos()) ^ u64::from(std::process::id())
+}
+
+/// A new proof.
+///
+/// # Errors
+/// If its folder cannot be made or written, or a series cannot be tried here.
+pub fn prove_power(
+    plan: ProofPlan,
+    options: &RunOptions<'_>,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<PowerProved, BenchError> {
+    let execution = Execution::begin("prove", options)?;
+    let (proof, started) = execution.identity();
+    let manifest = ProofManifest {
+        schema: PROOF_FOLDER_SCHEMA,
+        proof,
+        durio_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        command: command_line(),
+        plan,
+        outcome: None,
+    };
+    let folder = ProofFolder::create(execution.folder(), manifest)?;
+    carry_out(folder, stop, observer)
+}
+
+/// Goes on with a proof that was interrupted; one that is complete is only shown.
+///
+/// # Errors
+/// As [`prove_power`].
+pub fn resume_power_proof(
+    path: &Path,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<PowerProved, BenchError> {
+    carry_out(ProofFolder::open(path)?, stop, observer)
+}
+
+/// The findings of a proof, from its folder.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_power_proof(path: &Path) -> Result<ProofFindings, BenchError> {
+    let folder = ProofFolder::open(path)?;
+    Ok(analyse_proof(&folder.manifest, &folder.cuts()?))
+}
+
+fn carry_out(
+    mut folder: ProofFolder,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<PowerProved, BenchError> {
+    observer.remark(&format!("durio: seed {}", folder.manifest.plan.seed));
+    let before = folder.cuts()?;
+    let writer = folder.writer()?;
+    let plan = &folder.manifest.plan;
+    let left: Vec<Left> = (0_u32..)
+        .zip(&plan.series)
+        .map(|(place, series)| Left::of(place, series, &before))
+        .filter(|left| !left.progress.is_decided(left.series.cuts))
+        .collect();
+    let ended = all(&left, plan.seed, writer, stop, observer);
+    folder.manifest.outcome = Some(match ended {
+        Ok(Ending::Complete) => Outcome::Complete,
+        Ok(Ending::Interrupted) => Outcome::Interrupted,
+        _ => Outcome::Failed,
+    });
+    folder.update(&folder.manifest)?;
+    observer.remark(&format!("durio: proof folder: {}", folder.path().display()));
+    let findings = analyse_proof(&folder.manifest, &folder.cuts()?);
+    save_findings(&findings, |name, bytes| folder.save(name, bytes))?;
+    Ok(PowerProved { findings, ending: ended? })
+}
+
+/// A series that is not decided yet.
+struct Left<'a> {
+    place: u32,
+    series: &'a ProofSeries,
+    progress: Progress,
+}
+
+/// How far a series is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    cuts: u32,
+    effective: u64,
+    has_lost: bool,
+}
+
+impl Progress {
+    fn take(&mut self, evidence: &CutEvidence, findings: &CutFindings) {
+        self.cuts += 1;
+        self.has_lost |= !findings.findings.is_empty();
+        self.effective += u64::from(why_ineffective(evidence, findings).is_none());
+    }
+
+    fn is_decided(&self, cuts: u32) -> bool {
+        let all = u64::from(cuts);
+        self.has_lost || self.effective >= all || u64::from(self.cuts) >= ATTEMPTS * all
+    }
+}
+
+impl<'a> Left<'a> {
+    fn of(place: u32, series: &'a ProofSeries, before: &[CutRecord]) -> Self {
+        let mut progress = Progress::default();
+        for cut in before.iter().filter(|cut| cut.series == place) {
+            progress.take(&cut.evidence, &cut.findings);
+        }
+        Self { place, series, progress }
+    }
+}
+
+type News = Result<CutRecord, BenchError>;
+
+/// All series, as many side by side as there are processors.
+fn all(
+    left: &[Left<'_>],
+    seed: u64,
+    writer: CutWriter,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Ending, BenchError> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, receiver) = sync_channel::<News>(1024);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(left.len()) {
+            let (sender, next, ending) = (sender.clone(), &next, &ending);
+            scope.spawn(move || {
+                while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = series(it, seed, &sender, ending) {
+                        // Whoever listens has gone, or hears of it.
+                        let _ = sender.send(Err(error));
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let ended = record(&receiver, left, writer, stop, observer);
+        // Whatever is still being tried is not waited for.
+        ending.store(true, Ordering::Relaxed);
+        drop(receiver);
+        ended
+    })
+}
+
+fn record(
+    receiver: &Receiver<News>,
+    left: &[Left<'_>],
+    mut writer: CutWriter,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Ending, BenchError> {
+    let (begin, mut told, mut cuts) = (Instant::now(), Instant::now(), 0_u64);
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(cut) => {
+                writer.write(&cut?)?;
+                cuts += 1;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.is_set() {
+            return Ok(Ending::Interrupted);
+        }
+        if told.elapsed() >= TELL {
+            told = Instant::now();
+            let elapsed = begin.elapsed().as_secs();
+            observer.progress(&format!("{cuts} cuts of {} series in {elapsed} s", left.len()));
+        }
+    }
+}
+
+/// One series to its end, or until it shall end.
+fn series(
+    left: &Left<'_>,
+    seed: u64,
+    sender: &SyncSender<News>,
+    ending: &AtomicBool,
+) -> Result<(), BenchError> {
+    let series = left.series;
+    let failed = |error: durio_prove::simulation::SimulationError| {
+        BenchError::of(BenchErrorKind::CannotMeasure, error).context(&series.name)
+    };
+    let seed = durio_workload::job_seed(seed, left.place.into(), 0);
+    let mut trial = trial(series, seed)?;
+    let mut progress = Progress::default();
+    while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let findings = trial.cut().map_err(failed)?;
+        let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+        progress.take(&evidence, &findings);
+        // What the record has already is lived again, and not told twice.
+        if progress.cuts <= left.progress.cuts {
+            continue;
+        }
+        let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let cut = progress.cuts;
+        let record = CutRecord { series: left.place, cut, evidence, findings, took_ns };
+        if sender.send(Ok(record)).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn trial(series: &ProofSeries, seed: u64) -> Result<Simulation, BenchError> {
+    let ProofTarget::Simulated { profile, size, via } = &series.target else {
+        return Err(BenchError::cannot_measure(format!(
+            "{}: agents are not supported",
+            series.name
+        )));
+    };
+    let named = durio_simdisk::named(profile)
+        .ok_or_else(|| BenchError::wrong_use(format!("unknown profile '{profile}'")))?;
+    match via {
+        SimulatedVia::Process => Simulation::new(named.profile(size.get()), series.arm, seed)
+            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error)),
+        SimulatedVia::Nbd => Err(BenchError::cannot_measure("nbd is not supported")),
+    }
+}

@@ -1,0 +1,120 @@
+//! The power switch of a guest.
+//!
+//! In: an instant, at which the caller asks. Out: a QEMU that is killed, and whether one was. Not here:
+//! the disks' part of a power cut, which is their servers'.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Cuts the power of one guest, from any thread.
+///
+/// QEMU is killed with all its threads at once: no instruction of the guest is carried out any more, and
+/// nothing that its memory holds comes out. That alone is no power cut: what the guest has written is
+/// with the servers of its disks, which must drop what a cut would take.
+#[derive(Debug, Clone, Default)]
+pub struct Cutter(Arc<Mutex<State>>);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// There was no guest yet.
+    #[default]
+    Waiting,
+    /// The group of this process is a guest's, and is not waited for yet: the number is its own.
+    Running(Pid),
+    Cut,
+    /// The guest ended otherwise.
+    Over,
+}
+
+impl Cutter {
+    /// One that waits for its guest.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cuts the power now. True if the guest ends by this, which is then [`crate::LabExit::Cut`]; false
+    /// if it has ended before. A guest that is not started yet will not be.
+    pub fn cut(&self) -> bool {
+        let mut state = self.state();
+        if let State::Running(group) = *state {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        if *state != State::Over {
+            *state = State::Cut;
+        }
+        *state == State::Cut
+    }
+
+    /// Whether it was cut.
+    pub(crate) fn has_cut(&self) -> bool {
+        *self.state() == State::Cut
+    }
+
+    /// This group is to be killed from now on; false if the power is off already.
+    pub(crate) fn starts(&self, group: Pid) -> bool {
+        let mut state = self.state();
+        if *state != State::Cut {
+            *state = State::Running(group);
+        }
+        *state != State::Cut
+    }
+
+    /// To be called before the group's end is waited for, which frees its number.
+    pub(crate) fn ends(&self) {
+        let mut state = self.state();
+        if *state != State::Cut {
+            *state = State::Over;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use durio_block::ProcessGroup;
+
+    use super::*;
+
+    fn sleeping() -> (ProcessGroup, Pid) {
+        let group = ProcessGroup::start(Command::new("sleep").arg("600")).unwrap();
+        let pid = Pid::from_child(&group.leader);
+        (group, pid)
+    }
+
+    #[test]
+    fn a_cut_kills_what_runs() {
+        let (mut group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.starts(pid));
+        assert!(cutter.clone().cut());
+        assert_eq!(group.leader.wait().unwrap().signal(), Some(9));
+        cutter.ends();
+        assert!(cutter.has_cut());
+    }
+
+    #[test]
+    fn a_cut_that_comes_too_late_kills_nobody_and_says_so() {
+        let (group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.starts(pid));
+        cutter.ends();
+        assert!(!cutter.cut() && !cutter.has_cut());
+        assert!(!group.has_ended().unwrap(), "its number may be another's by now");
+    }
+
+    #[test]
+    fn a_cut_that_comes_too_early_keeps_the_guest_from_starting() {
+        let (_group, pid) = sleeping();
+        let cutter = Cutter::new();
+        assert!(cutter.cut());
+        assert!(!cutter.starts(pid));
+    }
+}

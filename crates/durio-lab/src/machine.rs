@@ -1,0 +1,293 @@
+//! A running QEMU: its port, its monitor, its console, its end.
+//!
+//! In: a command, who may cut it. Out: what the guest's command says, and how the guest ended. Not here:
+//! how QEMU is called, what the guest is booted with.
+
+use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{ChildStderr, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use durio_block::ProcessGroup;
+use rustix::process::Pid;
+
+use crate::cutter::Cutter;
+use crate::qemu::wait_for_stop;
+use crate::unpack::Spool;
+use crate::wire::{Frame, INTERRUPT};
+use crate::{LabError, LabExit, Streams};
+
+/// How often the caller is asked whether to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a command may take to end that was asked to, and its files to be brought out.
+const FAREWELL: Duration = Duration::from_secs(60);
+/// How long is waited for what QEMU said last, when it is gone.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+const CONSOLE_BYTES_MAX: usize = 64 * 1024;
+/// News that wait for a slow reader of our output.
+const NEWS_MAX: usize = 64;
+
+/// How a guest ended, and what it gave before.
+pub(crate) struct End {
+    pub(crate) exit: LabExit,
+    pub(crate) first_command_after: Option<Duration>,
+    /// Where what it brings out is kept; none if nobody wants it.
+    pub(crate) archive: Option<Spool>,
+    /// Its last frame came: nothing is missing in the archive.
+    pub(crate) is_whole: bool,
+}
+
+/// What QEMU has to say of its guest.
+enum News {
+    /// Something came through the port.
+    Frame(Frame),
+    /// What came through the port is none of durio's.
+    Garbled(io::Error),
+    /// QEMU has stopped the guest, for this reason.
+    Stopped(String),
+}
+
+/// How long a guest may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Until its command starts.
+    pub(crate) boot: Duration,
+    /// Until its end.
+    pub(crate) life: Duration,
+}
+
+/// A running QEMU, which is killed when this goes.
+pub(crate) struct Machine {
+    group: ProcessGroup,
+    cutter: Cutter,
+    port: UnixStream,
+    started: Instant,
+    limits: Limits,
+    news: Option<Receiver<News>>,
+    console: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Machine {
+    pub(crate) fn start(
+        mut command: Command,
+        limits: Limits,
+        cutter: &Cutter,
+    ) -> Result<Self, LabError> {
+        let fail = |error| LabError::io("start QEMU", error);
+        let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
+        // Pairs, not paths: nobody else can connect, and nothing has a name that could be left
+        // behind.
+        let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
+        command.stdin(OwnedFd::from(qemus_monitor)).stdout(OwnedFd::from(qemus_port));
+        // In a group of its own: a terminal's Ctrl-C is for durio, which tells the guest.
+        let mut group = ProcessGroup::start(&mut command).map_err(fail)?;
+        if !cutter.starts(Pid::from_child(&group.leader)) {
+            // The power was off before. What follows sees a guest that is gone.
+            let _ = group.end();
+        }
+        // QEMU's ends of the sockets: while they are open here, its own end is not seen.
+        drop(command);
+        let mut guest = Self {
+            group,
+            cutter: cutter.clone(),
+            port,
+            started: Instant::now(),
+            limits,
+            news: None,
+            console: Arc::default(),
+            readers: Vec::new(),
+        };
+        guest.attend(monitor)?;
+        Ok(guest)
+    }
+
+    fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {
+        // Bounded: a guest that writes faster than our output is read waits, rather than fill
+        // memory.
+        let (sender, receiver) = sync_channel(NEWS_MAX);
+        self.news = Some(receiver);
+        let port = self.port.try_clone().map_err(|error| LabError::io("read the port", error))?;
+        let of_port = sender.clone();
+        self.spawn(move || read_frames(port, &of_port))?;
+        self.spawn(move || {
+            if let Some(word) = wait_for_stop(monitor, || ()) {
+                let _ = sender.send(News::Stopped(word));
+            }
+        })?;
+        if let Some(said) = self.group.leader.stderr.take() {
+            let console = Arc::clone(&self.console);
+            self.spawn(move || read_console(said, &console))?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, reader: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
+        let thread = thread::Builder::new().name("durio-lab".to_owned()).spawn(reader);
+        self.readers.push(thread.map_err(|error| LabError::io("start a thread", error))?);
+        Ok(())
+    }
+
+    /// Passes on what the guest says until its end, or until it must be ended.
+    pub(crate) fn follow(
+        &mut self,
+        archive: Option<Spool>,
+        streams: &mut Streams<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<End, LabError> {
+        let mut end =
+            End { exit: LabExit::Stopped, first_command_after: None, archive, is_whole: false };
+        let mut asked = None;
+        loop {
+            if stop() && !self.may_go_on(&end, &mut asked) {
+                break;
+            }
+            if let Some(exit) = self.overdue(&end) {
+                end.exit = exit;
+                return Ok(end);
+            }
+            let Some(news) = &self.news else { break };
+            match news.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                // QEMU is gone; the console says why.
+                Err(RecvTimeoutError::Disconnected) => {
+                    end.exit = LabExit::GuestFailed(String::new());
+                    break;
+                }
+                Ok(News::Frame(frame)) => {
+                    if let Some(exit) = self.take(frame, streams, &mut end)? {
+                        end.exit = exit;
+                        break;
+                    }
+                }
+                Ok(News::Garbled(error)) => {
+                    end.exit = LabExit::GuestFailed(error.to_string());
+                    return Ok(end);
+                }
+                Ok(News::Stopped(word)) => {
+                    end.exit = LabExit::GuestFailed(format!("QEMU stopped it ({word})"));
+                    break;
+                }
+            }
+        }
+        // However the command took it: the caller's word counts.
+        if stop() {
+            end.exit = LabExit::Stopped;
+        }
+        Ok(end)
+    }
+
+    /// Asks a command that has started to end as Ctrl-C would, and gives it time to do so.
+    fn may_go_on(&mut self, end: &End, asked: &mut Option<Instant>) -> bool {
+        if let Some(asked) = asked {
+            return asked.elapsed() < FAREWELL;
+        }
+        *asked = Some(Instant::now());
+        end.first_command_after.is_some() && self.port.write_all(&[INTERRUPT]).is_ok()
+    }
+
+    fn overdue(&self, end: &End) -> Option<LabExit> {
+        let age = self.started.elapsed();
+        if age >= self.limits.life {
+            return Some(LabExit::TimeLimit);
+        }
+        (end.first_command_after.is_none() && age >= self.limits.boot).then(|| {
+            let limit = self.limits.boot.as_secs();
+            LabExit::GuestFailed(format!("its command did not start within {limit} s"))
+        })
+    }
+
+    fn take(
+        &self,
+        frame: Frame,
+        streams: &mut Streams<'_>,
+        end: &mut End,
+    ) -> Result<Option<LabExit>, LabError> {
+        match frame {
+            Frame::Ready => end.first_command_after = Some(self.started.elapsed()),
+            Frame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
+            Frame::Stderr(bytes) => pass(streams.stderr, &bytes, "stderr")?,
+            Frame::Archive(bytes) => {
+                end.archive.as_mut().map_or(Ok(()), |archive| archive.write(&bytes))?;
+            }
+            Frame::Exit(code) => {
+                // The archive is sent before the code: a guest that died on the way has left half
+                // of one.
+                end.is_whole = true;
+                return Ok(Some(LabExit::Code(code)));
+            }
+            Frame::Failed(text) => return Ok(Some(LabExit::GuestFailed(text))),
+        }
+        Ok(None)
+    }
+
+    /// Ends QEMU, if it has not ended, and gives the console's last text.
+    pub(crate) fn end(mut self) -> String {
+        self.kill();
+        // A process that left QEMU's group may hold its streams open for ever.
+        let end = Instant::now() + LAST_WORDS;
+        while Instant::now() < end && !self.readers.iter().all(JoinHandle::is_finished) {
+            thread::sleep(LOOK);
+        }
+        let bytes = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn kill(&mut self) {
+        // The reader must not wait for a place that nobody makes.
+        self.news = None;
+        self.cutter.ends();
+        let _ = self.group.end();
+        let _ = self.port.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), LabError> {
+    match sink.write_all(bytes).and_then(|()| sink.flush()) {
+        // Whoever reads has enough; the command goes on.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| LabError::io(format!("write to {name}"), error)),
+    }
+}
+
+/// Reads frames until the stream ends, or is none of frames, or nobody wants more.
+fn read_frames(port: UnixStream, sender: &SyncSender<News>) {
+    let mut port = io::BufReader::with_capacity(1 << 16, port);
+    loop {
+        let (news, is_last) = match Frame::read_from(&mut port) {
+            Ok(None) => return,
+            // QEMU was ended, in the middle of a frame or before it read what we sent: the console
+            // says why.
+            Err(error) if [UnexpectedEof, ConnectionReset].contains(&error.kind()) => return,
+            Ok(Some(frame)) => (News::Frame(frame), false),
+            Err(error) => (News::Garbled(error), true),
+        };
+        if sender.send(news).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Keeps the last of what is said.
+fn read_console(mut said: ChildStderr, console: &Mutex<Vec<u8>>) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = said.read(&mut bytes) {
+        let mut kept = console.lock().unwrap_or_else(PoisonError::into_inner);
+        // The kernel's console ends its lines with both characters.
+        kept.extend(bytes.get(..count).unwrap_or_default().iter().filter(|byte| **byte != b'\r'));
+        let surplus = kept.len().saturating_sub(CONSOLE_BYTES_MAX);
+        kept.drain(..surplus);
+    }
+}

@@ -1,0 +1,201 @@
+//! The plan of a proof: which targets are tried in which way, how often their power is cut, and what is
+//! expected of them.
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::RawPath;
+
+/// Version of the saved form of a proof's plan.
+pub const PROOF_PLAN_SCHEMA: u32 = 1;
+
+/// Targets and paths in order, each until its power was cut often enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofPlan {
+    /// [`PROOF_PLAN_SCHEMA`].
+    pub schema: u32,
+    /// Short name.
+    pub name: String,
+    /// What it shows; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// Seed of every choice.
+    pub seed: u64,
+    /// In the order in which they run.
+    pub series: Vec<ProofSeries>,
+}
+
+/// One target on one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofSeries {
+    /// Its name: `flush-ignored/fdatasync/1`.
+    pub name: String,
+    /// What is written to.
+    pub target: ProofTarget,
+    /// How.
+    pub arm: Arm,
+    /// Cuts after which it ends without a loss.
+    pub cuts: u32,
+    /// What should come out, where somebody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+}
+
+/// What is written to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ProofTarget {
+    /// A simulated disk of this profile, cut in durio's own process.
+    Simulated {
+        /// The profile's name.
+        profile: String,
+        /// Its size.
+        size: Bytes,
+        /// How it is reached.
+        via: SimulatedVia,
+    },
+    /// Storage that an agent writes to, and a command cuts.
+    Agent {
+        /// What it is called; the agent knows its path.
+        path: RawPath,
+    },
+}
+
+/// How a simulated disk is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SimulatedVia {
+    /// By a call, on a virtual clock.
+    Process,
+    /// Over NBD, by a socket.
+    Nbd,
+}
+
+impl SimulatedVia {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Nbd => "nbd",
+        }
+    }
+}
+
+/// What is done to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Arm {
+    /// What makes writes durable.
+    pub path: DurablePath,
+    /// Writes in flight.
+    pub depth: u32,
+    /// Cells of 4 KiB that a write has.
+    pub write_cells: u64,
+}
+
+/// What makes a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DurablePath {
+    /// fsync after it.
+    Fsync,
+    /// fdatasync after it.
+    Fdatasync,
+    /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
+    RwfDsync,
+    /// The write itself, because the target is open with `O_DSYNC`.
+    ODsync,
+}
+
+impl DurablePath {
+    /// Each.
+    pub const ALL: [Self; 4] = [Self::Fsync, Self::Fdatasync, Self::RwfDsync, Self::ODsync];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::RwfDsync => "rwf_dsync",
+            Self::ODsync => "o_dsync",
+        }
+    }
+
+    /// True if a sync follows each write.
+    #[must_use]
+    pub const fn syncs(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync)
+    }
+}
+
+/// What somebody who knows the target expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "expect")]
+pub enum Expected {
+    /// It keeps every acknowledged write.
+    Holds,
+    /// It does not, and shows it in this way, within this many cuts in 99 of 100 campaigns.
+    Breaks {
+        /// How it shows.
+        class: LossClass,
+        /// Within how many cuts.
+        within: u32,
+    },
+}
+
+/// How a target broke its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+// In order, the gravest first: the first that was found names what happened, the others may follow
+// from it.
+pub enum LossClass {
+    /// The target is gone, or smaller.
+    Gone,
+    /// It cannot be read.
+    Unreadable,
+    /// A write stands where another belongs.
+    Misdirected,
+    /// Data that nobody wrote.
+    Corrupt,
+    /// What was certain since an earlier cut, and was not written since, is another.
+    Collateral,
+    /// Reads contradict each other.
+    Unstable,
+    /// An acknowledged write is not there; something older is.
+    Lost,
+    /// Of an acknowledged write some sectors are there.
+    Torn,
+}
+
+impl LossClass {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Unreadable => "unreadable",
+            Self::Misdirected => "misdirected",
+            Self::Corrupt => "corrupt",
+            Self::Collateral => "collateral",
+            Self::Unstable => "unstable",
+            Self::Lost => "lost",
+            Self::Torn => "torn",
+        }
+    }
+
+    /// What it means, after "the target".
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Gone => "did not come back whole",
+            Self::Unreadable => "returns errors where it was written",
+            Self::Misdirected => "stored a write in the place of another",
+            Self::Corrupt => "returns data that nobody wrote",
+            Self::Collateral => "changed data that was not being written",
+            Self::Unstable => "answers reads of the same data differently",
+            Self::Lost => "lost acknowledged writes",
+            Self::Torn => "kept acknowledged writes in part",
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What power cuts have shown, as a document.
+//!
+//! In: [`ProofFindings`]. Out: the answer in a sentence, a table of all that was tried, and of what was
+//! lost which write, when it was acknowledged, what is there instead. Not here: verdicts.
+
+use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
+use durio_plan::proof::{Expected, ProofTarget, SimulatedVia};
+use durio_record::Outcome;
+use durio_record::proof::{Finding, InPlace};
+use durio_units::counted;
+
+use crate::Report;
+use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, Tone};
+use crate::figures::{latency, percent};
+
+/// Rows of a summary; more are a detail, but for those that are not as expected.
+const ROWS_MAX: usize = 60;
+/// Losses that a terminal lists.
+const LOSSES_SHOWN: usize = 5;
+
+/// What no number of cuts covers.
+const NOT_COVERED: &str = "other devices and firmware of the same kind, another way of losing power, \
+    another temperature, wear or fill level, and what a device does after a long idle time";
+
+impl Report for ProofFindings {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio prove", self.name.as_str());
+        document.push(summary(self));
+        let broken = self.series.iter().filter(|it| it.loss.is_some());
+        let is_alone = self.series.len() == 1;
+        for series in broken {
+            // What was to be expected is told to whoever asks.
+            let surprises = series.as_expected != Some(true);
+            let level = if surprises || is_alone { Level::Summary } else { Level::Detail };
+            document.push(loss_section(series, level));
+        }
+        document.push(method(self));
+        document.records = records(self);
+        document
+    }
+}
+
+fn summary(findings: &ProofFindings) -> Section {
+    let mut section = Section::default();
+    if !findings.summary.is_empty() {
+        section.note(findings.summary.as_str());
+    }
+    for (tone, text) in headlines(findings) {
+        section.push(Level::Headline, Body::Text(tone, text));
+    }
+    match findings.outcome {
+        Some(Outcome::Complete) => {}
+        Some(Outcome::Interrupted) => {
+            section.say(Tone::Warning, "Interrupted: durio prove run --resume goes on with it.");
+        }
+        _ => section.say(
+            Tone::Warning,
+            "It did not come to its end: durio prove run --resume goes on with it.",
+        ),
+    }
+    if findings.not_begun > 0 {
+        let total = findings.series.len() as u64 + findings.not_begun;
+        section.say(Tone::Warning, format!("{} of {total} series not begun.", findings.not_begun));
+    }
+    section.table(table(findings));
+    section
+}
+
+fn headlines(findings: &ProofFindings) -> Vec<(Tone, String)> {
+    if let [series] = findings.series.as_slice() {
+        return vec![sentence(series)];
+    }
+    let total = findings.series.len() as u64;
+    let unexpected: Vec<&SeriesFindings> = findings.unexpected().collect();
+    match unexpected.as_slice() {
+        [] => vec![(Tone::Good, format!("All {total} series came out as expected."))],
+        few => {
+            let count = format!("{} of {total} series did not come out as expected.", few.len());
+            let told = few.iter().take(3).map(|it| sentence(it));
+            std::iter::once((Tone::Bad, count)).chain(told).collect()
+        }
+    }
+}
+
+/// The verdict with all that it rests on.
+fn sentence(series: &SeriesFindings) -> (Tone, String) {
+    let what = describe(series);
+    let n = series.effective;
+    match (series.verdict, &series.loss) {
+        (ProofVerdict::Breaks { class }, Some(loss)) => {
+            let cells = loss.cells;
+            let text = format!(
+                "PROVED: {what} {} ({cells} cells of 4 KiB, found at cut {}).",
+                class.meaning(),
+                loss.cut
+            );
+            (Tone::Bad, text)
+        }
+        (ProofVerdict::NoLoss, _) => {
+            let bound = series.interval.map_or(1.0, |[_, upper]| upper);
+            let risk = series.at_risk;
+            let text = format!(
+                "No loss: in {n} effective power cuts of {what}, 0 of {risk} acknowledged writes at \
+                 risk were lost; with {} confidence fewer than {} of such cuts lose one.",
+                percent(CONFIDENCE),
+                percent(bound)
+            );
+            (Tone::Good, text)
+        }
+        _ => {
+            let why: Vec<_> = series.ineffective.iter().map(|(why, _)| why.reason()).collect();
+            (Tone::Warning, format!("Inconclusive: {what}: {}.", why.join("; ")))
+        }
+    }
+}
+
+fn describe(series: &SeriesFindings) -> String {
+    let target = match &series.series.target {
+        ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
+        ProofTarget::Agent { path } => format!("'{path}'"),
+    };
+    format!("{target} by {} at depth {}", series.series.arm.path.word(), series.series.arm.depth)
+}
+
+fn target_word(target: &ProofTarget) -> String {
+    match target {
+        ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),
+        ProofTarget::Simulated { profile, via, .. } => format!("{profile} ({})", via.word()),
+        ProofTarget::Agent { path } => path.to_string(),
+    }
+}
+
+fn verdict_cell(series: &SeriesFindings) -> Cell {
+    let tone = match (series.as_expected, series.verdict) {
+        (Some(true), _) | (None, ProofVerdict::NoLoss) => Tone::Good,
+        (_, ProofVerdict::Inconclusive) => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    Cell::Word(tone, verdict_word(series).to_owned())
+}
+
+fn verdict_word(series: &SeriesFindings) -> &'static str {
+    match series.verdict {
+        ProofVerdict::Breaks { class } => class.word(),
+        ProofVerdict::NoLoss => "no loss",
+        ProofVerdict::Inconclusive => "inconclusive",
+    }
+}
+
+fn expected_word(series: &SeriesFindings) -> Cell {
+    match series.series.expected {
+        None => Cell::Empty,
+        Some(Expected::Holds) => Cell::text("no loss"),
+        Some(Expected::Breaks { class, within }) => {
+            Cell::text(format!("{} within {within}", class.word()))
+        }
+    }
+}
+
+fn bound(series: &SeriesFindings) -> Cell {
+    match (series.verdict, series.interval) {
+        (ProofVerdict::NoLoss, Some([_, upper])) => Cell::Share(upper),
+        _ => Cell::Absent(""),
+    }
+}
+
+fn table(findings: &ProofFindings) -> Table {
+    let columns = [
+        "target",
+        "path",
+        "depth",
+        "verdict",
+        "expected",
+        "cuts",
+        "below",
+        "at risk",
+        "controls lost",
+    ];
+    let table = Table::new(columns).with_words(&["path", "verdict", "expected", "controls lost"]);
+    let mut table = table.with(findings.series.iter().map(|series| {
+        let controls = format!("{} of {}", series.controls.lost, series.controls.written);
+        let arm = series.series.arm;
+        vec![
+            Cell::text(target_word(&series.series.target)),
+            Cell::text(arm.path.word()),
+            Cell::Count(arm.depth.into()),
+            verdict_cell(series),
+            expected_word(series),
+            Cell::Count(series.cuts_done),
+            bound(series),
+            Cell::Count(series.at_risk),
+            Cell::text(controls),
+        ]
+    }));
+    table = table.with_level(Level::Detail, &["controls lost"]);
+    if findings.series.len() > ROWS_MAX {
+        for (row, series) in table.rows.iter_mut().zip(&findings.series) {
+            if series.as_expected == Some(true) {
+                row.level = Level::Detail;
+            }
+        }
+    }
+    table
+}
+
+fn loss_section(series: &SeriesFindings, level: Level) -> Section {
+    let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
+    let Some(loss) = &series.loss else { return section };
+    section.facts(loss_facts(series, loss));
+    let cards = |findings: &[Finding]| Body::Cards(findings.iter().map(card).collect());
+    let shown = loss.listed.len().min(LOSSES_SHOWN);
+    section.push(level, cards(&loss.listed[..shown]));
+    if loss.listed.len() > shown {
+        section.push(Level::Detail, cards(&loss.listed[shown..]));
+    }
+    let told = loss.listed.len() as u64;
+    if loss.cells > told {
+        section.note(format!("{} more are in the record.", loss.cells - told));
+    }
+    section
+}
+
+fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str, String)> {
+    let classes: Vec<_> = loss.classes.iter().map(|it| it.word()).collect();
+    let mut facts = vec![
+        ("cut", format!("{} of {}", loss.cut, series.cuts_done)),
+        ("found", format!("{} ({} of 4 KiB)", classes.join(", "), counted(loss.cells, "cell"))),
+        (
+            "still there",
+            format!("{} with an acknowledged write of this life", counted(loss.kept, "cell")),
+        ),
+    ];
+    if let (Some(oldest), Some(shape)) = (loss.oldest_ns, loss.shape) {
+        facts.push(("missing", format!("acknowledged up to {} before the cut", latency(oldest))));
+        facts.push(("order", shape.meaning().to_owned()));
+    }
+    if let Some([low, high]) = series.interval {
+        let interval = format!("{} to {} of cuts", percent(low), percent(high));
+        facts.push((
+            "how often",
+            format!("{interval} (95 % interval, {} effective)", series.effective),
+        ));
+    }
+    facts
+}
+
+fn card(finding: &Finding) -> Card {
+    let age = match finding.acknowledged_before_ns {
+        Some(age) => format!("acknowledged {} before the cut", latency(age)),
+        None => "certain since an earlier cut".to_owned(),
+    };
+    let fact = |label: &str, value: String| Fact::new(Tone::Plain, label, value);
+    Card {
+        tone: Tone::Bad,
+        word: finding.class.word().to_uppercase(),
+        title: format!("byte {}", finding.sector * 512),
+        about: counted(u64::from(finding.sectors), "sector"),
+        text: String::new(),
+        facts: vec![
+            fact("must be", format!("write {}, {age}", finding.seq)),
+            fact("is", in_place(&finding.found)),
+        ],
+    }
+}
+
+fn in_place(found: &InPlace) -> String {
+    match found {
+        InPlace::Older { seq: 0 } => "what was there before the first write".to_owned(),
+        InPlace::Older { seq } => format!("write {seq}"),
+        InPlace::OfElsewhere { home, seq } => {
+            format!("write {seq}, which belongs to byte {}", home * 512)
+        }
+        InPlace::Foreign => "data of another campaign or target".to_owned(),
+        InPlace::Zeros => "zeros".to_owned(),
+        InPlace::Ones => "ones in every bit".to_owned(),
+        InPlace::FlippedBits { bits } => {
+            format!("the write with {} turned", counted((*bits).into(), "bit"))
+        }
+        InPlace::Garbage => "data that nobody wrote".to_owned(),
+        InPlace::Unreadable => "an error".to_owned(),
+        InPlace::Changing { seqs } => {
+            let seqs: Vec<_> = seqs.iter().map(u64::to_string).collect();
+            format!("now one, now another: writes {}", seqs.join(", "))
+        }
+        InPlace::Nothing => "no target of this size".to_owned(),
+    }
+}
+
+fn method(findings: &ProofFindings) -> Section {
+    let mut section = Section::detail("How to read it");
+    section.fact("seed", findings.seed.to_string());
+    section.fact("begun", format!("{} (durio {})", findings.started, findings.durio_version));
+    section
+        .fact("below", "the share of such cuts that lose data is below this, with 95 % confidence");
+    section.fact("at risk", "acknowledged writes of the last 100 ms before effective cuts");
+    section.fact(
+        "controls",
+        "writes without a sync: a cut that takes none of them may have been none",
+    );
+    section.fact("not covered", NOT_COVERED);
+    section
+}
+
+fn records(findings: &ProofFindings) -> Table {
+    Table::with_columns(
+        &findings.series,
+        [
+            ("series", |it| Cell::text(&it.series.name)),
+            ("path", |it| Cell::text(it.series.arm.path.word())),
+            ("depth", |it| Cell::Count(it.series.arm.depth.into())),
+            ("verdict", |it| Cell::text(verdict_word(it))),
+            ("as_expected", |it| {
+                it.as_expected.map_or(Cell::Empty, |it| Cell::text(it.to_string()))
+            }),
+            ("cuts", |it| Cell::Count(it.cuts_done)),
+            ("effective", |it| Cell::Count(it.effective)),
+            ("losing", |it| Cell::Count(it.losing)),
+            ("upper_bound", |it| it.interval.map_or(Cell::Empty, |[_, upper]| Cell::Share(upper))),
+            ("acknowledged", |it| Cell::Count(it.acknowledged)),
+            ("at_risk", |it| Cell::Count(it.at_risk)),
+            ("controls_written", |it| Cell::Count(it.controls.written)),
+            ("controls_lost", |it| Cell::Count(it.controls.lost)),
+        ],
+    )
+}
