@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
 use durio_plan::proof::{ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
-use durio_prove::simulation::Simulation;
+use durio_prove::simulation::{Simulation, SimulationError};
 use durio_record::Outcome;
 use durio_record::proof::{
     CutEvidence, CutFindings, CutRecord, CutWriter, PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest,
@@ -262,15 +262,15 @@ fn series(
     ending: &AtomicBool,
 ) -> Result<(), BenchError> {
     let series = left.series;
-    let failed = |error: durio_prove::simulation::SimulationError| {
+    let failed = |error: SimulationError| {
         BenchError::of(BenchErrorKind::CannotMeasure, error).context(&series.name)
     };
     let seed = durio_workload::job_seed(seed, left.place.into(), 0);
-    let mut trial = trial(series, seed)?;
+    let mut trial = trial(series, seed).map_err(failed)?;
     let mut progress = Progress::default();
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let findings = trial.cut().map_err(failed)?;
+        let findings = trial().map_err(failed)?;
         let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
         progress.take(&evidence, &findings);
         // What the record has already is lived again, and not told twice.
@@ -287,18 +287,21 @@ fn series(
     Ok(())
 }
 
-fn trial(series: &ProofSeries, seed: u64) -> Result<Simulation, BenchError> {
-    let ProofTarget::Simulated { profile, size, via } = &series.target else {
-        return Err(BenchError::cannot_measure(format!(
-            "{}: agents are not supported",
-            series.name
-        )));
-    };
-    let named = durio_simdisk::named(profile)
-        .ok_or_else(|| BenchError::wrong_use(format!("unknown profile '{profile}'")))?;
-    match via {
-        SimulatedVia::Process => Simulation::new(named.profile(size.get()), series.arm, seed)
-            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error)),
-        SimulatedVia::Nbd => Err(BenchError::cannot_measure("nbd is not supported")),
-    }
+/// One life of a target: load, cut, verification.
+type Trial = Box<dyn FnMut() -> Result<CutFindings, SimulationError>>;
+
+fn trial(series: &ProofSeries, seed: u64) -> Result<Trial, SimulationError> {
+    let ProofTarget::Simulated { profile, size, via } = &series.target;
+    let named = durio_simdisk::named(profile).expect("the spec was read");
+    let (profile, arm) = (named.profile(size.get()), series.arm);
+    Ok(match via {
+        SimulatedVia::Process => {
+            let mut simulation = Simulation::new(profile, arm, seed)?;
+            Box::new(move || simulation.cut())
+        }
+        SimulatedVia::Nbd => {
+            let mut simulation = Simulation::over_nbd(profile, arm, seed)?;
+            Box::new(move || simulation.cut())
+        }
+    })
 }

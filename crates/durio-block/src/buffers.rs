@@ -118,6 +118,20 @@ impl Buffers {
         // this only for a slot that the kernel does not use.
         unsafe { std::slice::from_raw_parts_mut(pointer, self.length) }
     }
+
+    /// The contents of a slot, to be looked at: several at a time, for engines that hand slots to
+    /// the kernel only for the time of a call.
+    ///
+    /// # Panics
+    /// If there is no such slot, or if it is bare.
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, slot: usize) -> &[u8] {
+        let pointer = self.slot_pointer(slot);
+        // SAFETY: as for `slot_mut`, but shared: `&self` excludes references that may write, and
+        // the owning engine calls this only for a slot that the kernel does not use.
+        unsafe { std::slice::from_raw_parts(pointer, self.length) }
+    }
 }
 
 /// Out of line: what is printed would be kept in memory where it is checked.

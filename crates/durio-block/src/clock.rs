@@ -46,11 +46,12 @@ pub trait Clock {
     }
 }
 
-/// The end of a wait is watched for rather than slept for: a thread is woken some microseconds late.
-pub(crate) const WATCHED: u64 = 20_000;
+/// Nanoseconds at the end of a wait that are watched for rather than slept for: a thread is woken
+/// some microseconds late.
+pub const WATCHED: u64 = 20_000;
 
 /// Waits until `deadline`: asleep, and for the last 20 us awake.
-pub(crate) fn wait_until(clock: &impl Clock, deadline: Ticks) {
+pub fn wait_until(clock: &impl Clock, deadline: Ticks) {
     loop {
         let left = clock.nanos(deadline.since(clock.now()));
         if left == 0 {

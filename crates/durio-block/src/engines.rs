@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BlockError, Buffers, Clock, Engine, ErrorKind};
 
 pub use aio::AioEngine;
+pub use looks::Watch;
 pub use null::{NullEngine, Script};
 pub use sync::SyncEngine;
 pub use uring::{Ring, UringEngine};

@@ -70,7 +70,8 @@ pub mod testkit;
 
 pub use buffers::{Buffers, map_large_allocations};
 pub use clock::{
-    Clock, MonotonicClock, Ticks, TscClock, VirtualClock, tsc_is_reliable, tsc_is_reliable_by,
+    Clock, MonotonicClock, Ticks, TscClock, VirtualClock, WATCHED, tsc_is_reliable,
+    tsc_is_reliable_by, wait_until,
 };
 pub use device_identity::{
     CachingPage, DmSegment, DmTable, NvmeIdentity, caching_page, dm_table, loop_backing,
@@ -81,7 +82,7 @@ pub use engine::{
 };
 pub use engines::{
     AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, NullEngine, Ring, Script,
-    SyncEngine, UringEngine,
+    SyncEngine, UringEngine, Watch,
 };
 pub use error::{BlockError, ErrorKind};
 pub use folder::{Folder, rename_new};

@@ -1,5 +1,7 @@
 //! What tests of this crate and of others need of it, and nobody else may have.
 
+pub mod conformance;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;

@@ -4,8 +4,6 @@
 use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::RawPath;
-
 /// Version of the saved form of a proof's plan.
 pub const PROOF_PLAN_SCHEMA: u32 = 1;
 
@@ -53,11 +51,6 @@ pub enum ProofTarget {
         size: Bytes,
         /// How it is reached.
         via: SimulatedVia,
-    },
-    /// Storage that an agent writes to, and a command cuts.
-    Agent {
-        /// What it is called; the agent knows its path.
-        path: RawPath,
     },
 }
 

@@ -23,6 +23,7 @@ pub mod ledger;
 pub mod reading;
 pub mod schedule;
 pub mod seal;
+pub mod served;
 pub mod simulation;
 pub mod stamp;
 pub mod writer;

@@ -3,16 +3,17 @@
 //!
 //! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::thread::JoinHandle;
 
-use durio_block::{BlockError, Buffers, Clock, Completion, Engine, Ticks};
+use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
+use durio_nbd::{Address, NbdEngine, NbdError, Server, StopHandle, Uri};
 use durio_plan::proof::{Arm, LossClass};
 use durio_record::proof::{CutFindings, Finding, InPlace};
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 use durio_units::Nanos;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use tempfile::TempDir;
 
 use crate::classify::classify;
 use crate::history::{History, HistoryError};
@@ -20,6 +21,7 @@ use crate::layout::{CELL, Layout};
 use crate::ledger::{Entry, Ledger};
 use crate::reading::{Observed, observe, observe_cell};
 use crate::schedule::Schedule;
+use crate::served::{Advertised, ServedDisk};
 use crate::stamp::Owner;
 use crate::writer::{Writer, WriterError, prepare};
 
@@ -27,7 +29,7 @@ use crate::writer::{Writer, WriterError, prepare};
 const READ: usize = 64 << 10;
 /// Queues between the engine and the disk, as a kernel has one for each processor.
 const QUEUES: u32 = 2;
-/// Acknowledged writes before a cut, about.
+/// Acknowledged writes before a cut.
 const WRITES: std::ops::Range<u64> = 40..130;
 
 /// Why a simulation cannot go on. Losses are no errors.
@@ -36,6 +38,12 @@ pub enum SimulationError {
     /// The engine, which has no reason to fail.
     #[error(transparent)]
     Engine(#[from] BlockError),
+    /// A folder for a socket.
+    #[error("cannot make a folder for a socket")]
+    Folder(#[from] std::io::Error),
+    /// The way to the disk.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
     /// The writer, before the power was cut.
     #[error(transparent)]
     Writer(#[from] WriterError<std::convert::Infallible>),
@@ -44,11 +52,147 @@ pub enum SimulationError {
     Ledger(#[from] HistoryError),
 }
 
+/// How a simulated disk is reached.
+pub trait Access {
+    /// What submits to it.
+    type Engine: Engine;
+
+    /// An engine, with a disk that has power.
+    ///
+    /// # Errors
+    /// If there is no way to the disk.
+    fn connect(&mut self, disk: &SharedDisk) -> Result<Self::Engine, SimulationError>;
+
+    /// The same after a cut; `before` has operations in flight that the cut has ended.
+    ///
+    /// # Errors
+    /// As [`Access::connect`].
+    fn reconnect(
+        &mut self,
+        before: Self::Engine,
+        disk: &SharedDisk,
+    ) -> Result<Self::Engine, SimulationError>;
+
+    /// How long a life may last at most.
+    fn life_max(&self) -> Nanos;
+
+    /// Up to how long after an acknowledgement the power may go; zero if always at once.
+    fn phase_max(&self) -> Nanos;
+}
+
+/// By a call, on a virtual clock.
+#[derive(Debug)]
+pub struct ByCall {
+    slots: usize,
+    seed: u64,
+}
+
+impl Access for ByCall {
+    type Engine = SimEngine;
+
+    fn connect(&mut self, disk: &SharedDisk) -> Result<SimEngine, SimulationError> {
+        let buffers = Buffers::try_new(self.slots, READ)?;
+        Ok(SimEngine::new(disk.clone(), QUEUES, Ticks(0), self.seed, buffers))
+    }
+
+    fn reconnect(
+        &mut self,
+        mut before: SimEngine,
+        _: &SharedDisk,
+    ) -> Result<SimEngine, SimulationError> {
+        // The same engine: what was in flight is answered with an error, and time goes on.
+        let mut completions = [Completion::default(); 8];
+        while before.exchange(&[], &mut completions)? > 0 {}
+        Ok(before)
+    }
+
+    /// In its own time, of which it has any amount.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(60_000_000_000)
+    }
+
+    /// A commit of the honest pace.
+    fn phase_max(&self) -> Nanos {
+        Nanos::new(600_000)
+    }
+}
+
+/// Over NBD, by a socket in a folder of its own.
+#[derive(Debug)]
+pub struct ByNbd {
+    slots: usize,
+    // Before the folder: the server removes its socket first.
+    server: Option<Served>,
+    folder: TempDir,
+}
+
+/// A server in a thread of its own.
+#[derive(Debug)]
+struct Served {
+    uri: Uri,
+    stop: StopHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.stop();
+        // A panic of the server has been told.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Access for ByNbd {
+    type Engine = NbdEngine<MonotonicClock>;
+
+    fn connect(&mut self, disk: &SharedDisk) -> Result<Self::Engine, SimulationError> {
+        if self.server.is_none() {
+            self.server = Some(serve(disk, &self.folder.path().join("disk.sock"))?);
+        }
+        let uri = self.server.as_ref().map(|it| it.uri.clone());
+        let uri = uri.expect("it was just made");
+        Ok(NbdEngine::connect(&uri, MonotonicClock, Buffers::try_new(self.slots, READ)?)?)
+    }
+
+    fn reconnect(
+        &mut self,
+        before: Self::Engine,
+        disk: &SharedDisk,
+    ) -> Result<Self::Engine, SimulationError> {
+        drop(before);
+        self.connect(disk)
+    }
+
+    /// A disk in memory answers in microseconds; whoever waits longer waits for a processor.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(10_000_000_000)
+    }
+
+    /// Where the clock is the machine's, another moment would be another proof each time.
+    fn phase_max(&self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+fn serve(disk: &SharedDisk, path: &std::path::Path) -> Result<Served, NbdError> {
+    let declares_cache = disk.lock().profile().declares_cache();
+    let advertised = Advertised { flush: declares_cache, fua: declares_cache };
+    let storage = ServedDisk::new(disk.clone(), advertised);
+    let server = Server::bind(&Address::Unix(path.to_owned()))?;
+    let (uri, stop) = (Uri::of(&server.address(), ""), server.stop_handle());
+    let thread = std::thread::spawn(move || {
+        // It ends when it is stopped; whoever lost a connection hears of it.
+        let _ = server.serve(&storage);
+    });
+    Ok(Served { uri, stop, thread: Some(thread) })
+}
+
 /// A campaign on one disk.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct Simulation<A: Access> {
     disk: SharedDisk,
-    engine: SimEngine,
+    access: A,
+    engine: Option<A::Engine>,
     owner: Owner,
     arm: Arm,
     layout: Layout,
@@ -59,8 +203,8 @@ pub struct Simulation {
     readings: [Vec<Observed>; 2],
 }
 
-impl Simulation {
-    /// A disk, stamped by the arm's own path.
+impl Simulation<ByCall> {
+    /// A disk that is reached by a call, stamped by the arm's own path.
     ///
     /// # Errors
     /// If stamping it fails.
@@ -68,20 +212,41 @@ impl Simulation {
     /// # Panics
     /// If the disk is too small.
     pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let slots = arm.depth as usize;
+        Self::with(ByCall { slots, seed }, profile, arm, seed)
+    }
+}
+
+impl Simulation<ByNbd> {
+    /// A disk that is reached over NBD, by a socket in a folder for temporary files.
+    ///
+    /// # Errors
+    /// If it cannot be served there, or stamping it fails.
+    ///
+    /// # Panics
+    /// If the disk is too small.
+    pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let slots = arm.depth as usize;
+        let folder = tempfile::Builder::new().prefix("durio-").tempdir()?;
+        Self::with(ByNbd { slots, server: None, folder }, profile, arm, seed)
+    }
+}
+
+impl<A: Access> Simulation<A> {
+    fn with(mut access: A, profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
         let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
         let layout = Layout::new(profile.size / CELL as u64);
-        let disk: SharedDisk = Rc::new(RefCell::new(Disk::new(profile, chance.next_u64())));
-        let buffers = Buffers::try_new(arm.depth as usize + 1, READ)?;
-        let mut engine =
-            SimEngine::new(Rc::clone(&disk), QUEUES, Ticks(0), chance.next_u64(), buffers);
+        let disk = SharedDisk::new(Disk::new(profile, chance.next_u64()));
+        let mut engine = access.connect(&disk)?;
         let mut run = [0; 16];
         chance.fill_bytes(&mut run);
         let owner = Owner { run, target: 1 };
         prepare(&mut engine, owner, arm.path, &layout)?;
-        let history = History::new(layout.stamped(), Nanos::new(engine.clock().now().0));
+        let history = History::new(layout.stamped(), now(&engine));
         Ok(Self {
             disk,
-            engine,
+            access,
+            engine: Some(engine),
             owner,
             arm,
             layout,
@@ -99,69 +264,58 @@ impl Simulation {
         &self.disk
     }
 
-    /// One life of the disk: load, cut, verification.
+    /// One life of the disk: load, cut, verification. After a cut from which the disk did not come back
+    /// there is no other.
     ///
     /// # Errors
     /// See [`SimulationError`].
+    ///
+    /// # Panics
+    /// If the disk did not come back from the cut before.
     pub fn cut(&mut self) -> Result<CutFindings, SimulationError> {
-        self.load()?;
-        let size = self.disk.borrow().size();
-        self.disk.borrow_mut().cut();
+        let mut engine = self.engine.take().expect("the disk came back");
+        self.load(&mut engine)?;
+        let size = self.disk.lock().size();
+        self.disk.lock().cut();
         for &entry in self.ledger.entries() {
             self.history.take(entry)?;
         }
-        self.history.take(Entry::Cut { at: self.now() })?;
-        let is_back = self.disk.borrow_mut().restore().is_ok();
-        if !is_back || self.disk.borrow().size() < size {
+        self.history.take(Entry::Cut { at: now(&engine) })?;
+        let is_back = self.disk.lock().restore().is_ok();
+        if !is_back || self.disk.lock().size() < size {
             return Ok(self.gone());
         }
-        self.drain()?;
-        let found = self.verify()?;
+        let mut engine = self.access.reconnect(engine, &self.disk)?;
+        let found = self.verify(&mut engine)?;
         self.history.begin_life();
         self.ledger.clear();
+        self.engine = Some(engine);
         Ok(found)
     }
 
-    fn load(&mut self) -> Result<(), SimulationError> {
+    fn load(&mut self, engine: &mut A::Engine) -> Result<(), SimulationError> {
         let writes = WRITES.start + self.chance.next_u64() % (WRITES.end - WRITES.start);
-        let span = writes * self.commit_ns() / u64::from(self.arm.depth);
-        let until = self.engine.clock().now().plus(span);
         let Arm { path, depth, write_cells } = self.arm;
         let seed = self.chance.next_u64();
         let schedule = Schedule::new(self.layout.clone(), write_cells, depth, self.next_seq, seed);
-        let ends = (&mut self.engine, &mut self.ledger);
-        let mut writer = Writer::new(ends, self.owner, path, depth, schedule);
-        let outcome = writer.run(until);
+        let after =
+            |engine: &A::Engine, span: u64| engine.clock().now().plus(engine.clock().ticks(span));
+        let until = after(engine, self.access.life_max().get());
+        let phase = self.access.phase_max().get();
+        // Half of the cuts come right after an acknowledgement, the others at any moment.
+        let phase = (self.chance.next_u64() % (2 * phase + 1)).saturating_sub(phase);
+        let mut writer = Writer::new((engine, &mut self.ledger), self.owner, path, depth, schedule);
+        writer.run(until, writes)?;
+        if phase > 0 {
+            let until = after(writer.engine(), phase);
+            writer.run(until, u64::MAX)?;
+        }
         self.next_seq = writer.next_seq();
-        Ok(outcome?)
-    }
-
-    /// How long a commit takes, about.
-    fn commit_ns(&self) -> u64 {
-        let disk = self.disk.borrow();
-        let pace = disk.profile().pace;
-        let syncs = self.arm.path.syncs();
-        let nanos = match (disk.profile().declares_cache(), syncs) {
-            (true, true) => pace.write.get() + pace.durable.get(),
-            (true, false) => pace.durable.get(),
-            (false, _) => pace.write.get(),
-        };
-        nanos + nanos / 4
-    }
-
-    fn now(&self) -> Nanos {
-        Nanos::new(self.engine.clock().now().0)
-    }
-
-    /// Takes the completions of what the cut has ended.
-    fn drain(&mut self) -> Result<(), SimulationError> {
-        let mut completions = [Completion::default(); 8];
-        while self.engine.exchange(&[], &mut completions)? > 0 {}
         Ok(())
     }
 
-    fn verify(&mut self) -> Result<CutFindings, SimulationError> {
-        let (engine, owner) = (&mut self.engine, self.owner);
+    fn verify(&mut self, engine: &mut A::Engine) -> Result<CutFindings, SimulationError> {
+        let owner = self.owner;
         for reading in &mut self.readings {
             observe(engine, owner, self.layout.stamped(), self.arm.depth, reading)?;
         }
@@ -182,4 +336,8 @@ impl Simulation {
         let acknowledged = self.history.acknowledged().len() as u64;
         CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
     }
+}
+
+fn now(engine: &impl Engine) -> Nanos {
+    Nanos::new(engine.clock().nanos(engine.clock().now().0))
 }

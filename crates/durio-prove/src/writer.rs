@@ -50,8 +50,7 @@ enum Slot {
     Syncing(Intent),
 }
 
-/// A writer over an engine. The engine has a buffer of one write for each operation in flight, and one
-/// more for controls.
+/// A writer over an engine, which has a buffer of one write for each operation in flight.
 #[derive(Debug)]
 pub struct Writer<'a, E: Engine, W: Witness> {
     engine: &'a mut E,
@@ -60,6 +59,7 @@ pub struct Writer<'a, E: Engine, W: Witness> {
     path: DurablePath,
     depth: u32,
     schedule: Schedule,
+    acknowledgements_left: u64,
     announced: VecDeque<Intent>,
     slots: Vec<Slot>,
     operations: Vec<Operation>,
@@ -75,7 +75,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         depth: u32,
         schedule: Schedule,
     ) -> Self {
-        let slots = depth as usize + 1;
+        let slots = depth as usize;
         Self {
             engine,
             witness,
@@ -83,6 +83,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
             path,
             depth,
             schedule,
+            acknowledgements_left: 0,
             announced: VecDeque::with_capacity(AHEAD),
             slots: vec![Slot::Idle; slots],
             operations: Vec::with_capacity(slots),
@@ -90,11 +91,22 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         }
     }
 
-    /// Writes until this time. Then some operations may be in flight, which nobody was promised.
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &E {
+        self.engine
+    }
+
+    /// Writes until this time, or until it has had so many acknowledgements. Then some operations may be in flight, which nobody was promised.
     ///
     /// # Errors
     /// The first failure. No operation is tried again: after a failed sync nobody knows what is durable.
-    pub fn run(&mut self, until: Ticks) -> Result<(), WriterError<W::Error>> {
+    pub fn run(
+        &mut self,
+        until: Ticks,
+        acknowledgements_max: u64,
+    ) -> Result<(), WriterError<W::Error>> {
+        self.acknowledgements_left = acknowledgements_max;
         loop {
             self.announce()?;
             self.fill_slots();
@@ -106,6 +118,9 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
             }
             for at in 0..count {
                 self.completed(self.completions[at])?;
+            }
+            if self.acknowledgements_left == 0 {
+                return Ok(());
             }
         }
     }
@@ -128,19 +143,14 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
 
     fn fill_slots(&mut self) {
         for slot in 0..self.depth {
-            while matches!(self.slots[slot as usize], Slot::Idle) {
+            if matches!(self.slots[slot as usize], Slot::Idle) {
+                // In order: a write that waits for another of its cell is waited for by all.
                 let Some(&intent) = self.announced.front() else { return };
                 if self.is_in_flight(&intent) {
                     return;
                 }
                 self.announced.pop_front();
-                let is_free = matches!(self.slots[self.depth as usize], Slot::Idle);
-                match intent.is_control {
-                    false => self.write(slot, intent),
-                    true if is_free => self.write(self.depth, intent),
-                    // The control before it is still being written; this one is left out.
-                    true => {}
-                }
+                self.write(slot, intent);
             }
         }
     }
@@ -199,6 +209,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         intent: Intent,
         completion: &Completion,
     ) -> Result<(), WriterError<W::Error>> {
+        self.acknowledgements_left = self.acknowledgements_left.saturating_sub(1);
         let at = Nanos::new(self.engine.clock().nanos(completion.completed_at.0));
         self.witness.acknowledge(intent.seq, at).map_err(WriterError::Witness)
     }

@@ -14,7 +14,7 @@ use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, T
 use crate::figures::{latency, percent};
 
 /// Rows of a summary; more are a detail, but for those that are not as expected.
-const ROWS_MAX: usize = 60;
+const ROWS_MAX: usize = 100;
 /// Losses that a terminal lists.
 const LOSSES_SHOWN: usize = 5;
 
@@ -117,7 +117,6 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
 fn describe(series: &SeriesFindings) -> String {
     let target = match &series.series.target {
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
-        ProofTarget::Agent { path } => format!("'{path}'"),
     };
     format!("{target} by {} at depth {}", series.series.arm.path.word(), series.series.arm.depth)
 }
@@ -126,7 +125,6 @@ fn target_word(target: &ProofTarget) -> String {
     match target {
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),
         ProofTarget::Simulated { profile, via, .. } => format!("{profile} ({})", via.word()),
-        ProofTarget::Agent { path } => path.to_string(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cache::Cached;
 use crate::disk::Power;
 use crate::image::{PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
 use crate::profile::{CacheKind, Survivors};
+use crate::random::Chance;
 use crate::truth::{LieTold, Waiting};
 use crate::{Disk, DiskError, Lie};
 
@@ -25,6 +26,8 @@ impl Disk {
         }
         self.stats.cuts += 1;
         self.forget_in_flight();
+        // What a cut leaves follows from its number, not from how the requests before it came.
+        self.chance = Chance::new(self.seed.wrapping_add(self.stats.cuts));
         let rule = self.rule();
         let entries = self.cache.take_all();
         let prefix = self.chance.below(entries.len() as u64 + 1);

@@ -129,6 +129,7 @@ pub struct Disk {
     ended: u64,
     pub(crate) power: Power,
     pub(crate) chance: Chance,
+    pub(crate) seed: u64,
     pub(crate) stats: Stats,
     pub(crate) truth: Truth,
 }
@@ -156,6 +157,7 @@ impl Disk {
             ended: 0,
             power: Power::On,
             chance: Chance::new(seed),
+            seed,
             stats: Stats::default(),
             truth: Truth::default(),
         }

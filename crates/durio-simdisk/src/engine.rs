@@ -6,8 +6,7 @@
 //! It stands where a kernel stands: a sync becomes a flush, a durable write one with FUA, and neither is
 //! sent to a disk that declares no volatile cache (block/blk-core.c of Linux 6.12).
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use durio_block::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
@@ -20,8 +19,23 @@ use crate::disk::{Disk, Request, Ticket};
 use crate::image::SECTOR;
 use crate::random::Chance;
 
-/// A disk that several engines share within one thread.
-pub type SharedDisk = Rc<RefCell<Disk>>;
+/// A disk that several engines, or the connections of a server, share.
+#[derive(Debug, Clone)]
+pub struct SharedDisk(Arc<Mutex<Disk>>);
+
+impl SharedDisk {
+    /// Shares it.
+    #[must_use]
+    pub fn new(disk: Disk) -> Self {
+        Self(Arc::new(Mutex::new(disk)))
+    }
+
+    /// The disk, while nobody else has it.
+    pub fn lock(&self) -> MutexGuard<'_, Disk> {
+        // Every change of a disk is whole before anything can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -111,7 +125,7 @@ impl SimEngine {
 
     /// The disk's ticket, or an answer; and how long it takes at least.
     fn begin(&mut self, operation: &Operation, start: Ticks) -> (Option<Ticket>, i32, u64) {
-        let disk = &mut *self.disk.borrow_mut();
+        let disk = &mut *self.disk.lock();
         let pace = disk.profile().pace;
         let declares_cache = disk.profile().declares_cache();
         let now = Nanos::new(start.0);
@@ -161,7 +175,7 @@ impl SimEngine {
             let length = if is_read { pending.operation.length } else { 0 };
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             let into = &mut self.buffers.slot_mut(slot as usize)[..length];
-            let ended = self.disk.borrow_mut().end(ticket, Nanos::new(pending.due.0), into);
+            let ended = self.disk.lock().end(ticket, Nanos::new(pending.due.0), into);
             if let Err(error) = ended {
                 result = -errno(error, pending.operation.kind);
             }

@@ -98,7 +98,7 @@ pub const ZOO: &[NamedProfile] = &[
     flush_liar(
         "flush-one-connection",
         Lie::FlushOneConnection,
-        3,
+        5,
         "a flush covers the connection that asks for it, not the others",
     ),
     flush_liar(
@@ -110,7 +110,7 @@ pub const ZOO: &[NamedProfile] = &[
     flush_liar(
         "reorders",
         Lie::ReordersPerMille(65),
-        80,
+        120,
         "a flush leaves 6 writes of 100 behind, and later ones overtake them",
     ),
     liar("drops", Lie::DropsPerMille(1), 80, "acknowledges 1 write of 1000 and never stores it"),
@@ -139,7 +139,7 @@ pub const ZOO: &[NamedProfile] = &[
         cache: CacheKind::Protected,
         ..liar("capacitor-dies", Lie::CapacitorDies(5), 7, "its protection holds for 5 cuts")
     },
-    liar("mirror-lags", Lie::MirrorLags(8), 6, "a mirror whose second leg lacks the last 8 writes"),
+    liar("mirror-lags", Lie::MirrorLags(8), 8, "a mirror whose second leg lacks the last 8 writes"),
     liar("dies", Lie::Dies(3), 3, "does not come back from the third cut"),
     liar("shrinks", Lie::Shrinks(3), 3, "comes back from the third cut with half of its capacity"),
 ];

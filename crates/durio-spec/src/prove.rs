@@ -6,7 +6,7 @@ use durio_plan::proof::{
     Arm, DurablePath, Expected, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget,
     SimulatedVia,
 };
-use durio_simdisk::{NamedProfile, Symptom, ZOO, named};
+use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_units::Bytes;
 use durio_workload::did_you_mean;
 
@@ -56,8 +56,6 @@ table! {
         profile: Placed<Texts>,
         /// Bytes of the disk, a multiple of 4 KiB, at least 256 KiB. Default: 1 MiB.
         size: One<Amount>,
-        /// By a call in durio's process, or over NBD by a socket. Default: process.
-        via: Levels<SimulatedVia>,
     }
 }
 
@@ -68,6 +66,9 @@ table! {
         path: Levels<DurablePath>,
         /// Writes in flight. Default: 1.
         depth: Levels<u32>,
+        /// How disks are reached: by a call in durio's process, or over NBD by a socket. Default:
+        /// process.
+        via: Levels<SimulatedVia>,
         /// Bytes of a write, a multiple of 4 KiB. Default: 4 KiB.
         write_size: One<Amount>,
     }
@@ -117,17 +118,17 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
         return Err(source.error(text.len(), format!("'{missing}' is missing")));
     }
     let mut series = Vec::new();
-    for disk in &file.disk {
-        for target in targets(source, disk)? {
-            for arm in &file.arm {
-                series.extend(
-                    arms(source, arm)?.into_iter().map(|arm| one(target.clone(), arm, cuts)),
-                );
+    for table in &file.arm {
+        for (via, arm) in arms(source, table)? {
+            for disk in &file.disk {
+                let size = size(source, &disk.size)?;
+                let profiles = profiles(source, &disk.profile)?;
+                series.extend(profiles.into_iter().map(|it| one((it, size, via), arm, cuts)));
             }
         }
     }
     let too_large = |it: &ProofSeries| {
-        let ProofTarget::Simulated { size, .. } = &it.target else { return false };
+        let ProofTarget::Simulated { size, .. } = &it.target;
         it.arm.write_cells * CELL * 8 > size.get()
     };
     if let Some(series) = series.iter().find(|it| too_large(it)) {
@@ -136,21 +137,6 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     }
     let (name, summary) = (file.name.value.0.clone(), file.summary.get().unwrap_or_default());
     Ok(ProofPlan { schema: PROOF_PLAN_SCHEMA, name, summary, seed, series })
-}
-
-fn targets(
-    source: Source<'_>,
-    disk: &DiskTable,
-) -> Result<Vec<(ProofTarget, &'static NamedProfile)>, SpecError> {
-    let size = size(source, &disk.size)?;
-    let mut targets = Vec::new();
-    for via in levels(&disk.via, SimulatedVia::Process) {
-        for named in profiles(source, &disk.profile)? {
-            let profile = named.name.to_owned();
-            targets.push((ProofTarget::Simulated { profile, size, via }, named));
-        }
-    }
-    Ok(targets)
 }
 
 fn profiles(
@@ -191,7 +177,7 @@ fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
     }
 }
 
-fn arms(source: Source<'_>, arm: &ArmTable) -> Result<Vec<Arm>, SpecError> {
+fn arms(source: Source<'_>, arm: &ArmTable) -> Result<Vec<(SimulatedVia, Arm)>, SpecError> {
     let write_cells = match arm.write_size.get() {
         None => 1,
         Some(Amount::Bytes(size))
@@ -211,23 +197,26 @@ fn arms(source: Source<'_>, arm: &ArmTable) -> Result<Vec<Arm>, SpecError> {
             if !(1..=DEPTH_MAX).contains(&depth) {
                 return Err(source.error(arm.depth.at, format!("'depth' takes 1 to {DEPTH_MAX}")));
             }
-            arms.push(Arm { path, depth, write_cells });
+            let vias = levels(&arm.via, SimulatedVia::Process);
+            arms.extend(vias.into_iter().map(|via| (via, Arm { path, depth, write_cells })));
         }
     }
     Ok(arms)
 }
 
-fn one((target, named): (ProofTarget, &NamedProfile), arm: Arm, cuts: u32) -> ProofSeries {
-    let size = match arm.write_cells {
+fn one(
+    (named, size, via): (&NamedProfile, Bytes, SimulatedVia),
+    arm: Arm,
+    cuts: u32,
+) -> ProofSeries {
+    let written = match arm.write_cells {
         1 => String::new(),
         cells => format!("/{}", Bytes::new(cells * CELL)),
     };
-    let via = match target {
-        ProofTarget::Simulated { via: SimulatedVia::Nbd, .. } => "nbd/",
-        _ => "",
-    };
-    let name = format!("{via}{}/{}/{}{size}", named.name, arm.path.word(), arm.depth);
-    let expected = expected(named, arm);
+    let reached = if via == SimulatedVia::Nbd { "nbd/" } else { "" };
+    let name = format!("{reached}{}/{}/{}{written}", named.name, arm.path.word(), arm.depth);
+    let target = ProofTarget::Simulated { profile: named.name.to_owned(), size, via };
+    let expected = expected(named, arm, via);
     let cuts = match expected {
         Expected::Holds => cuts,
         Expected::Breaks { within, .. } => cuts.max(within),
@@ -235,8 +224,10 @@ fn one((target, named): (ProofTarget, &NamedProfile), arm: Arm, cuts: u32) -> Pr
     ProofSeries { name, target, arm, cuts, expected: Some(expected) }
 }
 
-fn expected(named: &NamedProfile, arm: Arm) -> Expected {
+fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> Expected {
     let tells = if arm.path.syncs() { named.on_flush } else { named.on_fua };
+    // Over NBD there is one connection, whose writes each flush covers.
+    let tells = tells && !(via == SimulatedVia::Nbd && named.lie == Some(Lie::FlushOneConnection));
     match named.symptom() {
         Some(symptom) if tells && arm.depth >= named.depth => {
             Expected::Breaks { class: class_of(symptom), within: named.cuts }

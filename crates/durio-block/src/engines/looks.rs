@@ -7,9 +7,9 @@
 
 use crate::Ticks;
 
-/// The longest time without a look.
+/// The longest time without a look, for engines that keep something in flight.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     last: Ticks,
     longest: u64,
 }
@@ -17,25 +17,27 @@ pub(crate) struct Watch {
 impl Watch {
     /// A look at `now`; something has been in flight since the one before.
     #[inline(always)]
-    pub(crate) fn looked(&mut self, now: Ticks) {
+    pub fn looked(&mut self, now: Ticks) {
         self.longest = self.longest.max(now.since(self.last));
         self.last = now;
     }
 
     /// A look at `now` that ends a wait for completions, or before which nothing was in flight.
     #[inline(always)]
-    pub(crate) fn waited(&mut self, now: Ticks) {
+    pub fn waited(&mut self, now: Ticks) {
         // Else the time of an idle job would show as time without a look.
         self.last = now;
     }
 
+    /// When the last look was.
     #[inline(always)]
-    pub(crate) fn last(&self) -> Ticks {
+    #[must_use]
+    pub fn last(&self) -> Ticks {
         self.last
     }
 
     /// The longest time without a look, in ticks; counting starts over.
-    pub(crate) fn take(&mut self) -> u64 {
+    pub fn take(&mut self) -> u64 {
         std::mem::take(&mut self.longest)
     }
 }

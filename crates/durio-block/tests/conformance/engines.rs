@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use durio_block::testkit::conformance::{Body, Files, Lend, Setup, Suite};
 use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
     AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MonotonicClock,
@@ -13,8 +14,6 @@ use durio_block::{
     UringEngine, VirtualClock, WriteFlags,
 };
 use durio_units::Nanos;
-
-use crate::suite::{Body, Lend, Setup, Suite};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
@@ -74,8 +73,8 @@ fn run_with<C: Clock>(
     if mode == Mode::Direct && !direct_is_possible(directory.path()) {
         return note_skip(test, &"the filesystem has no O_DIRECT");
     }
-    let mut suite = Suite::new(lend, directory.path());
-    suite.direct = mode == Mode::Direct;
+    let files = Files::new(directory.path(), mode == Mode::Direct);
+    let mut suite = Suite::new(lend, &files);
     adapt(&mut suite);
     let report = suite.run();
     report.assert_passed();
@@ -94,7 +93,7 @@ fn the_null_engine_conforms() {
 }
 
 fn lend_sync<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {
-    body(&mut SyncEngine::new(clock, setup.file, setup.buffers));
+    body(&mut SyncEngine::new(clock, setup.target.into_file(), setup.buffers));
 }
 
 #[test]
@@ -122,7 +121,7 @@ fn the_sync_engine_conforms_with_the_time_stamp_counter() {
 
 fn lend_uring<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {
     let mut ring = ring(setup.depth).expect("a ring");
-    let engine = UringEngine::new(clock, &mut ring, &[setup.file], setup.buffers);
+    let engine = UringEngine::new(clock, &mut ring, &[setup.target.into_file()], setup.buffers);
     body(&mut engine.expect("an engine"));
 }
 
@@ -151,7 +150,8 @@ fn the_uring_engine_conforms_with_unregistered_buffers() {
     }
     let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
         let mut ring = ring(setup.depth).unwrap();
-        let engine = UringEngine::new(MonotonicClock, &mut ring, &[setup.file], setup.buffers);
+        let engine =
+            UringEngine::new(MonotonicClock, &mut ring, &[setup.target.into_file()], setup.buffers);
         let mut engine = engine.unwrap();
         engine.unregister_buffers();
         body(&mut engine);
@@ -176,7 +176,8 @@ fn run_aio(test: &str, mode: Mode) {
         return note_skip(test, &reason);
     }
     let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
-        let engine = AioEngine::new(MonotonicClock, setup.file, setup.buffers, setup.depth);
+        let engine =
+            AioEngine::new(MonotonicClock, setup.target.into_file(), setup.buffers, setup.depth);
         body(&mut engine.expect("an engine"));
     };
     // The driver of /dev/full has no write_iter, without which the kernel's aio writes nothing.

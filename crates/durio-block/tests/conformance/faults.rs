@@ -1,12 +1,11 @@
 //! The tester tested: engines with one planted fault each, which the suite must find by name.
 
+use durio_block::testkit::conformance::{Body, Files, Report, Setup, Suite};
 use durio_block::testkit::note_skip;
 use durio_block::{
     BlockError, Capabilities, Completion, Engine, EngineFacts, MonotonicClock, Operation,
     OperationKind, SyncEngine, Ticks, WriteFlags,
 };
-
-use crate::suite::{Body, Report, Setup, Suite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -51,7 +50,7 @@ struct Faulty {
 
 impl Faulty {
     fn new(setup: Setup, fault: Fault) -> Self {
-        let inner = SyncEngine::new(MonotonicClock, setup.file, setup.buffers);
+        let inner = SyncEngine::new(MonotonicClock, setup.target.into_file(), setup.buffers);
         let started = durio_block::Clock::now(inner.clock());
         let (submitted, completed) = (0, 0);
         let (again, held) = (None, None);
@@ -207,7 +206,7 @@ fn run(fault: Fault) -> Report {
     let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
         body(&mut Faulty::new(setup, fault));
     };
-    Suite::new(&lend, directory.path()).run()
+    Suite::new(&lend, &Files::new(directory.path(), false)).run()
 }
 
 /// Asserts that the bodies named are among those that find the fault.

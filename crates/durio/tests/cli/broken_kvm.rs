@@ -35,9 +35,13 @@ fn pretend(sandbox: &Sandbox, of_trial: &str, of_guest: &str) {
 
 /// `durio lab run` by the host's clock with that QEMU.
 fn lab(sandbox: &Sandbox, script: &str) -> Durio {
+    lab_by(sandbox, "auto", script)
+}
+
+fn lab_by(sandbox: &Sandbox, accelerator: &str, script: &str) -> Durio {
     let path = format!("{}/bin:{}", sandbox.root().display(), search_path());
-    let line = with_kernels(sandbox, "lab run --timing wall --root hermetic -- sh -c");
-    line.word(script).env("PATH", path)
+    let line = format!("lab run --accelerator {accelerator} --timing wall --root hermetic -- sh -c");
+    with_kernels(sandbox, &line).word(script).env("PATH", path)
 }
 
 const FACTS: &str = "cat /run/durio/lab";
@@ -49,6 +53,29 @@ fn where_the_trial_stands_still_the_guest_is_emulated_and_says_why() {
     let ended = lab(&sandbox, FACTS).start().wait_at_most(PATIENCE).expect_exit(0);
     let ended = ended.expect_stderr("KVM does not work here: a trial guest stopped (prelaunch)");
     ended.expect_stdout("accelerator tcg").expect_stdout("without_kvm a trial guest stopped");
+}
+
+#[test]
+fn where_kvm_is_asked_for_and_does_not_work_the_reason_is_the_answer() {
+    let Some(sandbox) = bootable(&["bash"]) else { return };
+    for (of_trial, of_guest, reason) in
+        [("-S", "", "a trial guest stopped (prelaunch)"), ("", "-S", "QEMU stopped it (prelaunch)")]
+    {
+        pretend(&sandbox, of_trial, of_guest);
+        let ended = lab_by(&sandbox, "kvm", FACTS).start().wait_at_most(PATIENCE).expect_exit(3);
+        let ended = ended.expect_no_stdout().expect_stderr("KVM does not work here");
+        ended.expect_stderr(reason).expect_stderr("--accelerator auto");
+    }
+}
+
+#[test]
+fn where_emulation_is_asked_for_kvm_is_not_tried() {
+    let Some(sandbox) = bootable(&["bash"]) else { return };
+    // A guest by KVM would stand still.
+    pretend(&sandbox, "-S", "-S");
+    let ended = lab_by(&sandbox, "tcg", FACTS).start().wait_at_most(PATIENCE).expect_exit(0);
+    assert!(!ended.text().contains("without_kvm"));
+    ended.expect_stdout("accelerator tcg");
 }
 
 #[test]

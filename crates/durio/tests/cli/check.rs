@@ -16,6 +16,14 @@ fn names(document: &Value, key: &str, name: &str) -> Vec<String> {
     list.iter().map(|entry| entry[name].as_str().unwrap().to_owned()).collect()
 }
 
+/// A disk that takes longer for a commit than the step lasts has none within the measured time; that one
+/// stands in the last interval.
+fn has_done_something(workload: &Value) -> bool {
+    let rate = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let mut intervals = workload["intervals"].as_array().into_iter().flatten();
+    rate(&workload["iops"]) > 0.0 || intervals.any(|it| rate(&it["rate_per_second"]) > 0.0)
+}
+
 #[test]
 fn all_workloads_are_measured_and_the_directory_is_as_before() {
     let sandbox = Sandbox::new();
@@ -26,8 +34,7 @@ fn all_workloads_are_measured_and_the_directory_is_as_before() {
     assert_eq!(workloads[2..5], ["commit-group-1", "commit-group-8", "commit-group-64"]);
     assert_eq!(workloads[5..], ["lookup", "scan", "mixed"]);
     assert_eq!(document["state"], "complete");
-    let commits = document["leading"]["durable_commits_per_second"].as_f64().unwrap();
-    assert!(commits > 0.0, "{commits}");
+    assert!(has_done_something(&document["workloads"][0]), "{}", document["workloads"][0]);
     for database in ["etcd", "cockroachdb", "postgresql"] {
         assert!(names(&document, "verdicts", "database").iter().any(|name| name == database));
     }
@@ -36,7 +43,7 @@ fn all_workloads_are_measured_and_the_directory_is_as_before() {
     for (number, committers) in (2..).zip([1, 8, 64]) {
         let line = &document["workloads"][number];
         assert_eq!(line["definition"]["group_commit"]["committers"], committers);
-        assert!(line["iops"].as_f64().unwrap() > 0.0, "{line}");
+        assert!(has_done_something(line), "{line}");
     }
     assert!(sandbox.differences().is_empty());
 }
@@ -69,16 +76,16 @@ fn a_verdict_decides_the_exit_code_only_when_its_database_was_named() {
     sandbox.durio(&line).words("--database etcd").run().expect_exit(3);
 }
 
-/// Every fdatasync takes 12 ms, more than etcd's threshold of 10 ms; p99 needs 100 of them. None is
-/// carried out, lest the build machine's disk decides how many there are.
+/// One commit has a mean, so that a disk with three commits a second decides it too.
 #[test]
 fn a_goal_decides_the_exit_code_and_a_wrong_one_says_what_is_right() {
     let sandbox = Sandbox::new();
     let check = |goal: &str| {
-        sandbox.durio(&format!("{SHORT} --workload commit")).word("--goal").word(goal).run()
+        let line = "check data --quiet --duration 3s --size 8MiB --workload commit --goal";
+        sandbox.durio(line).word(goal).run()
     };
-    check("commit rate > 1").expect_exit(0).expect_stdout("rate ≥ 1 /s");
-    check("commit p99 < 1ns").expect_exit(1).expect_stdout("p99 of commit < 1 ns");
+    check("commit rate > 0.1").expect_exit(0).expect_stdout("rate ≥ 0.1");
+    check("commit mean < 1ns").expect_exit(1).expect_stdout("mean of commit < 1 ns");
     check("commit p99 > 1ms").expect_exit(2).expect_stderr("p99 < 1ms");
     check("comit p99 < 1ms").expect_exit(2).expect_stderr("did you mean 'commit'?");
     check("lookup p99 < 1ms").expect_exit(2).expect_stderr("a workload that is not run");

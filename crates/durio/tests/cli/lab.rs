@@ -50,6 +50,8 @@ fn arguments_that_contradict_each_other_are_wrong_use() {
         ("run --modules data -- true", "--kernel"),
         ("run --timing fast -- true", "--timing"),
         ("run --memory much -- true", "--memory"),
+        ("run --accelerator fast -- true", "--accelerator"),
+        ("run --accelerator kvm -- true", "--timing wall"),
         ("run --root none -- true", "--root"),
         ("", "lab"),
     ] {

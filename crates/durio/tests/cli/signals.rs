@@ -98,9 +98,10 @@ fn a_virtual_clock_can_be_interrupted_too() {
     running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
 }
 
+/// In memory: a slow disk would still be laying out the file.
 #[test]
 fn a_kill_in_the_middle_leaves_a_record_that_can_be_read_and_is_marked() {
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::in_memory();
     let line = "run --quiet --duration 30s --interval 50ms --size 4MiB --target data";
     let ended = stop_after(&sandbox, line, Signal::KILL, 1200);
     assert_eq!(ended.code(), 137);

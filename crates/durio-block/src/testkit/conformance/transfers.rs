@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use super::bench::{
-    BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, assert_file_holds, exchange, exchange_all, fill,
-    pattern, read, result, results, write,
+    BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, pattern, read, result,
+    results, write,
 };
-use super::{Case, Needs, Outcome, case};
-use durio_block::testkit::open_path;
-use durio_block::{Clock, Engine, OpenMode, Operation};
+use super::{Case, Needs, Outcome, Target, case};
+use crate::testkit::open_path;
+use crate::{Clock, Engine, OpenMode, Operation};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -21,9 +21,9 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
             "odd_lengths_and_offsets_are_kept",
             odd_lengths_and_offsets_are_kept,
         ),
-        case(Needs::Storage, "a_read_past_the_end_gives_what_is_there", a_read_past_the_end),
-        case(Needs::Storage, "a_write_past_the_end_grows_the_file", a_write_past_the_end),
-        case(Needs::Storage, "dev_zero_is_a_null_target", dev_zero_is_a_null_target),
+        case(Needs::AnySize, "a_read_past_the_end_gives_what_is_there", a_read_past_the_end),
+        case(Needs::Files, "a_write_past_the_end_grows_the_file", a_write_past_the_end),
+        case(Needs::Files, "dev_zero_is_a_null_target", dev_zero_is_a_null_target),
     ]
 }
 
@@ -36,22 +36,22 @@ fn shuffled(n: u64) -> u64 {
 }
 
 fn what_is_written_is_read_back<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(BLOCKS, 0);
+    let name = bench.object(BLOCKS, 0);
     // Not what is there already.
     let new = |block| block + 1000;
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         keep_in_flight(engine, &mut |engine, slot, block| {
             fill(engine, slot, new(block));
             write(slot, block)
         });
     });
-    assert_file_holds(&path, &(0..BLOCKS).map(new).collect::<Vec<_>>());
+    bench.assert_holds(&name, &(0..BLOCKS).map(new).collect::<Vec<_>>());
     Outcome::Passed
 }
 
 fn what_others_wrote_is_read<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(BLOCKS, 0);
-    bench.engine(bench.open_as(&path, false), &mut |engine| {
+    let name = bench.object(BLOCKS, 0);
+    bench.engine(bench.open_as(&name, false), &mut |engine| {
         for n in (0..BLOCKS).step_by(DEPTH as usize) {
             let blocks = (0..DEPTH).zip((n..BLOCKS).map(shuffled));
             let operations: Vec<_> =
@@ -91,8 +91,8 @@ fn keep_in_flight<C: Clock>(
 }
 
 fn a_transfer_gives_its_length<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(SLOT_BLOCKS as u64, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(SLOT_BLOCKS as u64, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         for length in (1..=SLOT_BLOCKS).map(|blocks| (blocks * BLOCK) as u64) {
             for operation in [read(0, 0), write(1, 0)] {
                 let moved = result(engine, Operation { length, ..operation });
@@ -104,10 +104,11 @@ fn a_transfer_gives_its_length<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn odd_lengths_and_offsets_are_kept<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(2, 0);
+    let name = bench.object(2, 0);
+    let path = bench.path(&name);
     let mut expected = fs::read(&path).expect("reading the file of the suite");
     expected[2300..4600].copy_from_slice(&pattern(7)[..2300]);
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         fill(engine, 0, 7);
         let odd = Operation { length: 2300, offset: 2300, ..write(0, 0) };
         assert_eq!(result(engine, odd), 2300);
@@ -117,8 +118,8 @@ fn odd_lengths_and_offsets_are_kept<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_read_past_the_end<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(3, 100);
-    bench.engine(bench.open_as(&path, false), &mut |engine| {
+    let name = bench.object(3, 100);
+    bench.engine(bench.open_as(&name, false), &mut |engine| {
         engine.slot_mut(0).fill(0xee);
         engine.slot_mut(1).fill(0xee);
         assert_eq!(results(engine, &[read(0, 3), read(1, 5)]), [100, 0]);
@@ -133,14 +134,14 @@ fn a_read_past_the_end<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_write_past_the_end<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(2, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(2, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         fill(engine, 0, 2);
         fill(engine, 1, 3);
         let both = [write(0, 2), write(1, 3)];
         assert!(exchange_all(engine, &both, 2).iter().all(|c| c.result == WHOLE));
     });
-    assert_file_holds(&path, &[0, 1, 2, 3]);
+    bench.assert_holds(&name, &[0, 1, 2, 3]);
     Outcome::Passed
 }
 
@@ -149,7 +150,7 @@ fn dev_zero_is_a_null_target<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let Ok(zero) = open_path(Path::new("/dev/zero"), mode) else {
         return Outcome::Skipped("/dev/zero cannot be opened".to_owned());
     };
-    bench.engine(zero.file, &mut |engine| {
+    bench.engine(Target::File(zero.file), &mut |engine| {
         engine.slot_mut(0).fill(0xee);
         fill(engine, 1, 1);
         assert_eq!(results(engine, &[read(0, 9), write(1, 9)]), [WHOLE, WHOLE]);

@@ -2,7 +2,7 @@
 
 use super::bench::{BLOCK, Bench, WHOLE, read};
 use super::{Case, Needs, Outcome, case};
-use durio_block::{Clock, Completion, Engine, Operation, Ticks};
+use crate::{Clock, Completion, Engine, Operation, Ticks};
 
 /// Long enough that no machine reaches it by accident.
 const FAR_NANOS: u64 = 60_000_000_000;
@@ -36,8 +36,8 @@ fn after<C: Clock>(engine: &dyn Engine<Clock = C>, nanos: u64) -> Ticks {
 }
 
 fn nothing_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(1, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(1, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         for nanos in [0, 3_000, 2_000_000] {
             let deadline = after(engine, nanos);
             assert_eq!(until(engine, &[], deadline), []);
@@ -48,8 +48,8 @@ fn nothing_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_far_deadline<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(4, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(4, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         let deadline = after(engine, FAR_NANOS);
         let mut seen = until(engine, &[read(0, 0), read(1, 1), read(2, 2)], deadline);
         while seen.len() < 3 {
@@ -64,8 +64,8 @@ fn a_far_deadline<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_past_deadline<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(2, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(2, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         engine.slot_mut(1)[..BLOCK].fill(0);
         let mut seen = until(engine, &[read(1, 1)], Ticks::default());
         while seen.is_empty() {

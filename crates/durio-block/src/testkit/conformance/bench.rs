@@ -1,16 +1,12 @@
-//! What the bodies stand on: files with a known pattern, operations, an engine, and the collector
+//! What the bodies stand on: objects with a known pattern, operations, an engine, and the collector
 //! of completions, which checks every exchange.
 
 use std::cell::Cell;
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 
-use super::{Body, Setup, Suite};
-use durio_block::testkit::open_path;
-use durio_block::{
-    Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind, Ticks, WriteFlags,
-};
+use super::{Body, Setup, Suite, Target};
+use crate::{Buffers, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 
 /// Bytes of a block: satisfies the direct-I/O alignment of all devices known.
 pub(super) const BLOCK: usize = 4096;
@@ -24,46 +20,56 @@ pub(super) const DEPTH: u32 = 8;
 /// One body's view of the suite.
 pub(super) struct Bench<'a, C> {
     pub(super) suite: &'a Suite<'a, C>,
-    files: Cell<u32>,
+    objects: Cell<u32>,
 }
 
 impl<'a, C: Clock> Bench<'a, C> {
     pub(super) fn new(suite: &'a Suite<'a, C>) -> Self {
-        Self { suite, files: Cell::new(0) }
+        Self { suite, objects: Cell::new(0) }
     }
 
-    /// A file that holds the pattern of blocks 0 to `blocks`, and `extra` bytes of the next.
-    pub(super) fn file(&self, blocks: u64, extra: usize) -> PathBuf {
-        let number = self.files.replace(self.files.get() + 1);
-        let path = self.suite.directory.join(format!("conformance-{number}"));
+    /// An object that holds the pattern of blocks 0 to `blocks`, and `extra` bytes of the next.
+    pub(super) fn object(&self, blocks: u64, extra: usize) -> String {
+        let number = self.objects.replace(self.objects.get() + 1);
+        let name = format!("conformance-{number}");
         let mut contents: Vec<u8> = (0..blocks).flat_map(pattern).collect();
         contents.extend(&pattern(blocks)[..extra]);
-        fs::write(&path, contents).expect("writing the file of the suite");
-        // Blocks without a place on the disk would turn asynchronous writes into blocking ones.
-        fs::File::open(&path).and_then(|file| file.sync_all()).expect("syncing it");
-        path
+        self.suite.store.create(&name, &contents);
+        name
     }
 
-    pub(super) fn open(&self, path: &Path) -> OwnedFd {
-        self.open_as(path, true)
+    pub(super) fn open(&self, name: &str) -> Target {
+        self.open_as(name, true)
     }
 
-    pub(super) fn open_as(&self, path: &Path, write: bool) -> OwnedFd {
-        let mode = OpenMode { write, direct: self.suite.direct, ..OpenMode::default() };
-        let target = open_path(path, mode).expect("opening the file of the suite");
-        assert_eq!(target.direct, self.suite.direct, "O_DIRECT is not possible here");
-        target.file
+    pub(super) fn open_as(&self, name: &str, write: bool) -> Target {
+        self.suite.store.open(name, write)
     }
 
-    /// Builds an engine of depth [`DEPTH`] over `file` for `body`.
-    pub(super) fn engine(&self, file: OwnedFd, body: &mut Body<'_, C>) {
-        self.engine_with(Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK), file, body);
+    /// The path of an object, for bodies that need files.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.suite.store.files().expect("a body that needs files").path(name)
+    }
+
+    /// Asserts, past the engine, that each block of an object holds the pattern of the block that
+    /// `expected` names.
+    pub(super) fn assert_holds(&self, name: &str, expected: &[u64]) {
+        let contents = self.suite.store.contents(name);
+        assert_eq!(contents.len(), expected.len() * BLOCK, "size of the object");
+        for (place, (data, &block)) in contents.chunks_exact(BLOCK).zip(expected).enumerate() {
+            assert!(data == pattern(block), "block {place} does not hold the pattern of {block}");
+        }
+    }
+
+    /// Builds an engine of depth [`DEPTH`] over `target` for `body`.
+    pub(super) fn engine(&self, target: Target, body: &mut Body<'_, C>) {
+        self.engine_with(Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK), target, body);
     }
 
     /// As `engine`, with these buffers.
-    pub(super) fn engine_with(&self, buffers: Buffers, file: OwnedFd, body: &mut Body<'_, C>) {
+    pub(super) fn engine_with(&self, buffers: Buffers, target: Target, body: &mut Body<'_, C>) {
         let called = Cell::new(0);
-        (self.suite.lend)(Setup { file, buffers, depth: DEPTH }, &mut |engine| {
+        (self.suite.lend)(Setup { target, buffers, depth: DEPTH }, &mut |engine| {
             called.set(called.get() + 1);
             body(engine);
         });
@@ -178,16 +184,6 @@ pub(super) fn results<C: Clock>(
 
 /// A transfer of one block in full.
 pub(super) const WHOLE: i32 = 4096;
-
-/// Asserts, by reading with std, that each block of a file holds the pattern of the block that
-/// `expected` names.
-pub(super) fn assert_file_holds(path: &Path, expected: &[u64]) {
-    let contents = fs::read(path).expect("reading the file of the suite");
-    assert_eq!(contents.len(), expected.len() * BLOCK, "size of the file");
-    for (place, (data, &block)) in contents.chunks_exact(BLOCK).zip(expected).enumerate() {
-        assert!(data == pattern(block), "block {place} does not hold the pattern of {block}");
-    }
-}
 
 /// Pages of a file in the page cache that are dirty or being written, by cachestat(2), since 6.5.
 pub(super) fn unwritten_pages(file: &impl AsFd) -> Option<u64> {

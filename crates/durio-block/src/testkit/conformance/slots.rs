@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::bench::{BLOCK, Bench, SLOT_BLOCKS, exchange, exchange_all, read, write};
 use super::{Case, Needs, Outcome, case};
-use durio_block::{Clock, Completion, Engine, Operation};
+use crate::{Clock, Completion, Engine, Operation};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -64,7 +64,7 @@ fn with_engine<C: Clock>(
     bench: &Bench<'_, C>,
     body: &mut dyn FnMut(&mut dyn Engine<Clock = C>),
 ) -> Outcome {
-    bench.engine(bench.open(&bench.file(8, 0)), body);
+    bench.engine(bench.open(&bench.object(8, 0)), body);
     Outcome::Passed
 }
 
@@ -129,7 +129,7 @@ fn a_transfer_stays_within_its_slot<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let length = ((SLOT_BLOCKS + 1) * BLOCK) as u64;
     for operation in [read(1, 0), write(1, 0)] {
         let too_long = Operation { length, ..operation };
-        bench.engine(bench.open(&bench.file(8, 0)), &mut |engine| {
+        bench.engine(bench.open(&bench.object(8, 0)), &mut |engine| {
             assert_panics("a transfer longer than its slot", || {
                 exchange(engine, &[read(0, 0), too_long], 2);
                 exchange(engine, &[], 2);

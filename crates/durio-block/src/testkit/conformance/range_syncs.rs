@@ -6,7 +6,7 @@ use super::bench::{
     BLOCK, Bench, DEPTH, WHOLE, exchange_all, linked, result, results, sync, unwritten_pages, write,
 };
 use super::{Case, Needs, Outcome, case, syncs};
-use durio_block::{Buffers, Clock, Engine, Operation, OperationKind};
+use crate::{Buffers, Clock, Engine, Operation, OperationKind};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -36,7 +36,7 @@ fn expected<C: Clock>(engine: &dyn Engine<Clock = C>, result: i32) -> i32 {
 }
 
 fn range_syncs_work_or_are_refused<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(16, 0)), &mut |engine| {
         let done = expected(engine, 0);
         assert_eq!(result(engine, range(0, 0, 1)), done);
         // Longer than a slot, as it moves no data, and beyond the end of the file.
@@ -47,7 +47,7 @@ fn range_syncs_work_or_are_refused<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_failure_is_said<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         let beyond = Operation { offset: u64::MAX, ..range(0, 0, 1) };
         assert_eq!(result(engine, beyond), expected(engine, -libc::EINVAL));
     });
@@ -55,7 +55,7 @@ fn a_failure_is_said<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_part_of_a_chain<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(4, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(4, 0)), &mut |engine| {
         let can = engine.capabilities();
         if !can.links || !can.range_syncs {
             return;
@@ -70,15 +70,15 @@ fn a_part_of_a_chain<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn its_range_only<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(FAR + 1, 0);
-    if let Some(reason) = syncs::cannot_tell(&bench.file(1, 0)) {
+    let name = bench.object(FAR + 1, 0);
+    if let Some(reason) = syncs::cannot_tell(&bench.path(&bench.object(1, 0))) {
         return Outcome::Skipped(reason);
     }
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         if !engine.capabilities().range_syncs {
             return;
         }
-        let file = std::fs::File::open(&path).expect("opening the file again");
+        let file = std::fs::File::open(bench.path(&name)).expect("opening the file again");
         assert_eq!(results(engine, &[write(0, 0), write(1, FAR)]), [WHOLE, WHOLE]);
         let both = unwritten_pages(&file);
         assert_eq!(result(engine, range(0, FAR, 1)), 0);
@@ -93,7 +93,7 @@ fn its_range_only<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 fn a_sync_needs_no_memory<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let half = DEPTH / 2;
     let buffers = Buffers::new(half as usize, BLOCK).with_bare(half as usize);
-    bench.engine_with(buffers, bench.open(&bench.file(4, 0)), &mut |engine| {
+    bench.engine_with(buffers, bench.open(&bench.object(4, 0)), &mut |engine| {
         let links = engine.capabilities().links;
         for turn in 0..10 {
             let operations: Vec<Operation> = (0..half)

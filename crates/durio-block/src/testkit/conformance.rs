@@ -1,15 +1,17 @@
 //! What every engine must do, as test bodies that any engine can be put through.
 //!
-//! In: a way to build the engine ([`Suite::lend`]), a directory for files, what to expect. Out: a
-//! [`Report`] of what passed, was skipped (with the reason) or failed (with the message).
+//! In: a way to build the engine ([`Suite::lend`]), what stores its data ([`Store`]), what to expect.
+//! Out: a [`Report`] of what passed, was skipped (with the reason) or failed (with the message).
 //! Not here: figures, printing, and what is one engine's own, such as the null engine's script.
+//!
+//! [`Files`] is the store of engines that go to the kernel. An engine over something else (a network
+//! block device, a simulated disk) brings a store of its own, and is spared the bodies that are about
+//! files.
 
 use std::any::Any;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
-use durio_block::{Buffers, Clock, Engine};
+use crate::{Buffers, Clock, Engine};
 
 mod bench;
 mod chains;
@@ -19,74 +21,80 @@ mod errors;
 mod range_syncs;
 mod ranges;
 mod slots;
+mod store;
 mod syncs;
 mod transfers;
 
 use bench::Bench;
+pub use store::{Files, Store, Target};
 
 /// What an engine is to be built over.
 #[derive(Debug)]
-pub(crate) struct Setup {
-    /// The open file.
-    pub(crate) file: OwnedFd,
+pub struct Setup {
+    /// What it reads and writes.
+    pub target: Target,
     /// Buffers, at least as many as the depth.
-    pub(crate) buffers: Buffers,
+    pub buffers: Buffers,
     /// Operations in flight.
-    pub(crate) depth: u32,
+    pub depth: u32,
 }
 
 /// What is done with an engine.
-pub(crate) type Body<'b, C> = dyn FnMut(&mut dyn Engine<Clock = C>) + 'b;
+pub type Body<'b, C> = dyn FnMut(&mut dyn Engine<Clock = C>) + 'b;
 
 /// Builds an engine, lends it to a body, and drops it.
-pub(crate) type Lend<'s, C> = dyn Fn(Setup, &mut Body<'_, C>) + 's;
+pub type Lend<'s, C> = dyn Fn(Setup, &mut Body<'_, C>) + 's;
 
 /// The suite for one engine in one mode.
-pub(crate) struct Suite<'s, C> {
+#[expect(missing_debug_implementations, reason = "how an engine is built is code")]
+pub struct Suite<'s, C> {
     /// How the engine is built.
-    pub(crate) lend: &'s Lend<'s, C>,
-    /// An existing directory for the files of the suite, on the filesystem to be used.
-    pub(crate) directory: &'s Path,
-    /// Files are opened with O_DIRECT.
-    pub(crate) direct: bool,
+    pub lend: &'s Lend<'s, C>,
+    /// What stores the data.
+    pub store: &'s dyn Store,
     /// The engine does I/O; if not, only bodies that look at no data and no error are run.
-    pub(crate) stores_data: bool,
+    pub stores_data: bool,
     /// The errno of a write to /dev/full by this interface of the kernel.
-    pub(crate) full_device_errno: i32,
+    pub full_device_errno: i32,
+    /// The errno of a write to what was opened for reading only.
+    pub read_only_errno: i32,
 }
 
 /// A body that was not run to its end, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Skip {
+pub struct Skip {
     /// The body's name, a sentence.
-    pub(crate) body: &'static str,
+    pub body: &'static str,
     /// What is missing here.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// A body that failed, and its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// The body's name, a sentence.
-    pub(crate) body: &'static str,
+    pub body: &'static str,
     /// The message of its panic.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// What became of each body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// Names of those that passed.
-    pub(crate) passed: Vec<&'static str>,
+    pub passed: Vec<&'static str>,
     /// Those that could not be run here.
-    pub(crate) skipped: Vec<Skip>,
+    pub skipped: Vec<Skip>,
     /// Those that failed.
-    pub(crate) failed: Vec<Failure>,
+    pub failed: Vec<Failure>,
 }
 
 impl Report {
-    /// Panics if a body failed, with the messages of all that did, or if none was run.
-    pub(crate) fn assert_passed(&self) {
+    /// Accepts a suite of which every body passed or was skipped.
+    ///
+    /// # Panics
+    /// If a body failed, with the messages of all that did, or if none was run.
+    pub fn assert_passed(&self) {
         let failures: Vec<String> = self
             .failed
             .iter()
@@ -108,11 +116,15 @@ enum Outcome {
 enum Needs {
     /// Any engine.
     Nothing,
-    /// An engine with I/O: data or errors of a real file.
+    /// An engine with I/O: data and errors.
     Storage,
-    /// As storage, with buffered files.
+    /// As storage, with objects that are no whole number of blocks.
+    AnySize,
+    /// As storage, with files of the kernel.
+    Files,
+    /// As files, through the page cache.
     BufferedFiles,
-    /// As storage, with O_DIRECT.
+    /// As files, with O_DIRECT.
     DirectFiles,
 }
 
@@ -128,14 +140,16 @@ fn case<C>(needs: Needs, name: &'static str, run: fn(&Bench<'_, C>) -> Outcome) 
 }
 
 impl<'s, C: Clock> Suite<'s, C> {
-    /// The suite with buffered files, for an engine that does I/O.
-    pub(crate) fn new(lend: &'s Lend<'s, C>, directory: &'s Path) -> Self {
-        let full_device_errno = libc::ENOSPC;
-        Self { lend, directory, direct: false, stores_data: true, full_device_errno }
+    /// The suite for an engine that does I/O, and gives the errors of the kernel's files.
+    #[must_use]
+    pub fn new(lend: &'s Lend<'s, C>, store: &'s dyn Store) -> Self {
+        let (full_device_errno, read_only_errno) = (libc::ENOSPC, libc::EBADF);
+        Self { lend, store, stores_data: true, full_device_errno, read_only_errno }
     }
 
     /// Runs all bodies that apply; one that fails does not stop the others.
-    pub(crate) fn run(&self) -> Report {
+    #[must_use]
+    pub fn run(&self) -> Report {
         let mut report = Report::default();
         let cases = [
             transfers::cases(),
@@ -160,9 +174,15 @@ impl<'s, C: Clock> Suite<'s, C> {
         match needs {
             Needs::Nothing => true,
             Needs::Storage => self.stores_data,
-            Needs::BufferedFiles => self.stores_data && !self.direct,
-            Needs::DirectFiles => self.stores_data && self.direct,
+            Needs::AnySize => self.stores_data && self.store.takes_any_size(),
+            Needs::Files => self.has_files(|_| true),
+            Needs::BufferedFiles => self.has_files(|files| !files.is_direct()),
+            Needs::DirectFiles => self.has_files(Files::is_direct),
         }
+    }
+
+    fn has_files(&self, as_wanted: impl FnOnce(&Files) -> bool) -> bool {
+        self.stores_data && self.store.files().is_some_and(as_wanted)
     }
 
     fn run_case(&self, case: &Case<C>, report: &mut Report) {

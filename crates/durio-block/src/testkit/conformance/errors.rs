@@ -2,19 +2,17 @@
 
 use std::path::Path;
 
-use super::bench::{
-    BLOCK, Bench, WHOLE, assert_file_holds, fill, read, result, results, sync, write,
-};
-use super::{Case, Needs, Outcome, case};
-use durio_block::testkit::open_path;
-use durio_block::{Buffers, Clock, OpenMode, Operation, OperationKind};
+use super::bench::{BLOCK, Bench, WHOLE, fill, read, result, results, sync, write};
+use super::{Case, Needs, Outcome, Target, case};
+use crate::testkit::open_path;
+use crate::{Buffers, Clock, OpenMode, Operation, OperationKind};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
         case(Needs::Storage, "a_write_to_a_read_only_descriptor_fails", a_read_only_descriptor),
-        case(Needs::Storage, "a_read_from_a_write_only_descriptor_fails", a_write_only_descriptor),
-        case(Needs::Storage, "a_full_device_is_reported", a_full_device_is_reported),
-        case(Needs::Storage, "an_offset_beyond_every_file_is_refused", an_offset_beyond_every_file),
+        case(Needs::Files, "a_read_from_a_write_only_descriptor_fails", a_write_only_descriptor),
+        case(Needs::Files, "a_full_device_is_reported", a_full_device_is_reported),
+        case(Needs::Files, "an_offset_beyond_every_file_is_refused", an_offset_beyond_every_file),
         case(
             Needs::DirectFiles,
             "unaligned_direct_transfers_are_refused",
@@ -24,25 +22,26 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
 }
 
 fn a_read_only_descriptor<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(4, 0);
-    bench.engine(bench.open_as(&path, false), &mut |engine| {
+    let name = bench.object(4, 0);
+    let refused = -bench.suite.read_only_errno;
+    bench.engine(bench.open_as(&name, false), &mut |engine| {
         fill(engine, 1, 100);
         // The bad one among good ones, and first, and alone.
         let operations = [read(0, 0), write(1, 1), read(2, 2)];
-        assert_eq!(results(engine, &operations), [WHOLE, -libc::EBADF, WHOLE]);
-        assert_eq!(results(engine, &[write(1, 1), read(0, 0)]), [-libc::EBADF, WHOLE]);
-        assert_eq!(results(engine, &[write(1, 1), write(0, 0)]), [-libc::EBADF; 2]);
-        assert_eq!(result(engine, write(1, 1)), -libc::EBADF);
+        assert_eq!(results(engine, &operations), [WHOLE, refused, WHOLE]);
+        assert_eq!(results(engine, &[write(1, 1), read(0, 0)]), [refused, WHOLE]);
+        assert_eq!(results(engine, &[write(1, 1), write(0, 0)]), [refused; 2]);
+        assert_eq!(result(engine, write(1, 1)), refused);
         assert_eq!(result(engine, read(0, 0)), WHOLE);
     });
-    assert_file_holds(&path, &[0, 1, 2, 3]);
+    bench.assert_holds(&name, &[0, 1, 2, 3]);
     Outcome::Passed
 }
 
 fn a_write_only_descriptor<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(2, 0);
+    let path = bench.path(&bench.object(2, 0));
     let file = std::fs::File::options().write(true).open(&path).expect("opening the file again");
-    bench.engine(file.into(), &mut |engine| {
+    bench.engine(Target::File(file.into()), &mut |engine| {
         assert_eq!(results(engine, &[read(0, 0), write(1, 1)]), [-libc::EBADF, WHOLE]);
     });
     Outcome::Passed
@@ -54,7 +53,7 @@ fn a_full_device_is_reported<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
         return Outcome::Skipped("/dev/full cannot be opened".to_owned());
     };
     let errno = -bench.suite.full_device_errno;
-    bench.engine(full.file, &mut |engine| {
+    bench.engine(Target::File(full.file), &mut |engine| {
         assert_eq!(results(engine, &[write(0, 0), read(1, 0), write(2, 1)]), [errno, WHOLE, errno]);
     });
     Outcome::Passed
@@ -62,23 +61,25 @@ fn a_full_device_is_reported<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 
 /// Offsets of the kernel have a sign; some filesystems take everything below (tmpfs).
 fn an_offset_beyond_every_file<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(2, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(2, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         let far = Operation { offset: 1 << 63, ..write(0, 0) };
         let near = sync(OperationKind::Fdatasync, 1);
         assert_eq!(results(engine, &[far, near]), [-libc::EINVAL, 0]);
     });
-    assert_file_holds(&path, &[0, 1]);
+    bench.assert_holds(&name, &[0, 1]);
     Outcome::Passed
 }
 
 fn unaligned_direct_transfers<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(4, 0);
+    let name = bench.object(4, 0);
     let mut probe = Buffers::new(1, BLOCK);
-    if rustix::io::pread(bench.open(&path), probe.slot_mut(0), 1) != Err(rustix::io::Errno::INVAL) {
+    if rustix::io::pread(bench.open(&name).into_file(), probe.slot_mut(0), 1)
+        != Err(rustix::io::Errno::INVAL)
+    {
         return Outcome::Skipped("the filesystem takes unaligned direct transfers".to_owned());
     }
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         let unaligned =
             |operation: Operation| Operation { offset: operation.offset + 1, ..operation };
         let odd = Operation { length: 2300, ..write(3, 0) };

@@ -1,17 +1,15 @@
 //! Links: the next operation only after this one has succeeded, or not at all.
 
-use super::bench::{
-    Bench, WHOLE, assert_file_holds, exchange_all, fill, linked, read, result, results, sync, write,
-};
+use super::bench::{Bench, WHOLE, exchange_all, fill, linked, read, result, results, sync, write};
 use super::{Case, Needs, Outcome, case};
-use durio_block::{Clock, Completion, OperationKind};
+use crate::{Clock, Completion, OperationKind};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
         case(Needs::Nothing, "links_complete_in_order_or_are_refused", links_complete_in_order),
         case(Needs::Storage, "a_refused_link_writes_nothing", a_refused_link_writes_nothing),
         case(Needs::Storage, "a_failed_link_cancels_its_successors", a_failed_link_cancels),
-        case(Needs::Storage, "a_short_transfer_cancels_its_successor", a_short_transfer_cancels),
+        case(Needs::AnySize, "a_short_transfer_cancels_its_successor", a_short_transfer_cancels),
         case(Needs::Storage, "a_link_ends_with_its_call", a_link_ends_with_its_call),
         case(
             Needs::Storage,
@@ -29,8 +27,8 @@ fn position(completions: &[Completion], slot: u32) -> usize {
 }
 
 fn links_complete_in_order<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(16, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(16, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         let can = engine.capabilities().links;
         for turn in 0..20 {
             // An unlinked read, a write and its sync, and a chain of three.
@@ -61,23 +59,24 @@ fn links_complete_in_order<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_refused_link_writes_nothing<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(3, 0);
+    let name = bench.object(3, 0);
     let mut can = false;
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         can = engine.capabilities().links;
         fill(engine, 0, 100);
         fill(engine, 1, 101);
         let expected = if can { [WHOLE, WHOLE] } else { [REFUSED, CANCELLED] };
         assert_eq!(results(engine, &[linked(write(0, 0)), write(1, 1)]), expected);
     });
-    assert_file_holds(&path, if can { &[100, 101, 2] } else { &[0, 1, 2] });
+    bench.assert_holds(&name, if can { &[100, 101, 2] } else { &[0, 1, 2] });
     Outcome::Passed
 }
 
-/// A write to a descriptor that is open for reading: it fails, whatever the target.
+/// A write to what is open for reading only: it fails, whatever the target.
 fn a_failed_link_cancels<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open_as(&bench.file(4, 0), false), &mut |engine| {
-        let failed = if engine.capabilities().links { -libc::EBADF } else { REFUSED };
+    let read_only = -bench.suite.read_only_errno;
+    bench.engine(bench.open_as(&bench.object(4, 0), false), &mut |engine| {
+        let failed = if engine.capabilities().links { read_only } else { REFUSED };
         let alone = [linked(write(0, 0)), sync(OperationKind::Fdatasync, 1), read(2, 2)];
         assert_eq!(results(engine, &alone), [failed, CANCELLED, WHOLE]);
         if engine.capabilities().links {
@@ -91,7 +90,7 @@ fn a_failed_link_cancels<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_short_transfer_cancels<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(2, 100)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(2, 100)), &mut |engine| {
         if engine.capabilities().links {
             let short = [linked(read(0, 2)), sync(OperationKind::Fdatasync, 1), read(2, 0)];
             assert_eq!(results(engine, &short), [100, CANCELLED, WHOLE]);
@@ -103,8 +102,9 @@ fn a_short_transfer_cancels<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_link_ends_with_its_call<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open_as(&bench.file(4, 0), false), &mut |engine| {
-        let failed = if engine.capabilities().links { -libc::EBADF } else { REFUSED };
+    let read_only = -bench.suite.read_only_errno;
+    bench.engine(bench.open_as(&bench.object(4, 0), false), &mut |engine| {
+        let failed = if engine.capabilities().links { read_only } else { REFUSED };
         assert_eq!(result(engine, linked(write(0, 0))), failed);
         assert_eq!(result(engine, read(1, 0)), WHOLE);
         assert_eq!(results(engine, &[read(1, 0), linked(write(0, 0))]), [WHOLE, failed]);
@@ -114,7 +114,7 @@ fn a_link_ends_with_its_call<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_linked_read_sees_the_write<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(4, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(4, 0)), &mut |engine| {
         if !engine.capabilities().links {
             return;
         }

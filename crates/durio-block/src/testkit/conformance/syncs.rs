@@ -7,11 +7,10 @@
 use std::path::Path;
 
 use super::bench::{
-    Bench, WHOLE, assert_file_holds, exchange_all, fill, result, results, sync, unwritten_pages,
-    write,
+    Bench, WHOLE, exchange_all, fill, result, results, sync, unwritten_pages, write,
 };
 use super::{Case, Needs, Outcome, case};
-use durio_block::{Clock, Engine, Operation, OperationKind, WriteFlags};
+use crate::{Clock, Engine, Operation, OperationKind, WriteFlags};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -32,7 +31,7 @@ const SYNCS: [OperationKind; 2] = [OperationKind::Fsync, OperationKind::Fdatasyn
 const FLAGS: [WriteFlags; 2] = [WriteFlags::Dsync, WriteFlags::Sync];
 
 fn syncs_complete_with_zero<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         for kind in SYNCS {
             assert_eq!(result(engine, sync(kind, 0)), 0, "{kind:?}");
         }
@@ -42,7 +41,7 @@ fn syncs_complete_with_zero<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn syncs_complete_among_writes<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(8, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(8, 0)), &mut |engine| {
         let operations =
             [write(0, 0), sync(SYNCS[0], 1), write(2, 2), sync(SYNCS[1], 3), write(4, 4)];
         assert_eq!(results(engine, &operations), [WHOLE, 0, WHOLE, 0, WHOLE]);
@@ -51,9 +50,9 @@ fn syncs_complete_among_writes<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn write_flags_work_or_are_refused<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(4, 0);
+    let name = bench.object(4, 0);
     let mut can = false;
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         can = engine.capabilities().write_flags;
         let expected = if can { WHOLE } else { -libc::EOPNOTSUPP };
         for (slot, flags) in (1_u32..).zip(FLAGS) {
@@ -62,7 +61,7 @@ fn write_flags_work_or_are_refused<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
             assert_eq!(result(engine, operation), expected, "{flags:?}");
         }
     });
-    assert_file_holds(&path, if can { &[0, 101, 102, 3] } else { &[0, 1, 2, 3] });
+    bench.assert_holds(&name, if can { &[0, 101, 102, 3] } else { &[0, 1, 2, 3] });
     Outcome::Passed
 }
 
@@ -100,14 +99,14 @@ fn nothing_unwritten_after<C: Clock>(
     bench: &Bench<'_, C>,
     action: &mut dyn FnMut(&mut dyn Engine<Clock = C>, usize),
 ) -> Outcome {
-    if let Some(reason) = cannot_tell(&bench.file(1, 0)) {
+    if let Some(reason) = cannot_tell(&bench.path(&bench.object(1, 0))) {
         return Outcome::Skipped(reason);
     }
     for turn in 0..2 {
-        let path = bench.file(1, 0);
-        bench.engine(bench.open(&path), &mut |engine| {
+        let name = bench.object(1, 0);
+        bench.engine(bench.open(&name), &mut |engine| {
             action(engine, turn);
-            let file = std::fs::File::open(&path).expect("opening the file again");
+            let file = std::fs::File::open(bench.path(&name)).expect("opening the file again");
             assert_eq!(unwritten_pages(&file), Some(0), "pages yet to be written, turn {turn}");
         });
     }

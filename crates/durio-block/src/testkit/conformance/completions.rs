@@ -6,7 +6,7 @@ use super::bench::{
     BLOCK, Bench, DEPTH, SLOT_BLOCKS, exchange, exchange_all, fill, read, result, sync, write,
 };
 use super::{Case, Needs, Outcome, case};
-use durio_block::{Clock, Completion, Operation, OperationKind, Ticks};
+use crate::{Clock, Completion, Operation, OperationKind, Ticks};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
@@ -44,7 +44,7 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
 }
 
 fn nothing_in_flight_gives_nothing<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         assert_eq!(exchange(engine, &[], 4), []);
         assert!(result(engine, read(0, 0)) > 0);
         assert_eq!(exchange(engine, &[], 1), []);
@@ -69,8 +69,8 @@ fn assert_own(completion: &Completion) {
 }
 
 fn every_operation_completes_once<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(64, 0);
-    bench.engine(bench.open(&path), &mut |engine| {
+    let name = bench.object(64, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
         for batch in 0..40_u32 {
             // Batches of 1 to 8, slots in another order each time.
             let slots = (0..=batch % DEPTH).map(|n| (n * 3 + batch) % DEPTH);
@@ -88,7 +88,7 @@ fn all_slots() -> Vec<Operation> {
 }
 
 fn depth_operations_give_depth_completions<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(16, 0)), &mut |engine| {
         for _ in 0..20 {
             let completions = exchange_all(engine, &all_slots(), 2 * DEPTH as usize);
             assert_eq!(completions.len(), DEPTH as usize);
@@ -98,7 +98,7 @@ fn depth_operations_give_depth_completions<C: Clock>(bench: &Bench<'_, C>) -> Ou
 }
 
 fn room_for_one_completion_suffices<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(16, 0)), &mut |engine| {
         for _ in 0..5 {
             exchange_all(engine, &all_slots(), 1).iter().for_each(assert_own);
         }
@@ -107,7 +107,7 @@ fn room_for_one_completion_suffices<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn operations_join_those_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(16, 0)), &mut |engine| {
         let mut given = exchange(engine, &all_slots(), 1);
         let (mut submitted, mut completed) = (DEPTH, 0);
         while let Some(completion) = given.pop() {
@@ -124,7 +124,7 @@ fn operations_join_those_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn stamps_lie_in_order<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(16, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(16, 0)), &mut |engine| {
         let mut last = Ticks::default();
         for _ in 0..10 {
             let mut operations = all_slots();
@@ -145,9 +145,9 @@ fn stamps_lie_in_order<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn a_drop_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(16, 0);
+    let name = bench.object(16, 0);
     for _ in 0..20 {
-        bench.engine(bench.open(&path), &mut |engine| {
+        bench.engine(bench.open(&name), &mut |engine| {
             exchange(engine, &all_slots(), 1);
         });
     }
@@ -155,9 +155,9 @@ fn a_drop_in_flight<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
 }
 
 fn what_was_in_flight_at_the_drop<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    let path = bench.file(DEPTH.into(), 0);
+    let name = bench.object(DEPTH.into(), 0);
     let mut asynchronous = false;
-    bench.engine(bench.open(&path), &mut |engine| {
+    bench.engine(bench.open(&name), &mut |engine| {
         asynchronous = engine.capabilities().asynchronous;
         for slot in 0..DEPTH {
             fill(engine, slot, 100 + u64::from(slot));
@@ -168,7 +168,7 @@ fn what_was_in_flight_at_the_drop<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     if asynchronous {
         // Submitted is in the kernel: the drop can but wait for it.
         let expected: Vec<u64> = (100..).take(DEPTH as usize).collect();
-        super::bench::assert_file_holds(&path, &expected);
+        bench.assert_holds(&name, &expected);
     }
     Outcome::Passed
 }
@@ -183,7 +183,7 @@ fn inline_read(slot: u32) -> Operation {
 fn a_delayed_completion_among_inline_ones<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     /// A thousand times what a sync of a clean file takes, and several times a stall of a disk.
     const PATIENCE: Duration = Duration::from_secs(5);
-    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         for delayed in [OperationKind::Fdatasync, OperationKind::Fsync] {
             let mut operations: Vec<Operation> = (1..DEPTH).map(inline_read).collect();
             operations.insert(0, sync(delayed, 0));
@@ -204,7 +204,7 @@ fn a_delayed_completion_among_inline_ones<C: Clock>(bench: &Bench<'_, C>) -> Out
 
 /// What is complete when the first exchange returns does not become slower by being taken later.
 fn stamped_when_seen<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
-    bench.engine(bench.open(&bench.file(1, 0)), &mut |engine| {
+    bench.engine(bench.open(&bench.object(1, 0)), &mut |engine| {
         if !engine.capabilities().asynchronous {
             return;
         }

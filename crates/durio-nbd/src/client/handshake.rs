@@ -1,0 +1,211 @@
+//! The client's half of the handshake.
+//!
+//! In: a stream, the name of an export. Out: what the server says of it. Not here: requests.
+
+use std::io::{Read, Write};
+
+use crate::wire::{self, Reader, info, option, reply, transmission};
+use crate::{ErrorKind, Export, NbdError, PAYLOAD_MAX};
+
+const OPERATION: &str = "agree on an export with the server";
+
+/// The second word of a server of the old style.
+const OLD_STYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
+
+/// Bytes of an answer to an option: far more than any server sends.
+const ANSWER_BYTES_MAX: u32 = 64 << 10;
+
+/// Answers to one option.
+const ANSWERS_MAX: usize = 64;
+
+/// The server wants TLS.
+const ERR_TLS_REQD: u32 = reply::ERROR | 5;
+
+/// What was agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) export: Export,
+    /// Answers have a structure.
+    pub(super) structured: bool,
+}
+
+/// Speaks with a server until its export can be used.
+pub(super) fn run(stream: &mut (impl Read + Write), name: &str) -> Result<Agreed, NbdError> {
+    let is_fixed = greet(stream)?;
+    if !is_fixed {
+        return Ok(Agreed { export: choose_by_name(stream, name, false)?, structured: false });
+    }
+    send_option(stream, option::STRUCTURED_REPLY, &[])?;
+    let structured = take_answer(stream, option::STRUCTURED_REPLY)?.kind == reply::ACK;
+    let export = match go(stream, name)? {
+        Some(export) => export,
+        None => choose_by_name(stream, name, true)?,
+    };
+    check(&export)?;
+    Ok(Agreed { export, structured })
+}
+
+/// True if the server takes options.
+fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
+    let magic = u64::from_be_bytes(receive(stream)?);
+    let style = u64::from_be_bytes(receive(stream)?);
+    if magic != wire::SERVER_MAGIC {
+        return Err(violation("who answers there is no NBD server"));
+    }
+    if style == OLD_STYLE_MAGIC {
+        let reason = "the server speaks the old style of NBD";
+        return Err(NbdError::because(ErrorKind::Unsupported, OPERATION, reason));
+    }
+    if style != wire::OPTION_MAGIC {
+        return Err(violation("who answers there is no NBD server"));
+    }
+    let flags = u16::from_be_bytes(receive(stream)?) & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
+    send(stream, &u32::from(flags).to_be_bytes())?;
+    // Zeros are sent by servers that cannot do without, which are not of the fixed style.
+    Ok(flags & wire::FIXED_NEWSTYLE != 0)
+}
+
+/// The export; none if the server does not know the option.
+fn go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, NbdError> {
+    let length = wire::length_u32(name.len()).to_be_bytes();
+    let wanted = [1, info::BLOCK_SIZE].map(u16::to_be_bytes).concat();
+    send_option(stream, option::GO, &[&length, name.as_bytes(), &wanted])?;
+    let mut export = Export { block_size_max: PAYLOAD_MAX, ..nothing(name) };
+    let mut is_described = false;
+    for _ in 0..ANSWERS_MAX {
+        let answer = take_answer(stream, option::GO)?;
+        match answer.kind {
+            reply::INFO => is_described |= describe(&mut export, &answer.data)?,
+            reply::ACK if is_described => return Ok(Some(export)),
+            reply::ACK => return Err(violation("the server does not describe its export")),
+            reply::ERR_UNSUP => return Ok(None),
+            _ => return Err(refused(&answer)),
+        }
+    }
+    Err(violation("the server does not come to an end with its answers"))
+}
+
+/// Takes a piece of information in; true if it is the size of the export.
+fn describe(export: &mut Export, data: &[u8]) -> Result<bool, NbdError> {
+    let mut reader = Reader(data);
+    let mut take = || {
+        match reader.u16()? {
+            info::EXPORT => {
+                export.size = reader.u64()?;
+                set_flags(export, reader.u16()?);
+                return Some(true);
+            }
+            info::BLOCK_SIZE => {
+                export.block_size_min = reader.u32()?;
+                export.block_size_preferred = reader.u32()?;
+                export.block_size_max = reader.u32()?;
+            }
+            _ => {}
+        }
+        Some(false)
+    };
+    take().ok_or_else(|| violation("the server's description of its export is too short"))
+}
+
+fn choose_by_name(
+    stream: &mut (impl Read + Write),
+    name: &str,
+    is_fixed: bool,
+) -> Result<Export, NbdError> {
+    send_option(stream, option::EXPORT_NAME, &[name.as_bytes()])?;
+    let mut export = nothing(name);
+    export.size = u64::from_be_bytes(receive(stream)?);
+    set_flags(&mut export, u16::from_be_bytes(receive(stream)?));
+    // All servers of the fixed style of the last ten years do without zeros, if asked.
+    if !is_fixed {
+        receive::<{ wire::EXPORT_NAME_ZEROES }>(stream)?;
+    }
+    Ok(export)
+}
+
+/// An export of which nothing is known; in sizes, what the protocol says of such.
+fn nothing(name: &str) -> Export {
+    let mut export = Export::new(name, 0);
+    set_flags(&mut export, 0);
+    export
+}
+
+fn set_flags(export: &mut Export, flags: u16) {
+    let has = |flag| flags & flag != 0;
+    export.read_only = has(transmission::READ_ONLY);
+    export.flush = has(transmission::FLUSH);
+    export.fua = has(transmission::FUA);
+    export.rotational = has(transmission::ROTATIONAL);
+    export.trim = has(transmission::TRIM);
+    export.write_zeroes = has(transmission::WRITE_ZEROES);
+    export.multi_conn = has(transmission::MULTI_CONN);
+}
+
+fn check(export: &Export) -> Result<(), NbdError> {
+    let (min, max) = (export.block_size_min, export.block_size_max);
+    if !min.is_power_of_two() || min > 1 << 16 || max < min {
+        return Err(violation("the server's block sizes are none that the protocol permits"));
+    }
+    Ok(())
+}
+
+struct Answer {
+    kind: u32,
+    data: Vec<u8>,
+}
+
+fn take_answer(stream: &mut impl Read, option: u32) -> Result<Answer, NbdError> {
+    let magic = u64::from_be_bytes(receive(stream)?);
+    let answered = u32::from_be_bytes(receive(stream)?);
+    if magic != wire::OPTION_REPLY_MAGIC || answered != option {
+        return Err(violation("what the server sends is no answer to the option"));
+    }
+    let kind = u32::from_be_bytes(receive(stream)?);
+    let length = u32::from_be_bytes(receive(stream)?);
+    if length > ANSWER_BYTES_MAX {
+        return Err(violation("the server's answer to an option is longer than 64 KiB"));
+    }
+    let mut data = vec![0; length as usize];
+    stream.read_exact(&mut data).map_err(lost)?;
+    Ok(Answer { kind, data })
+}
+
+/// What the server does not want to do, in its words if it has some.
+fn refused(answer: &Answer) -> NbdError {
+    let (kind, reason) = match answer.kind {
+        reply::ERR_UNKNOWN => (ErrorKind::NotFound, "the server has no export of this name"),
+        ERR_TLS_REQD => (ErrorKind::Unsupported, "the server wants TLS"),
+        kind if kind & reply::ERROR != 0 => (ErrorKind::Unsupported, "the server refuses"),
+        _ => return violation("the server gives an answer that this option does not have"),
+    };
+    let said = String::from_utf8_lossy(&answer.data);
+    let said: String = said.chars().filter(|it| !it.is_control()).take(200).collect();
+    match said.is_empty() {
+        true => NbdError::because(kind, OPERATION, reason),
+        false => NbdError::because(kind, OPERATION, &format!("{reason}: {said}")),
+    }
+}
+
+fn violation(reason: &str) -> NbdError {
+    NbdError::because(ErrorKind::Protocol, OPERATION, reason)
+}
+
+fn receive<const N: usize>(stream: &mut impl Read) -> Result<[u8; N], NbdError> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).map_err(lost)?;
+    Ok(bytes)
+}
+
+fn send_option(stream: &mut impl Write, option: u32, data: &[&[u8]]) -> Result<(), NbdError> {
+    let mut bytes = Vec::new();
+    wire::push_option(&mut bytes, option, data);
+    send(stream, &bytes)
+}
+
+fn send(stream: &mut impl Write, bytes: &[u8]) -> Result<(), NbdError> {
+    stream.write_all(bytes).map_err(lost)
+}
+
+fn lost(error: std::io::Error) -> NbdError {
+    NbdError::new(OPERATION, error)
+}

@@ -1,0 +1,164 @@
+//! A server's answers, taken apart.
+//!
+//! In: bytes as they arrive. Out: the first answer in them, and how many bytes it has; data itself is
+//! left to follow. Not here: to which request it belongs, sockets.
+
+use crate::wire::{self, Reader, chunk};
+
+/// Bytes of an answer that is no data: what the protocol permits for words, and what stands around.
+const WORDS_BYTES_MAX: u32 = 4096 + 64;
+
+/// An answer, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// The client's name for the request.
+    pub(super) cookie: u64,
+    pub(super) part: Part,
+    /// Nothing follows, but for the data of this.
+    pub(super) is_last: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Of an answer without structure: it went well, and the data of a read follows in full.
+    Well,
+    /// It went well, unless an error came before.
+    Nothing,
+    /// It failed, with this errno.
+    Failed(i32),
+    /// So many bytes follow, of this place.
+    Data { offset: u64, length: u32 },
+    /// So many zeros at this place.
+    Zeros { offset: u64, length: u32 },
+}
+
+/// What is none of the protocol's answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Garbage;
+
+/// The first answer, and its bytes; none if more must arrive.
+pub(super) fn parse(bytes: &[u8], structured: bool) -> Result<Option<(usize, Reply)>, Garbage> {
+    let Some(magic) = bytes.first_chunk() else { return Ok(None) };
+    match u32::from_be_bytes(*magic) {
+        wire::SIMPLE_REPLY_MAGIC => Ok(simple(bytes)),
+        wire::CHUNK_MAGIC if structured => parse_chunk(bytes),
+        _ => Err(Garbage),
+    }
+}
+
+fn simple(bytes: &[u8]) -> Option<(usize, Reply)> {
+    let mut reader = Reader(bytes);
+    let _magic = reader.u32()?;
+    let part = match reader.u32()? {
+        0 => Part::Well,
+        number => Part::Failed(wire::errno(number)),
+    };
+    let reply = Reply { cookie: reader.u64()?, part, is_last: true };
+    Some((bytes.len() - reader.0.len(), reply))
+}
+
+struct ChunkHead {
+    kind: u16,
+    is_last: bool,
+    cookie: u64,
+    length: u32,
+}
+
+fn chunk_head(reader: &mut Reader<'_>) -> Option<ChunkHead> {
+    let _magic = reader.u32()?;
+    let is_last = reader.u16()? & chunk::DONE != 0;
+    Some(ChunkHead { is_last, kind: reader.u16()?, cookie: reader.u64()?, length: reader.u32()? })
+}
+
+fn parse_chunk(bytes: &[u8]) -> Result<Option<(usize, Reply)>, Garbage> {
+    let mut reader = Reader(bytes);
+    let Some(head) = chunk_head(&mut reader) else { return Ok(None) };
+    let is_data = head.kind == chunk::OFFSET_DATA;
+    if !is_data && head.length > WORDS_BYTES_MAX {
+        return Err(Garbage);
+    }
+    let payload_length = if is_data { 8 } else { head.length };
+    let Some(payload) = reader.bytes(payload_length as usize) else { return Ok(None) };
+    let part = part_of(&head, payload).ok_or(Garbage)?;
+    let reply = Reply { cookie: head.cookie, part, is_last: head.is_last };
+    Ok(Some((bytes.len() - reader.0.len(), reply)))
+}
+
+/// What a chunk says; none if it is none that the protocol has.
+fn part_of(head: &ChunkHead, payload: &[u8]) -> Option<Part> {
+    let mut payload = Reader(payload);
+    match (head.kind, head.length) {
+        (chunk::NONE, 0) if head.is_last => Some(Part::Nothing),
+        (chunk::OFFSET_DATA, 9..) => {
+            Some(Part::Data { offset: payload.u64()?, length: head.length - 8 })
+        }
+        (chunk::OFFSET_HOLE, 12) => {
+            let (offset, length) = (payload.u64()?, payload.u32()?);
+            (length > 0).then_some(Part::Zeros { offset, length })
+        }
+        // Words for people follow the number; there is nobody here to read them.
+        (kind, 6..) if kind & chunk::IS_ERROR != 0 => {
+            let (number, words) = (payload.u32()?, payload.u16()?);
+            let fits = u32::from(words) <= head.length - 6;
+            (fits && number != 0).then(|| Part::Failed(wire::errno(number)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk_of(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        wire::push_chunk(&mut bytes, kind, 7, wire::length_u32(payload.len()));
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn part(kind: u16, payload: &[u8]) -> Result<Part, Garbage> {
+        parse(&chunk_of(kind, payload), true).map(|it| it.expect("it is whole").1.part)
+    }
+
+    #[test]
+    fn an_answer_is_none_until_it_is_whole() {
+        let mut bytes = Vec::new();
+        wire::push_simple_reply(&mut bytes, 5, 7);
+        let whole = Reply { cookie: 7, part: Part::Failed(libc::EIO), is_last: true };
+        for length in 0..16 {
+            assert_eq!(parse(&bytes[..length], false), Ok(None));
+        }
+        assert_eq!(parse(&bytes, false), Ok(Some((16, whole))));
+        let bytes = chunk_of(chunk::ERROR, &[0, 0, 0, 28, 0, 2, b'n', b'o']);
+        for length in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..length], true), Ok(None));
+        }
+        assert_eq!(part(chunk::ERROR, &bytes[20..]), Ok(Part::Failed(libc::ENOSPC)));
+    }
+
+    #[test]
+    fn data_follows_its_place() {
+        let bytes = chunk_of(chunk::OFFSET_DATA, &[0, 0, 0, 0, 0, 0, 1, 0, 9, 9]);
+        let expected = Part::Data { offset: 256, length: 2 };
+        let (used, reply) = parse(&bytes, true).unwrap().unwrap();
+        assert_eq!((used, reply.part), (28, expected));
+        let zeros = [&256_u64.to_be_bytes()[..], &[0, 0, 0, 3]].concat();
+        let expected = Part::Zeros { offset: 256, length: 3 };
+        assert_eq!(part(chunk::OFFSET_HOLE, &zeros), Ok(expected));
+    }
+
+    #[test]
+    fn what_the_protocol_does_not_have_is_garbage() {
+        assert_eq!(part(chunk::NONE, &[1]), Err(Garbage));
+        assert_eq!(part(chunk::OFFSET_DATA, &[0; 8]), Err(Garbage));
+        assert_eq!(part(chunk::OFFSET_HOLE, &[0; 12]), Err(Garbage));
+        assert_eq!(part(chunk::ERROR, &[0; 6]), Err(Garbage));
+        assert_eq!(part(chunk::ERROR, &[0, 0, 0, 5, 0, 1]), Err(Garbage));
+        assert_eq!(part(77, &[]), Err(Garbage));
+        assert_eq!(parse(&chunk_of(chunk::NONE, &[]), false), Err(Garbage));
+        let mut endless = Vec::new();
+        wire::push_chunk(&mut endless, chunk::ERROR, 7, 1 << 20);
+        assert_eq!(parse(&endless, true), Err(Garbage));
+    }
+}

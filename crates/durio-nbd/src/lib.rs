@@ -1,0 +1,35 @@
+//! Network block device: a server over a small storage trait, and a client that is an engine.
+//!
+//! ```text
+//!  server:  Storage ◄── batches of requests ── session ◄── handshake ◄── TCP or unix socket
+//!  client:  Engine  ──► requests, all of a call at once ──► the same ──► completions
+//! ```
+//!
+//! In: a [`Storage`] to be served ([`Server`]), or the address of a server ([`Uri`]). Out: clients
+//! that are served, or an [`NbdEngine`], so that whatever drives engines reads and writes a device that
+//! no kernel knows. The protocol is that of github.com/NetworkBlockDevice/nbd (`doc/proto.md`): fixed
+//! newstyle, flush and FUA, trim, write zeroes, block sizes, structured replies, block status
+//! (`base:allocation`).
+//! Not here: where data is kept, TLS, the old style of handshake, extended headers.
+//!
+//! Neither side trusts the other: lengths are bounded before they are believed, what reaches a storage
+//! is within its export, and a peer that does not keep to the protocol loses its connection.
+
+mod address;
+mod client;
+mod error;
+mod memory;
+mod server;
+mod socket;
+mod storage;
+mod uri;
+mod wire;
+
+pub use address::Address;
+pub use client::NbdEngine;
+pub use error::{ErrorKind, NbdError};
+pub use memory::MemoryStorage;
+pub use server::{CONNECTIONS_MAX, Server, StopHandle, serve_stream};
+pub use socket::Socket;
+pub use storage::{Command, Connection, Export, Extent, PAYLOAD_MAX, Refusal, Request, Storage};
+pub use uri::{Endpoint, Uri};

@@ -1,0 +1,171 @@
+//! The server: an address, a thread for each connection, and an end.
+//!
+//! ```text
+//!  bind ──► serve: accept ──► thread: handshake ──► session: requests in batches ──► Connection
+//!             ▲                          └──── either ends with the connection ────┘
+//!  StopHandle ┘ wakes accept, and shuts the open connections down
+//! ```
+//!
+//! In: an address, a [`Storage`]. Out: served clients. Not here: where data is kept, TLS (a client
+//! that asks for it is told that there is none), who may connect (the permissions of the socket's
+//! folder, or of the network).
+
+mod handshake;
+mod inbox;
+mod listener;
+mod replies;
+mod session;
+mod stop;
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::socket::Socket;
+use crate::{Address, ErrorKind, NbdError, Storage};
+use handshake::Agreed;
+use listener::Listener;
+pub use stop::StopHandle;
+
+/// Connections at a time; one more is closed at once.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// How long a client may be silent before it has chosen an export: longer than any client takes, and
+/// short enough that silent ones do not use up the connections.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a full table of files, or another passing want, is waited for.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// A bound address.
+#[derive(Debug)]
+pub struct Server {
+    listener: Listener,
+    stop: StopHandle,
+}
+
+impl Server {
+    /// Takes an address. A unix socket that nobody answers at is replaced; the port 0 is any that is
+    /// free.
+    ///
+    /// # Errors
+    /// If somebody answers there, if what stands there is no socket, or if the system refuses.
+    pub fn bind(address: &Address) -> Result<Self, NbdError> {
+        let listener = Listener::bind(address)?;
+        Ok(Self { listener, stop: StopHandle::new()? })
+    }
+
+    /// Where it is served, with the port that was free.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.listener.address()
+    }
+
+    /// What ends [`Server::serve`].
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// Serves clients, each in a thread of its own, until it is stopped. What a client does wrong
+    /// ends its connection and nothing else.
+    ///
+    /// # Errors
+    /// If no further connection can be accepted.
+    ///
+    /// # Panics
+    /// If the storage panics, or if it exports sizes that the protocol does not permit.
+    pub fn serve(&self, storage: &dyn Storage) -> Result<(), NbdError> {
+        storage.export().assert_valid();
+        let outcome = thread::scope(|scope| {
+            let accepted = self.accept_until_stopped(&|socket| {
+                thread::Builder::new()
+                    .name("nbd connection".to_owned())
+                    .spawn_scoped(scope, move || self.serve_client(socket, storage))
+                    .map(drop)
+            });
+            // An error ends the connections too: the scope waits for their threads.
+            self.stop.stop();
+            accepted
+        });
+        outcome.map_err(|error| NbdError::new("accept connections", error))
+    }
+
+    fn accept_until_stopped(&self, begin: &dyn Fn(Socket) -> io::Result<()>) -> io::Result<()> {
+        while self.wait_for_client()? {
+            match self.listener.accept().and_then(begin) {
+                Ok(()) => {}
+                Err(error) if is_passing(&error) => thread::sleep(BREATH),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// False if it is to end.
+    fn wait_for_client(&self) -> io::Result<bool> {
+        let mut awaited = [self.listener.as_fd(), self.stop.awaited()]
+            .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+        match poll(&mut awaited, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!self.stop.is_stopped()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn serve_client(&self, socket: Socket, storage: &dyn Storage) {
+        // The one beyond the limit sees its connection closed.
+        let Some(open) = self.stop.register(Arc::new(socket), CONNECTIONS_MAX) else { return };
+        // A client that ended in the wrong way has nobody here who could be told.
+        let _ = serve_socket(open.socket(), storage);
+    }
+}
+
+/// A connection that was lost before it was taken, and what the system lacks for the moment.
+fn is_passing(error: &io::Error) -> bool {
+    let wants = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EAGAIN];
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+        || error.raw_os_error().is_some_and(|it| wants.contains(&it))
+}
+
+fn serve_socket(socket: &Socket, storage: &dyn Storage) -> Result<(), NbdError> {
+    let set = |timeout| {
+        socket.set_timeout(timeout).map_err(|error| NbdError::new("set a timeout", error))
+    };
+    set(Some(HANDSHAKE_TIMEOUT))?;
+    let mut stream = socket;
+    let Some(agreed) = handshake::run(&mut stream, storage.export())? else { return Ok(()) };
+    set(None)?;
+    transmit(&mut stream, storage, &agreed)
+}
+
+/// Serves one client on a stream, from the first word to its end.
+///
+/// # Errors
+/// If the client does not keep to the protocol, or the stream fails.
+pub fn serve_stream(
+    stream: &mut (impl Read + Write),
+    storage: &dyn Storage,
+) -> Result<(), NbdError> {
+    match handshake::run(stream, storage.export())? {
+        Some(agreed) => transmit(stream, storage, &agreed),
+        None => Ok(()),
+    }
+}
+
+fn transmit(
+    stream: &mut (impl Read + Write),
+    storage: &dyn Storage,
+    agreed: &Agreed,
+) -> Result<(), NbdError> {
+    let mut connection = storage.connect();
+    session::run(stream, connection.as_mut(), agreed)
+}
+
+/// An error of a client that does not keep to the protocol.
+fn violation(reason: &str) -> NbdError {
+    NbdError::because(ErrorKind::Protocol, "serve a client", reason)
+}

@@ -1,0 +1,105 @@
+//! What a client has sent and nobody has used yet.
+//!
+//! In: a stream. Out: its bytes, as many in one piece as a request has. It grows with what has
+//! arrived, never with what is announced: a client takes only as much memory as it has sent data.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+/// Takes many small requests in one call, as many as a socket's buffer holds by default.
+const BYTES_BASE: usize = 256 << 10;
+
+/// More is given back when it has been used.
+const BYTES_KEPT: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) struct Inbox {
+    memory: Vec<u8>,
+    /// What has arrived and is not used.
+    filled: Range<usize>,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self { memory: vec![0; BYTES_BASE], filled: 0..0 }
+    }
+
+    /// What has arrived and is not used.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[self.filled.clone()]
+    }
+
+    /// The first of them have been used.
+    pub(super) fn consume(&mut self, count: usize) {
+        assert!(count <= self.filled.len(), "{count} of {} bytes", self.filled.len());
+        self.filled.start += count;
+        if self.filled.is_empty() {
+            self.filled = 0..0;
+            if self.memory.len() > BYTES_KEPT {
+                self.memory = vec![0; BYTES_BASE];
+            }
+        }
+    }
+
+    /// Waits for more, which at some time is `wanted` bytes in one piece; how many came, zero at the
+    /// end of the stream.
+    pub(super) fn fill(&mut self, stream: &mut impl Read, wanted: usize) -> io::Result<usize> {
+        self.make_room(wanted);
+        loop {
+            match stream.read(&mut self.memory[self.filled.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(count) => {
+                    self.filled.end += count;
+                    return Ok(count);
+                }
+                error => return error,
+            }
+        }
+    }
+
+    fn make_room(&mut self, wanted: usize) {
+        if self.filled.start + wanted > self.memory.len() || self.filled.end == self.memory.len() {
+            self.memory.copy_within(self.filled.clone(), 0);
+            self.filled = 0..self.filled.len();
+        }
+        if self.filled.end == self.memory.len() {
+            // Twice what is there already, until all of the request is.
+            let length = (self.memory.len() * 2).min(wanted.max(BYTES_BASE));
+            assert!(length > self.memory.len(), "a full inbox with a whole request in it");
+            self.memory.resize(length, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_with_what_arrived_and_not_with_what_is_announced() {
+        let mut inbox = Inbox::new();
+        inbox.fill(&mut &[1; 10][..], 32 << 20).unwrap();
+        assert_eq!((inbox.bytes(), inbox.memory.len()), (&[1; 10][..], BYTES_BASE));
+        let many = vec![2; 1 << 20];
+        let mut stream = &many[..];
+        while inbox.bytes().len() < 1 << 20 {
+            assert!(inbox.fill(&mut stream, 32 << 20).unwrap() > 0);
+        }
+        assert!(inbox.memory.len() <= 2 << 20, "{}", inbox.memory.len());
+    }
+
+    #[test]
+    fn what_is_left_moves_to_the_front_and_large_memory_is_given_back() {
+        let mut inbox = Inbox::new();
+        let many = vec![3; 8 << 20];
+        let mut stream = &many[..];
+        while inbox.bytes().len() < many.len() {
+            inbox.fill(&mut stream, many.len()).unwrap();
+        }
+        inbox.consume(many.len() - 1);
+        inbox.fill(&mut &[4; 9][..], 8 << 20).unwrap();
+        assert_eq!(inbox.bytes(), [3, 4, 4, 4, 4, 4, 4, 4, 4, 4]);
+        inbox.consume(10);
+        assert_eq!(inbox.memory.len(), BYTES_BASE);
+    }
+}

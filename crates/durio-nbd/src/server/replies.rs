@@ -1,0 +1,170 @@
+//! The answers of a batch: put together, and sent in one call.
+//!
+//! In: requests and their outcomes. Out: bytes on a stream. Data that was read goes from where it was
+//! read to, without a copy.
+
+use std::io::{self, IoSlice, Write};
+
+use crate::wire::{self, RequestHead, chunk};
+use crate::{Extent, Refusal};
+
+/// Extents of an answer, a small part of what the protocol would permit.
+const EXTENTS_MAX: usize = 4096;
+
+/// What is answered.
+pub(super) enum Answer {
+    /// It is done.
+    Done,
+    /// So many bytes of data, which come next.
+    Data(usize),
+    /// What the range consists of.
+    Status(Vec<Extent>),
+    /// It is not done, and why.
+    Refused(Refusal, &'static str),
+}
+
+#[derive(Debug)]
+pub(super) struct Replies {
+    structured: bool,
+    /// All but data.
+    heads: Vec<u8>,
+    /// Pieces in their order: up to where in `heads`, and then from where to where in the data.
+    pieces: Vec<(usize, usize, usize)>,
+    /// Where the data of the next request begins.
+    data_begin: usize,
+}
+
+impl Replies {
+    pub(super) fn new(structured: bool) -> Self {
+        Self { structured, heads: Vec::new(), pieces: Vec::new(), data_begin: 0 }
+    }
+
+    /// Adds an answer to a request for which `reserved` bytes of data stand next.
+    pub(super) fn push(&mut self, head: &RequestHead, answer: Answer, reserved: usize) {
+        let begin = self.data_begin;
+        self.data_begin += reserved;
+        match answer {
+            // Without data, the short form is permitted in any case.
+            Answer::Done => wire::push_simple_reply(&mut self.heads, 0, head.cookie),
+            Answer::Data(length) => {
+                self.push_data_head(head, length);
+                self.pieces.push((self.heads.len(), begin, begin + length));
+            }
+            Answer::Status(extents) => self.push_status(head, &extents),
+            Answer::Refused(refusal, words) => self.push_refusal(head.cookie, refusal, words),
+        }
+    }
+
+    fn push_data_head(&mut self, head: &RequestHead, length: usize) {
+        if !self.structured {
+            return wire::push_simple_reply(&mut self.heads, 0, head.cookie);
+        }
+        let length = wire::length_u32(8 + length);
+        wire::push_chunk(&mut self.heads, chunk::OFFSET_DATA, head.cookie, length);
+        self.heads.extend(head.offset.to_be_bytes());
+    }
+
+    /// Needs structured replies, which are agreed on before metadata contexts.
+    fn push_status(&mut self, head: &RequestHead, extents: &[Extent]) {
+        let descriptors = descriptors(extents, head.length);
+        let length = wire::length_u32(4 + 8 * descriptors.len());
+        wire::push_chunk(&mut self.heads, chunk::BLOCK_STATUS, head.cookie, length);
+        self.heads.extend(super::handshake::ALLOCATION_ID.to_be_bytes());
+        for (length, state) in descriptors {
+            self.heads.extend(length.to_be_bytes());
+            self.heads.extend(state.to_be_bytes());
+        }
+    }
+
+    fn push_refusal(&mut self, cookie: u64, refusal: Refusal, words: &str) {
+        let number = wire::error_number(refusal);
+        if !self.structured {
+            return wire::push_simple_reply(&mut self.heads, number, cookie);
+        }
+        let length = wire::length_u32(6 + words.len());
+        wire::push_chunk(&mut self.heads, chunk::ERROR, cookie, length);
+        self.heads.extend(number.to_be_bytes());
+        // All words are this server's own, and short.
+        self.heads.extend(u16::try_from(words.len()).unwrap_or(0).to_be_bytes());
+        self.heads.extend(words.as_bytes());
+    }
+
+    /// Sends all answers, and forgets them.
+    pub(super) fn send(&mut self, data: &[u8], stream: &mut impl Write) -> io::Result<()> {
+        let outcome = if self.pieces.is_empty() {
+            stream.write_all(&self.heads)
+        } else {
+            self.send_pieces(data, stream)
+        };
+        self.heads.clear();
+        self.pieces.clear();
+        self.data_begin = 0;
+        outcome
+    }
+
+    fn send_pieces(&self, data: &[u8], stream: &mut impl Write) -> io::Result<()> {
+        let mut slices = Vec::with_capacity(2 * self.pieces.len() + 1);
+        let mut head_begin = 0;
+        for &(head_end, begin, end) in &self.pieces {
+            slices.push(IoSlice::new(&self.heads[head_begin..head_end]));
+            slices.push(IoSlice::new(&data[begin..end]));
+            head_begin = head_end;
+        }
+        slices.push(IoSlice::new(&self.heads[head_begin..]));
+        write_all(&mut slices, stream)
+    }
+}
+
+/// As `write_all`, of several pieces; a call takes as many of them as the system does.
+fn write_all(mut slices: &mut [IoSlice<'_>], stream: &mut impl Write) -> io::Result<()> {
+    // Leading pieces without bytes would read as a stream that takes nothing.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match stream.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Lengths and states of extents, equal neighbours as one, up to the length that was asked for, and
+/// at least one.
+fn descriptors(extents: &[Extent], length: u32) -> Vec<(u32, u32)> {
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    let mut left = length;
+    for extent in extents.iter().filter(|extent| extent.length > 0) {
+        let length = u32::try_from(extent.length).unwrap_or(u32::MAX).min(left);
+        let state = if extent.hole { wire::STATE_HOLE } else { 0 }
+            | if extent.zero { wire::STATE_ZERO } else { 0 };
+        let count = found.len();
+        match found.last_mut().filter(|(_, last)| *last == state) {
+            Some((so_far, _)) => *so_far += length,
+            None if count == EXTENTS_MAX => break,
+            None => found.push((length, state)),
+        }
+        left -= length;
+        if left == 0 {
+            break;
+        }
+    }
+    if found.is_empty() {
+        found.push((length, 0));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_end_with_the_request_and_equal_neighbours_are_one() {
+        let extent = |length, hole| Extent { length, hole, zero: hole };
+        let extents = [extent(4, false), extent(0, true), extent(4, false), extent(1 << 40, true)];
+        assert_eq!(descriptors(&extents, 100), [(8, 0), (92, 3)]);
+        assert_eq!(descriptors(&[], 100), [(100, 0)]);
+    }
+}

@@ -1,0 +1,332 @@
+//! The requests of one connection.
+//!
+//! ```text
+//!  stream ──► Inbox ──► take: heads, checked ──► carry_out: the storage ──► Replies ──► stream
+//!             one call   all that is whole         one call                  one call
+//! ```
+//!
+//! In: a stream after the handshake, the storage's connection. Out: answers. What reaches the storage
+//! is within the export, aligned, allowed, and of some length; all else is refused here, in words if
+//! the client takes them. Not here: the bytes of answers (`replies`).
+
+use std::io::{Read, Write};
+use std::ops::Range;
+
+use super::handshake::Agreed;
+use super::inbox::Inbox;
+use super::replies::{Answer, Replies};
+use super::violation;
+use crate::wire::{RequestHead, command, flag};
+use crate::{Command, Connection, Export, NbdError, Refusal, Request};
+
+/// Bytes of data after which a batch is carried out, though more has arrived: together with one more
+/// request of the largest size it is what a connection takes of memory.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Requests of a batch.
+const BATCH_REQUESTS: usize = 1024;
+
+/// Memory for data that is read, kept between batches.
+const BYTES_KEPT: usize = 4 << 20;
+
+/// Serves requests until the client leaves.
+pub(super) fn run(
+    stream: &mut (impl Read + Write),
+    connection: &mut dyn Connection,
+    agreed: &Agreed,
+) -> Result<(), NbdError> {
+    let mut session = Session {
+        agreed,
+        inbox: Inbox::new(),
+        batch: Vec::new(),
+        data: Vec::new(),
+        replies: Replies::new(agreed.structured),
+        skipping: None,
+    };
+    loop {
+        let (used, next) = session.take();
+        if !session.batch.is_empty() && !session.answer(connection, stream)? {
+            return Ok(());
+        }
+        session.inbox.consume(used);
+        match next {
+            Next::Again => {}
+            Next::Wait(wanted) => {
+                let arrived = session.inbox.fill(stream, wanted).map_err(lost)?;
+                if arrived == 0 {
+                    return session.end_of_stream();
+                }
+            }
+            Next::End => return Ok(()),
+            Next::Garbage => return Err(violation("what the client sends is no request")),
+        }
+    }
+}
+
+/// What comes after the requests that were taken.
+enum Next {
+    /// More has arrived.
+    Again,
+    /// Nothing is to be done until so many bytes have arrived, in one piece.
+    Wait(usize),
+    /// The client leaves.
+    End,
+    /// What follows is no request.
+    Garbage,
+}
+
+/// A request, taken apart.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) head: RequestHead,
+    /// Its data, in the inbox.
+    data: Range<usize>,
+    /// Why it is not carried out: in the protocol's word, and in others.
+    pub(super) refusal: Option<(Refusal, &'static str)>,
+}
+
+impl Taken {
+    /// Bytes that its answer carries if all is well.
+    fn bytes_to_read(&self) -> usize {
+        match (self.head.command, self.refusal) {
+            // Checked against the largest payload, so it fits.
+            (command::READ, None) => self.head.length as usize,
+            _ => 0,
+        }
+    }
+}
+
+struct Session<'a> {
+    agreed: &'a Agreed,
+    inbox: Inbox,
+    /// Requests that are to be carried out together.
+    batch: Vec<Taken>,
+    /// What they read.
+    data: Vec<u8>,
+    replies: Replies,
+    /// A write of too many bytes, and how many of them are still to be read past.
+    skipping: Option<(Taken, u64)>,
+}
+
+impl Session<'_> {
+    /// Takes what has arrived apart: how many bytes are used then, and what comes next.
+    fn take(&mut self) -> (usize, Next) {
+        let (mut used, mut bytes) = (0, 0);
+        self.batch.clear();
+        loop {
+            if self.batch.len() >= BATCH_REQUESTS || bytes >= BATCH_BYTES {
+                return (used, Next::Again);
+            }
+            if let Some(next) = self.skip(&mut used) {
+                return (used, next);
+            }
+            let arrived = &self.inbox.bytes()[used..];
+            let Some(head) = arrived.first_chunk() else {
+                return (used, Next::Wait(RequestHead::BYTES));
+            };
+            let Some(head) = RequestHead::parse(head) else { return (used, Next::Garbage) };
+            if head.command == command::DISCONNECT {
+                return (used, Next::End);
+            }
+            let refusal = check(&head, self.agreed).err();
+            let is_write = head.command == command::WRITE;
+            let payload = if is_write { head.length as usize } else { 0 };
+            let begin = used + RequestHead::BYTES;
+            if payload > self.agreed.export.payload_max() as usize {
+                used = begin;
+                let taken = Taken { head, data: 0..0, refusal };
+                self.skipping = Some((taken, payload as u64));
+                continue;
+            }
+            if arrived.len() < RequestHead::BYTES + payload {
+                return (used, Next::Wait(RequestHead::BYTES + payload));
+            }
+            let taken = Taken { head, data: begin..begin + payload, refusal };
+            bytes += payload + taken.bytes_to_read();
+            used = begin + payload;
+            self.batch.push(taken);
+        }
+    }
+
+    /// Reads past data that is too long to be kept; its request is answered when all has passed.
+    fn skip(&mut self, used: &mut usize) -> Option<Next> {
+        let (taken, left) = self.skipping.take()?;
+        let arrived = (self.inbox.bytes().len() - *used) as u64;
+        let passed = arrived.min(left);
+        // Not more than what is in memory.
+        *used += usize::try_from(passed).unwrap_or(0);
+        if passed < left {
+            self.skipping = Some((taken, left - passed));
+            return Some(Next::Wait(1));
+        }
+        self.batch.push(taken);
+        None
+    }
+
+    /// Carries the batch out and answers it; false if the power is cut.
+    fn answer(
+        &mut self,
+        connection: &mut dyn Connection,
+        stream: &mut impl Write,
+    ) -> Result<bool, NbdError> {
+        let length: usize = self.batch.iter().map(Taken::bytes_to_read).sum();
+        if self.data.len() < length {
+            self.data.resize(length, 0);
+        }
+        let outcomes = carry_out(&self.batch, self.inbox.bytes(), &mut self.data, connection);
+        if outcomes.contains(&Err(Refusal::Gone)) {
+            return Ok(false);
+        }
+        let (mut outcomes, mut rest) = (outcomes.into_iter(), &self.data[..length]);
+        for taken in &self.batch {
+            let (data, after) = rest.split_at(taken.bytes_to_read());
+            rest = after;
+            let answer = match (taken.refusal, taken.head.command) {
+                (Some((refusal, words)), _) => Answer::Refused(refusal, words),
+                (None, command::BLOCK_STATUS) => Answer::Status(extents(taken, connection)),
+                _ => match outcomes.next().unwrap_or(Err(Refusal::Io)) {
+                    Ok(()) if taken.head.command == command::READ => Answer::Data(data.len()),
+                    Ok(()) => Answer::Done,
+                    Err(refusal) => Answer::Refused(refusal, words_of(refusal)),
+                },
+            };
+            self.replies.push(&taken.head, answer, data.len());
+        }
+        self.replies.send(&self.data, stream).map_err(lost)?;
+        if self.data.len() > BYTES_KEPT {
+            self.data = Vec::new();
+        }
+        Ok(true)
+    }
+
+    fn end_of_stream(&self) -> Result<(), NbdError> {
+        if self.inbox.bytes().is_empty() && self.skipping.is_none() {
+            return Ok(());
+        }
+        Err(violation("the connection ended within a request"))
+    }
+}
+
+/// Has the storage carry out what is not refused: the outcomes of that.
+fn carry_out(
+    batch: &[Taken],
+    inbox: &[u8],
+    mut data: &mut [u8],
+    connection: &mut dyn Connection,
+) -> Vec<Result<(), Refusal>> {
+    let mut requests = Vec::with_capacity(batch.len());
+    for taken in batch.iter().filter(|it| it.refusal.is_none()) {
+        let (into, rest) = data.split_at_mut(taken.bytes_to_read());
+        data = rest;
+        if let Some(command) = command_of(&taken.head, into, &inbox[taken.data.clone()]) {
+            requests.push(Request { command, outcome: Err(Refusal::Io) });
+        }
+    }
+    if !requests.is_empty() {
+        connection.carry_out(&mut requests);
+    }
+    requests.into_iter().map(|request| request.outcome).collect()
+}
+
+/// What the storage is to do; none if nothing.
+fn command_of<'a>(head: &RequestHead, into: &'a mut [u8], data: &'a [u8]) -> Option<Command<'a>> {
+    let (offset, length) = (head.offset, u64::from(head.length));
+    let fua = head.flags & flag::FUA != 0;
+    Some(match head.command {
+        command::READ => Command::Read { offset, into },
+        command::WRITE => Command::Write { offset, data, fua },
+        command::FLUSH => Command::Flush,
+        command::TRIM => Command::Trim { offset, length, fua },
+        command::WRITE_ZEROES => {
+            let no_hole = head.flags & flag::NO_HOLE != 0;
+            Command::WriteZeroes { offset, length, fua, no_hole }
+        }
+        _ => return None,
+    })
+}
+
+/// The extents of a block status, of which the first is a whole answer.
+fn extents(taken: &Taken, connection: &mut dyn Connection) -> Vec<crate::Extent> {
+    let mut extents = connection.extents(taken.head.offset, taken.head.length.into());
+    if taken.head.flags & flag::REQ_ONE != 0 {
+        extents.truncate(1);
+    }
+    extents
+}
+
+/// Says whether a request may reach the storage, or why not.
+fn check(head: &RequestHead, agreed: &Agreed) -> Result<(), (Refusal, &'static str)> {
+    let export = &agreed.export;
+    let allowed = flags_of(head.command, agreed)
+        .ok_or((Refusal::Invalid, "the export does not have this command"))?;
+    if head.flags & !allowed != 0 {
+        return Err((Refusal::Invalid, "a flag that this command does not have here"));
+    }
+    let writes = [command::WRITE, command::TRIM, command::WRITE_ZEROES].contains(&head.command);
+    if writes && export.read_only {
+        return Err((Refusal::Permission, "the export is read-only"));
+    }
+    if head.command == command::FLUSH {
+        return match (head.offset, head.length) {
+            (0, 0) => Ok(()),
+            _ => Err((Refusal::Invalid, "a flush has no offset and no length")),
+        };
+    }
+    check_range(head, export)
+}
+
+/// The flags that a command may have; none if the command is not there.
+fn flags_of(command: u16, agreed: &Agreed) -> Option<u16> {
+    let export = &agreed.export;
+    // Clients are known to send it with any command.
+    let fua = if export.fua { flag::FUA } else { 0 };
+    let (is_there, own) = match command {
+        command::READ => (true, if agreed.structured { flag::DF } else { 0 }),
+        command::WRITE => (true, 0),
+        command::FLUSH => (export.flush, 0),
+        command::TRIM => (export.trim, 0),
+        command::WRITE_ZEROES => (export.write_zeroes, flag::NO_HOLE),
+        command::BLOCK_STATUS => (agreed.allocation, flag::REQ_ONE),
+        _ => (false, 0),
+    };
+    is_there.then_some(fua | own)
+}
+
+fn check_range(head: &RequestHead, export: &Export) -> Result<(), (Refusal, &'static str)> {
+    let (offset, length) = (head.offset, head.length);
+    let has_payload = [command::READ, command::WRITE].contains(&head.command);
+    if length == 0 {
+        return Err((Refusal::Invalid, "a length of zero"));
+    }
+    if has_payload && length > export.payload_max() {
+        return Err((Refusal::Invalid, "more data than a request may have"));
+    }
+    let min = u64::from(export.block_size_min);
+    if !offset.is_multiple_of(min) || !u64::from(length).is_multiple_of(min) {
+        return Err((Refusal::Invalid, "not a multiple of the minimum block size"));
+    }
+    if offset.checked_add(length.into()).is_none_or(|end| end > export.size) {
+        let adds = [command::WRITE, command::WRITE_ZEROES].contains(&head.command);
+        let refusal = if adds { Refusal::NoSpace } else { Refusal::Invalid };
+        return Err((refusal, "beyond the end of the export"));
+    }
+    Ok(())
+}
+
+/// What a client is told of a storage's refusal.
+fn words_of(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Permission => "not permitted",
+        Refusal::Io | Refusal::Gone => "the storage failed",
+        Refusal::Memory => "no memory",
+        Refusal::Invalid => "the storage does not take this request",
+        Refusal::NoSpace => "no space",
+        Refusal::TooLong => "too long",
+        Refusal::Unsupported => "not supported",
+        Refusal::Shutdown => "the server is ending",
+    }
+}
+
+fn lost(error: std::io::Error) -> NbdError {
+    NbdError::new("serve a client", error)
+}

@@ -1,0 +1,87 @@
+//! A connected socket, of either family.
+//!
+//! Reading and writing take it shared: one thread is in a call while another ends it.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connected stream of bytes.
+#[derive(Debug)]
+pub enum Socket {
+    /// Within this machine.
+    Unix(UnixStream),
+    /// Over a network.
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    /// Has small answers leave at once.
+    pub(crate) fn without_delay(self) -> io::Result<Self> {
+        if let Self::Tcp(stream) = &self {
+            stream.set_nodelay(true)?;
+        }
+        Ok(self)
+    }
+
+    /// Waits for the other side no longer than this.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => {
+                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
+            }
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
+            }
+        }
+    }
+
+    /// Ends the connection, also for a thread that is waiting for it.
+    pub(crate) fn shut_down(&self) {
+        // One that has ended already is what is wanted.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => (&*stream).read(buffer),
+            Socket::Tcp(stream) => (&*stream).read(buffer),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => (&*stream).write(bytes),
+            Socket::Tcp(stream) => (&*stream).write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => (&*stream).write_vectored(pieces),
+            Socket::Tcp(stream) => (&*stream).write_vectored(pieces),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

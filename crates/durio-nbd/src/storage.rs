@@ -1,0 +1,188 @@
+//! What a server needs of whoever keeps the data.
+//!
+//! In: requests of a connection that are within the export and allowed, those that arrived together
+//! in one batch. Out: their outcomes, and data. Not here: the protocol, and any storage.
+
+/// What is exported. The server asks once for each connection, when it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of the protocol")]
+pub struct Export {
+    /// The name that clients ask for; at most 4096 bytes. They also get it without a name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Offsets and lengths are multiples of this: a power of two up to 65536.
+    pub block_size_min: u32,
+    /// What is read or written without detours: a power of two, at least 512.
+    pub block_size_preferred: u32,
+    /// Bytes of data of a request; the server takes no more than [`PAYLOAD_MAX`] in any case.
+    pub block_size_max: u32,
+    /// There is a volatile cache, and flushes of it are carried out. Without this, clients send
+    /// none: whatever was answered must be durable.
+    pub flush: bool,
+    /// Writes that are to be durable before their answer are.
+    pub fua: bool,
+    /// [`Command::Trim`] is carried out.
+    pub trim: bool,
+    /// [`Command::WriteZeroes`] is carried out.
+    pub write_zeroes: bool,
+    /// A flush or a durable write on one connection holds for what all connections were answered.
+    pub multi_conn: bool,
+    /// Seeking takes time.
+    pub rotational: bool,
+    /// Nothing can be written.
+    pub read_only: bool,
+}
+
+/// The most bytes of data in a request: what the protocol says that every server should take.
+pub const PAYLOAD_MAX: u32 = 32 << 20;
+
+/// The longest name of an export, by the protocol.
+pub(crate) const NAME_MAX: usize = 4096;
+
+impl Export {
+    /// An export that can do everything, in blocks of any size, on which flushes are sent.
+    #[must_use]
+    pub fn new(name: impl Into<String>, size: u64) -> Self {
+        Self {
+            name: name.into(),
+            size,
+            block_size_min: 1,
+            block_size_preferred: 4096,
+            block_size_max: PAYLOAD_MAX,
+            flush: true,
+            fua: true,
+            trim: true,
+            write_zeroes: true,
+            multi_conn: true,
+            rotational: false,
+            read_only: false,
+        }
+    }
+
+    /// Bytes of data that a request may have.
+    pub(crate) fn payload_max(&self) -> u32 {
+        self.block_size_max.min(PAYLOAD_MAX)
+    }
+
+    /// # Panics
+    /// If the sizes are none that the protocol permits: a programmer's error.
+    pub(crate) fn assert_valid(&self) {
+        let (min, preferred) = (self.block_size_min, self.block_size_preferred);
+        assert!(min.is_power_of_two() && min <= 1 << 16, "minimum block size {min}");
+        let fits = preferred >= min.max(512) && preferred <= self.payload_max();
+        assert!(preferred.is_power_of_two() && fits, "preferred block size {preferred}");
+        assert!(self.name.len() <= NAME_MAX, "a name of {} bytes", self.name.len());
+    }
+}
+
+/// What is served; all connections share it.
+pub trait Storage: Send + Sync {
+    /// What it looks like to a client.
+    fn export(&self) -> Export;
+
+    /// Begins a client's requests.
+    fn connect(&self) -> Box<dyn Connection + '_>;
+}
+
+/// One client's connection. Dropped when the client has gone.
+pub trait Connection: Send {
+    /// Carries out all requests of a batch and sets each one's outcome.
+    ///
+    /// They arrived together, and none was answered: any order will do, and a flush covers what was
+    /// answered before the batch. All are within the export, aligned to its minimum, of some length,
+    /// and of kinds that it has.
+    fn carry_out(&mut self, batch: &mut [Request<'_>]);
+
+    /// What the range consists of, from its offset on; may be shorter or longer than it.
+    fn extents(&mut self, offset: u64, length: u64) -> Vec<Extent> {
+        let _ = offset;
+        vec![Extent { length, hole: false, zero: false }]
+    }
+}
+
+/// One request, and what came of it.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What is asked for.
+    pub command: Command<'a>,
+    /// What is answered. An input/output error until it is set.
+    pub outcome: Result<(), Refusal>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub enum Command<'a> {
+    /// Fill all of `into`. What it holds before is of no meaning.
+    Read {
+        /// The first byte.
+        offset: u64,
+        /// Where the data goes.
+        into: &'a mut [u8],
+    },
+    /// Store the data.
+    Write {
+        /// The first byte.
+        offset: u64,
+        /// What is stored.
+        data: &'a [u8],
+        /// It is durable before the answer.
+        fua: bool,
+    },
+    /// Everything that was answered before becomes durable before this is answered.
+    Flush,
+    /// The range is not needed any more.
+    Trim {
+        /// The first byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// It is durable before the answer.
+        fua: bool,
+    },
+    /// The range reads as zeros.
+    WriteZeroes {
+        /// The first byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// It is durable before the answer.
+        fua: bool,
+        /// The range keeps its place: later writes to it cannot run out of space.
+        no_hole: bool,
+    },
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// EPERM: not permitted.
+    Permission,
+    /// EIO: the storage failed.
+    Io,
+    /// ENOMEM: no memory.
+    Memory,
+    /// EINVAL: not a request that makes sense.
+    Invalid,
+    /// ENOSPC: no space.
+    NoSpace,
+    /// EOVERFLOW: too long.
+    TooLong,
+    /// ENOTSUP: not supported.
+    Unsupported,
+    /// ESHUTDOWN: the server is ending.
+    Shutdown,
+    /// The power is cut: the connection is closed, and nothing of the batch is answered.
+    Gone,
+}
+
+/// A part of the export of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// No place is allocated.
+    pub hole: bool,
+    /// It reads as zeros.
+    pub zero: bool,
+}
