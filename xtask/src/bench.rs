@@ -21,6 +21,7 @@ mod limits;
 mod load;
 mod machine;
 mod measured;
+mod nbd;
 mod pg_test_fsync;
 mod report;
 mod scratch;
@@ -72,6 +73,8 @@ enum Bench {
     Report,
     /// CPU time per committed record, and group commit against independent writers on a real file
     GroupCommit(group_commit::Arguments),
+    /// The NBD server against nbdkit's memory plugin, under fio's nbd engine
+    Nbd(nbd::Arguments),
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
     Build,
 }
@@ -95,6 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Bench::Gate(arguments) => gate::run(arguments, &interrupt),
         Bench::Report => report::run(&interrupt),
         Bench::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
+        Bench::Nbd(arguments) => nbd::run(arguments, &interrupt),
         Bench::Build => build::run(&interrupt),
     };
     if interrupt.came() {

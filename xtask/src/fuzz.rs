@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo::{self, workspace_root};
 
 /// What is fuzzed, and where good inputs to begin with are.
-const TARGETS: [(&str, Option<&str>); 9] = [
+const TARGETS: [(&str, Option<&str>); 11] = [
     ("campaign", Some("crates/durio-spec/specs")),
     ("stack_bench", Some("crates/durio-spec/specs/stacks")),
     ("profile", Some("crates/durio-workload/profiles")),
@@ -25,6 +25,8 @@ const TARGETS: [(&str, Option<&str>); 9] = [
     ("table", None),
     ("settings", None),
     ("events", Some("crates/durio-record/tests/golden/v2")),
+    ("nbd_server", None),
+    ("nbd_client", None),
 ];
 
 // Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of

@@ -1,6 +1,6 @@
 //! `cargo xtask lab`: what the lab boots and is not part of the checkout.
 //!
-//! In: Debian's package lists, as apt has them. Out: kernels in the folder where durio looks for
+//! In: Debian's packages, from the mirror that apt is set up for. Out: kernels in the folder where durio looks for
 //! them, and drivers built for them. Not here: booting (`durio lab`), installing anything.
 
 mod debian;
@@ -18,10 +18,17 @@ pub(crate) use kernel::provide_kernel;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Lab {
     /// Fetches a kernel package and unpacks it into ~/.cache/durio/kernels
+    ///
+    /// Package lists are fetched into ~/.cache/durio/apt: nothing of the system changes. A package that
+    /// only names others is followed to the kernel's image, and to its modules where they are apart.
     Kernel {
-        /// The package; of a package that only names others, the kernel image among them
+        /// The package
         #[arg(default_value = kernel::DEFAULT_PACKAGE)]
         package: String,
+        /// The suite it is taken from, such as trixie-backports or sid [default: the backports of this
+        /// release, then what apt is set up for]
+        #[arg(long)]
+        suite: Option<String>,
     },
     /// Builds OpenZFS for such a kernel, with its programs; about 10 minutes of two processors
     ///
@@ -35,7 +42,7 @@ pub(crate) enum Lab {
 
 pub(crate) fn run(command: &Lab) -> Result<ExitCode> {
     match command {
-        Lab::Kernel { package } => kernel::fetch(package)?,
+        Lab::Kernel { package, suite } => kernel::fetch(package, suite.as_deref())?,
         Lab::Zfs { kernel } => zfs::provide(kernel.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -43,7 +50,12 @@ pub(crate) fn run(command: &Lab) -> Result<ExitCode> {
 
 /// Where durio looks for kernels (`durio_lab::kernels::cache_folder`).
 fn kernels_folder() -> Result<PathBuf> {
+    Ok(cache_folder()?.join("kernels"))
+}
+
+/// What can be fetched or made again.
+fn cache_folder() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("durio/kernels"))
+    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("durio"))
 }

@@ -41,7 +41,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
 /// What only a long run needs: a fresh Debian to install durio in.
 const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
 
-const REQUIREMENTS: [Requirement; 19] = [
+const REQUIREMENTS: [Requirement; 23] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
@@ -58,6 +58,10 @@ const REQUIREMENTS: [Requirement; 19] = [
     program("modprobe", &["kmod"]),
     program("qemu-system-x86_64", &["qemu-system-x86"]),
     program("valgrind", &["valgrind"]),
+    program("nbdinfo", &["libnbd-bin"]),
+    program("nbdsh", &["python3-libnbd"]),
+    program("nbdkit", &["nbdkit"]),
+    program("qemu-io", &["qemu-utils"]),
     // libFuzzer, of which the fuzz targets are made, is C++.
     program("g++", &["g++"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),

@@ -83,7 +83,7 @@ pub use leftovers::clear_leftovers;
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
-    PowerProved, plan_power_proof, prove_power, read_power_proof, resume_power_proof,
+    PowerProved, plan_power_proof, prove_power, random_seed, read_power_proof, resume_power_proof,
 };
 pub use proof::{ProofRequest, Proved, prove};
 pub use read_back::{ReadBack, read_bench, read_run};

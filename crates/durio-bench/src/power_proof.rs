@@ -73,8 +73,9 @@ pub fn plan_power_proof(
     Ok(plan)
 }
 
-/// Proofs that begin at the same moment differ by their process.
-fn random_seed() -> u64 {
+/// A seed for whoever names none. Proofs that begin at the same moment differ by their process.
+#[must_use]
+pub fn random_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Small enough to be typed again.
     u64::from(now.subsec_nanos()) ^ u64::from(std::process::id())

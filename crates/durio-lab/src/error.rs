@@ -118,8 +118,10 @@ impl LabError {
             Self::NoKvm { .. } => "--accelerator auto emulates the guest instead".to_owned(),
             Self::NoKernel { .. } => {
                 "name one with --kernel and --modules, or unpack a kernel package below \
-                 ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64, then \
-                 dpkg-deb -x PACKAGE ~/.cache/durio/kernels/VERSION"
+                 ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64 (since Linux \
+                 6.19 linux-binary-VERSION-amd64 and linux-modules-VERSION-amd64), then for each \
+                 dpkg-deb -x PACKAGE ~/.cache/durio/kernels/VERSION; in durio's checkout cargo xtask \
+                 lab kernel does both"
                     .to_owned()
             }
             Self::NoModules { release, .. } => {

@@ -79,13 +79,14 @@ pub(crate) struct GuestFiles {
     archive: File,
     /// The files of the modules that the guest itself loads, in their order.
     modules: Vec<PathBuf>,
+    made_for: LabRequest,
 }
 
 impl GuestFiles {
     /// Makes the archive.
     pub(crate) fn of(request: &LabRequest) -> Result<Self, LabError> {
         let (tree, modules) = tree(request)?;
-        let files = Self { archive: tree.archive()?, modules };
+        let files = Self { archive: tree.archive()?, modules, made_for: request.clone() };
         check_memory(request, files.length()?)?;
         Ok(files)
     }
@@ -103,8 +104,9 @@ impl GuestFiles {
         tree.archive_behind(&self.archive, length)
     }
 
-    /// Whether what was made for `one` serves for `other`.
-    pub(crate) fn serve(&self, one: &LabRequest, other: &LabRequest) -> bool {
+    /// Whether another request needs no other files.
+    pub(crate) fn serve(&self, other: &LabRequest) -> bool {
+        let one = &self.made_for;
         let front_ends = |request: &LabRequest| -> BTreeSet<FrontEnd> {
             request.disks.iter().map(|disk| disk.front_end).collect()
         };

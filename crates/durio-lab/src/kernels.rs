@@ -5,8 +5,9 @@
 //! A kernel is looked for in `/` (`boot/vmlinuz-*` with `lib/modules/RELEASE`), in the folders of the
 //! user's cache (`durio/kernels`), and in those that `DURIO_KERNELS` names, between colons. Each of
 //! the latter is either such a tree or holds several. A tree has the image as `boot/vmlinuz-*`,
-//! `vmlinuz-*` or `vmlinuz`, and the modules in `lib/modules/RELEASE`, `usr/lib/modules/RELEASE`,
-//! `modules/RELEASE` or `modules`; an unpacked Debian package is one.
+//! `vmlinuz-*`, `vmlinuz` or `vmlinuz` among the modules, which are in `lib/modules/RELEASE`,
+//! `usr/lib/modules/RELEASE`, `modules/RELEASE` or `modules`; unpacked packages of Debian are one, also
+//! where image and modules come apart (since 6.19).
 
 use std::cmp::Ordering;
 use std::env;
@@ -40,9 +41,9 @@ pub enum DriverState {
 }
 
 /// The drivers that stacks are built of, by the names of their modules.
-pub const STACK_DRIVERS: [&str; 15] = [
-    "brd", "null_blk", "loop", "zram", "nbd", "md_mod", "raid0", "raid1", "raid10", "raid456",
-    "dm_mod", "ext4", "xfs", "btrfs", "zfs",
+pub const STACK_DRIVERS: [&str; 16] = [
+    "brd", "null_blk", "loop", "zram", "nbd", "ublk_drv", "md_mod", "raid0", "raid1", "raid10",
+    "raid456", "dm_mod", "ext4", "xfs", "btrfs", "zfs",
 ];
 
 impl Kernel {
@@ -84,8 +85,9 @@ pub fn usable() -> Vec<Kernel> {
         kernels.extend(entries(&folder).iter().flat_map(|tree| kernels_in(tree)));
     }
     kernels.sort_by(|a, b| newer_first(&a.release, &b.release).then_with(|| a.image.cmp(&b.image)));
-    // A folder may be named by DURIO_KERNELS and be the cache too.
-    kernels.dedup_by(|a, b| a.image == b.image);
+    // A folder may be named by DURIO_KERNELS and be the cache too, and the image may be in /boot and
+    // beside its modules.
+    kernels.dedup_by(|a, b| a.modules == b.modules && a.release == b.release);
     kernels
 }
 
@@ -110,7 +112,11 @@ fn folders_of_trees() -> Vec<PathBuf> {
 }
 
 fn kernels_in(tree: &Path) -> Vec<Kernel> {
-    let named = [tree.join("boot"), tree.to_owned()].into_iter().flat_map(|it| entries(&it));
+    // The folder of a release's modules has its image where packages come apart.
+    let of_releases = ["lib/modules", "usr/lib/modules"].map(|it| tree.join(it));
+    let of_releases = of_releases.iter().flat_map(|it| entries(it)).collect::<Vec<_>>();
+    let folders = [tree.join("boot"), tree.to_owned()].into_iter().chain(of_releases);
+    let named = folders.flat_map(|it| entries(&it));
     let is_image = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A link leads to one of the others.
@@ -122,7 +128,25 @@ fn kernels_in(tree: &Path) -> Vec<Kernel> {
         let modules = modules_in(tree, &release)?;
         Some(Kernel { release, image, modules })
     };
-    named.filter(is_image).filter_map(of_image).collect()
+    let mut kernels: Vec<_> = named.filter(is_image).filter_map(of_image).collect();
+    // Where lib is a link to usr/lib it is the same folder.
+    kernels.dedup_by(|a, b| a.release == b.release && a.modules == b.modules);
+    kernels
+}
+
+/// The tree of which an image is part: `boot` and the folders of modules are of it.
+pub(crate) fn tree_of_image(image: &Path) -> Option<&Path> {
+    let folder = image.parent()?;
+    if folder.ends_with("boot") {
+        return folder.parent();
+    }
+    let modules = folder.parent().filter(|it| it.ends_with("lib/modules"));
+    let tree = modules.and_then(|it| it.ancestors().nth(2));
+    match tree {
+        Some(tree) if tree.ends_with("usr") => tree.parent(),
+        Some(tree) => Some(tree),
+        None => Some(folder),
+    }
 }
 
 fn modules_in(tree: &Path, release: &str) -> Option<PathBuf> {
@@ -180,6 +204,8 @@ mod tests {
         for (image, modules) in [
             ("boot/vmlinuz-6.1.0-9", "lib/modules/6.1.0-9"),
             ("boot/vmlinuz-6.1.0-9", "usr/lib/modules/6.1.0-9"),
+            ("lib/modules/6.1.0-9/vmlinuz", "lib/modules/6.1.0-9"),
+            ("usr/lib/modules/6.1.0-9/vmlinuz", "usr/lib/modules/6.1.0-9"),
             ("vmlinuz", "modules"),
             ("vmlinuz", "modules/6.1.0-9"),
         ] {
@@ -189,6 +215,18 @@ mod tests {
             assert_eq!(found[0].modules, tree.path().join(modules));
             let alone = Kernel::from_paths(&tree.path().join(image), None).unwrap();
             assert_eq!(alone.modules, tree.path().canonicalize().unwrap().join(modules));
+        }
+    }
+
+    #[test]
+    fn a_tree_is_known_from_each_place_of_its_image() {
+        for image in [
+            "/t/boot/vmlinuz-6",
+            "/t/vmlinuz",
+            "/t/lib/modules/6/vmlinuz",
+            "/t/usr/lib/modules/6/vmlinuz",
+        ] {
+            assert_eq!(tree_of_image(Path::new(image)), Some(Path::new("/t")), "{image}");
         }
     }
 

@@ -2,9 +2,9 @@
 //! command as root, passes its output and exit code through, brings out what it wrote, leaves nothing.
 //!
 //! In: a [`LabRequest`]. Out: a [`LabOutcome`]. Not here: arguments, exit codes of durio, fetching
-//! kernels.
+//! kernels, the servers of a guest's disks.
 //!
-//! The guest has no network and writes nothing outside of its own memory. Its first process is the
+//! The guest has no network and writes nothing outside of its own memory and its disks. Its first process is the
 //! very program that asks for it: [`guest_main`].
 //!
 //! # How a guest runs
@@ -15,12 +15,16 @@
 //! (`modules/`), with indexes for modprobe; programs with their libraries (`programs.rs`), those
 //! first that go with the kernel's own modules and stand in the folder `tools` of its tree
 //! (made by `cargo xtask lab zfs`); and durio, which is the guest's first
-//! process (`guest/`) and puts off what the kernel would do of its own accord. Guest and host share one serial port that carries frames (`wire.rs`):
-//! stdout, stderr, the archive of what is brought out, the exit code; the other way a single byte
-//! at most, by which Ctrl-C reaches the command. The archive for the kernel has no name in any
-//! folder, QEMU's end follows durio's and the guest ends when its port is closed, so nothing stays
-//! whoever is killed. What the guest's clock counted is a file in the guest
-//! (`durio_observe::LabFacts`), and so part of every record made there.
+//! process (`guest/`) and puts off what the kernel would do of its own accord. Guest and host share
+//! one serial port that carries frames (`wire.rs`): stdout, stderr, the archive of what is brought
+//! out, the exit code; the other way a single byte at most, by which Ctrl-C reaches the command. The
+//! archive for the kernel has no name in any folder, QEMU's end follows durio's and the guest ends when
+//! its port is closed, so nothing stays whoever is killed. What the guest's clock counted is a file in
+//! the guest (`durio_observe::LabFacts`), and so part of every record made there.
+//!
+//! A guest may have disks (`disk.rs`), a second port to a witness, and a switch that cuts its power
+//! ([`Cutter`]). It is made ready once and booted as often as need be ([`PreparedGuest`]); [`run`] does
+//! both.
 
 mod compression;
 mod cpio;

@@ -94,7 +94,7 @@ impl Machine {
         }
         // QEMU's ends of the sockets: while they are open here, its own end is not seen.
         drop(command);
-        let mut guest = Self {
+        let mut machine = Self {
             group,
             cutter: cutter.clone(),
             port,
@@ -104,8 +104,8 @@ impl Machine {
             console: Arc::default(),
             readers: Vec::new(),
         };
-        guest.attend(monitor)?;
-        Ok(guest)
+        machine.attend(monitor)?;
+        Ok(machine)
     }
 
     fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {

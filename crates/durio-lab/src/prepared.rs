@@ -100,7 +100,7 @@ impl PreparedGuest {
     /// [`LabError::WrongRequest`] if that request needs other files.
     pub fn with_request(&self, request: LabRequest) -> Result<Self, LabError> {
         request.check()?;
-        match self.files.serve(&self.request, &request) {
+        match self.files.serve(&request) {
             true => Ok(Self { request, ..self.clone() }),
             false => {
                 let text = "a guest that was made ready has no files for another request";

@@ -28,7 +28,7 @@ use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 
 use crate::LabError;
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, tree_of_image};
 
 /// Interpreters that are scripts again, at most.
 // The kernel follows no more either, and refuses with ELOOP (fs/exec.c).
@@ -171,8 +171,7 @@ impl KernelTools {
     /// Those in the tree of the kernel's image; the root directory is no such tree.
     pub(crate) fn of(kernel: &Kernel) -> Self {
         let image = kernel.image.canonicalize().ok();
-        let beside = image.as_deref().and_then(Path::parent);
-        let tree = beside.and_then(|it| if it.ends_with("boot") { it.parent() } else { Some(it) });
+        let tree = image.as_deref().and_then(tree_of_image);
         // This machine's own kernel is in /boot: /tools is no folder of it.
         let tree = tree.filter(|it| it.parent().is_some());
         Self { folder: tree.map(|it| it.join(FOLDER)).filter(|it| it.is_dir()) }

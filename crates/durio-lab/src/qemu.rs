@@ -187,14 +187,18 @@ pub(crate) struct Booted<'a> {
 }
 
 /// A second port, to a pipe.
-fn witness_words(pipe: Option<&Path>) -> [String; 4] {
+// On a device of its own, without ioeventfd: the guest's kernel does not wait until the host has what a
+// program wrote (drivers/char/virtio_console.c), and so goes on only when QEMU has passed it on.
+fn witness_words(pipe: Option<&Path>) -> [String; 6] {
     let listens = match pipe {
         // A path of ours, of digits and slashes.
         Some(pipe) => format!("file,id=witness,path={}", pipe.display()),
         None => "null,id=witness".to_owned(),
     };
-    let port = format!("virtserialport,chardev=witness,name={WITNESS_NAME}");
-    ["-chardev".to_owned(), listens, "-device".to_owned(), port]
+    let device = || "-device".to_owned();
+    let bus = "virtio-serial-pci,id=witness-bus,ioeventfd=off".to_owned();
+    let port = format!("virtserialport,bus=witness-bus.0,chardev=witness,name={WITNESS_NAME}");
+    ["-chardev".to_owned(), listens, device(), bus, device(), port]
 }
 
 /// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
@@ -310,6 +314,30 @@ mod tests {
         let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
         assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
         assert!(!line.contains("nolapic_timer"), "{line}");
+    }
+
+    fn with_accelerator(accelerator: Accelerator, timing: LabTiming) -> Result<LabFacts, LabError> {
+        let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
+        let request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        // KVM cannot work with a program that is not there.
+        let (program, version) = ("/nonexistent/qemu".into(), "7.2".into());
+        let qemu = Qemu { program, version, has_quick_firmware: true };
+        qemu.facts(&LabRequest { accelerator, timing, ..request })
+    }
+
+    #[test]
+    fn kvm_that_does_not_work_is_an_error_only_where_nothing_else_will_do() {
+        let wall = LabTiming::Wall;
+        let error = with_accelerator(Accelerator::Kvm, wall).unwrap_err();
+        assert!(matches!(error, LabError::NoKvm { .. }), "{error}");
+        let auto = with_accelerator(Accelerator::Auto, wall).unwrap();
+        assert_eq!((auto.accelerator.as_str(), auto.without_kvm.is_some()), ("tcg", true));
+        for (accelerator, timing) in
+            [(Accelerator::Tcg, wall), (Accelerator::Auto, LabTiming::Counted)]
+        {
+            let facts = with_accelerator(accelerator, timing).unwrap();
+            assert_eq!((facts.accelerator.as_str(), facts.without_kvm), ("tcg", None));
+        }
     }
 
     #[test]

@@ -112,7 +112,8 @@ pub struct LabRequest {
     /// Disks, each with a link to it at [`LabDisk::path_in_guest`].
     pub disks: Vec<LabDisk>,
     /// The guest has a port to its witness at [`LabRequest::WITNESS_PATH`], which the command also finds
-    /// in `DURIO_LAB_WITNESS`: what is written there is with the host when the call returns.
+    /// in `DURIO_LAB_WITNESS`: what is written there is with the host when the call returns, as long as
+    /// the host reads its pipe before that is full (64 KiB).
     pub has_witness: bool,
     /// Where to put what the command wrote to `DURIO_LAB_OUT`: a folder that is empty or not there.
     pub out: Option<PathBuf>,

@@ -29,7 +29,7 @@ pub use address::Address;
 pub use client::NbdEngine;
 pub use error::{ErrorKind, NbdError};
 pub use memory::MemoryStorage;
-pub use server::{CONNECTIONS_MAX, Server, StopHandle, serve_stream};
+pub use server::{CONNECTIONS_MAX, Listener, Server, StopHandle, serve_stream};
 pub use socket::Socket;
 pub use storage::{Command, Connection, Export, Extent, PAYLOAD_MAX, Refusal, Request, Storage};
 pub use uri::{Endpoint, Uri};

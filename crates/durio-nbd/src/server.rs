@@ -28,7 +28,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::socket::Socket;
 use crate::{Address, ErrorKind, NbdError, Storage};
 use handshake::Agreed;
-use listener::Listener;
+pub use listener::Listener;
 pub use stop::StopHandle;
 
 /// Connections at a time; one more is closed at once.

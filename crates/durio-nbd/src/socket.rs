@@ -27,7 +27,10 @@ impl Socket {
     }
 
     /// Waits for the other side no longer than this.
-    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// For a time of zero.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => {
                 stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
@@ -39,7 +42,7 @@ impl Socket {
     }
 
     /// Ends the connection, also for a thread that is waiting for it.
-    pub(crate) fn shut_down(&self) {
+    pub fn shut_down(&self) {
         // One that has ended already is what is wanted.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),

@@ -24,6 +24,18 @@ pub mod reading;
 pub mod schedule;
 pub mod seal;
 pub mod served;
+pub mod serving;
 pub mod simulation;
 pub mod stamp;
 pub mod writer;
+
+/// The error with what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}

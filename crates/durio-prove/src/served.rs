@@ -19,6 +19,8 @@ pub struct Advertised {
     pub flush: bool,
     /// Writes with FUA.
     pub fua: bool,
+    /// Bytes of memory that the disk may take; what needs more is refused for lack of space.
+    pub memory: u64,
 }
 
 /// A disk that is served. Its time is this machine's.
@@ -51,7 +53,7 @@ impl ServedDisk {
 impl Storage for ServedDisk {
     fn export(&self) -> Export {
         let sector = u32::try_from(SECTOR).unwrap_or(u32::MAX);
-        let Advertised { flush, fua } = self.advertised;
+        let Advertised { flush, fua, .. } = self.advertised;
         let size = self.disk.lock().size();
         // Whether a flush reaches other connections' writes is a matter of the disk's honesty.
         Export { flush, fua, block_size_min: sector, ..Export::new("disk", size) }
@@ -81,22 +83,29 @@ impl Connection for Client<'_> {
             batch.iter_mut().for_each(|request| request.outcome = Err(Refusal::Gone));
             return;
         }
-        let begun: Vec<Result<Ticket, DiskError>> = batch
-            .iter()
-            .map(|request| disk.begin(self.number, now, begin_of(&request.command)))
-            .collect();
+        // A batch is bounded, so the disk takes hardly more than it may.
+        let is_full = disk.resident_bytes() >= self.served.advertised.memory;
+        let begin = |request: &Request<'_>| match request.command {
+            Command::Write { .. } if is_full => Err(Refusal::NoSpace),
+            _ => disk.begin(self.number, now, begin_of(&request.command)).map_err(refusal),
+        };
+        let begun: Vec<Result<Ticket, Refusal>> = batch.iter().map(begin).collect();
         for (request, ticket) in batch.iter_mut().zip(begun) {
             let into: &mut [u8] = match &mut request.command {
                 Command::Read { into, .. } => into,
                 _ => &mut [],
             };
-            let ended = ticket.and_then(|ticket| disk.end(ticket, now, into));
-            request.outcome = ended.map_err(|error| match error {
-                DiskError::Gone => Refusal::Gone,
-                DiskError::BeyondEnd => Refusal::NoSpace,
-                DiskError::Medium => Refusal::Io,
-            });
+            let end = |ticket| disk.end(ticket, now, into).map_err(refusal);
+            request.outcome = ticket.and_then(end);
         }
+    }
+}
+
+fn refusal(error: DiskError) -> Refusal {
+    match error {
+        DiskError::Gone => Refusal::Gone,
+        DiskError::BeyondEnd => Refusal::NoSpace,
+        DiskError::Medium => Refusal::Io,
     }
 }
 

@@ -176,7 +176,7 @@ impl Access for ByNbd {
 
 fn serve(disk: &SharedDisk, path: &std::path::Path) -> Result<Served, NbdError> {
     let declares_cache = disk.lock().profile().declares_cache();
-    let advertised = Advertised { flush: declares_cache, fua: declares_cache };
+    let advertised = Advertised { flush: declares_cache, fua: declares_cache, memory: u64::MAX };
     let storage = ServedDisk::new(disk.clone(), advertised);
     let server = Server::bind(&Address::Unix(path.to_owned()))?;
     let (uri, stop) = (Uri::of(&server.address(), ""), server.stop_handle());

@@ -175,6 +175,12 @@ impl Disk {
         self.size
     }
 
+    /// Bytes of memory that its contents take at most: images share what is the same in both.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        (self.visible.count() + self.durable.count()) * PAGE as u64 + self.cache.bytes()
+    }
+
     /// What is on the medium, cache apart.
     #[must_use]
     pub fn durable(&self) -> &Image {

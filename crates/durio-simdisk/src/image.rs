@@ -27,6 +27,8 @@ type Segment = Vec<Option<Arc<Page>>>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     segments: BTreeMap<u64, Arc<Segment>>,
+    /// Pages that are there.
+    count: u64,
 }
 
 impl Image {
@@ -55,12 +57,15 @@ impl Image {
             return;
         }
         let slot = self.slot(page);
+        let was_there = slot.is_some();
         if mask == WHOLE_PAGE {
             *slot = data.cloned();
-            return;
+        } else {
+            let kept = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
+            copy_sectors(kept, data.map_or(&[0; PAGE], |it| it), mask);
         }
-        let kept = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
-        copy_sectors(kept, data.map_or(&[0; PAGE], |it| it), mask);
+        let is_there = slot.is_some();
+        self.count = self.count + u64::from(is_there) - u64::from(was_there);
     }
 
     /// Changes one bit, as a medium that forgets does.
@@ -68,6 +73,11 @@ impl Image {
         let slot = self.slot(sector / PAGE_SECTORS);
         let page = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
         page[in_page(sector) * SECTOR + (bit / 8) % SECTOR] ^= 1 << (bit % 8);
+    }
+
+    /// How many pages take memory, here or in an image that shares them.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Pages that were written.

@@ -45,7 +45,7 @@ pub(crate) use output::Output;
 pub(crate) use profile::{Profile, ProfileCommand};
 pub(crate) use prove::{Prove, ProveCommand, ProveRun};
 pub(crate) use runs::{History, Runs, RunsCommand};
-pub(crate) use simdisk::{Simdisk, SimdiskCommand};
+pub(crate) use simdisk::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
 pub(crate) use watch::Watch;
 

@@ -19,6 +19,9 @@ pub(crate) struct Completed(fn() -> Vec<String>);
 
 pub(crate) const DATABASE: Completed = Completed(|| known_databases().unwrap_or_default());
 
+pub(crate) const SIMDISK: Completed =
+    Completed(|| durio_simdisk::ZOO.iter().map(|it| it.name.to_owned()).collect());
+
 pub(crate) const WORKLOAD: Completed =
     Completed(|| check_workloads().into_iter().map(|(_, workload)| workload.name).collect());
 

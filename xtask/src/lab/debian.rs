@@ -1,30 +1,172 @@
 //! Debian's packages: which there are, fetching and unpacking them.
 //!
-//! In: names. Out: files in a folder. Not here: installing; no right is needed.
+//! In: names; the mirror that apt is set up for. Out: files in a folder. Not here: installing; no right is
+//! needed, and nothing of the system changes: package lists are fetched into a folder of our own.
+//!
+//! A package is looked for in the backports of this release, which have the newer kernels and what goes
+//! with them, then in what apt is set up for.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Fetches packages into `scratch`, each `NAME` or `NAME=VERSION`, and unpacks all of them into `folder`.
-pub(super) fn unpack(packages: &[String], scratch: &Path, folder: &Path) -> Result<()> {
-    let packed = tempfile::tempdir_in(scratch)?;
-    let mut apt = Command::new("apt-get");
-    // As root apt would fetch as another user, who cannot write here, and warn of it.
-    apt.args(["--quiet=2", "-o", "APT::Sandbox::User=", "download"]).args(packages);
-    apt.current_dir(packed.path());
-    succeed(&mut apt).with_context(|| {
-        format!("cannot fetch {}; apt-get update may help", packages.join(", "))
-    })?;
-    for entry in fs::read_dir(packed.path())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "deb") {
-            succeed(Command::new("dpkg-deb").arg("-x").arg(path).arg(folder))?;
+use super::cache_folder;
+
+/// Where a package is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// One suite of the mirror, such as `trixie-backports`.
+    Suite(String),
+    /// All that apt is set up for.
+    System,
+}
+
+/// Package lists of our own, and apt as it uses them.
+#[derive(Debug)]
+pub(super) struct Apt {
+    /// What apt is to be told.
+    settings: PathBuf,
+}
+
+impl Apt {
+    /// The lists that have this package, up to date: of this suite, or of those that come first.
+    pub(super) fn with(package: &str, suite: Option<&str>) -> Result<Self> {
+        let sources = match suite {
+            Some(suite) => vec![Source::Suite(suite.to_owned())],
+            None => vec![Source::Suite(format!("{}-backports", codename()?)), Source::System],
+        };
+        for source in &sources {
+            let apt = Self::updated(source)?;
+            if apt.depends(package)?.is_some() {
+                return Ok(apt);
+            }
+        }
+        let named: Vec<_> = sources.iter().map(Source::name).collect();
+        bail!("no package {package} in {}", named.join(" or "))
+    }
+
+    fn updated(source: &Source) -> Result<Self> {
+        let folder = cache_folder()?.join("apt").join(source.name().replace(' ', "-"));
+        for needed in ["lists/partial", "cache/archives/partial", "none"] {
+            fs::create_dir_all(folder.join(needed))?;
+        }
+        let settings = folder.join("apt.conf");
+        fs::write(&settings, source.settings(&folder))?;
+        if let Source::Suite(suite) = source {
+            fs::write(folder.join("durio.sources"), sources_of(&mirror()?, suite))?;
+        }
+        let apt = Self { settings };
+        // Lists of yesterday may do, and apt has said what is wrong.
+        if let Err(error) = succeed(apt.get().arg("update")) {
+            println!("package lists of {}: {error:#}", source.name());
+        }
+        Ok(apt)
+    }
+
+    fn get(&self) -> Command {
+        let mut command = Command::new("apt-get");
+        command.arg("--quiet=2").arg("--config-file").arg(&self.settings);
+        command
+    }
+
+    /// Fetches packages into `scratch`, each `NAME` or `NAME=VERSION`, and unpacks all of them into
+    /// `folder`.
+    pub(super) fn unpack(&self, packages: &[String], scratch: &Path, folder: &Path) -> Result<()> {
+        let packed = tempfile::tempdir_in(scratch)?;
+        let mut apt = self.get();
+        apt.arg("download").args(packages).current_dir(packed.path());
+        succeed(&mut apt).with_context(|| format!("cannot fetch {}", packages.join(", ")))?;
+        for entry in fs::read_dir(packed.path())? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|it| it == "deb") {
+                succeed(Command::new("dpkg-deb").arg("-x").arg(path).arg(folder))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest version of a package that can be fetched, if there is any.
+    pub(super) fn newest_version(&self, package: &str) -> Result<Option<String>> {
+        let text = self.cache(&["madison", package])?.unwrap_or_default();
+        Ok(text.lines().next().and_then(version_of_line).map(str::to_owned))
+    }
+
+    /// What a package depends on, without versions and alternatives; nothing if there is no such
+    /// package.
+    pub(super) fn depends(&self, package: &str) -> Result<Option<Vec<String>>> {
+        let text = self.cache(&["depends", "--important", package])?;
+        Ok(text.map(|text| depends_in(&text)))
+    }
+
+    fn cache(&self, words: &[&str]) -> Result<Option<String>> {
+        let mut command = Command::new("apt-cache");
+        output_of(command.arg("--config-file").arg(&self.settings).args(words))
+    }
+}
+
+impl Source {
+    fn name(&self) -> &str {
+        match self {
+            Self::Suite(suite) => suite,
+            Self::System => "the suites of apt",
         }
     }
-    Ok(())
+
+    /// What apt reads behind the system's settings, of which those of proxies matter.
+    fn settings(&self, folder: &Path) -> String {
+        let folder = folder.display();
+        let sources = match self {
+            Self::Suite(_) => format!(
+                "Dir::Etc::SourceList \"{folder}/durio.sources\";\n\
+                 Dir::Etc::SourceParts \"{folder}/none\";\n"
+            ),
+            Self::System => String::new(),
+        };
+        // Hooks clean up the system's own cache. As root apt would fetch as another user, who cannot
+        // write here. Translations and the like take longer to fetch than the lists.
+        format!(
+            "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n\
+             #clear APT::Update::Post-Invoke-Success;\nAPT::Sandbox::User \"\";\n\
+             Acquire::Languages \"none\";\n\
+             Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
+             Dir::State::Lists \"{folder}/lists\";\nDir::Cache \"{folder}/cache\";\n{sources}"
+        )
+    }
+}
+
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+fn sources_of(mirror: &str, suite: &str) -> String {
+    let keys = match Path::new(KEYS).is_file() {
+        true => format!("Signed-By: {KEYS}\n"),
+        false => String::new(),
+    };
+    // ZFS is in contrib.
+    format!("Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: main contrib\n{keys}")
+}
+
+/// Where apt is set up to fetch Debian from.
+fn mirror() -> Result<String> {
+    let mut command = Command::new("apt-get");
+    // Without release info also where no list was fetched yet.
+    command.args(["indextargets", "--no-release-info", "Created-By: Packages"]);
+    let text = output_of(command.args(["--format", "$(RELEASE) $(REPO_URI)"]))?;
+    mirror_in(&text.unwrap_or_default(), &codename()?)
+        .context("apt is set up for no mirror of this release of Debian")
+}
+
+fn mirror_in(targets: &str, codename: &str) -> Option<String> {
+    let mut targets = targets.lines().filter_map(|line| line.split_once(' '));
+    targets.find(|(release, _)| *release == codename).map(|(_, mirror)| mirror.trim().to_owned())
+}
+
+/// The name of this release of Debian, such as `trixie`.
+fn codename() -> Result<String> {
+    let text = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let name = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(name.context("/etc/os-release names no VERSION_CODENAME")?.trim_matches('"').to_owned())
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
@@ -37,21 +179,9 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The newest version of a package that can be fetched, if apt knows any.
-pub(super) fn newest_version(package: &str) -> Result<Option<String>> {
-    let text = apt_cache(&["madison", package])?.unwrap_or_default();
-    Ok(text.lines().next().and_then(version_of_line).map(str::to_owned))
-}
-
 /// `PACKAGE | VERSION | SOURCE`; the newest stands first.
 fn version_of_line(line: &str) -> Option<&str> {
     line.split('|').nth(1).map(str::trim).filter(|version| !version.is_empty())
-}
-
-/// What a package depends on, without versions and alternatives; nothing if apt does not know it.
-pub(super) fn depends(package: &str) -> Result<Option<Vec<String>>> {
-    let text = apt_cache(&["depends", "--important", package])?;
-    Ok(text.map(|text| depends_in(&text)))
 }
 
 fn depends_in(text: &str) -> Vec<String> {
@@ -63,9 +193,9 @@ fn depends_in(text: &str) -> Vec<String> {
     named.map(|name| name.trim().to_owned()).collect()
 }
 
-fn apt_cache(words: &[&str]) -> Result<Option<String>> {
-    let output = Command::new("apt-cache").args(words).stdin(Stdio::null()).output();
-    let output = output.context("cannot run apt-cache: packages are fetched on Debian only")?;
+fn output_of(command: &mut Command) -> Result<Option<String>> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.context("cannot run apt: packages are fetched on Debian only")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((output.status.success() && !text.is_empty()).then_some(text))
 }
@@ -73,6 +203,24 @@ fn apt_cache(words: &[&str]) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mirror_is_that_of_this_release_not_of_its_security_updates() {
+        let targets = "bookworm-security http://x/debian-security/\nbookworm http://x/debian/\n";
+        assert_eq!(mirror_in(targets, "bookworm").as_deref(), Some("http://x/debian/"));
+        assert_eq!(mirror_in(targets, "trixie"), None);
+    }
+
+    #[test]
+    fn lists_and_caches_are_our_own_and_the_systems_sources_only_where_they_are_meant() {
+        let own = Source::Suite("sid".to_owned()).settings(Path::new("/c"));
+        let system = Source::System.settings(Path::new("/c"));
+        for text in [&own, &system] {
+            assert!(text.contains("Dir::State::Lists \"/c/lists\";\nDir::Cache \"/c/cache\";"));
+        }
+        assert!(own.contains("SourceList \"/c/durio.sources\"") && !system.contains("SourceList"));
+        assert!(sources_of("http://x/debian/", "sid").contains("Suites: sid\n"));
+    }
 
     #[test]
     fn the_version_is_the_second_column() {

@@ -23,19 +23,21 @@ use self::build::Modules;
 use self::headers::Headers;
 use self::kernel_tree::KernelTree;
 use self::scratch::Scratch;
-use super::{debian, kernels_folder};
+use super::debian::Apt;
+use super::kernels_folder;
 use crate::bench::Interrupt;
 
 /// The drivers' sources.
 const SOURCES: &str = "zfs-dkms";
-const NO_SOURCES: &str = "apt knows no package zfs-dkms: it is in Debian's component contrib; add \
-                          contrib to the Components of apt's sources, then apt-get update";
+const NO_SOURCES: &str = "no package zfs-dkms: it is in Debian's component contrib, of the backports or of \
+                          what apt is set up for";
 
 /// Builds ZFS for a kernel unless it is there.
 pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
     let kernels = kernels_folder()?;
     let tree = KernelTree::find(&kernels, kernel)?;
-    let newest = debian::newest_version(SOURCES).ok().flatten();
+    let apt = Apt::with(SOURCES, None);
+    let newest = apt.as_ref().ok().and_then(|apt| apt.newest_version(SOURCES).ok().flatten());
     if let Some(version) = tree.zfs_version()
         // Without apt's lists nothing newer can be built either.
         && newest.as_ref().is_none_or(|newest| *newest == version)
@@ -44,18 +46,25 @@ pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
         return Ok(());
     }
     let Some(version) = newest else { bail!(NO_SOURCES) };
+    let apt = apt?;
     let interrupt = Interrupt::watch()?;
     let scratch = Scratch::begin(&kernels)?;
-    make(&tree, &version, scratch.path(), &interrupt)
+    make(&tree, &apt, &version, scratch.path(), &interrupt)
 }
 
-fn make(tree: &KernelTree, version: &str, scratch: &Path, interrupt: &Interrupt) -> Result<()> {
+fn make(
+    tree: &KernelTree,
+    apt: &Apt,
+    version: &str,
+    scratch: &Path,
+    interrupt: &Interrupt,
+) -> Result<()> {
     println!("OpenZFS {version} for kernel {}: fetching packages", tree.release);
     let headers = Headers::fetch(&tree.release, scratch)?;
     build::check_machine(&headers)?;
-    let sources = build::fetch_sources(version, scratch)?;
+    let sources = build::fetch_sources(apt, version, scratch)?;
     // Before the build: a library that this machine lacks is told now, not after ten minutes.
-    let tools = tools::fetch(version, scratch)?;
+    let tools = tools::fetch(apt, version, scratch)?;
     interrupt.check()?;
     let modules = build::build(&sources, &headers, interrupt)?;
     place(tree, &modules, &tools, version)

@@ -1,5 +1,11 @@
 //! Guests with disks, a witness and a power switch, booted where a kernel and QEMU are there.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test ends at the first surprise and says what it skips"
+)]
+
 mod nbd_server;
 #[path = "../../src/tests/skipped.rs"]
 mod skipped;

@@ -13,49 +13,62 @@ use crate::{Address, ErrorKind, NbdError};
 
 const BIND: &str = "serve at";
 
+/// A bound address. A unix socket is removed with it.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub struct Listener(Bound);
+
+#[derive(Debug)]
+enum Bound {
     Unix(UnixListener, OwnSocket),
     Tcp(TcpListener, SocketAddr),
 }
 
 impl Listener {
-    pub(super) fn bind(address: &Address) -> Result<Self, NbdError> {
+    /// Takes an address. A unix socket that nobody answers at is replaced.
+    ///
+    /// # Errors
+    /// If somebody answers there, if what stands there is no socket, or if the system refuses.
+    pub fn bind(address: &Address) -> Result<Self, NbdError> {
         let listener = match address {
             Address::Unix(path) => bind_unix(path),
             Address::Tcp(wanted) => {
                 let bound = TcpListener::bind(wanted)
                     .and_then(|it| Ok((it.local_addr()?, it)))
-                    .map(|(address, it)| Self::Tcp(it, address));
+                    .map(|(address, it)| Bound::Tcp(it, address));
                 bound.map_err(|error| NbdError::new(BIND, error))
             }
         };
         let listener = listener.map_err(|error| error.about(address.to_string()))?;
         // Whoever was announced may be gone when it is accepted: that must not hold up the others.
         let set = match &listener {
-            Self::Unix(it, _) => it.set_nonblocking(true),
-            Self::Tcp(it, _) => it.set_nonblocking(true),
+            Bound::Unix(it, _) => it.set_nonblocking(true),
+            Bound::Tcp(it, _) => it.set_nonblocking(true),
         };
         set.map_err(|error| NbdError::new(BIND, error).about(address.to_string()))?;
-        Ok(listener)
+        Ok(Self(listener))
     }
 
-    pub(super) fn address(&self) -> Address {
-        match self {
-            Self::Unix(_, own) => Address::Unix(own.path.clone()),
-            Self::Tcp(_, address) => Address::Tcp(*address),
+    /// Where it is, with the port that was free.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        match &self.0 {
+            Bound::Unix(_, own) => Address::Unix(own.path.clone()),
+            Bound::Tcp(_, address) => Address::Tcp(*address),
         }
     }
 
-    /// A client; an error of the kind "would block" if there is none.
-    pub(super) fn accept(&self) -> io::Result<Socket> {
-        let socket = match self {
-            Self::Unix(it, _) => {
+    /// Somebody who has connected.
+    ///
+    /// # Errors
+    /// Of the kind "would block" if there is nobody; else those of accept(2).
+    pub fn accept(&self) -> io::Result<Socket> {
+        let socket = match &self.0 {
+            Bound::Unix(it, _) => {
                 let (stream, _) = it.accept()?;
                 stream.set_nonblocking(false)?;
                 Socket::Unix(stream)
             }
-            Self::Tcp(it, _) => {
+            Bound::Tcp(it, _) => {
                 let (stream, _) = it.accept()?;
                 stream.set_nonblocking(false)?;
                 Socket::Tcp(stream)
@@ -67,18 +80,18 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(it, _) => it.as_fd(),
-            Self::Tcp(it, _) => it.as_fd(),
+        match &self.0 {
+            Bound::Unix(it, _) => it.as_fd(),
+            Bound::Tcp(it, _) => it.as_fd(),
         }
     }
 }
 
-fn bind_unix(path: &Path) -> Result<Listener, NbdError> {
+fn bind_unix(path: &Path) -> Result<Bound, NbdError> {
     remove_dead_socket(path)?;
     let bound = UnixListener::bind(path).and_then(|it| Ok((it, OwnSocket::at(path)?)));
     let (listener, own) = bound.map_err(|error| NbdError::new(BIND, error))?;
-    Ok(Listener::Unix(listener, own))
+    Ok(Bound::Unix(listener, own))
 }
 
 /// Removes a socket at which nobody answers any more, and nothing else.
@@ -101,7 +114,7 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
 
 /// The socket that this server made; it goes with the server, unless another stands there by then.
 #[derive(Debug)]
-pub(super) struct OwnSocket {
+struct OwnSocket {
     path: PathBuf,
     device_and_inode: (u64, u64),
 }

@@ -233,7 +233,9 @@ pub(crate) struct LabRun {
 ///
 /// Kernels are found in /boot/vmlinuz-* with /lib/modules, and as trees in ~/.cache/durio/kernels
 /// ($XDG_CACHE_HOME/durio/kernels) and in the colon-separated folders of DURIO_KERNELS. A tree has
-/// boot/vmlinuz-* or vmlinuz, and lib/modules/RELEASE or modules, like an unpacked package.
+/// boot/vmlinuz-* or vmlinuz, and lib/modules/RELEASE or modules, like an unpacked package. Since
+/// Linux 6.19 Debian has image and modules in two packages, linux-binary and linux-modules; unpack
+/// both into one folder. In durio's checkout, cargo xtask lab kernel does it.
 ///
 ///   apt-get download linux-image-6.1.0-56-amd64
 ///   dpkg-deb -x linux-image-6.1.0-56-amd64_*.deb ~/.cache/durio/kernels/6.1.0-56-amd64

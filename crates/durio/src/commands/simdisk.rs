@@ -2,16 +2,31 @@
 
 use std::fmt::Write;
 
-use durio_bench::BenchError;
-use durio_simdisk::ZOO;
+use durio_bench::{BenchError, BenchErrorKind, random_seed};
+use durio_nbd::Address;
+use durio_prove::served::Advertised;
+use durio_prove::serving::{Answer, DiskState, Order, Serving, control_of, order, serve_disk};
+use durio_simdisk::{Disk, SharedDisk, ZOO, named};
 
-use crate::args::{Simdisk, SimdiskCommand};
+use crate::args::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 use crate::exit_code::Exit;
 use crate::output;
+use crate::stop_signals::stop_on_signals;
 
 pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
     match &arguments.command {
         SimdiskCommand::List => list(),
+        SimdiskCommand::Serve(arguments) => serve(arguments),
+        SimdiskCommand::Cut(control) => tell(control, &Order::Cut),
+        SimdiskCommand::Restore(control) => tell(control, &Order::Restore),
+        SimdiskCommand::Stats(control) => show(control),
+        SimdiskCommand::Fault { profile, control } => {
+            tell(control, &Order::Fault { profile: profile.clone() })
+        }
+        SimdiskCommand::Fork { to, control } => {
+            let socket = std::path::absolute(to).map_err(|it| BenchError::io("find", to, it))?;
+            tell(control, &Order::Fork { socket })
+        }
     }
 }
 
@@ -23,5 +38,59 @@ fn list() -> Result<Exit, BenchError> {
         let _ = writeln!(text, "{:width$}  {}", named.name, named.about);
     }
     output::answer_text(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
+    let named = named(&arguments.profile)
+        .ok_or_else(|| BenchError::wrong_use(format!("unknown profile '{}'", arguments.profile)))?;
+    let size = arguments.size.get();
+    if size == 0 || !size.is_multiple_of(4096) || i64::try_from(size).is_err() {
+        let text = format!("a disk has a multiple of 4 KiB, and not {}", arguments.size);
+        return Err(BenchError::wrong_use(text));
+    }
+    let seed = arguments.seed.unwrap_or_else(random_seed);
+    let profile = named.profile(size);
+    let flush = profile.declares_cache() && !arguments.no_flush;
+    let advertised =
+        Advertised { flush, fua: flush && !arguments.no_fua, memory: arguments.memory.get() };
+    let address = match arguments.listen {
+        Some(address) => Address::Tcp(address),
+        None => Address::Unix(arguments.socket.clone()),
+    };
+    let serving = Serving { address, control: control_of(&arguments.socket), advertised };
+    let disk = SharedDisk::new(Disk::new(profile, seed));
+    let stop = stop_on_signals()?;
+    output::remark(&format!("durio: seed {seed}"));
+    let ready = |uri: &durio_nbd::Uri| {
+        // Who does not listen any more wants no disk either; the next signal ends it.
+        let _ = output::answer_text(&format!("ready: {uri}\n"));
+    };
+    serve_disk(&disk, &serving, ready, &|| stop.is_set()).map_err(cannot)?;
+    Ok(Exit::Fine)
+}
+
+fn cannot(error: durio_prove::serving::ServingError) -> BenchError {
+    BenchError::of(BenchErrorKind::CannotMeasure, error)
+}
+
+fn ask(control: &Control, wanted: &Order) -> Result<DiskState, BenchError> {
+    match order(&control_of(&control.socket), wanted).map_err(cannot)? {
+        Answer::Done(state) => Ok(state),
+        Answer::Refused { reason } => Err(BenchError::cannot_measure(reason)),
+    }
+}
+
+fn tell(control: &Control, wanted: &Order) -> Result<Exit, BenchError> {
+    ask(control, wanted)?;
+    Ok(Exit::Fine)
+}
+
+fn show(control: &Control) -> Result<Exit, BenchError> {
+    let state = ask(control, &Order::Stats)?;
+    let mut bytes =
+        serde_json::to_vec_pretty(&state).map_err(|it| BenchError::unmade(it.into()))?;
+    bytes.push(b'\n');
+    output::answer(&bytes)?;
     Ok(Exit::Fine)
 }

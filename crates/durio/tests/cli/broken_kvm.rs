@@ -40,7 +40,8 @@ fn lab(sandbox: &Sandbox, script: &str) -> Durio {
 
 fn lab_by(sandbox: &Sandbox, accelerator: &str, script: &str) -> Durio {
     let path = format!("{}/bin:{}", sandbox.root().display(), search_path());
-    let line = format!("lab run --accelerator {accelerator} --timing wall --root hermetic -- sh -c");
+    let line =
+        format!("lab run --accelerator {accelerator} --timing wall --root hermetic -- sh -c");
     with_kernels(sandbox, &line).word(script).env("PATH", path)
 }
 

@@ -84,7 +84,7 @@ fn a_goal_decides_the_exit_code_and_a_wrong_one_says_what_is_right() {
         let line = "check data --quiet --duration 3s --size 8MiB --workload commit --goal";
         sandbox.durio(line).word(goal).run()
     };
-    check("commit rate > 0.1").expect_exit(0).expect_stdout("rate ≥ 0.1");
+    check("commit rate > 1").expect_exit(0).expect_stdout("rate ≥ 1 /s");
     check("commit mean < 1ns").expect_exit(1).expect_stdout("mean of commit < 1 ns");
     check("commit p99 > 1ms").expect_exit(2).expect_stderr("p99 < 1ms");
     check("comit p99 < 1ms").expect_exit(2).expect_stderr("did you mean 'commit'?");

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::super::debian;
+use super::super::debian::Apt;
 use super::headers::Headers;
 use super::{SOURCES, program};
 use crate::bench::Interrupt;
@@ -43,9 +43,9 @@ pub(super) fn check_machine(headers: &Headers) -> Result<()> {
 }
 
 /// Unpacks the sources of this version.
-pub(super) fn fetch_sources(version: &str, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn fetch_sources(apt: &Apt, version: &str, scratch: &Path) -> Result<PathBuf> {
     let folder = scratch.join("sources");
-    debian::unpack(&[format!("{SOURCES}={version}")], scratch, &folder)?;
+    apt.unpack(&[format!("{SOURCES}={version}")], scratch, &folder)?;
     let found = fs::read_dir(folder.join("usr/src"))?.flatten().map(|entry| entry.path());
     let found = found.into_iter().find(|path| path.join("configure").is_file());
     found.with_context(|| format!("{SOURCES} {version} has no sources in usr/src"))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::super::debian;
+use super::super::debian::Apt;
 
 /// Unpacked headers of a kernel.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,18 +25,17 @@ impl Headers {
     /// Fetches and unpacks them.
     pub(super) fn fetch(release: &str, scratch: &Path) -> Result<Self> {
         let package = format!("linux-headers-{release}");
-        let depends = debian::depends(&package)?.with_context(|| {
-            format!(
-                "apt knows no package {package}: run apt-get update; if the archive has none of \
-                 this kernel any more, fetch its present one by cargo xtask lab kernel"
-            )
-        })?;
+        let apt = Apt::with(&package, None).context(
+            "if the archive has none of this kernel any more, fetch its present one by cargo xtask \
+             lab kernel",
+        )?;
+        let depends = apt.depends(&package)?.unwrap_or_default();
         let is_part =
             |name: &String| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-");
         let parts = depends.into_iter().filter(is_part);
         let all: Vec<_> = [package.clone()].into_iter().chain(parts).collect();
         let folder = scratch.join("headers");
-        debian::unpack(&all, scratch, &folder)?;
+        apt.unpack(&all, scratch, &folder)?;
         Self::settle(&folder, &folder.join("usr/src").join(package))
     }
 

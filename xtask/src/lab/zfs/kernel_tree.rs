@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::super::kernel::has_kernel;
+
 /// In the folder for programs: the package's version of what was built.
 pub(super) const VERSION_FILE: &str = "zfs-version";
 
@@ -61,7 +63,7 @@ fn trees_in(kernels: &Path) -> Vec<KernelTree> {
 }
 
 fn tree_at(folder: PathBuf) -> Option<KernelTree> {
-    if !folder.join("boot").is_dir() {
+    if !has_kernel(&folder) {
         return None;
     }
     let all = ["lib/modules", "usr/lib/modules"].map(|it| folder.join(it));

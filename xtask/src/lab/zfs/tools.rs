@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::debian;
+use super::super::debian::Apt;
 
 const PACKAGE: &str = "zfsutils-linux";
 /// Programs that a stack or a look at one needs.
@@ -18,19 +18,15 @@ const PROGRAMS: [&str; 3] = ["zpool", "zfs", "zdb"];
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
 /// Unpacks programs and libraries of this version, and keeps what is needed.
-pub(super) fn fetch(version: &str, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn fetch(apt: &Apt, version: &str, scratch: &Path) -> Result<PathBuf> {
     let package = format!("{PACKAGE}={version}");
-    let depends = debian::depends(&package)?;
-    let depends = depends.with_context(|| format!("apt knows no {PACKAGE} {version}"))?;
+    let depends = apt.depends(&package)?;
+    let depends = depends.with_context(|| format!("no package {PACKAGE} {version}"))?;
     // Those of the same source end so; their numbers differ between versions.
     let libraries = depends.iter().filter(|it| it.starts_with("lib") && it.ends_with("linux"));
     let libraries = libraries.map(|name| format!("{name}={version}"));
     let unpacked = scratch.join("programs");
-    debian::unpack(
-        &[package].into_iter().chain(libraries).collect::<Vec<_>>(),
-        scratch,
-        &unpacked,
-    )?;
+    apt.unpack(&[package].into_iter().chain(libraries).collect::<Vec<_>>(), scratch, &unpacked)?;
     let tools = scratch.join("tools");
     gather(&unpacked, &tools)?;
     check(&tools)?;

@@ -1,0 +1,264 @@
+//! A simulated disk that is served until somebody ends it, and its control socket.
+//!
+//! In: a disk, where to serve it, orders on the control socket. Out: nothing; answers on the sockets.
+//! Not here: NBD (durio-nbd), the disk's rules (durio-simdisk).
+//!
+//! The control socket stands beside the disk's, with `.control` at its end. Who connects sends one
+//! [`Order`] as a line of JSON and gets one [`Answer`]; the order is carried out when the answer comes.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use durio_nbd::{Address, Listener, NbdError, Server, Socket, Uri};
+use durio_simdisk::{Disk, SharedDisk, named};
+use serde::{Deserialize, Serialize};
+
+use crate::served::{Advertised, ServedDisk};
+
+/// Longer than any order.
+const ORDER_MAX: u64 = 4096;
+/// How often the wish to end is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long whoever orders may take for a line.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a served disk is told to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "order")]
+pub enum Order {
+    /// Take the power away: whatever was not answered never is, the cache is gone but for its survivors.
+    Cut,
+    /// Give the power back.
+    Restore,
+    /// Tell the counters.
+    Stats,
+    /// Lie from now on as the disk of this name does.
+    Fault {
+        /// A profile that lies.
+        profile: String,
+    },
+    /// Serve a second disk, which is as this one is now, on a socket of this path.
+    Fork {
+        /// The socket.
+        socket: PathBuf,
+    },
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum Answer {
+    /// It was carried out; this is the disk now.
+    Done(DiskState),
+    /// It was not.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A disk as its counters show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskState {
+    /// Bytes.
+    pub size: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, those with FUA among them.
+    pub writes: u64,
+    /// Writes with FUA.
+    pub fua_writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Cuts.
+    pub cuts: u64,
+    /// Bytes in the volatile cache.
+    pub volatile_bytes: u64,
+}
+
+/// Where a disk is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// The address of the disk.
+    pub address: Address,
+    /// The path of the control socket.
+    pub control: PathBuf,
+    /// What clients are told.
+    pub advertised: Advertised,
+}
+
+/// Why a disk cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    /// The disk's own socket.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
+    /// The control socket.
+    #[error("cannot {doing} '{}'", path.display())]
+    Control {
+        /// What.
+        doing: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The control socket that belongs to a disk's.
+#[must_use]
+pub fn control_of(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".control");
+    path.into()
+}
+
+/// Serves the disk until `stop` says so; `ready` gets its URI when clients can come. The sockets are
+/// removed at the end.
+///
+/// # Errors
+/// If a socket cannot be made: somebody answers there, or something else has the name.
+pub fn serve_disk(
+    disk: &SharedDisk,
+    serving: &Serving,
+    ready: impl FnOnce(&Uri),
+    stop: &dyn Fn() -> bool,
+) -> Result<(), ServingError> {
+    let server = Server::bind(&serving.address)?;
+    let control = Listener::bind(&Address::Unix(serving.control.clone()))?;
+    let storage = ServedDisk::new(disk.clone(), serving.advertised);
+    let end = server.stop_handle();
+    thread::scope(|scope| {
+        let served = scope.spawn(|| server.serve(&storage));
+        ready(&Uri::of(&server.address(), ""));
+        let mut forks = Vec::new();
+        while !stop() && !served.is_finished() {
+            match control.accept() {
+                Ok(stream) => obey(&stream, disk, serving.advertised, &mut forks),
+                // Nobody is there, or who was has gone.
+                Err(_) => thread::sleep(LOOK),
+            }
+        }
+        end.stop();
+        drop(forks);
+        served.join().unwrap_or(Ok(()))
+    })?;
+    Ok(())
+}
+
+/// Sends an order to a served disk.
+///
+/// # Errors
+/// If nobody is there, or does not answer.
+pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
+    let fail = |doing| move |source| ServingError::Control { doing, path: control.into(), source };
+    let mut stream = UnixStream::connect(control).map_err(fail("connect to"))?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(fail("connect to"))?;
+    let mut line = serde_json::to_vec(order).map_err(|it| fail("write to")(it.into()))?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(fail("write to"))?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(fail("read from"))?;
+    serde_json::from_str(&answer).map_err(|it| fail("understand the answer of")(it.into()))
+}
+
+fn obey(mut stream: &Socket, disk: &SharedDisk, advertised: Advertised, forks: &mut Vec<Fork>) {
+    let answer = match read_order(stream) {
+        Ok(order) => carry_out(order, disk, advertised, forks),
+        Err(error) => Answer::Refused { reason: format!("no order: {error}") },
+    };
+    // Who asked may be gone.
+    if let Ok(mut line) = serde_json::to_vec(&answer) {
+        line.push(b'\n');
+        let _ = stream.write_all(&line);
+    }
+}
+
+fn read_order(stream: &Socket) -> io::Result<Order> {
+    stream.set_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ORDER_MAX)).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn carry_out(
+    order: Order,
+    disk: &SharedDisk,
+    advertised: Advertised,
+    forks: &mut Vec<Fork>,
+) -> Answer {
+    let done = match order {
+        Order::Cut => {
+            disk.lock().cut();
+            Ok(())
+        }
+        Order::Restore => disk.lock().restore().map_err(|error| error.to_string()),
+        Order::Stats => Ok(()),
+        Order::Fault { profile } => match named(&profile).and_then(|it| it.lie) {
+            Some(lie) => {
+                disk.lock().add_lie(lie);
+                Ok(())
+            }
+            None => Err(format!("'{profile}' is no profile that lies")),
+        },
+        Order::Fork { socket } => {
+            let fork = disk.lock().clone();
+            let fork = Fork::serve(fork, socket, advertised);
+            fork.map(|it| forks.push(it)).map_err(|error| crate::with_causes(&error))
+        }
+    };
+    match done {
+        Ok(()) => Answer::Done(state_of(&disk.lock())),
+        Err(reason) => Answer::Refused { reason },
+    }
+}
+
+fn state_of(disk: &Disk) -> DiskState {
+    let stats = disk.stats();
+    DiskState {
+        size: disk.size(),
+        reads: stats.reads,
+        writes: stats.writes,
+        fua_writes: stats.fua_writes,
+        flushes: stats.flushes,
+        cuts: stats.cuts,
+        volatile_bytes: stats.volatile_bytes,
+    }
+}
+
+/// A second disk, served until this is dropped. It has a control socket of its own.
+struct Fork {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Fork {
+    fn serve(disk: Disk, socket: PathBuf, advertised: Advertised) -> Result<Self, ServingError> {
+        let control = control_of(&socket);
+        let serving = Serving { address: Address::Unix(socket), control, advertised };
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let ending = std::sync::Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let disk = SharedDisk::new(disk);
+            let ready = |_: &Uri| drop(sender.send(Ok(())));
+            let is_over = || ending.load(std::sync::atomic::Ordering::Relaxed);
+            if let Err(error) = serve_disk(&disk, &serving, ready, &is_over) {
+                let _ = sender.send(Err(error));
+            }
+        });
+        let fork = Self { stop, thread: Some(thread) };
+        // Whoever sends nothing has told an error before.
+        receiver.recv().unwrap_or(Ok(())).map(|()| fork)
+    }
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}

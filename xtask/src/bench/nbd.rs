@@ -1,0 +1,201 @@
+//! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client.
+//!
+//! In: pairs, seconds per trial. Out: rates of fio's nbd engine against both, interleaved, and the
+//! goals. Not here: other storages, the kernel's client. Both serve memory over a unix socket, and
+//! fio's single job is one connection: what is compared is how requests are taken and answered.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::figures::{Ratio, median};
+use super::goals::{self, Goal};
+use super::load::Foreign;
+use super::session::Interrupt;
+use super::{fio, machine, scratch, table};
+use crate::cargo;
+
+/// Options of `bench nbd`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; ratios are medians over them
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: u32,
+
+    /// Seconds per trial
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+}
+
+const MEBIBYTES: u64 = 256;
+
+/// How long a server may take until it answers.
+const BEGIN: Duration = Duration::from_secs(20);
+
+/// What is measured, and the least ratio of durio's rate to nbdkit's.
+const CASES: [(&str, u32, f64); 4] =
+    [("randwrite", 16, 1.2), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
+
+/// A server, until it is dropped.
+struct Serving {
+    program: Child,
+    socket: PathBuf,
+}
+
+impl Serving {
+    fn begin(mut command: Command, socket: PathBuf) -> Result<Self> {
+        // durio's ends with this pipe.
+        let program = command.stdin(Stdio::piped()).spawn().context("cannot run the server")?;
+        let serving = Self { program, socket };
+        let begin = Instant::now();
+        while std::os::unix::net::UnixStream::connect(&serving.socket).is_err() {
+            ensure!(begin.elapsed() < BEGIN, "{}: nobody answers", serving.socket.display());
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(serving)
+    }
+
+    fn uri(&self) -> String {
+        // The folder of benches has no name that would have to be spelt out.
+        format!("nbd+unix:///?socket={}", self.socket.display())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // One that has ended already is what is wanted.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Runs `bench nbd`.
+pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
+    let target = cargo::metadata()?.target_directory.into_std_path_buf();
+    let scratch = scratch::folder(&target)?;
+    // A socket's address has 108 bytes, which a folder among others' does not leave.
+    let sockets = tempfile::tempdir().context("cannot make a folder for sockets")?;
+    let durio = serve_durio(&target, scratch.path(), sockets.path())?;
+    let nbdkit = serve_nbdkit(sockets.path())?;
+    machine::print_machine("durio's NBD server and nbdkit's memory plugin, under fio's nbd engine");
+    println!("- fio: {}", printed(Command::new("fio").arg("--version"))?);
+    println!("- nbdkit: {}", printed(Command::new("nbdkit").arg("--version"))?);
+    println!(
+        "- trials: {} rounds, {} s each, interleaved; blocks of 4 KiB in {MEBIBYTES} MiB of memory, \
+         one connection over a unix socket",
+        arguments.pairs, arguments.seconds
+    );
+    let mut rates = vec![[Vec::new(), Vec::new()]; CASES.len()];
+    let mut foreign = Foreign::default();
+    for round in 1..=arguments.pairs {
+        eprintln!("round {round} of {}", arguments.pairs);
+        foreign.during(|| {
+            one_round(&mut rates, round, interrupt, [&durio, &nbdkit], arguments.seconds)
+        })?;
+    }
+    print(&rates);
+    foreign.print();
+    let goals: Vec<_> = CASES.iter().zip(&rates).map(|(case, rates)| goal(case, rates)).collect();
+    goals::print(&goals);
+    Ok(goals)
+}
+
+/// Each comes first by turns.
+fn one_round(
+    rates: &mut [[Vec<f64>; 2]],
+    round: u32,
+    interrupt: &Interrupt,
+    servers: [&Serving; 2],
+    seconds: u32,
+) -> Result<()> {
+    for ((rw, depth, _), rates) in CASES.iter().zip(rates) {
+        let first = (round % 2) as usize;
+        for which in [first, 1 - first] {
+            let options = options(&servers[which].uri(), rw, *depth, seconds);
+            let text = printed(Command::new("fio").args(options.split_whitespace()));
+            // Before the outcome: Ctrl-C reaches fio too, and its failure is no news then.
+            interrupt.check()?;
+            rates[which].push(fio::parse(&text?)?.iops);
+        }
+    }
+    Ok(())
+}
+
+fn options(uri: &str, rw: &str, depth: u32, seconds: u32) -> String {
+    format!(
+        "--name=j --ioengine=nbd --uri={uri} --rw={rw} --bs=4k --iodepth={depth} --thread \
+         --size={MEBIBYTES}M --runtime={seconds} --time_based --randrepeat=0 --output-format=json"
+    )
+}
+
+fn serve_durio(target: &Path, scratch: &Path, sockets: &Path) -> Result<Serving> {
+    let words = ["build", "--release", "-p", "durio-nbd", "--example", "serve_memory"];
+    let status = cargo::command(&words).status().context("cannot run cargo")?;
+    ensure!(status.success(), "the server cannot be built");
+    // A copy: a build meanwhile replaces the original.
+    let program = scratch.join("serve_memory");
+    fs::copy(target.join("release/examples/serve_memory"), &program)?;
+    let socket = sockets.join("durio");
+    let mut command = Command::new(program);
+    command.arg(&socket).arg((MEBIBYTES << 20).to_string());
+    Serving::begin(command, socket)
+}
+
+fn serve_nbdkit(sockets: &Path) -> Result<Serving> {
+    let socket = sockets.join("nbdkit");
+    let mut command = Command::new("nbdkit");
+    command.args(["--foreground", "--unix"]).arg(&socket);
+    command.args(["memory", &format!("{MEBIBYTES}M")]);
+    Serving::begin(command, socket)
+}
+
+/// What a command prints, which must succeed.
+fn printed(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot run {name}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name}: {}\n{}", output.status, errors.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn print(rates: &[[Vec<f64>; 2]]) {
+    let rows = CASES.iter().zip(rates).map(|((rw, depth, _), [durio, nbdkit])| {
+        [
+            format!("{rw}, depth {depth}"),
+            Ratio::of(durio, nbdkit).to_string(),
+            format!("{:.0}", median(durio)),
+            format!("{:.0}", median(nbdkit)),
+        ]
+    });
+    println!();
+    table::print(&["operations per second", "durio / nbdkit", "durio", "nbdkit"], rows);
+}
+
+fn goal((rw, depth, least): &(&str, u32, f64), [durio, nbdkit]: &[Vec<f64>; 2]) -> Goal {
+    let ratio = Ratio::of(durio, nbdkit).median;
+    Goal::at_least(format!("rate durio / nbdkit: {rw}, depth {depth}"), ratio, *least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_holds_from_its_ratio_on() {
+        let holds = |durio| goal(&CASES[0], &[vec![durio; 3], vec![100.0; 3]]).holds;
+        assert!(holds(120.0) && !holds(119.0) && !holds(f64::NAN));
+    }
+
+    #[test]
+    fn options_name_the_server_and_the_case() {
+        let options = options("nbd+unix:///?socket=/tmp/x", "randread", 16, 3);
+        let words: Vec<_> = options.split_whitespace().collect();
+        assert!(words.contains(&"--uri=nbd+unix:///?socket=/tmp/x"));
+        assert!(words.contains(&"--iodepth=16") && words.contains(&"--rw=randread"));
+    }
+}
