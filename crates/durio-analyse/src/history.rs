@@ -29,6 +29,9 @@ pub struct RunRow {
     /// The figures to read first.
     #[serde(rename = "leading")]
     pub headline: Option<Headline>,
+    /// What it found, in words, where that is no rate: of a proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
     /// Each workload's.
     pub figures: Vec<RunFigures>,
     /// Bytes of its files.

@@ -21,6 +21,8 @@ pub const PROOF_SCHEMA: &str = "durio-proof-1";
 pub const ACKNOWLEDGED_MIN: u64 = 32;
 /// Of the bound.
 pub const CONFIDENCE: f64 = 0.95;
+/// Sectors of a cell, the unit in which the prover looks at a target.
+const CELL_SECTORS: u64 = 8;
 /// Losses of one cut that are listed.
 const LISTED_MAX: usize = 20;
 
@@ -282,6 +284,8 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
     let mut classes: Vec<LossClass> = found.findings.iter().map(|it| it.class).collect();
     classes.sort_unstable();
     classes.dedup();
+    let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
+    cells.dedup();
     let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
     let missing = found.findings.iter().filter(is_missing);
     let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
@@ -294,10 +298,17 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
             Some(_) => LossShape::Holes,
         }),
         oldest_ns,
-        cells: found.findings.len() as u64,
+        cells: cells.len() as u64,
         kept: found.kept,
-        listed: found.findings.iter().take(LISTED_MAX).cloned().collect(),
+        listed: listed(&found.findings),
     }
+}
+
+/// The gravest first, and of those the oldest.
+fn listed(findings: &[Finding]) -> Vec<Finding> {
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(|it| (it.class, std::cmp::Reverse(it.acknowledged_before_ns), it.sector));
+    sorted.into_iter().take(LISTED_MAX).cloned().collect()
 }
 
 #[cfg(test)]

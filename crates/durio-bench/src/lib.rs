@@ -13,6 +13,7 @@
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
+//! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
@@ -55,6 +56,8 @@ mod locate;
 mod observer;
 mod power_proof;
 mod proof;
+mod proof_parts;
+mod proof_target;
 mod read_back;
 mod resume;
 mod runs;
@@ -83,9 +86,12 @@ pub use leftovers::clear_leftovers;
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
-    PowerProved, plan_power_proof, prove_power, random_seed, read_power_proof, resume_power_proof,
+    PowerProved, plan_power_proof, prove_power, random_seed, random_token, read_power_proof,
+    resume_power_proof,
 };
 pub use proof::{ProofRequest, Proved, prove};
+pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
+pub use proof_target::ProofStorage;
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use resume::{Interrupted, interrupted};
 pub use runs::{checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};

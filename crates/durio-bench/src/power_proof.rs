@@ -13,8 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
-use durio_plan::proof::{ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
-use durio_prove::simulation::{Simulation, SimulationError};
+use durio_plan::proof::{AgentTarget, Arm, ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
+use durio_prove::simulation::Simulation;
+use durio_prove::trial::{AgentTrials, TrialError};
+use durio_prove::witness::WitnessError;
 use durio_record::Outcome;
 use durio_record::proof::{
     CutEvidence, CutFindings, CutRecord, CutWriter, PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest,
@@ -66,11 +68,27 @@ pub fn plan_power_proof(
     if !only.is_empty() {
         plan.series.retain(|it| only.iter().any(|text| it.name.contains(text.as_str())));
     }
+    for series in &mut plan.series {
+        if let ProofTarget::Agent(target) = &mut series.target
+            && target.token.is_empty()
+        {
+            target.token = random_token();
+        }
+    }
     if plan.series.is_empty() {
         return Err(BenchError::wrong_use("no series has one of these texts in its name")
             .hint("--only takes a part of a name, such as flush-ignored/fdatasync"));
     }
     Ok(plan)
+}
+
+/// What nobody guesses who was not told.
+#[must_use]
+pub fn random_token() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // The standard library has the system's random numbers for its hash tables alone.
+    let word = || RandomState::new().hash_one(0);
+    format!("{:016x}{:016x}", word(), word())
 }
 
 /// A seed for whoever names none. Proofs that begin at the same moment differ by their process.
@@ -141,7 +159,7 @@ fn carry_out(
         .map(|(place, series)| Left::of(place, series, &before))
         .filter(|left| !left.progress.is_decided(left.series.cuts))
         .collect();
-    let ended = all(&left, plan.seed, writer, stop, observer);
+    let ended = all(&left, (plan.seed, folder.path()), writer, stop, observer);
     folder.manifest.outcome = Some(match ended {
         Ok(Ending::Complete) => Outcome::Complete,
         Ok(Ending::Interrupted) => Outcome::Interrupted,
@@ -197,12 +215,15 @@ type News = Result<CutRecord, BenchError>;
 /// All series, as many side by side as there are processors.
 fn all(
     left: &[Left<'_>],
-    seed: u64,
+    (seed, folder): (u64, &Path),
     writer: CutWriter,
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<Ending, BenchError> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    // One machine has one power switch.
+    let has_agent = left.iter().any(|it| matches!(it.series.target, ProofTarget::Agent(_)));
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = if has_agent { 1 } else { processors };
     let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, receiver) = sync_channel::<News>(1024);
     thread::scope(|scope| {
@@ -210,7 +231,7 @@ fn all(
             let (sender, next, ending) = (sender.clone(), &next, &ending);
             scope.spawn(move || {
                 while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = series(it, seed, &sender, ending) {
+                    if let Err(error) = series(it, seed, &sender, ending, folder) {
                         // Whoever listens has gone, or hears of it.
                         let _ = sender.send(Err(error));
                         return;
@@ -261,18 +282,21 @@ fn series(
     seed: u64,
     sender: &SyncSender<News>,
     ending: &AtomicBool,
+    folder: &Path,
 ) -> Result<(), BenchError> {
     let series = left.series;
-    let failed = |error: SimulationError| {
-        BenchError::of(BenchErrorKind::CannotMeasure, error).context(&series.name)
-    };
+    let failed = |error: BenchError| error.context(&series.name);
     let seed = durio_workload::job_seed(seed, left.place.into(), 0);
-    let mut trial = trial(series, seed).map_err(failed)?;
-    let mut progress = Progress::default();
+    let mut trial = trial(series, seed, folder, left.place).map_err(failed)?;
+    // A simulated series begins anew, an agent's goes on.
+    let is_again = matches!(series.target, ProofTarget::Simulated { .. });
+    let mut progress = if is_again { Progress::default() } else { left.progress };
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let findings = trial().map_err(failed)?;
-        let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+        let (evidence, findings) = match trial(&|| ending.load(Ordering::Relaxed)) {
+            Err(error) if error.kind == BenchErrorKind::Interrupted => return Ok(()),
+            found => found.map_err(failed)?,
+        };
         progress.take(&evidence, &findings);
         // What the record has already is lived again, and not told twice.
         if progress.cuts <= left.progress.cuts {
@@ -288,21 +312,48 @@ fn series(
     Ok(())
 }
 
-/// One life of a target: load, cut, verification.
-type Trial = Box<dyn FnMut() -> Result<CutFindings, SimulationError>>;
+/// One life of a target: load, cut, verification. It is told whether to end.
+type Trial = Box<dyn FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), BenchError>>;
 
-fn trial(series: &ProofSeries, seed: u64) -> Result<Trial, SimulationError> {
-    let ProofTarget::Simulated { profile, size, via } = &series.target;
-    let named = durio_simdisk::named(profile).expect("the spec was read");
+fn trial(series: &ProofSeries, seed: u64, folder: &Path, place: u32) -> Result<Trial, BenchError> {
+    let cannot = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
+    let (profile, size, via) = match &series.target {
+        ProofTarget::Simulated { profile, size, via } => (profile, size, via),
+        ProofTarget::Agent(target) => return agent_trial(target, series.arm, seed, folder, place),
+    };
+    let named = durio_simdisk::named(profile)
+        .ok_or_else(|| BenchError::cannot_measure(format!("there is no profile '{profile}'")))?;
     let (profile, arm) = (named.profile(size.get()), series.arm);
     Ok(match via {
         SimulatedVia::Process => {
-            let mut simulation = Simulation::new(profile, arm, seed)?;
-            Box::new(move || simulation.cut())
+            let mut simulation = Simulation::new(profile, arm, seed).map_err(cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
         }
         SimulatedVia::Nbd => {
-            let mut simulation = Simulation::over_nbd(profile, arm, seed)?;
-            Box::new(move || simulation.cut())
+            let mut simulation = Simulation::over_nbd(profile, arm, seed).map_err(cannot)?;
+            Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
         }
     })
+}
+
+fn simulated(findings: CutFindings) -> (CutEvidence, CutFindings) {
+    (CutEvidence { simulated: true, ..CutEvidence::default() }, findings)
+}
+
+fn agent_trial(
+    target: &AgentTarget,
+    arm: Arm,
+    seed: u64,
+    folder: &Path,
+    place: u32,
+) -> Result<Trial, BenchError> {
+    let cannot = |error: TrialError| {
+        let stopped = matches!(error, TrialError::Witness(WitnessError::Stopped));
+        let kind =
+            if stopped { BenchErrorKind::Interrupted } else { BenchErrorKind::CannotMeasure };
+        BenchError::of(kind, error)
+    };
+    let ledger = folder.join(format!("ledger-{place}.jsonl"));
+    let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
+    Ok(Box::new(move |stop| trials.cut(stop).map_err(cannot)))
 }

@@ -18,7 +18,8 @@ use durio_analyse::{Headline, RunState};
 use durio_block::Folder;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::LabCompareFolder;
-use durio_record::{FolderManifest, Journal, OperationName, file_names};
+use durio_record::proof::{PROOF_MANIFEST, ProofFolder};
+use durio_record::{FolderManifest, Journal, OperationName, Outcome, file_names};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -183,7 +184,7 @@ fn read_index((folder, file): &(Folder, String)) -> Index {
     index.filter(|it| it.schema == INDEX_SCHEMA).unwrap_or_default()
 }
 
-/// The names of what is a run, a bench or a comparison, the earliest first.
+/// The names of what is a run, a bench, a proof or a comparison, the earliest first.
 fn names(runs: &Path) -> Result<Vec<String>, BenchError> {
     let entries = match fs::read_dir(runs) {
         Ok(entries) => entries,
@@ -204,6 +205,7 @@ fn manifest_name(folder: &Path) -> Option<&'static str> {
     let all = [
         file_names::MANIFEST,
         <durio_record::bench::BenchManifest as FolderManifest>::FILE,
+        PROOF_MANIFEST,
         <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
     ];
     all.into_iter().find(|name| folder.join(name).is_file())
@@ -274,12 +276,25 @@ fn row(folder: &Path, name: &str) -> RunRow {
         }
         Err(why) => row.damage = Some(format!("{manifest}: {why}")),
     }
-    if manifest == file_names::MANIFEST {
-        of_run(folder, &mut row);
-    } else {
-        row.targets = bench_name(folder).into_iter().collect();
+    match manifest {
+        file_names::MANIFEST => of_run(folder, &mut row),
+        PROOF_MANIFEST => of_proof(folder, &mut row),
+        _ => row.targets = bench_name(folder).into_iter().collect(),
     }
     row
+}
+
+fn of_proof(folder: &Path, row: &mut RunRow) {
+    // What is wrong with its manifest has been told.
+    let Ok(proof) = ProofFolder::open(folder) else { return };
+    row.targets = vec![proof.manifest.plan.name];
+    row.state = Some(match proof.manifest.outcome {
+        Some(Outcome::Complete) => RunState::Complete,
+        Some(Outcome::Interrupted) => RunState::Interrupted,
+        Some(Outcome::Failed) => RunState::Failed,
+        None => RunState::Partial,
+    });
+    row.found = read::<BriefProof>(folder, file_names::FINDINGS).ok().map(BriefProof::found);
 }
 
 fn of_run(folder: &Path, row: &mut RunRow) {
@@ -311,7 +326,7 @@ fn command_words(command: &[String]) -> String {
     let words: Vec<&str> =
         command.iter().skip(1).take(2).take_while(is_word).map(String::as_str).collect();
     match words.as_slice() {
-        ["stack" | "lab", ..] => words.join(" "),
+        ["stack" | "lab" | "prove", ..] => words.join(" "),
         [first, ..] => (*first).to_owned(),
         [] => String::new(),
     }
@@ -347,6 +362,46 @@ impl BriefWorkload {
         let rate_per_second = of(OperationName::Commit).map_or(self.iops, |it| it.rate_per_second);
         let latency = of(self.headline)?.service;
         Some(RunFigures { workload: self.name, location: self.location, rate_per_second, latency })
+    }
+}
+
+/// The part of a proof's findings that a list shows.
+#[derive(Deserialize)]
+struct BriefProof {
+    series: Vec<BriefSeries>,
+}
+
+#[derive(Deserialize)]
+struct BriefSeries {
+    verdict: BriefVerdict,
+    as_expected: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct BriefVerdict {
+    verdict: String,
+    #[serde(default)]
+    class: Option<String>,
+}
+
+impl BriefProof {
+    fn found(self) -> String {
+        let total = self.series.len();
+        let holds = |it: &&BriefSeries| it.verdict.verdict == "no_loss";
+        match self.series.as_slice() {
+            [BriefSeries { verdict, as_expected: None }] => match &verdict.class {
+                Some(class) => class.clone(),
+                None => verdict.verdict.replace('_', " "),
+            },
+            all if all.iter().any(|it| it.as_expected.is_none()) => {
+                let held = all.iter().filter(holds).count();
+                format!("{held} of {total} series without a loss")
+            }
+            all => {
+                let good = all.iter().filter(|it| it.as_expected == Some(true)).count();
+                format!("{good} of {total} series as expected")
+            }
+        }
     }
 }
 
@@ -421,6 +476,20 @@ mod tests {
         assert_eq!(words("/bin/durio check --quick /data"), "check");
         assert_eq!(words("durio stack bench raid-modes"), "stack bench");
         assert_eq!(words("durio"), "");
+    }
+
+    #[test]
+    fn a_proof_is_told_by_what_was_expected_else_by_what_was_lost() {
+        let found = |series: &str| {
+            let text = format!("{{\"series\": [{series}]}}");
+            serde_json::from_str::<BriefProof>(&text).unwrap().found()
+        };
+        let holds = r#"{"verdict": {"verdict": "no_loss"}, "as_expected": null}"#;
+        let lost = r#"{"verdict": {"verdict": "breaks", "class": "lost"}, "as_expected": null}"#;
+        assert_eq!((found(holds), found(lost)), ("no loss".to_owned(), "lost".to_owned()));
+        assert_eq!(found(&[holds, lost].join(",")), "1 of 2 series without a loss");
+        let expected = [holds, lost].map(|it| it.replace("null", "true")).join(",");
+        assert_eq!(found(&expected), "2 of 2 series as expected");
     }
 
     #[test]

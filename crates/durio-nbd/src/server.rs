@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::socket::Socket;
+use crate::socket::{Socket, WatchedSocket};
 use crate::{Address, ErrorKind, NbdError, Storage};
 use handshake::Agreed;
 pub use listener::Listener;
@@ -139,7 +139,7 @@ fn serve_socket(socket: &Socket, storage: &dyn Storage) -> Result<(), NbdError> 
     let mut stream = socket;
     let Some(agreed) = handshake::run(&mut stream, storage.export())? else { return Ok(()) };
     set(None)?;
-    transmit(&mut stream, storage, &agreed)
+    transmit(&mut WatchedSocket(socket), storage, &agreed)
 }
 
 /// Serves one client on a stream, from the first word to its end.

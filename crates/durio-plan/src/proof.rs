@@ -1,7 +1,7 @@
 //! The plan of a proof: which targets are tried in which way, how often their power is cut, and what is
 //! expected of them.
 
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Version of the saved form of a proof's plan.
@@ -52,6 +52,37 @@ pub enum ProofTarget {
         /// How it is reached.
         via: SimulatedVia,
     },
+    /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
+    Agent(AgentTarget),
+}
+
+/// Storage that an agent writes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTarget {
+    /// What it is called; its path is the agent's matter.
+    pub name: String,
+    /// Where the witness waits for the agent: an address and a port, 0 for any.
+    pub listen: String,
+    /// What only those know who may speak to the witness.
+    pub token: String,
+    /// Command that starts an agent; none if it starts by itself. `{witness}` and `{token}` stand for
+    /// the witness's address and the token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub start: Vec<String>,
+    /// Command that takes the power away; when it ends, it is gone.
+    pub cut: Vec<String>,
+    /// Command that gives it back; none if nothing needs to be done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restore: Vec<String>,
+    /// How long the power stays away.
+    pub off: Nanos,
+    /// How long the target is written to at least.
+    pub load: Nanos,
+    /// How long the machine may take to come back.
+    pub patience: Nanos,
+    /// Bytes to use, from the begin; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
 }
 
 /// How a simulated disk is reached.

@@ -40,6 +40,7 @@ pub fn classify<E>(
             let may = history.cell(cell);
             if may.later.is_empty() && may.floor == [*seq; SECTORS] {
                 count_kept(may, cut_at, &mut found);
+                history.settle(cell, [*seq; SECTORS]);
                 continue;
             }
         }
@@ -54,6 +55,21 @@ pub fn classify<E>(
     }
     explain_by_misdirection(&mut found.findings);
     Ok(found)
+}
+
+/// The target did not come back, or is smaller.
+#[must_use]
+pub fn gone(history: Option<&History>) -> CutFindings {
+    let finding = Finding {
+        class: LossClass::Gone,
+        sector: 0,
+        sectors: 0,
+        seq: 0,
+        acknowledged_before_ns: None,
+        found: InPlace::Nothing,
+    };
+    let acknowledged = history.map_or(0, |it| it.acknowledged().len() as u64);
+    CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
 }
 
 fn is_legal(may: &CellHistory, observed: &Observed) -> bool {
@@ -182,9 +198,9 @@ fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -
             continue;
         }
         let (class, found) = name(may, *state, is_part);
-        match findings.last_mut() {
-            Some(last) if last.class == class && last.found == found => last.sectors += 1,
-            _ => findings.push(Finding {
+        match findings.iter_mut().find(|it| it.class == class) {
+            Some(known) => known.sectors += 1,
+            None => findings.push(Finding {
                 class,
                 sector: cell * CELL_SECTORS + at as u64,
                 sectors: 1,

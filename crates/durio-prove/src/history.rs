@@ -70,6 +70,9 @@ pub enum HistoryError {
     /// Numbers that do not follow each other.
     #[error("write {0} was announced out of its order")]
     OutOfOrder(Seq),
+    /// Something happened before the target was stamped.
+    #[error("something is told of a target that was not stamped yet")]
+    Unprepared,
     /// A write outside the stamped cells.
     #[error("write {0} is outside the stamped area")]
     Outside(Seq),

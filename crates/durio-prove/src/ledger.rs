@@ -4,9 +4,10 @@
 //! (`wire.rs`), what follows from them (`history.rs`).
 
 use durio_units::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// A write that is about to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
     /// Its number, from 1; each is one more than the one before.
     pub seq: u64,
@@ -15,6 +16,7 @@ pub struct Intent {
     /// How many.
     pub sectors: u16,
     /// It is written without a sync, and nobody is promised anything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_control: bool,
 }
 

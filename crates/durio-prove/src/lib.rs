@@ -16,10 +16,12 @@
 //! The writer of stamps ([`seal`], [`writer`]) and their reader ([`reading`], [`classify`]) share the
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
 
+pub mod agent;
 pub mod classify;
 pub mod history;
 pub mod layout;
 pub mod ledger;
+pub mod ledger_file;
 pub mod reading;
 pub mod schedule;
 pub mod seal;
@@ -27,6 +29,10 @@ pub mod served;
 pub mod serving;
 pub mod simulation;
 pub mod stamp;
+pub mod trial;
+pub mod verify;
+pub mod wire;
+pub mod witness;
 pub mod writer;
 
 /// The error with what caused it, in one line.

@@ -6,12 +6,14 @@ use std::ops::Range;
 
 use durio_block::{BlockError, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 use durio_simdisk::SECTOR;
+use serde::{Deserialize, Serialize};
 
 use crate::layout::{CELL, CELL_SECTORS, SECTORS};
-use crate::stamp::{self, MAGIC, Owner, Stamp, VERSION, checksum, place};
+use crate::stamp::{self, LABEL_SEQ, MAGIC, Owner, Stamp, VERSION, checksum, place};
 
 /// What stands in a sector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SectorState {
     /// A whole stamp of this place and campaign: of this write.
     Write(u64),
@@ -105,6 +107,33 @@ pub fn observe<E: Engine>(
     }
 }
 
+/// Whose label the target has, if it has one.
+///
+/// # Errors
+/// If the engine itself fails.
+pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<Owner>, BlockError> {
+    if !read_cell(engine, 0)? {
+        return Ok(None);
+    }
+    let (sectors, _) = engine.slot_mut(0)[..CELL].as_chunks::<SECTOR>();
+    let run = std::array::from_fn(|at| sectors[0][place::RUN.start + at]);
+    let owner = Owner { run, target: number(&sectors[0], place::TARGET) };
+    let is_label = (0..)
+        .zip(sectors)
+        .all(|(sector, bytes)| sector_state(owner, sector, bytes) == SectorState::Write(LABEL_SEQ));
+    Ok(is_label.then_some(owner))
+}
+
+/// Reads one cell into the first slot; false if it cannot be read.
+fn read_cell<E: Engine>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
+    let mut completions = [Completion::default()];
+    let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
+    while count == 0 {
+        count = engine.exchange(&[], &mut completions)?;
+    }
+    Ok(usize::try_from(completions[0].result) == Ok(CELL))
+}
+
 /// Reads one cell by itself.
 ///
 /// # Errors
@@ -114,12 +143,7 @@ pub fn observe_cell<E: Engine>(
     owner: Owner,
     cell: u64,
 ) -> Result<Observed, BlockError> {
-    let mut completions = [Completion::default()];
-    let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
-    while count == 0 {
-        count = engine.exchange(&[], &mut completions)?;
-    }
-    if usize::try_from(completions[0].result) != Ok(CELL) {
+    if !read_cell(engine, cell)? {
         return Ok(Observed::Mixed(Box::new([SectorState::Unreadable; SECTORS])));
     }
     Ok(cell_state(owner, cell, &engine.slot_mut(0)[..CELL]))

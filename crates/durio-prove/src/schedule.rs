@@ -10,8 +10,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::layout::{CELL_SECTORS, Layout};
 use crate::ledger::Intent;
 
-/// One write in so many is a control.
-const CONTROL_EVERY: u64 = 4;
+/// One write in so many is a control: each other write has one that goes with it.
+const CONTROL_EVERY: u64 = 2;
 
 /// An endless list of writes; the same layout and seed give the same.
 #[derive(Debug, Clone)]

@@ -7,15 +7,15 @@ use std::thread::JoinHandle;
 
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
 use durio_nbd::{Address, NbdEngine, NbdError, Server, StopHandle, Uri};
-use durio_plan::proof::{Arm, LossClass};
-use durio_record::proof::{CutFindings, Finding, InPlace};
+use durio_plan::proof::Arm;
+use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 use durio_units::Nanos;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tempfile::TempDir;
 
-use crate::classify::classify;
+use crate::classify::{classify, gone};
 use crate::history::{History, HistoryError};
 use crate::layout::{CELL, Layout};
 use crate::ledger::{Entry, Ledger};
@@ -212,7 +212,7 @@ impl Simulation<ByCall> {
     /// # Panics
     /// If the disk is too small.
     pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let slots = arm.depth as usize;
+        let slots = arm.depth as usize + 1;
         Self::with(ByCall { slots, seed }, profile, arm, seed)
     }
 }
@@ -226,7 +226,7 @@ impl Simulation<ByNbd> {
     /// # Panics
     /// If the disk is too small.
     pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let slots = arm.depth as usize;
+        let slots = arm.depth as usize + 1;
         let folder = tempfile::Builder::new().prefix("durio-").tempdir()?;
         Self::with(ByNbd { slots, server: None, folder }, profile, arm, seed)
     }
@@ -283,7 +283,7 @@ impl<A: Access> Simulation<A> {
         self.history.take(Entry::Cut { at: now(&engine) })?;
         let is_back = self.disk.lock().restore().is_ok();
         if !is_back || self.disk.lock().size() < size {
-            return Ok(self.gone());
+            return Ok(gone(Some(&self.history)));
         }
         let mut engine = self.access.reconnect(engine, &self.disk)?;
         let found = self.verify(&mut engine)?;
@@ -322,19 +322,6 @@ impl<A: Access> Simulation<A> {
         let [first, second] = &self.readings;
         let again = |cell| observe_cell(engine, owner, cell);
         Ok(classify(&mut self.history, [first, second], again)?)
-    }
-
-    fn gone(&self) -> CutFindings {
-        let finding = Finding {
-            class: LossClass::Gone,
-            sector: 0,
-            sectors: 0,
-            seq: 0,
-            acknowledged_before_ns: None,
-            found: InPlace::Nothing,
-        };
-        let acknowledged = self.history.acknowledged().len() as u64;
-        CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
     }
 }
 

@@ -5,12 +5,16 @@
 //! Whoever writes stamps and whoever checks them share this file and nothing else.
 
 use durio_simdisk::SECTOR;
+use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 /// The first bytes of a stamp.
 pub const MAGIC: [u8; 8] = *b"durioSTP";
 /// The format's version.
 pub const VERSION: u16 = 1;
+
+/// The number of the write that is the label: the first cell of every target of the prover.
+pub const LABEL_SEQ: u64 = u64::MAX;
 
 /// Where the fields are; numbers are little-endian.
 pub mod place {
@@ -41,7 +45,7 @@ pub mod place {
 }
 
 /// Which campaign and target a stamp is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The campaign: random bytes, or those of its seed.
     pub run: [u8; 16],

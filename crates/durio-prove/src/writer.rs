@@ -18,7 +18,7 @@ use crate::layout::{CELL, CELL_SECTORS, Layout};
 use crate::ledger::{Intent, Witness};
 use crate::schedule::Schedule;
 use crate::seal::seal_write;
-use crate::stamp::Owner;
+use crate::stamp::{LABEL_SEQ, Owner};
 use durio_simdisk::SECTOR;
 
 /// Intents that are told at once; the writer waits for the witness once in so many writes.
@@ -50,7 +50,8 @@ enum Slot {
     Syncing(Intent),
 }
 
-/// A writer over an engine, which has a buffer of one write for each operation in flight.
+/// A writer over an engine, which has a buffer of one write for each operation in flight, and one more
+/// for controls.
 #[derive(Debug)]
 pub struct Writer<'a, E: Engine, W: Witness> {
     engine: &'a mut E,
@@ -75,7 +76,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         depth: u32,
         schedule: Schedule,
     ) -> Self {
-        let slots = depth as usize;
+        let slots = depth as usize + 1;
         Self {
             engine,
             witness,
@@ -144,6 +145,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     fn fill_slots(&mut self) {
         for slot in 0..self.depth {
             if matches!(self.slots[slot as usize], Slot::Idle) {
+                self.write_controls();
                 // In order: a write that waits for another of its cell is waited for by all.
                 let Some(&intent) = self.announced.front() else { return };
                 if self.is_in_flight(&intent) {
@@ -151,6 +153,19 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
                 }
                 self.announced.pop_front();
                 self.write(slot, intent);
+                // Together with it, so that a cut at any moment before its sync finds one.
+                self.write_controls();
+            }
+        }
+    }
+
+    /// Writes what comes next, as far as it is controls; one in flight, others are left out.
+    fn write_controls(&mut self) {
+        while let Some(intent) = self.announced.front().copied().filter(|it| it.is_control) {
+            self.announced.pop_front();
+            if matches!(self.slots[self.depth as usize], Slot::Idle) && !self.is_in_flight(&intent)
+            {
+                self.write(self.depth, intent);
             }
         }
     }
@@ -215,7 +230,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     }
 }
 
-/// Stamps all cells of the layout with write 0, and makes them durable.
+/// Writes the label, stamps all cells of the layout with write 0, and makes them durable.
 ///
 /// # Errors
 /// The first failure.
@@ -225,6 +240,12 @@ pub fn prepare<E: Engine>(
     path: DurablePath,
     layout: &Layout,
 ) -> Result<(), WriterError<std::convert::Infallible>> {
+    // First: who finds stamps without a label knows nothing of the target.
+    seal_write(owner, LABEL_SEQ, 0, &mut engine.slot_mut(0)[..CELL]);
+    one(
+        engine,
+        Operation { flags: flags_of(path), ..operation(OperationKind::Write, 0, 0, CELL) },
+    )?;
     let cells = layout.stamped();
     let room = engine.slot_mut(0).len();
     let step = (room / CELL) as u64;

@@ -5,7 +5,7 @@
 //! losses are found (durio-prove), what follows from many cuts (durio-analyse).
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 
 use durio_block::Folder;
 use durio_plan::proof::{LossClass, ProofPlan};
@@ -50,6 +50,10 @@ impl FolderManifest for ProofManifest {
 
 /// The folder of a proof.
 pub type ProofFolder = ManifestFolder<ProofManifest>;
+
+// Somebody may send a folder with a line without an end. A disk of 4 GiB whose every cell is lost, at
+// some 200 bytes each, fits.
+const LINE_LENGTH_MAX: u64 = 256 << 20;
 
 /// One power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,13 +134,13 @@ pub struct Finding {
     pub class: LossClass,
     /// The first sector that is not as it must be.
     pub sector: u64,
-    /// How many sectors of the cell are not.
+    /// How many sectors of the cell are not, in this way.
     pub sectors: u16,
     /// The write that must be there at least.
     pub seq: u64,
     /// How long before the cut that write was acknowledged; none if it was certain since an earlier cut.
     pub acknowledged_before_ns: Option<u64>,
-    /// What is there instead.
+    /// What is there instead, in the first of them.
     pub found: InPlace,
 }
 
@@ -226,17 +230,17 @@ impl ProofFolder {
             file => file.map_err(|error| RecordError::reading(&path, error))?,
         };
         let mut reader = BufReader::new(file);
-        let (mut cuts, mut line) = (Vec::new(), Vec::new());
-        loop {
-            line.clear();
-            let read = reader.read_until(b'\n', &mut line);
-            read.map_err(|error| RecordError::reading(&path, error))?;
-            if line.last() != Some(&b'\n') {
-                return Ok(cuts);
-            }
-            let cut = serde_json::from_slice(&line);
-            cuts.push(cut.map_err(|error| RecordError::malformed("read", &path, error))?);
+        let mut cuts = Vec::new();
+        while let Some(line) =
+            whole_line(&mut reader).map_err(|it| RecordError::reading(&path, it))?
+        {
+            let cut = serde_json::from_slice(&line).map_err(|error| {
+                let reason = format!("line {}: {error}", cuts.len() + 1);
+                RecordError::malformed("read", &path, reason)
+            })?;
+            cuts.push(cut);
         }
+        Ok(cuts)
     }
 }
 
@@ -254,16 +258,25 @@ impl CutWriter {
     }
 }
 
+/// The next line with its line feed; none at the end, and none for a last line without one.
+fn whole_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let count = reader.take(LINE_LENGTH_MAX).read_until(b'\n', &mut line)?;
+    match line.ends_with(b"\n") {
+        true => Ok(Some(line)),
+        false if count as u64 == LINE_LENGTH_MAX => {
+            Err(std::io::Error::other("a line is longer than 256 MiB"))
+        }
+        false => Ok(None),
+    }
+}
+
 /// Bytes until the end of the last whole line.
 fn whole_lines(file: &mut File) -> std::io::Result<u64> {
-    let (mut whole, mut at, mut line) = (0, 0, Vec::new());
     let mut reader = BufReader::new(file);
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        at += line.len() as u64;
-        if line.ends_with(b"\n") {
-            whole = at;
-        }
-        line.clear();
+    let mut whole = 0;
+    while let Some(line) = whole_line(&mut reader)? {
+        whole += line.len() as u64;
     }
     Ok(whole)
 }

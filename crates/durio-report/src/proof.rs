@@ -1,10 +1,11 @@
 //! What power cuts have shown, as a document.
 //!
 //! In: [`ProofFindings`]. Out: the answer in a sentence, a table of all that was tried, and of what was
-//! lost which write, when it was acknowledged, what is there instead. Not here: verdicts.
+//! lost which write, when it was acknowledged, what is there instead. Also a [`ProofPlan`] before it is
+//! tried. Not here: verdicts.
 
 use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
-use durio_plan::proof::{Expected, ProofTarget, SimulatedVia};
+use durio_plan::proof::{Expected, ProofPlan, ProofTarget, SimulatedVia};
 use durio_record::Outcome;
 use durio_record::proof::{Finding, InPlace};
 use durio_units::counted;
@@ -36,6 +37,29 @@ impl Report for ProofFindings {
         }
         document.push(method(self));
         document.records = records(self);
+        document
+    }
+}
+
+impl Report for ProofPlan {
+    fn document(&self) -> Document {
+        let mut document = Document::new("", format!("Plan of {}", self.name));
+        let mut section = Section::default();
+        if !self.summary.is_empty() {
+            section.note(self.summary.as_str());
+        }
+        let cuts: u64 = self.series.iter().map(|it| u64::from(it.cuts)).sum();
+        let cuts = counted(cuts, "power cut");
+        section.note(format!("{} series, {cuts} if nothing is lost.", self.series.len()));
+        let table = Table::new(["series", "cuts", "expected"]).with_words(&["expected"]);
+        section.table(table.with(self.series.iter().map(|it| {
+            vec![
+                Cell::text(it.name.as_str()),
+                Cell::Count(it.cuts.into()),
+                expected_word(it.expected),
+            ]
+        })));
+        document.push(section);
         document
     }
 }
@@ -88,9 +112,9 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
     let n = series.effective;
     match (series.verdict, &series.loss) {
         (ProofVerdict::Breaks { class }, Some(loss)) => {
-            let cells = loss.cells;
+            let cells = counted(loss.cells, "cell");
             let text = format!(
-                "PROVED: {what} {} ({cells} cells of 4 KiB, found at cut {}).",
+                "PROVED: {what} {} ({cells} of 4 KiB, found at cut {}).",
                 class.meaning(),
                 loss.cut
             );
@@ -116,6 +140,7 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
 
 fn describe(series: &SeriesFindings) -> String {
     let target = match &series.series.target {
+        ProofTarget::Agent(agent) => format!("'{}'", agent.name),
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
     };
     format!("{target} by {} at depth {}", series.series.arm.path.word(), series.series.arm.depth)
@@ -123,6 +148,7 @@ fn describe(series: &SeriesFindings) -> String {
 
 fn target_word(target: &ProofTarget) -> String {
     match target {
+        ProofTarget::Agent(agent) => agent.name.clone(),
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),
         ProofTarget::Simulated { profile, via, .. } => format!("{profile} ({})", via.word()),
     }
@@ -145,8 +171,8 @@ fn verdict_word(series: &SeriesFindings) -> &'static str {
     }
 }
 
-fn expected_word(series: &SeriesFindings) -> Cell {
-    match series.series.expected {
+fn expected_word(expected: Option<Expected>) -> Cell {
+    match expected {
         None => Cell::Empty,
         Some(Expected::Holds) => Cell::text("no loss"),
         Some(Expected::Breaks { class, within }) => {
@@ -183,7 +209,7 @@ fn table(findings: &ProofFindings) -> Table {
             Cell::text(arm.path.word()),
             Cell::Count(arm.depth.into()),
             verdict_cell(series),
-            expected_word(series),
+            expected_word(series.series.expected),
             Cell::Count(series.cuts_done),
             bound(series),
             Cell::Count(series.at_risk),
@@ -213,7 +239,7 @@ fn loss_section(series: &SeriesFindings, level: Level) -> Section {
     }
     let told = loss.listed.len() as u64;
     if loss.cells > told {
-        section.note(format!("{} more are in the record.", loss.cells - told));
+        section.note(format!("{} more cells are not as they must be.", loss.cells - told));
     }
     section
 }

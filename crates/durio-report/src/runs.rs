@@ -99,6 +99,7 @@ fn found(it: &RunRow) -> Cell {
         (Some(RunState::Interrupted), _) => Cell::Word(Tone::Warning, "interrupted".to_owned()),
         (Some(RunState::Failed), _) => Cell::Word(Tone::Bad, "failed".to_owned()),
         (Some(RunState::Partial), _) => Cell::Word(Tone::Warning, "no end".to_owned()),
+        _ if it.found.is_some() => Cell::of(it.found.as_ref(), Cell::text),
         (_, Some(headline)) => {
             Cell::text(format!("{} commits", rate(headline.durable_commits_per_second)))
         }

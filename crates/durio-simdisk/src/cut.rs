@@ -8,6 +8,7 @@ use crate::disk::Power;
 use crate::image::{PAGE, PAGE_SECTORS, SECTOR, SectorMask, WHOLE_PAGE};
 use crate::profile::{CacheKind, Survivors};
 use crate::random::Chance;
+use crate::recording::Event;
 use crate::truth::{LieTold, Waiting};
 use crate::{Disk, DiskError, Lie};
 
@@ -30,6 +31,7 @@ impl Disk {
         self.chance = Chance::new(self.seed.wrapping_add(self.stats.cuts));
         let rule = self.rule();
         let entries = self.cache.take_all();
+        self.recorder.push(|| Event::Cut);
         let prefix = self.chance.below(entries.len() as u64 + 1);
         let salt = self.chance.bits();
         let mut waiting = Vec::with_capacity(entries.len());
@@ -41,6 +43,9 @@ impl Disk {
             let survived = entry.mask & kept;
             waiting.push(Waiting::of(&entry, if entry.dropped { 0 } else { survived }));
             entry.mask = survived;
+            if survived != 0 && !entry.dropped {
+                self.recorder.survived(&entry);
+            }
             self.store(&entry);
         }
         self.power = Power::Off;

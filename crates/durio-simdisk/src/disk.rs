@@ -17,6 +17,7 @@ use crate::cache::{Cache, Cached};
 use crate::image::{Image, PAGE, Page, Piece, SECTOR, pieces};
 use crate::profile::{CacheKind, Profile};
 use crate::random::Chance;
+use crate::recording::{Event, Recorder, Recording};
 use crate::truth::{LieTold, Truth};
 use crate::{DiskError, Lie};
 
@@ -132,6 +133,7 @@ pub struct Disk {
     pub(crate) seed: u64,
     pub(crate) stats: Stats,
     pub(crate) truth: Truth,
+    pub(crate) recorder: Recorder,
 }
 
 impl Disk {
@@ -160,6 +162,7 @@ impl Disk {
             seed,
             stats: Stats::default(),
             truth: Truth::default(),
+            recorder: Recorder::default(),
         }
     }
 
@@ -197,6 +200,26 @@ impl Disk {
     #[must_use]
     pub fn truth(&self) -> &Truth {
         &self.truth
+    }
+
+    /// Records from now on what is asked. What the disk holds counts as durable; a fork is not recorded.
+    pub fn record(&mut self) {
+        self.recorder = Recorder(Some(Box::new(Recording::new(self.visible.clone()))));
+    }
+
+    /// Marks this moment in the recording, if there is one.
+    pub fn mark(&mut self, name: &str) {
+        self.recorder.push(|| Event::Mark(name.to_owned()));
+    }
+
+    /// The recording, which ends.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        self.recorder.0.take().map(|it| *it)
+    }
+
+    /// What was recorded since the last call; the recording goes on.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.recorder.take_events()
     }
 
     /// Adds a lie from now on.
@@ -392,6 +415,7 @@ impl Disk {
             due: None,
             dropped: false,
         };
+        self.recorder.begin(ticket.0, piece, entry.data.as_ref());
         if !self.profile.lies.is_empty() {
             self.lie_about_write(&mut entry);
         }
@@ -429,6 +453,7 @@ impl Disk {
         let ended = self.ended;
         // Without a declared cache nobody asks for more: the end of a write is the promise.
         let promised = fua || !self.profile.declares_cache();
+        self.recorder.ended(request.ticket.0, ended, promised);
         self.cache.of_write(request.ticket.0).for_each(|entry| {
             entry.ended = Some(ended);
             entry.promised |= promised;
@@ -452,6 +477,7 @@ impl Disk {
     }
 
     fn end_flush(&mut self, request: &InFlight, began: u64, now: Nanos) {
+        self.recorder.flushed(began);
         let covers = |entry: &Cached| entry.ended.is_some_and(|ended| ended <= began);
         self.cache.entries_mut().filter(|it| covers(it)).for_each(|it| it.promised = true);
         if self.profile.cache == CacheKind::Protected || self.ignores_flush(request.depth) {

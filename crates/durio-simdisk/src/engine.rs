@@ -51,7 +51,7 @@ struct Pending {
 
 /// An engine over a simulated disk.
 ///
-/// It has several connections to the disk, as a kernel has several queues, and uses them in turn.
+/// It has several connections to the disk, as a kernel has several queues, and uses any of them.
 #[derive(Debug)]
 pub struct SimEngine {
     disk: SharedDisk,
@@ -125,6 +125,8 @@ impl SimEngine {
 
     /// The disk's ticket, or an answer; and how long it takes at least.
     fn begin(&mut self, operation: &Operation, start: Ticks) -> (Option<Ticket>, i32, u64) {
+        let connection = self.chance.below(u64::from(self.connections));
+        let connection = u32::try_from(connection).unwrap_or(0);
         let disk = &mut *self.disk.lock();
         let pace = disk.profile().pace;
         let declares_cache = disk.profile().declares_cache();
@@ -158,8 +160,6 @@ impl SimEngine {
             }
             OperationKind::SyncFileRange => return (None, -libc::EOPNOTSUPP, 0),
         };
-        let turn = self.submitted_count % u64::from(self.connections);
-        let connection = u32::try_from(turn).unwrap_or(0);
         match disk.begin(connection, now, request) {
             Ok(ticket) => (Some(ticket), result, pace.get()),
             Err(error) => (None, -errno(error, operation.kind), 0),

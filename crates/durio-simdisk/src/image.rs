@@ -46,6 +46,13 @@ impl Image {
         }
     }
 
+    /// The bytes of a sector; none if it is of a page that was never written.
+    #[must_use]
+    pub fn sector(&self, sector: u64) -> Option<&[u8]> {
+        let start = in_page(sector) * SECTOR;
+        self.page(sector / PAGE_SECTORS).map(|page| &page[start..start + SECTOR])
+    }
+
     pub(crate) fn page(&self, page: u64) -> Option<&Arc<Page>> {
         let segment = self.segments.get(&(page / SEGMENT_PAGES))?;
         segment[place(page)].as_ref()

@@ -22,6 +22,7 @@ mod image;
 mod lie;
 mod profile;
 mod random;
+mod recording;
 pub mod trace;
 mod truth;
 mod zoo;
@@ -31,6 +32,7 @@ pub use engine::{SharedDisk, SimEngine};
 pub use image::{Image, SECTOR};
 pub use lie::{Lie, Symptom};
 pub use profile::{CacheKind, Pace, Profile, Survivors};
+pub use recording::{Event, Recording, Unflushed, Write};
 pub use truth::{CutTruth, LieTold, Truth, Waiting};
 pub use zoo::{NamedProfile, ZOO, named};
 

@@ -1,22 +1,33 @@
 //! A log of writes in the format of the kernel's dm-log-writes, which `replay-log` reads.
 //!
 //! In: writes and flushes in their order. Out: the log's bytes; or entries from such bytes. Not here:
-//! where the bytes go, which order.
+//! which order ([`Logger`] has that).
 //!
 //! The format (Documentation/admin-guide/device-mapper/log-writes.rst, drivers/md/dm-log-writes.c): a
 //! superblock in the first sector, then for each entry a sector with its head and the data, padded to
-//! sectors. All numbers are little-endian.
+//! sectors. All numbers are little-endian. A sector of the log is a logical block of the device, which
+//! the superblock tells; places and lengths count such sectors.
+
+mod logger;
+
+use std::borrow::Cow;
 
 use crate::image::SECTOR;
+pub use logger::{END_MARK, Logger};
 
 /// `WRITE_LOG_MAGIC`.
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
 /// Bytes of the head of an entry; the data of a mark follows it in the same sector.
 const HEAD: usize = 32;
+/// Bytes of a mark's name in a log that durio writes: a sector, less the head and the zero at the end,
+/// which `replay-log` looks for.
+pub const MARK_MAX: usize = SECTOR - HEAD - 1;
 const KNOWN_FLAGS: u64 = FLUSH | FUA | DISCARD | MARK | METADATA;
 /// More data than a bio has; a log that asks for more is damaged.
 const DATA_MAX: u64 = 1 << 30;
+/// Logical blocks have at most so many bytes.
+const BLOCK_MAX: usize = 64 << 10;
 
 /// A flush comes before the data.
 pub const FLUSH: u64 = 1;
@@ -29,7 +40,7 @@ pub const MARK: u64 = 8;
 /// The write was metadata.
 pub const METADATA: u64 = 16;
 
-/// One entry of a log.
+/// One entry of a log. Its sectors have 512 bytes, whatever the log's have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The first sector.
@@ -82,6 +93,12 @@ impl Entry {
         Self { sector: 0, sectors: 0, flags: MARK, data: name.as_bytes().to_vec() }
     }
 
+    /// The name of a mark.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.data)
+    }
+
     /// As the log has it: whole sectors.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -90,7 +107,7 @@ impl Entry {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
         if self.flags & MARK != 0 {
-            bytes.extend_from_slice(&self.data[..self.data.len().min(SECTOR - HEAD - 1)]);
+            bytes.extend_from_slice(&self.data[..self.data.len().min(MARK_MAX)]);
             bytes.resize(SECTOR, 0);
         } else {
             bytes.resize(SECTOR, 0);
@@ -102,7 +119,7 @@ impl Entry {
 
     /// What the head says: only marks have it, the others count sectors.
     fn data_length(&self) -> u64 {
-        if self.flags & MARK == 0 { 0 } else { self.data.len().min(SECTOR - HEAD - 1) as u64 }
+        if self.flags & MARK == 0 { 0 } else { self.data.len().min(MARK_MAX) as u64 }
     }
 }
 
@@ -119,36 +136,43 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
     if field(head, 1) != VERSION {
         return Err(TraceError::NotALog("its version is not 1"));
     }
-    if head[24..28] != 512_u32.to_le_bytes() {
-        return Err(TraceError::NotALog("its sectors have other than 512 bytes"));
+    // 4 bytes; what comes after them the kernel has from its stack.
+    let block = usize::try_from(field(head, 3) & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+    if !block.is_power_of_two() || !(SECTOR..=BLOCK_MAX).contains(&block) {
+        return Err(TraceError::NotALog("its sectors have a size that no device has"));
     }
-    let mut rest = &bytes[SECTOR..];
+    let mut rest = bytes.get(block..).ok_or(TraceError::NotALog("it ends in its first sector"))?;
     let mut entries = Vec::new();
     for number in 0..field(head, 2) {
         let damaged = |why| TraceError::Damaged { number, why };
-        let (entry, length) = parse_entry(rest).map_err(damaged)?;
+        let (entry, length) = parse_entry(rest, block).map_err(damaged)?;
         entries.push(entry);
         rest = &rest[length..];
     }
     Ok(entries)
 }
 
-fn parse_entry(bytes: &[u8]) -> Result<(Entry, usize), &'static str> {
-    let head = bytes.get(..SECTOR).ok_or("the log ends before it")?;
+/// An entry of a log whose sectors have `block` bytes, and how many of its bytes that takes.
+fn parse_entry(bytes: &[u8], block: usize) -> Result<(Entry, usize), &'static str> {
+    let head = bytes.get(..block).ok_or("the log ends before it")?;
     let [sector, sectors, flags, length] = [0, 1, 2, 3].map(|at| field(head, at));
     if flags & !KNOWN_FLAGS != 0 {
         return Err("a flag that nobody knows");
     }
     if flags & MARK != 0 {
-        let length = usize::try_from(length).unwrap_or(usize::MAX).min(SECTOR - HEAD);
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(block - HEAD);
         let data = head[HEAD..HEAD + length].to_vec();
-        return Ok((Entry { sector, sectors, flags, data }, SECTOR));
+        return Ok((Entry { sector: 0, sectors: 0, flags, data }, block));
     }
-    let data = if flags & DISCARD != 0 { 0 } else { sectors };
-    let length = data.checked_mul(SECTOR as u64).filter(|&it| it <= DATA_MAX);
-    let length = length.and_then(|it| usize::try_from(it).ok()).ok_or("too many sectors")?;
-    let data = bytes.get(SECTOR..SECTOR + length).ok_or("the log ends within its data")?;
-    Ok((Entry { sector, sectors, flags, data: data.to_vec() }, SECTOR + length))
+    // No device has more bytes than a file may have.
+    let end = sector.checked_add(sectors).and_then(|it| it.checked_mul(block as u64));
+    end.filter(|&it| i64::try_from(it).is_ok()).ok_or("beyond the end of any device")?;
+    let data = if flags & DISCARD != 0 { 0 } else { sectors * block as u64 };
+    let length = usize::try_from(data).ok().filter(|_| data <= DATA_MAX);
+    let end = block + length.ok_or("too many sectors")?;
+    let data = bytes.get(block..end).ok_or("the log ends within its data")?;
+    let [sector, sectors] = [sector, sectors].map(|it| it * (block / SECTOR) as u64);
+    Ok((Entry { sector, sectors, flags, data: data.to_vec() }, end))
 }
 
 fn field(head: &[u8], number: usize) -> u64 {
@@ -162,6 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{Image, Recording};
 
     fn log(entries: &[Entry]) -> Vec<u8> {
         let mut bytes = superblock(entries.len() as u64).to_vec();
@@ -190,13 +215,38 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_log_of_a_device_with_large_blocks_counts_in_them() {
+        let mut bytes = vec![0; 4096];
+        bytes[..SECTOR].copy_from_slice(&superblock(2));
+        bytes[24..28].copy_from_slice(&4096_u32.to_le_bytes());
+        for head in [[3, 2, FUA, 0], [0, 0, MARK, 700]] {
+            let fields: Vec<u8> = head.iter().flat_map(|it| it.to_le_bytes()).collect();
+            bytes.extend(&fields);
+            bytes.extend([b'x'; 4096 - HEAD]);
+            let data = usize::try_from(head[1]).unwrap() * 4096;
+            bytes.resize(bytes.len() + data, 7);
+        }
+        let name = "x".repeat(700);
+        let expected = [Entry::write(24, FUA, &[7; 8192]), Entry::mark(&name)];
+        assert_eq!(parse(&bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_entry_beyond_any_device_is_damage() {
+        let entry = Entry { sector: u64::MAX, sectors: 2, flags: DISCARD, data: Vec::new() };
+        let error = parse(&log(&[entry])).unwrap_err();
+        assert!(error.to_string().contains("beyond the end"), "{error}");
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_log_or_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..2000), entries in any::<u64>()) {
             let _ = parse(&bytes);
             if bytes.len() >= SECTOR {
                 bytes[..SECTOR].copy_from_slice(&superblock(entries));
-                let _ = parse(&bytes);
+                // Whatever is read can be replayed.
+                let _ = parse(&bytes).map(|it| Recording::from_log(Image::default(), &it));
             }
         }
     }

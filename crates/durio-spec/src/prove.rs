@@ -3,16 +3,16 @@
 //! In: the text of a spec. Out: a [`ProofPlan`], or the fault at its line and column. Not here: cutting.
 
 use durio_plan::proof::{
-    Arm, DurablePath, Expected, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget,
-    SimulatedVia,
+    AgentTarget, Arm, DurablePath, Expected, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries,
+    ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use durio_workload::did_you_mean;
 
 use crate::SpecError;
-use crate::table::value::{Amount, Name, Texts, Value, Version, words};
-use crate::table::{Levels, One, Placed, Source, Table, reference, table};
+use crate::table::value::{Amount, Name, Texts, Time, Value, Version, words};
+use crate::table::{Key, Levels, One, Placed, Source, Table, reference, table};
 
 /// Version of the format of proof specs.
 pub const PROOF_SPEC_SCHEMA: u32 = 1;
@@ -42,8 +42,10 @@ table! {
         /// Effective cuts without a loss after which a series ends: 5 rule out what fails in every
         /// second cut (confidence 95 %), 59 one in 20, 299 one in 100, 3000 one in 1000. Default: 59.
         cuts: One<u32>,
-        /// Simulated disks. At least one.
+        /// Simulated disks.
         disk: Vec<Placed<DiskTable>>,
+        /// Storage of machines, whose agents come to this one. At least one disk or target.
+        target: Vec<Placed<TargetTable>>,
         /// What is done to each. At least one.
         arm: Vec<Placed<ArmTable>>,
     }
@@ -55,6 +57,33 @@ table! {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them.
         profile: Placed<Texts>,
         /// Bytes of the disk, a multiple of 4 KiB, at least 256 KiB. Default: 1 MiB.
+        size: One<Amount>,
+    }
+}
+
+table! {
+    /// `[[target]]`. Commands are lists of words; no shell reads them.
+    struct TargetTable {
+        /// Short name; the path is the agent's matter.
+        name: Placed<Name>,
+        /// Where this machine waits for the agent. Default: 127.0.0.1:0, any free port.
+        listen: One<String>,
+        /// What the agent must know (durio prove write --token). Default: a random one.
+        token: One<String>,
+        /// Starts an agent, durio prove write at the target; "{witness}" and "{token}" stand for the
+        /// address and the token. Without it the agent starts by itself, when its machine boots.
+        start: One<Texts>,
+        /// Takes the power away; when the command ends, it is gone.
+        cut: Placed<Texts>,
+        /// Gives it back. Without it, nothing needs to be done.
+        restore: One<Texts>,
+        /// How long the power stays away. Default: 10s.
+        off: One<Time>,
+        /// How long the target is written to at least; up to twice as long. Default: 2s.
+        load: One<Time>,
+        /// How long its machine may take to come back. Default: 10m.
+        patience: One<Time>,
+        /// Bytes to use, from the begin, at least 256 KiB. Default: all.
         size: One<Amount>,
     }
 }
@@ -93,11 +122,17 @@ pub fn proof_spec_json_schema() -> String {
 /// The keys of a proof spec, in Markdown.
 #[must_use]
 pub fn proof_spec_reference() -> String {
-    reference::tables(&[
+    reference::tables(&sections())
+}
+
+/// Every table with the heading under which it is described.
+fn sections() -> [(&'static str, Vec<Key>); 4] {
+    [
         ("The file", ProofFile::keys()),
-        ("`[[disk]]`", DiskTable::keys()),
-        ("`[[arm]]`", ArmTable::keys()),
-    ])
+        ("[[disk]]", DiskTable::keys()),
+        ("[[target]]", TargetTable::keys()),
+        ("[[arm]]", ArmTable::keys()),
+    ]
 }
 
 /// Reads a spec and makes its plan; `source_name` is its path or name, for messages.
@@ -113,13 +148,20 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     if !(1..=CUTS_MAX).contains(&cuts) {
         return Err(source.error(file.cuts.at, format!("'cuts' takes 1 to {CUTS_MAX}")));
     }
-    if file.disk.is_empty() || file.arm.is_empty() {
-        let missing = if file.disk.is_empty() { "[[disk]]" } else { "[[arm]]" };
+    let has_target = !(file.disk.is_empty() && file.target.is_empty());
+    if !has_target || file.arm.is_empty() {
+        let missing = if has_target { "[[arm]]" } else { "[[disk]] or [[target]]" };
         return Err(source.error(text.len(), format!("'{missing}' is missing")));
     }
     let mut series = Vec::new();
     for table in &file.arm {
         for (via, arm) in arms(source, table)? {
+            // Once for each way to a disk, of which a target has but one.
+            if via == SimulatedVia::Process || table.via.values().len() < 2 {
+                for target in &file.target {
+                    series.push(of_agent(agent(source, target)?, arm, cuts));
+                }
+            }
             for disk in &file.disk {
                 let size = size(source, &disk.size)?;
                 let profiles = profiles(source, &disk.profile)?;
@@ -128,7 +170,7 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
         }
     }
     let too_large = |it: &ProofSeries| {
-        let ProofTarget::Simulated { size, .. } = &it.target;
+        let ProofTarget::Simulated { size, .. } = &it.target else { return false };
         it.arm.write_cells * CELL * 8 > size.get()
     };
     if let Some(series) = series.iter().find(|it| too_large(it)) {
@@ -137,6 +179,51 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     }
     let (name, summary) = (file.name.value.0.clone(), file.summary.get().unwrap_or_default());
     Ok(ProofPlan { schema: PROOF_PLAN_SCHEMA, name, summary, seed, series })
+}
+
+fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecError> {
+    let words = |given: &One<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
+    let cut = table.cut.value.to_vec();
+    if cut.iter().any(|it| it.is_empty()) {
+        return Err(source.error(table.cut.at, "cut: a command begins with a program"));
+    }
+    let size = match table.size.get() {
+        None => None,
+        Some(Amount::Bytes(size)) if size >= Bytes::from_kib(256) => Some(size),
+        Some(_) => return Err(source.error(table.size.at, "a target has at least 256 KiB")),
+    };
+    let listen = table.listen.get().unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    if listen.parse::<std::net::SocketAddr>().is_err() {
+        let message = format!("'{listen}' is no address and port, such as 192.168.1.5:9119");
+        return Err(source.error(table.listen.at, message));
+    }
+    let time =
+        |given: &One<Time>, seconds| given.get().map_or(Nanos::from_secs(seconds), |it| it.0);
+    Ok(AgentTarget {
+        name: table.name.value.0.clone(),
+        listen,
+        token: table.token.get().unwrap_or_default(),
+        start: words(&table.start),
+        cut,
+        restore: words(&table.restore),
+        off: time(&table.off, 10),
+        load: time(&table.load, 2),
+        patience: time(&table.patience, 600),
+        size,
+    })
+}
+
+fn of_agent(target: AgentTarget, arm: Arm, cuts: u32) -> ProofSeries {
+    let name = format!("{}/{}/{}{}", target.name, arm.path.word(), arm.depth, written(arm));
+    ProofSeries { name, target: ProofTarget::Agent(target), arm, cuts, expected: None }
+}
+
+/// The size of writes, where it is not a cell.
+fn written(arm: Arm) -> String {
+    match arm.write_cells {
+        1 => String::new(),
+        cells => format!("/{}", Bytes::new(cells * CELL)),
+    }
 }
 
 fn profiles(
@@ -209,10 +296,7 @@ fn one(
     arm: Arm,
     cuts: u32,
 ) -> ProofSeries {
-    let written = match arm.write_cells {
-        1 => String::new(),
-        cells => format!("/{}", Bytes::new(cells * CELL)),
-    };
+    let written = written(arm);
     let reached = if via == SimulatedVia::Nbd { "nbd/" } else { "" };
     let name = format!("{reached}{}/{}/{}{written}", named.name, arm.path.word(), arm.depth);
     let target = ProofTarget::Simulated { profile: named.name.to_owned(), size, via };
@@ -251,5 +335,94 @@ fn class_of(symptom: Symptom) -> LossClass {
         Symptom::Corrupt => LossClass::Corrupt,
         Symptom::Unreadable => LossClass::Unreadable,
         Symptom::Gone => LossClass::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::check_reference;
+    use crate::{shipped_proof_spec, shipped_proof_specs};
+
+    const HEAD: &str = "schema = 1\nname = \"x\"\n";
+
+    fn plan(rest: &str) -> Result<ProofPlan, String> {
+        let error = |it: SpecError| format!("{}; {}", it.message, it.hint.unwrap_or_default());
+        plan_proof("x.toml", &format!("{HEAD}{rest}"), 7).map_err(error)
+    }
+
+    #[test]
+    fn the_reference_and_the_schema_are_what_the_code_says() {
+        let (schema, words) = (proof_spec_json_schema(), proof_spec_reference());
+        check_reference("proof-spec", &schema, &words, &sections());
+    }
+
+    #[test]
+    fn the_example_of_the_book_is_a_plan() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/proof-spec.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, rest) = text.split_once("```toml\n").unwrap();
+        let plan = plan_proof("book", rest.split_once("```").unwrap().0, 7).unwrap();
+        assert_eq!(plan.series.len(), 2 * (4 + 1));
+        let holds = plan.series.iter().filter(|it| it.expected == Some(Expected::Holds));
+        let names: Vec<&str> = holds.map(|it| it.name.as_str()).collect();
+        assert!(names.contains(&"flush-ignored/rwf_dsync/8"), "FUA is kept: {names:?}");
+        assert!(!names.iter().any(|it| it.ends_with("flush-ignored/fdatasync/1")), "{names:?}");
+    }
+
+    #[test]
+    fn every_built_in_proof_is_a_plan_with_a_summary_and_series_of_different_names() {
+        for shipped in shipped_proof_specs() {
+            let plan = plan_proof(shipped.name, shipped.text, 7).unwrap();
+            assert_eq!((plan.name.as_str(), plan.summary.is_empty()), (shipped.name, false));
+            let mut names: Vec<&str> = plan.series.iter().map(|it| it.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), plan.series.len());
+            for name in ["", "specs/", "specs/proofs/", "proofs/"] {
+                assert!(shipped_proof_spec(&format!("{name}{}", shipped.name)).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_liar_that_is_seldom_found_gets_more_cuts() {
+        let arm = "[[arm]]\npath = \"fdatasync\"\n";
+        let of = |profile: &str| {
+            plan(&format!("cuts = 5\n[[disk]]\nprofile = \"{profile}\"\n{arm}")).unwrap()
+        };
+        assert_eq!(of("write-back").series[0].cuts, 5);
+        let reorders = &of("reorders").series[0];
+        assert!(reorders.cuts > 5, "{reorders:?}");
+        assert!(
+            matches!(reorders.expected, Some(Expected::Breaks { within, .. }) if within == reorders.cuts)
+        );
+    }
+
+    #[test]
+    fn a_fault_is_told_with_its_line_and_column() {
+        let disk = "[[disk]]\nprofile = \"write-back\"\n";
+        let arm = "[[arm]]\npath = \"fdatasync\"\n";
+        for (rest, expected) in [
+            (format!("{disk}size = \"5000B\"\n{arm}"), "x.toml:5:8: a disk has 256 KiB to 4 GiB"),
+            (format!("{disk}size = \"50%\"\n{arm}"), "x.toml:5:8: a disk has 256 KiB to 4 GiB"),
+            (format!("{disk}{arm}depth = 0\n"), "x.toml:7:9: 'depth' takes 1 to 64"),
+            (format!("{disk}{arm}depth = [1, 65]\n"), "'depth' takes 1 to 64"),
+            (format!("{disk}{arm}write_size = \"6KiB\"\n"), "x.toml:7:14: a write has 4 KiB"),
+            (format!("{disk}{arm}write_size = \"1MiB\"\n"), "a disk holds at least 8 writes"),
+            (format!("cuts = 0\n{disk}{arm}"), "x.toml:3:8: 'cuts' takes 1 to 1000000"),
+            (format!("{disk}{arm}dept = 1\n"), "did you mean 'depth'"),
+            (
+                format!("{disk}[[arm]]\npath = \"fsink\"\n"),
+                "x.toml:6:8: path: 'fsink' is none of fsync",
+            ),
+            (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
+            (disk.to_owned(), "'[[arm]]' is missing"),
+            (arm.to_owned(), "'[[disk]]' is missing"),
+            (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),
+        ] {
+            let error = plan(&rest).unwrap_err();
+            assert!(error.contains(expected), "{rest}\n{error}");
+        }
     }
 }

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use durio_advise::{AdviceRole, Setting};
 use durio_analyse::history::{Metric, RunFigure};
+use durio_plan::proof::DurablePath;
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
 use durio_spec::written::thousandths;
-use durio_units::Nanos;
+use durio_units::{Bytes, Nanos};
 use durio_workload::profile::known_databases;
 use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
 
@@ -249,6 +250,34 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
         return Err(wrong());
     }
     Ok(Setting { name, value, place: "--setting".to_owned() })
+}
+
+/// What makes a write durable, by its word.
+pub(crate) fn durable_path(text: &str) -> Result<DurablePath, String> {
+    let words = DurablePath::ALL.map(DurablePath::word);
+    DurablePath::ALL.into_iter().find(|it| it.word() == text).ok_or_else(|| {
+        let hint = did_you_mean(text, &words, "there are");
+        format!("'{text}' makes no write durable; {hint}")
+    })
+}
+
+/// The size of a write, in cells of 4 KiB.
+pub(crate) fn write_cells(text: &str) -> Result<u64, String> {
+    let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    match size.get() / 4096 {
+        cells @ 1..=256 if size.get().is_multiple_of(4096) => Ok(cells),
+        _ => Err("a write has 4 KiB to 1 MiB, a multiple of 4 KiB".to_owned()),
+    }
+}
+
+/// An engine that reaches storage.
+pub(crate) fn real_engine(text: &str) -> Result<EngineKind, String> {
+    match text {
+        "sync" => Ok(EngineKind::Sync),
+        "uring" => Ok(EngineKind::Uring),
+        "aio" => Ok(EngineKind::Aio),
+        _ => Err(format!("unknown engine '{text}'; there are sync, uring and aio")),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client.
 //!
 //! In: pairs, seconds per trial. Out: rates of fio's nbd engine against both, interleaved, and the
-//! goals. Not here: other storages, the kernel's client. Both serve memory over a unix socket, and
+//! goals. Not here: foreign load, which is not told apart from that of the servers, other storages, the kernel's client. Both serve memory over a unix socket, and
 //! fio's single job is one connection: what is compared is how requests are taken and answered.
 
 use std::fs;
@@ -14,7 +14,6 @@ use anyhow::{Context, Result, ensure};
 
 use super::figures::{Ratio, median};
 use super::goals::{self, Goal};
-use super::load::Foreign;
 use super::session::Interrupt;
 use super::{fio, machine, scratch, table};
 use crate::cargo;
@@ -90,15 +89,11 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
         arguments.pairs, arguments.seconds
     );
     let mut rates = vec![[Vec::new(), Vec::new()]; CASES.len()];
-    let mut foreign = Foreign::default();
     for round in 1..=arguments.pairs {
         eprintln!("round {round} of {}", arguments.pairs);
-        foreign.during(|| {
-            one_round(&mut rates, round, interrupt, [&durio, &nbdkit], arguments.seconds)
-        })?;
+        one_round(&mut rates, round, interrupt, [&durio, &nbdkit], arguments.seconds)?;
     }
     print(&rates);
-    foreign.print();
     let goals: Vec<_> = CASES.iter().zip(&rates).map(|(case, rates)| goal(case, rates)).collect();
     goals::print(&goals);
     Ok(goals)

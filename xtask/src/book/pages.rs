@@ -340,6 +340,12 @@ fn built_in(durio: &Durio<'_>) -> Result<Page> {
              builds and measures, with `--lab` in a virtual machine. The format is [described \
              here](../formats/stack-spec.md).",
         ),
+        (
+            "Proofs",
+            &["prove", "plan"][..],
+            "`durio prove plan NAME` shows each series and what is expected of it, `durio prove run \
+             NAME` tries them. The format is [described here](../formats/proof-spec.md).",
+        ),
     ];
     for (title, words, intro) in lists {
         write!(body, "## {title}\n\n{intro}\n\n| name | what it measures |\n|---|---|\n")?;

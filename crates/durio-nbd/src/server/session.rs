@@ -39,6 +39,7 @@ pub(super) fn run(
         agreed,
         inbox: Inbox::new(),
         batch: Vec::new(),
+        batch_bytes: 0,
         data: Vec::new(),
         replies: Replies::new(agreed.structured),
         skipping: None,
@@ -101,6 +102,8 @@ struct Session<'a> {
     inbox: Inbox,
     /// Requests that are to be carried out together.
     batch: Vec<Taken>,
+    /// Bytes of data that they bring or ask for.
+    batch_bytes: usize,
     /// What they read.
     data: Vec<u8>,
     replies: Replies,
@@ -111,41 +114,47 @@ struct Session<'a> {
 impl Session<'_> {
     /// Takes what has arrived apart: how many bytes are used then, and what comes next.
     fn take(&mut self) -> (usize, Next) {
-        let (mut used, mut bytes) = (0, 0);
+        let mut used = 0;
         self.batch.clear();
+        self.batch_bytes = 0;
         loop {
-            if self.batch.len() >= BATCH_REQUESTS || bytes >= BATCH_BYTES {
+            if self.batch.len() >= BATCH_REQUESTS || self.batch_bytes >= BATCH_BYTES {
                 return (used, Next::Again);
             }
             if let Some(next) = self.skip(&mut used) {
                 return (used, next);
             }
-            let arrived = &self.inbox.bytes()[used..];
-            let Some(head) = arrived.first_chunk() else {
-                return (used, Next::Wait(RequestHead::BYTES));
-            };
-            let Some(head) = RequestHead::parse(head) else { return (used, Next::Garbage) };
-            if head.command == command::DISCONNECT {
-                return (used, Next::End);
+            match self.take_one(used) {
+                Ok(end) => used = end,
+                Err(next) => return (used, next),
             }
-            let refusal = check(&head, self.agreed).err();
-            let is_write = head.command == command::WRITE;
-            let payload = if is_write { head.length as usize } else { 0 };
-            let begin = used + RequestHead::BYTES;
-            if payload > self.agreed.export.payload_max() as usize {
-                used = begin;
-                let taken = Taken { head, data: 0..0, refusal };
-                self.skipping = Some((taken, payload as u64));
-                continue;
-            }
-            if arrived.len() < RequestHead::BYTES + payload {
-                return (used, Next::Wait(RequestHead::BYTES + payload));
-            }
-            let taken = Taken { head, data: begin..begin + payload, refusal };
-            bytes += payload + taken.bytes_to_read();
-            used = begin + payload;
-            self.batch.push(taken);
         }
+    }
+
+    /// Takes the request that begins there: where it ends in the inbox, or what comes if there is
+    /// none. One that is too long goes to `skipping`.
+    fn take_one(&mut self, begin: usize) -> Result<usize, Next> {
+        let arrived = &self.inbox.bytes()[begin..];
+        let head = arrived.first_chunk().ok_or(Next::Wait(RequestHead::BYTES))?;
+        let head = RequestHead::parse(head).ok_or(Next::Garbage)?;
+        if head.command == command::DISCONNECT {
+            return Err(Next::End);
+        }
+        let refusal = check(&head, self.agreed).err();
+        let payload = if head.command == command::WRITE { head.length as usize } else { 0 };
+        let data_begin = begin + RequestHead::BYTES;
+        if payload > self.agreed.export.payload_max() as usize {
+            let taken = Taken { head, data: 0..0, refusal };
+            self.skipping = Some((taken, payload as u64));
+            return Ok(data_begin);
+        }
+        if arrived.len() < RequestHead::BYTES + payload {
+            return Err(Next::Wait(RequestHead::BYTES + payload));
+        }
+        let taken = Taken { head, data: data_begin..data_begin + payload, refusal };
+        self.batch_bytes += payload + taken.bytes_to_read();
+        self.batch.push(taken);
+        Ok(data_begin + payload)
     }
 
     /// Reads past data that is too long to be kept; its request is answered when all has passed.

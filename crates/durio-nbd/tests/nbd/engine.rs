@@ -88,20 +88,34 @@ fn what_is_asked_in_one_call_arrives_together() {
 }
 
 #[test]
-fn without_flush_and_fua_nothing_is_sent_or_it_is_refused() {
-    let (flush, fua, write_zeroes) = (false, false, false);
-    let storage = Watched::new(Export { flush, fua, write_zeroes, ..Export::new("", SIZE) });
+fn without_a_volatile_cache_every_write_is_durable_and_a_sync_sends_nothing() {
+    let (flush, fua) = (false, false);
+    let storage = Watched::new(Export { flush, fua, ..Export::new("", SIZE) });
+    served(&storage, |uri| {
+        let mut engine = engine(uri);
+        assert!(engine.capabilities().write_flags);
+        let operations = [
+            Operation { flags: WriteFlags::Dsync, ..write(0, 0) },
+            operation(OperationKind::Fdatasync, 1, 0, 0),
+        ];
+        assert_eq!(results(&mut engine, &operations), [4096, 0]);
+        assert_eq!(engine.facts().fallbacks.len(), 1);
+    });
+    assert_eq!(storage.seen(), [Seen::Write(0, 4096, false)]);
+}
+
+#[test]
+fn what_the_export_cannot_do_is_refused_and_not_sent() {
+    let (fua, write_zeroes) = (false, false);
+    let storage = Watched::new(Export { fua, write_zeroes, ..Export::new("", SIZE) });
     served(&storage, |uri| {
         let mut engine = engine(uri);
         assert!(!engine.capabilities().write_flags);
         let operations = [
             Operation { flags: WriteFlags::Dsync, ..write(0, 0) },
-            operation(OperationKind::Fdatasync, 1, 0, 0),
-            operation(OperationKind::Reallocate, 2, 0, 4096),
+            operation(OperationKind::Reallocate, 1, 0, 4096),
         ];
-        let refused = -libc::EOPNOTSUPP;
-        assert_eq!(results(&mut engine, &operations), [refused, 0, refused]);
-        assert_eq!(engine.facts().fallbacks.len(), 1);
+        assert_eq!(results(&mut engine, &operations), [-libc::EOPNOTSUPP; 2]);
     });
     assert_eq!(storage.seen(), []);
 }

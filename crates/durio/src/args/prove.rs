@@ -1,11 +1,16 @@
 //! The arguments of `durio prove`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use durio_plan::EngineKind;
+use durio_plan::proof::DurablePath;
+use durio_units::{Bytes, Nanos};
 
-use super::Output;
+use super::{Output, ProvePlan};
 use crate::exit_code::TABLE;
+use crate::values;
 
 /// Prove by power cuts whether storage keeps the writes that it acknowledges
 ///
@@ -20,7 +25,11 @@ pub(crate) struct Prove {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProveCommand {
-    Run(ProveRun),
+    Run(Box<ProveRun>),
+    Plan(ProvePlan),
+    Witness(Box<ProveWitness>),
+    Write(ProveWrite),
+    Verify(ProveVerify),
 }
 
 /// Run a proof spec: targets, paths, cuts
@@ -59,6 +68,119 @@ pub(crate) struct ProveRun {
     /// Create the folder in this directory instead of the state folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Keep the ledger of what a writer acknowledges
+///
+/// Runs on a machine that keeps its power. Waits for `durio prove write`, has it stamp its target and
+/// write to it, and keeps what it announces and acknowledges in a file, until it is gone. Then give the
+/// target its power back, and run `durio prove verify`.
+///
+///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token TOKEN
+///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveWitness {
+    /// Where to wait for the writer
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+
+    /// The file to make (docs/formats/ledger.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: PathBuf,
+
+    /// What the writer must know; it goes over the network as it is [default: a random one, which is
+    /// told]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) token: Option<String>,
+
+    /// What makes writes durable: fsync, fdatasync, rwf_dsync or o_dsync
+    #[arg(long, value_name = "PATH", default_value = "fdatasync", value_parser = values::durable_path,
+          help_heading = "What is written")]
+    pub(crate) path: DurablePath,
+
+    /// Writes in flight
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What is written")]
+    pub(crate) depth: u32,
+
+    /// Bytes of a write, a multiple of 4 KiB
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = values::write_cells,
+          help_heading = "What is written")]
+    pub(crate) write_size: u64,
+
+    /// Use only so much of the target, from its begin [default: all]
+    #[arg(long, value_name = "SIZE", help_heading = "What is written")]
+    pub(crate) size: Option<Bytes>,
+
+    /// Seed of all random choices [default: a new one]
+    #[arg(long, value_name = "NUMBER", help_heading = "What is written")]
+    pub(crate) seed: Option<u64>,
+
+    /// Take the writer for gone when it has said nothing for so long
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) silence: Nanos,
+}
+
+/// Write stamped data for a witness, until the power goes
+///
+/// Runs on the machine whose power is cut, and does what its witness asks: `durio prove witness`, or
+/// `durio prove run`, for which it also reads the target after the cut. Start it at boot for that
+/// (docs/method/proof.md has a unit file).
+///
+/// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
+/// overwritten, so --destroy must name it; what is mounted or in use is refused.
+///
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token TOKEN
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveWrite {
+    /// A block device, a file, or an NBD URI
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+
+    /// The witness's address
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) witness: SocketAddr,
+
+    /// What the witness told
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) token: String,
+
+    /// Allow overwriting this target (exact path, URI or serial number)
+    #[arg(long, value_name = "TARGET", help_heading = "What may be overwritten")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Also where a filesystem or an array's member is
+    #[arg(long, requires = "destroy", help_heading = "What may be overwritten")]
+    pub(crate) force_signature: bool,
+
+    /// sync, uring or aio [default: uring where the kernel has it]
+    #[arg(long, value_name = "ENGINE", value_parser = values::real_engine)]
+    pub(crate) engine: Option<EngineKind>,
+}
+
+/// Read a target after a power cut, and say what of the ledger is missing
+///
+/// Reads everything twice, past the page cache, and only reads. Exits with 1 if acknowledged data is
+/// missing, and with 3 if the cut has shown nothing.
+///
+///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
+///   durio prove verify 'nbd+unix:///?socket=/tmp/disk' --ledger cut-1.jsonl --format json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProveVerify {
+    /// A block device, a file, or an NBD URI
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+
+    /// The ledger that the witness kept
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: PathBuf,
 
     #[command(flatten)]
     pub(crate) output: Output,

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use durio_analyse::proof::ProofVerdict;
+use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_bench::{
-    BenchError, Ending, RunOptions, find_run, plan_power_proof, prove_power, read_power_proof,
-    resume_power_proof,
+    BenchError, Ending, ProofStorage, RunOptions, WitnessWish, be_agent, find_run, keep_ledger,
+    plan_power_proof, prove_power, random_seed, random_token, read_power_proof, resume_power_proof,
+    verify_target,
 };
+use durio_plan::proof::Arm;
+use durio_units::shell_word;
 
-use crate::args::{Output, Prove, ProveCommand, ProveRun};
+use crate::args::{Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
@@ -17,6 +20,10 @@ use crate::stop_signals::stop_on_signals;
 pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
     match &arguments.command {
         ProveCommand::Run(arguments) => run(arguments),
+        ProveCommand::Witness(arguments) => witness(arguments),
+        ProveCommand::Write(arguments) => write(arguments),
+        ProveCommand::Verify(arguments) => verify(arguments),
+        ProveCommand::Plan(arguments) => super::prove_plan::plan(arguments),
     }
 }
 
@@ -36,14 +43,63 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
     if proved.ending != Ending::Complete {
         return Ok(proved.ending.into());
     }
-    let unexpected: Vec<_> = proved.findings.unexpected().collect();
-    let is_open = |verdict| verdict == ProofVerdict::Inconclusive;
-    Ok(match unexpected.as_slice() {
-        [] if proved.findings.series.iter().any(|it| is_open(it.verdict)) => Exit::CANNOT_MEASURE,
-        [] => Exit::Fine,
-        all if all.iter().all(|it| is_open(it.verdict)) => Exit::CANNOT_MEASURE,
-        _ => Exit::Negative,
-    })
+    Ok(verdict(&proved.findings))
+}
+
+/// 1 if something came out otherwise than it should, 3 if nothing came out.
+fn verdict(findings: &ProofFindings) -> Exit {
+    let is_open = |it: &SeriesFindings| it.verdict == ProofVerdict::Inconclusive;
+    if findings.unexpected().any(|it| !is_open(it)) {
+        Exit::Negative
+    } else if findings.series.iter().any(is_open) {
+        Exit::CANNOT_MEASURE
+    } else {
+        Exit::Fine
+    }
+}
+
+fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(true));
+    let token = arguments.token.clone().unwrap_or_else(|| {
+        let token = random_token();
+        output::remark(&format!("durio: the token is {token}"));
+        token
+    });
+    let wish = WitnessWish {
+        listen: arguments.listen,
+        token: &token,
+        ledger: &arguments.ledger,
+        arm: Arm {
+            path: arguments.path,
+            depth: arguments.depth,
+            write_cells: arguments.write_size,
+        },
+        size: arguments.size,
+        seed: arguments.seed.unwrap_or_else(random_seed),
+        silence: arguments.silence,
+    };
+    let acknowledged = keep_ledger(&wish, &stop, &terminal)?;
+    let ledger = shell_word(&arguments.ledger.display().to_string());
+    output::answer_text(&format!(
+        "the writer is gone; {acknowledged} writes were acknowledged\n\
+         Next: durio prove verify TARGET --ledger {ledger}\n"
+    ))?;
+    Ok(if stop.is_set() { Exit::INTERRUPTED } else { Exit::Fine })
+}
+
+fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
+    let ProveWrite { target, destroy, force_signature, engine, .. } = arguments;
+    let storage = ProofStorage::find(target, destroy, *force_signature, *engine)?;
+    be_agent(storage, arguments.witness, &arguments.token)?;
+    Ok(Exit::Fine)
+}
+
+fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
+    output::refuse_fio(arguments.output, "PROOF")?;
+    let storage = ProofStorage::find(&arguments.target, &[], false, None)?;
+    let findings = verify_target(&arguments.target, storage, &arguments.ledger)?;
+    output::report(arguments.output, &findings)?;
+    Ok(verdict(&findings))
 }
 
 /// `durio report` of a proof folder.

@@ -32,6 +32,20 @@ fn help_texts_are_as_reviewed() {
         "lab run",
         "lab kernels",
         "lab compare",
+        "prove",
+        "prove run",
+        "prove plan",
+        "prove witness",
+        "prove write",
+        "prove verify",
+        "simdisk",
+        "simdisk list",
+        "simdisk serve",
+        "simdisk cut",
+        "simdisk restore",
+        "simdisk stats",
+        "simdisk fault",
+        "simdisk fork",
     ]
     .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {

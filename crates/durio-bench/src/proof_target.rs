@@ -1,0 +1,164 @@
+//! Storage that an agent of the prover writes to: a device or file of this machine, or an NBD export.
+//!
+//! In: a path or a URI, what may be overwritten. Out: engines over it, past the page cache. Not here:
+//! what is written (durio-prove).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use durio_block::{
+    BlockError, Buffers, EngineKind, EngineSetup, EngineUser, MonotonicClock, OpenMode,
+    TargetAccess, TargetType,
+};
+use durio_nbd::{NbdEngine, Uri};
+use durio_prove::agent::{Target, Wanted};
+use durio_prove::wire::{Hello, PROTOCOL};
+
+use crate::error::{BenchError, BenchErrorKind};
+use crate::locate::{Permission, locate};
+
+/// A target that can be opened again and again.
+#[derive(Debug)]
+pub struct ProofStorage {
+    kind: Kind,
+    size: u64,
+    may_write: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Nbd(Uri),
+    Local { access: Arc<TargetAccess>, engine: EngineKind },
+}
+
+impl ProofStorage {
+    /// Looks it up. `destroy` names what may be overwritten; without it the target is only read.
+    ///
+    /// # Errors
+    /// If it is no device, file or export; if it is in use; if it would be written to and nobody
+    /// permitted it.
+    pub fn find(
+        target: &str,
+        destroy: &[PathBuf],
+        force_signature: bool,
+        engine: Option<EngineKind>,
+    ) -> Result<Self, BenchError> {
+        if target.starts_with("nbd") && target.contains("://") {
+            return Self::of_nbd(target, destroy);
+        }
+        let path = PathBuf::from(target);
+        let located = locate([&path], Permission::Named { destroy, force_signature })?;
+        let access = located.held.find(&path).map_err(|_| {
+            BenchError::wrong_use(format!("'{target}' is neither a device, a file nor an NBD URI"))
+                .hint("make a file with: fallocate -l 1GiB FILE")
+        })?;
+        let size = match access.target().kind() {
+            TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),
+            _ => 0,
+        };
+        let engine = engine.unwrap_or(match EngineKind::Uring.probe() {
+            Ok(()) => EngineKind::Uring,
+            Err(_) => EngineKind::Sync,
+        });
+        let may_write = matches!(*access, TargetAccess::Write(_));
+        let storage = Self { kind: Kind::Local { access, engine }, size, may_write };
+        storage.check_direct(&path)?;
+        Ok(storage)
+    }
+
+    fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, BenchError> {
+        let cannot = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
+        let uri: Uri = target.parse().map_err(|it| BenchError::of(BenchErrorKind::WrongUse, it))?;
+        if let Some(other) = destroy.iter().find(|it| it.as_path() != Path::new(target)) {
+            let text = format!("--destroy '{}' does not match '{target}'", other.display());
+            return Err(BenchError::wrong_use(text));
+        }
+        let buffers = Buffers::try_new(1, 4096)?;
+        let size = NbdEngine::connect(&uri, MonotonicClock, buffers).map_err(cannot)?.export().size;
+        Ok(Self { kind: Kind::Nbd(uri), size, may_write: !destroy.is_empty() })
+    }
+
+    /// What goes through the page cache proves nothing of what is below it.
+    fn check_direct(&self, path: &Path) -> Result<(), BenchError> {
+        let Kind::Local { access, .. } = &self.kind else { return Ok(()) };
+        let opened = access.open(OpenMode { direct: true, ..OpenMode::default() })?;
+        if opened.direct {
+            return Ok(());
+        }
+        let text = format!("'{}' cannot be read past the page cache (O_DIRECT)", path.display());
+        Err(BenchError::cannot_measure(text).hint("use a block device, or a file on ext4 or XFS"))
+    }
+
+    /// What an agent says first.
+    #[must_use]
+    pub fn hello(token: &str) -> Hello {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        Hello {
+            protocol: PROTOCOL,
+            token: token.to_owned(),
+            boot_id: boot_id.ok().map(|it| it.trim().to_owned()),
+            ..Hello::default()
+        }
+    }
+
+    fn setup(
+        access: &TargetAccess,
+        wanted: Wanted,
+    ) -> Result<EngineSetup<MonotonicClock>, BlockError> {
+        let Wanted { write, data_sync, depth, slot } = wanted;
+        let file =
+            access.open(OpenMode { write, direct: true, data_sync, ..OpenMode::default() })?;
+        Ok(EngineSetup {
+            clock: MonotonicClock,
+            file: file.file,
+            more_files: Vec::new(),
+            buffers: Buffers::try_new(depth as usize, slot)?,
+            depth,
+            entries: depth,
+            blocking_syncs: false,
+        })
+    }
+}
+
+impl Target for ProofStorage {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: Wanted, user: U) -> U::Output {
+        if wanted.write && !self.may_write {
+            let reason = "nobody permitted to overwrite it (--destroy)";
+            return user.refused(refusal(
+                durio_block::ErrorKind::PermissionDenied,
+                "write to",
+                reason,
+            ));
+        }
+        match &self.kind {
+            Kind::Nbd(uri) => {
+                let engine =
+                    Buffers::try_new(wanted.depth as usize, wanted.slot).and_then(|buffers| {
+                        let connected = NbdEngine::connect(uri, MonotonicClock, buffers);
+                        connected
+                            .map_err(|it| refusal(durio_block::ErrorKind::Io, "use the target", it))
+                    });
+                match engine {
+                    Ok(engine) => user.drive(engine),
+                    Err(error) => user.refused(error),
+                }
+            }
+            Kind::Local { access, engine } => match Self::setup(access, wanted) {
+                Ok(setup) => engine.open(setup, user),
+                Err(error) => user.refused(error),
+            },
+        }
+    }
+}
+
+fn refusal(
+    kind: durio_block::ErrorKind,
+    operation: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> BlockError {
+    BlockError { kind, operation, path: None, source: std::io::Error::other(source) }
+}

@@ -1,0 +1,279 @@
+//! The ledger on disk: lines of JSON that are only ever appended.
+//!
+//! In: entries, as they come. Out: the same, read back, also from the file of a witness that was killed:
+//! a last line that is not whole is passed over. The format is described in docs/formats/ledger.md. Not
+//! here: what follows from a ledger (`history.rs`).
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+
+use durio_plan::proof::Arm;
+use durio_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::history::{History, HistoryError, Seq};
+use crate::layout::{CELLS_MIN, Layout, SECTORS};
+use crate::ledger::{Entry, Intent};
+use crate::stamp::Owner;
+
+/// The version of the file.
+pub const LEDGER_SCHEMA: u32 = 1;
+/// The longest line: announcements have at most some hundred writes.
+const LINE_MAX: u64 = 1 << 20;
+/// Cells of a target of 16 TiB; a ledger that asks for more is damaged.
+const CELLS_MAX: u64 = 1 << 32;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerHead {
+    /// [`LEDGER_SCHEMA`].
+    pub ledger: u32,
+    /// Whose stamps.
+    pub owner: Owner,
+    /// Cells of the target.
+    pub cells: u64,
+    /// How it is written to.
+    pub arm: Arm,
+}
+
+/// Each other line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "entry")]
+pub enum LedgerLine {
+    /// The stamps are there.
+    Prepared {
+        /// When, on the witness's clock.
+        at: Nanos,
+    },
+    /// Writes that will be done.
+    Intended {
+        /// In their order.
+        writes: Vec<Intent>,
+    },
+    /// A write is durable.
+    Acknowledged {
+        /// Its number.
+        seq: Seq,
+        /// When the witness heard of it.
+        at: Nanos,
+    },
+    /// A control's write has returned.
+    ControlDone {
+        /// Its number.
+        seq: Seq,
+    },
+    /// The power was cut.
+    Cut {
+        /// When.
+        at: Nanos,
+    },
+    /// What a cell was found to hold after the cut.
+    Settled {
+        /// The cell.
+        cell: u64,
+        /// The write in each of its sectors.
+        holds: [Seq; SECTORS],
+    },
+    /// All cells were verified: the next life begins.
+    Verified,
+}
+
+/// What a ledger says, to its last line.
+#[derive(Debug, Clone)]
+pub struct LedgerState {
+    /// Its first line.
+    pub head: LedgerHead,
+    /// What the target may hold by it; none until the stamps are there.
+    pub history: Option<History>,
+    /// The number of the next write.
+    pub next_seq: Seq,
+    /// When the last thing happened, on the witness's clock.
+    pub last_at: Nanos,
+    /// True if something was written since the last verification.
+    pub has_load: bool,
+    /// Bytes of its whole lines.
+    whole: u64,
+}
+
+/// Why a file is no ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// It cannot be read or written.
+    #[error("cannot use the ledger")]
+    Io(#[from] io::Error),
+    /// What comes contradicts what was there.
+    #[error("the ledger contradicts itself")]
+    Contradiction(#[from] HistoryError),
+    /// A line is damaged.
+    #[error("line {line} of the ledger is damaged")]
+    Damaged {
+        /// From 1.
+        line: u64,
+        /// How.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It is of a newer durio, or no ledger.
+    #[error("this is no ledger that this durio reads: {0}")]
+    Unknown(String),
+}
+
+/// Reads a ledger to its last whole line.
+///
+/// # Errors
+/// If it is none, or a line contradicts those before it.
+pub fn read_ledger(file: &File) -> Result<LedgerState, LedgerError> {
+    let mut lines = Lines { reader: BufReader::new(file), number: 0, whole: 0, bytes: Vec::new() };
+    let head: LedgerHead = match lines.next_line()? {
+        Some(bytes) => serde_json::from_slice(bytes)
+            .map_err(|error| LedgerError::Unknown(format!("its first line: {error}")))?,
+        None => return Err(LedgerError::Unknown("it is empty".to_owned())),
+    };
+    if head.ledger > LEDGER_SCHEMA {
+        let text = format!("its version is {}, and {LEDGER_SCHEMA} is known", head.ledger);
+        return Err(LedgerError::Unknown(text));
+    }
+    if !(CELLS_MIN..=CELLS_MAX).contains(&head.cells) {
+        return Err(LedgerError::Unknown(format!("a target of {} cells", head.cells)));
+    }
+    let (history, zero) = (None, Nanos::ZERO);
+    let mut read = LedgerState {
+        head,
+        history,
+        next_seq: 1,
+        last_at: zero,
+        has_load: false,
+        whole: lines.whole,
+    };
+    while let Some(bytes) = lines.next_line()? {
+        let line = serde_json::from_slice(bytes);
+        let number = lines.number;
+        let damaged = |source| LedgerError::Damaged { line: number, source };
+        read.take(line.map_err(|error| damaged(Box::new(error)))?)
+            .map_err(|it| damaged(Box::new(it)))?;
+        read.whole = lines.whole;
+    }
+    Ok(read)
+}
+
+impl LedgerState {
+    fn new(head: LedgerHead) -> Self {
+        let (history, last_at) = (None, Nanos::ZERO);
+        Self { head, history, next_seq: 1, last_at, has_load: false, whole: 0 }
+    }
+
+    fn take(&mut self, line: LedgerLine) -> Result<(), HistoryError> {
+        if let LedgerLine::Prepared { at } = line {
+            self.history = Some(History::new(Layout::new(self.head.cells).stamped(), at));
+            self.last_at = at;
+            return Ok(());
+        }
+        let history = self.history.as_mut().ok_or(HistoryError::Unprepared)?;
+        match line {
+            LedgerLine::Prepared { .. } => {}
+            LedgerLine::Intended { writes } => {
+                self.has_load = true;
+                for intent in writes {
+                    self.next_seq = self.next_seq.max(intent.seq.saturating_add(1));
+                    history.take(Entry::Intended(intent))?;
+                }
+            }
+            LedgerLine::Acknowledged { seq, at } => {
+                self.last_at = at;
+                history.take(Entry::Acknowledged { seq, at })?;
+            }
+            LedgerLine::ControlDone { seq } => history.take(Entry::ControlDone { seq })?,
+            LedgerLine::Cut { at } => {
+                self.last_at = at;
+                history.take(Entry::Cut { at })?;
+            }
+            LedgerLine::Settled { cell, holds } => {
+                if !history.cells().contains(&cell) {
+                    return Err(HistoryError::Outside(cell));
+                }
+                history.settle(cell, holds);
+            }
+            LedgerLine::Verified => {
+                self.has_load = false;
+                history.begin_life();
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Lines<R> {
+    reader: R,
+    number: u64,
+    whole: u64,
+    bytes: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// None at the end, and where the last line is not whole.
+    fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        self.bytes.clear();
+        io::Read::take(&mut self.reader, LINE_MAX).read_until(b'\n', &mut self.bytes)?;
+        if self.bytes.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.whole += self.bytes.len() as u64;
+        Ok(Some(&self.bytes))
+    }
+}
+
+/// A ledger that is kept: its file, and what it says.
+#[derive(Debug)]
+pub struct LedgerBook {
+    file: File,
+    /// What it says.
+    pub state: LedgerState,
+}
+
+impl LedgerBook {
+    /// Begins a ledger in an empty file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(mut file: File, head: LedgerHead) -> Result<Self, LedgerError> {
+        append(&mut file, &head)?;
+        file.sync_data()?;
+        Ok(Self { file, state: LedgerState::new(head) })
+    }
+
+    /// Goes on with the ledger of a file. Behind its last whole line nothing was readable: it is cut
+    /// off.
+    ///
+    /// # Errors
+    /// If it is no ledger, or cannot be written.
+    pub fn resume(mut file: File) -> Result<Self, LedgerError> {
+        let state = read_ledger(&file)?;
+        file.set_len(state.whole)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, state })
+    }
+
+    /// Appends a line, and takes it. The witness's process may be killed after it; its machine may not.
+    ///
+    /// # Errors
+    /// If it contradicts the lines before it, or cannot be written, for example because the disk is
+    /// full.
+    pub fn record(&mut self, line: LedgerLine) -> Result<(), LedgerError> {
+        append(&mut self.file, &line)?;
+        Ok(self.state.take(line)?)
+    }
+
+    /// Makes all lines last.
+    ///
+    /// # Errors
+    /// If they cannot be.
+    pub fn sync(&mut self) -> Result<(), LedgerError> {
+        Ok(self.file.sync_data()?)
+    }
+}
+
+fn append(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)
+}

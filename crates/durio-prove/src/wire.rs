@@ -1,0 +1,212 @@
+//! What an agent and its witness say to each other: lines of JSON, over any stream of bytes.
+//!
+//! In: a stream. Out: messages, bounded before they are believed. Not here: what follows from them.
+
+use std::io::{self, BufRead, Write};
+
+use durio_plan::proof::Arm;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::layout::SECTORS;
+use crate::ledger::Intent;
+use crate::reading::{Observed, SectorState};
+use crate::stamp::Owner;
+
+/// The version of the conversation.
+pub const PROTOCOL: u32 = 1;
+/// The longest line; longer than any message.
+const LINE_MAX: u64 = 1 << 20;
+/// Cells that are told in one message: each takes some 20 bytes, or 500 if it is damaged.
+pub const CELLS_AT_ONCE: usize = 1024;
+
+/// What an agent says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "say")]
+pub enum AgentSays {
+    /// First of all.
+    Hello(Hello),
+    /// The label and the stamps are written, and durable by the path of the task.
+    Prepared,
+    /// Writes that will be done.
+    Intend {
+        /// In their order.
+        writes: Vec<Intent>,
+    },
+    /// A write is durable.
+    Acknowledged {
+        /// Its number.
+        seq: u64,
+    },
+    /// A control's write has returned.
+    ControlDone {
+        /// Its number.
+        seq: u64,
+    },
+    /// What stands in cells, one after the other.
+    Observed {
+        /// The first cell.
+        first: u64,
+        /// What stands there.
+        cells: Vec<CellText>,
+    },
+    /// A reading is told whole.
+    ReadingDone,
+    /// The task cannot be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Who the agent is, and what it has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// What the witness gave to whoever may speak to it.
+    pub token: String,
+    /// Bytes of the target.
+    pub size: u64,
+    /// Whose label the target has.
+    pub label: Option<Owner>,
+    /// The machine's boot identifier.
+    pub boot_id: Option<String>,
+    /// The device's counter of unexpected power losses.
+    pub unsafe_shutdowns: Option<u64>,
+}
+
+/// What a witness says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "say")]
+pub enum WitnessSays {
+    /// Go away.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// Write the label and all stamps.
+    Prepare {
+        /// Whose.
+        owner: Owner,
+        /// Cells of the target.
+        cells: u64,
+        /// By which path.
+        arm: Arm,
+    },
+    /// Write until the power goes.
+    Load {
+        /// Whose stamps.
+        owner: Owner,
+        /// Cells of the target.
+        cells: u64,
+        /// How.
+        arm: Arm,
+        /// The number of the first write.
+        first_seq: u64,
+        /// Of the choices of places.
+        seed: u64,
+    },
+    /// The intents are kept: their writes may begin.
+    Intended,
+    /// Read all cells, and tell what stands there.
+    Read {
+        /// Whose stamps to expect.
+        owner: Owner,
+        /// Cells of the target.
+        cells: u64,
+    },
+    /// Read one cell once more.
+    Again {
+        /// Which.
+        owner: Owner,
+        /// The cell.
+        cell: u64,
+    },
+    /// That was all.
+    Done,
+}
+
+/// A cell as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CellText {
+    /// One write in all sectors.
+    Whole(u64),
+    /// Anything else.
+    Mixed([SectorState; SECTORS]),
+}
+
+impl From<&Observed> for CellText {
+    fn from(observed: &Observed) -> Self {
+        match observed {
+            Observed::Whole(seq) => Self::Whole(*seq),
+            Observed::Mixed(states) => Self::Mixed(**states),
+        }
+    }
+}
+
+impl From<CellText> for Observed {
+    fn from(text: CellText) -> Self {
+        match text {
+            CellText::Whole(seq) => Self::Whole(seq),
+            CellText::Mixed(states) => Self::Mixed(Box::new(states)),
+        }
+    }
+}
+
+/// Sends a message.
+///
+/// # Errors
+/// If the other side is gone.
+pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// Waits for a message. A line that never ends is an error, and so is the end of the stream.
+///
+/// # Errors
+/// If the other side is gone, says nothing for longer than the stream waits, or says what it must not.
+pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+    let mut line = Vec::new();
+    io::Read::take(from, LINE_MAX).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        let is_long = line.len() as u64 == LINE_MAX;
+        let kind = if is_long { io::ErrorKind::InvalidData } else { io::ErrorKind::UnexpectedEof };
+        return Err(kind.into());
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
+/// True for an error of a stream that waited long enough.
+#[must_use]
+pub fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_received() {
+        let mut bytes = Vec::new();
+        let mixed = Observed::Mixed(Box::new([SectorState::Write(7); SECTORS]));
+        let cells = vec![CellText::Whole(3), CellText::from(&mixed)];
+        let said = AgentSays::Observed { first: 9, cells };
+        send(&mut bytes, &said).unwrap();
+        let heard: AgentSays = receive(&mut bytes.as_slice()).unwrap();
+        assert_eq!(heard, said);
+    }
+
+    #[test]
+    fn half_a_message_and_one_without_end_are_errors() {
+        let kind = |bytes: &[u8]| receive::<AgentSays>(&mut &bytes[..]).unwrap_err().kind();
+        assert_eq!(kind(b"{\"say\":\"prepared\"}"), io::ErrorKind::UnexpectedEof);
+        assert_eq!(kind(b""), io::ErrorKind::UnexpectedEof);
+        assert_eq!(kind(&vec![b' '; 2 << 20]), io::ErrorKind::InvalidData);
+        assert!(receive::<AgentSays>(&mut &b"{\"say\":\"what\"}\n"[..]).is_err());
+    }
+}

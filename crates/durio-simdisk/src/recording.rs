@@ -1,0 +1,249 @@
+//! What a disk was asked to keep: writes, flushes and marks in the order in which they happened.
+//!
+//! In: the beginnings and ends of requests, as a disk sees them; or the entries of a log. Out: events,
+//! from which a log ([`crate::trace::Logger`]) or crash states (durio-prove) are made. Not here: what
+//! the disk makes of them: a recording tells what was asked and answered, also of a disk that lies.
+//!
+//! Events keep more than a log of dm-log-writes does: when each write began and ended, and what had
+//! ended when a flush began. So it is known at each moment which writes a power cut may lose.
+
+mod unflushed;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::cache::Cached;
+use crate::image::{Image, PAGE, PAGE_SECTORS, Page, Piece, SECTOR, SectorMask, pieces};
+use crate::trace::{DISCARD, Entry, FLUSH, FUA, MARK};
+pub use unflushed::Unflushed;
+
+/// A write, or zeros, or sectors that were given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub(crate) number: u64,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// The part of a write that lies in one page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) page: u64,
+    /// Which of its sectors.
+    pub(crate) mask: SectorMask,
+    /// The page with these sectors in it; none for zeros.
+    pub(crate) data: Option<Arc<Page>>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A write began: from now on a cut may leave it.
+    Begun(Write),
+    /// A write ended.
+    Ended {
+        /// Its number.
+        write: u64,
+        /// Counts the ends of requests.
+        order: u64,
+        /// Whether that was the promise: it had FUA, or the disk declares no cache.
+        durable: bool,
+    },
+    /// A flush ended.
+    Flushed {
+        /// It covers the writes whose end had at most this number.
+        covers: u64,
+    },
+    /// Somebody marked this moment.
+    Mark(String),
+    /// The power was cut. Survivors follow as writes of their own.
+    Cut,
+}
+
+/// Events, and what the disk held before the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recording {
+    base: Image,
+    events: Vec<Event>,
+}
+
+impl Recording {
+    /// Begins one of a disk that holds this.
+    #[must_use]
+    pub fn new(base: Image) -> Self {
+        Self { base, events: Vec::new() }
+    }
+
+    /// The recording that a log is of, on a disk that held `base`.
+    ///
+    /// A log of the kernel has less than a recording: its writes stand where their flush ended. So a
+    /// write is not known to have begun before any entry that stands before it, and fewer crash states
+    /// follow from it than there were; all that follow are possible.
+    #[must_use]
+    pub fn from_log(base: Image, entries: &[Entry]) -> Self {
+        let mut touched: BTreeSet<u64> = base.pages().collect();
+        let mut recording = Self::new(base);
+        let mut order = 0;
+        for entry in entries {
+            if entry.flags & MARK != 0 {
+                recording.events.push(Event::Mark(entry.name().into_owned()));
+                continue;
+            }
+            if entry.flags & FLUSH != 0 {
+                recording.flushed(order);
+            }
+            if entry.sectors > 0 {
+                order += 1;
+                let write = Write::of_entry(order, entry, &mut touched);
+                recording.events.push(Event::Begun(write));
+                recording.ended(order, order, entry.flags & FUA != 0);
+            }
+        }
+        recording
+    }
+
+    /// What the disk held before. All of it counts as durable.
+    #[must_use]
+    pub fn base(&self) -> &Image {
+        &self.base
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// A write begins, or goes on in its next page.
+    fn begin(&mut self, number: u64, part: Part) {
+        match self.events.last_mut() {
+            Some(Event::Begun(write)) if write.number == number => write.parts.push(part),
+            _ => self.events.push(Event::Begun(Write { number, parts: vec![part] })),
+        }
+    }
+
+    fn ended(&mut self, write: u64, order: u64, durable: bool) {
+        self.events.push(Event::Ended { write, order, durable });
+    }
+
+    fn flushed(&mut self, covers: u64) {
+        self.events.push(Event::Flushed { covers });
+    }
+}
+
+impl Write {
+    /// Its number: later writes have higher ones.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its first sector; none if later writes have replaced all of it.
+    #[must_use]
+    pub fn first_sector(&self) -> Option<u64> {
+        self.sectors().next().map(|(sector, _)| sector)
+    }
+
+    /// Its sectors, each with its bytes; none for zeros.
+    pub fn sectors(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
+        self.parts.iter().flat_map(|part| {
+            let in_part = (0..PAGE / SECTOR).filter(|sector| part.mask & (1 << sector) != 0);
+            in_part.map(|sector| {
+                let range = sector * SECTOR..(sector + 1) * SECTOR;
+                let bytes = part.data.as_ref().map(|page| &page[range]);
+                (part.page * PAGE_SECTORS + sector as u64, bytes)
+            })
+        })
+    }
+
+    /// Stores it.
+    pub fn store_to(&self, image: &mut Image) {
+        for part in &self.parts {
+            image.put(part.page, part.data.as_ref(), part.mask);
+        }
+    }
+
+    /// Of sectors that were given back only those count that ever were written: a log may give back a
+    /// disk of any size at once.
+    fn of_entry(number: u64, entry: &Entry, touched: &mut BTreeSet<u64>) -> Self {
+        let parts = if entry.flags & DISCARD == 0 {
+            let parts = pieces(entry.sector, entry.data.len());
+            parts.map(|piece| Part::of_piece(piece, &entry.data)).collect::<Vec<Part>>()
+        } else {
+            let end = entry.sector + entry.sectors;
+            let pages = touched.range(entry.sector / PAGE_SECTORS..end.div_ceil(PAGE_SECTORS));
+            let part = |&page: &u64| Part { page, mask: within(page, entry.sector, end), data: None };
+            pages.map(part).collect()
+        };
+        touched.extend(parts.iter().map(|part| part.page));
+        Self { number, parts }
+    }
+}
+
+impl Part {
+    fn of_piece(piece: Piece, data: &[u8]) -> Self {
+        let mut page = [0; PAGE];
+        page[piece.within()].copy_from_slice(&data[piece.at..piece.at + piece.length()]);
+        Self { page: piece.page, mask: piece.mask(), data: Some(Arc::new(page)) }
+    }
+
+    pub(crate) fn of_cached(entry: &Cached) -> Self {
+        Self { page: entry.page, mask: entry.mask, data: entry.data.clone() }
+    }
+}
+
+/// Which sectors of a page lie in a range of sectors.
+fn within(page: u64, first: u64, end: u64) -> SectorMask {
+    let start = page * PAGE_SECTORS;
+    let is_in = |sector: &u64| (first..end).contains(&(start + sector));
+    (0..PAGE_SECTORS).filter(is_in).fold(0, |mask, sector| mask | 1 << sector)
+}
+
+/// A disk's own recording, if it makes one. That of a fork is off: it goes on as another disk.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder(pub(crate) Option<Box<Recording>>);
+
+impl Clone for Recorder {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
+}
+
+impl Recorder {
+    pub(crate) fn begin(&mut self, number: u64, piece: Piece, data: Option<&Arc<Page>>) {
+        if let Some(recording) = &mut self.0 {
+            let part = Part { page: piece.page, mask: piece.mask(), data: data.cloned() };
+            recording.begin(number, part);
+        }
+    }
+
+    pub(crate) fn ended(&mut self, number: u64, order: u64, durable: bool) {
+        if let Some(recording) = &mut self.0 {
+            recording.ended(number, order, durable);
+        }
+    }
+
+    pub(crate) fn flushed(&mut self, covers: u64) {
+        if let Some(recording) = &mut self.0 {
+            recording.flushed(covers);
+        }
+    }
+
+    pub(crate) fn push(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(recording) = &mut self.0 {
+            recording.events.push(event());
+        }
+    }
+
+    /// What a cut has left of a write in one page is durable.
+    pub(crate) fn survived(&mut self, entry: &Cached) {
+        if let Some(recording) = &mut self.0 {
+            let write = Write { number: entry.write, parts: vec![Part::of_cached(entry)] };
+            recording.events.push(Event::Begun(write));
+            recording.ended(entry.write, 0, true);
+        }
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        self.0.as_mut().map(|it| std::mem::take(&mut it.events)).unwrap_or_default()
+    }
+}

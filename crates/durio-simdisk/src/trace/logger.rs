@@ -1,0 +1,124 @@
+//! Puts what happened to a disk into a log, in the order of dm-log-writes.
+//!
+//! In: events, and a file or memory that can be gone back in. Out: the log. Not here: the format of an
+//! entry; files.
+//!
+//! The order: a write comes into the log when the next flush that covers it ends, among the others in
+//! the order of their ends; one with FUA when it ends; sectors that were given back as writes are. So
+//! what stands before a flush in the log was durable after it. The superblock counts the entries when
+//! events have brought some, so a log that is not ended can be read.
+
+use std::io::{self, Seek, SeekFrom};
+
+use super::{DISCARD, Entry, FLUSH, FUA, superblock};
+use crate::image::SECTOR;
+use crate::recording::{Event, Unflushed, Write};
+
+/// The mark that the kernel makes when it ends a log; so does durio.
+pub const END_MARK: &str = "dm-log-writes-end";
+/// The mark of a power cut. What the disk still has after it follows as writes with FUA.
+const CUT_MARK: &str = "durio-cut";
+/// replay-log passes over more zeros than this at once where it replays into a file.
+const DISCARD_MAX: u64 = (128 << 20) / SECTOR as u64;
+
+/// A log that grows.
+#[derive(Debug)]
+pub struct Logger<W: io::Write + Seek> {
+    out: W,
+    unflushed: Unflushed,
+    entries: u64,
+    counted: u64,
+}
+
+impl<W: io::Write + Seek> Logger<W> {
+    /// A log without entries.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(&superblock(0))?;
+        Ok(Self { out, unflushed: Unflushed::default(), entries: 0, counted: 0 })
+    }
+
+    /// Takes what happened next.
+    ///
+    /// # Errors
+    /// If it cannot be written. Then the log is damaged behind what the superblock counts.
+    pub fn take(&mut self, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            self.take_event(event)?;
+        }
+        self.count()
+    }
+
+    /// Ends the log: what has ended and was not flushed comes last, and a mark.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        for write in self.unflushed.take_ended() {
+            self.add_write(&write, 0)?;
+        }
+        self.add(&Entry::mark(END_MARK))?;
+        self.count()?;
+        Ok(self.out)
+    }
+
+    fn take_event(&mut self, event: &Event) -> io::Result<()> {
+        let flags = if matches!(event, Event::Ended { .. }) { FUA } else { 0 };
+        for write in self.unflushed.take(event) {
+            self.add_write(&write, flags)?;
+        }
+        match event {
+            Event::Flushed { .. } => self.add(&Entry::write(0, FLUSH, &[])),
+            Event::Mark(name) => self.add(&Entry::mark(name)),
+            Event::Cut => self.add(&Entry::mark(CUT_MARK)),
+            Event::Begun(_) | Event::Ended { .. } => Ok(()),
+        }
+    }
+
+    fn add_write(&mut self, write: &Write, flags: u64) -> io::Result<()> {
+        entries_of(write, flags).iter().try_for_each(|entry| self.add(entry))
+    }
+
+    fn add(&mut self, entry: &Entry) -> io::Result<()> {
+        self.entries += 1;
+        self.out.write_all(&entry.to_bytes())
+    }
+
+    fn count(&mut self) -> io::Result<()> {
+        if self.counted == self.entries {
+            return Ok(());
+        }
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&superblock(self.entries))?;
+        self.out.seek(SeekFrom::End(0))?;
+        self.out.flush()?;
+        self.counted = self.entries;
+        Ok(())
+    }
+}
+
+/// One entry for all sectors that follow each other: as a rule one for the write.
+fn entries_of(write: &Write, flags: u64) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for (sector, bytes) in write.sectors() {
+        let kind = if bytes.is_some() { 0 } else { DISCARD };
+        let data = bytes.unwrap_or_default();
+        match entries.last_mut() {
+            Some(last)
+                if last.sector + last.sectors == sector
+                    && last.flags & DISCARD == kind
+                    && last.sectors < DISCARD_MAX =>
+            {
+                last.sectors += 1;
+                last.data.extend_from_slice(data);
+            }
+            _ => {
+                let entry = Entry { sector, sectors: 1, flags: flags | kind, data: data.to_vec() };
+                entries.push(entry);
+            }
+        }
+    }
+    entries
+}
