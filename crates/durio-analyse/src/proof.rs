@@ -227,7 +227,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings 
         match why {
             None => {
                 effective += 1;
-                at_risk += cut.findings.acknowledged_late;
+                at_risk = cut.findings.acknowledged_late.saturating_add(at_risk);
             }
             Some(why) => match ineffective.iter_mut().find(|(other, _)| *other == why) {
                 Some((_, count)) => *count += 1,
@@ -235,7 +235,10 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings 
             },
         }
     }
-    let sum = |of: fn(&CutFindings) -> u64| cuts.iter().map(|cut| of(&cut.findings)).sum();
+    // A folder may come from anybody.
+    let sum = |of: fn(&CutFindings) -> u64| {
+        cuts.iter().map(|cut| of(&cut.findings)).fold(0, u64::saturating_add)
+    };
     let first = cuts.iter().find(|cut| !cut.findings.findings.is_empty());
     let verdict = match first.and_then(|cut| cut.findings.class()) {
         Some(class) => ProofVerdict::Breaks { class },

@@ -109,7 +109,7 @@ fn headlines(findings: &ProofFindings) -> Vec<(Tone, String)> {
 /// The verdict with all that it rests on.
 fn sentence(series: &SeriesFindings) -> (Tone, String) {
     let what = describe(series);
-    let n = series.effective;
+    let cuts = counted(series.effective, "effective power cut");
     match (series.verdict, &series.loss) {
         (ProofVerdict::Breaks { class }, Some(loss)) => {
             let cells = counted(loss.cells, "cell");
@@ -124,7 +124,7 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
             let bound = series.interval.map_or(1.0, |[_, upper]| upper);
             let risk = series.at_risk;
             let text = format!(
-                "No loss: in {n} effective power cuts of {what}, 0 of {risk} acknowledged writes at \
+                "No loss: in {cuts} of {what}, 0 of {risk} acknowledged writes at \
                  risk were lost; with {} confidence fewer than {} of such cuts lose one.",
                 percent(CONFIDENCE),
                 percent(bound)
@@ -277,7 +277,7 @@ fn card(finding: &Finding) -> Card {
     Card {
         tone: Tone::Bad,
         word: finding.class.word().to_uppercase(),
-        title: format!("byte {}", finding.sector * 512),
+        title: format!("byte {}", finding.sector.saturating_mul(512)),
         about: counted(u64::from(finding.sectors), "sector"),
         text: String::new(),
         facts: vec![
@@ -292,7 +292,7 @@ fn in_place(found: &InPlace) -> String {
         InPlace::Older { seq: 0 } => "what was there before the first write".to_owned(),
         InPlace::Older { seq } => format!("write {seq}"),
         InPlace::OfElsewhere { home, seq } => {
-            format!("write {seq}, which belongs to byte {}", home * 512)
+            format!("write {seq}, which belongs to byte {}", home.saturating_mul(512))
         }
         InPlace::Foreign => "data of another campaign or target".to_owned(),
         InPlace::Zeros => "zeros".to_owned(),

@@ -1,8 +1,9 @@
 //! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client.
 //!
 //! In: pairs, seconds per trial. Out: rates of fio's nbd engine against both, interleaved, and the
-//! goals. Not here: foreign load, which is not told apart from that of the servers, other storages, the kernel's client. Both serve memory over a unix socket, and
-//! fio's single job is one connection: what is compared is how requests are taken and answered.
+//! goals. Both serve memory over a unix socket, and fio's single job is one connection: what is
+//! compared is how requests are taken and answered. Not here: foreign load, which is not told apart
+//! from that of the servers; other storages; the kernel's client.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -173,6 +173,25 @@ fn an_answer_in_pieces_and_one_with_an_error_are_understood() {
 }
 
 #[test]
+fn a_late_answer_is_none_to_the_next_request_of_its_slot() {
+    let (own, mut server) = UnixStream::pair().unwrap();
+    server.write_all(&handshake(false)).unwrap();
+    let buffers = Buffers::new(SLOTS as usize, 4096);
+    let mut engine = NbdEngine::over(Socket::Unix(own), "", MonotonicClock, buffers).unwrap();
+    let flush = Operation { slot: 0, ..operations()[3] };
+    let mut answered = |cookie: u64| {
+        let answer = [&[0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0][..], &cookie.to_be_bytes()].concat();
+        server.write_all(&answer).unwrap();
+        let mut completions = [Completion::default()];
+        assert_eq!(engine.exchange(&[flush], &mut completions).unwrap(), 1);
+        completions[0].result
+    };
+    // The number of the request stands above that of its slot.
+    assert_eq!((answered(1 << 32), answered(2 << 32)), (0, 0));
+    assert_eq!(answered(2 << 32), -libc::ENOTCONN);
+}
+
+#[test]
 fn a_server_of_another_kind_is_told_apart() {
     let cases: [(&[u8], &str); 4] = [
         (b"SSH-2.0-OpenSSH_9.2\r\n", "who answers there is no NBD server"),

@@ -19,6 +19,7 @@ mod hostile_names;
 mod html;
 mod json;
 mod profile;
+mod proof;
 mod sample;
 mod stack;
 mod stack_documents;

@@ -57,6 +57,7 @@ mod paths;
 mod plan;
 mod power_cut;
 mod profile;
+mod proof_parts;
 mod record;
 mod refusals;
 mod report;

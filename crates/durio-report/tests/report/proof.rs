@@ -1,0 +1,116 @@
+//! Proofs by power cuts: what the golden folder of durio-record says in every format.
+
+use std::path::Path;
+
+use durio_analyse::proof::{ProofFindings, ProofVerdict, analyse_proof};
+use durio_plan::proof::{Expected, LossClass};
+use durio_record::Outcome;
+use durio_record::proof::{CutRecord, InPlace, ProofFolder, ProofManifest};
+use durio_report::{Format, Options, write};
+
+use crate::browser::visit;
+
+fn golden() -> (ProofManifest, Vec<CutRecord>) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../durio-record/tests/golden/proof1");
+    let folder = ProofFolder::open(Path::new(path)).unwrap();
+    let cuts = folder.cuts().unwrap();
+    (folder.manifest, cuts)
+}
+
+/// An honest disk that is honest, a liar that is found.
+fn passed() -> ProofFindings {
+    let (manifest, cuts) = golden();
+    analyse_proof(&manifest, &cuts)
+}
+
+/// The same where nobody knew of the liar.
+fn failed() -> ProofFindings {
+    let (mut manifest, cuts) = golden();
+    manifest.plan.series[1].expected = Some(Expected::Holds);
+    analyse_proof(&manifest, &cuts)
+}
+
+fn written(format: Format, findings: &ProofFindings, verbose: bool) -> String {
+    let mut out = Vec::new();
+    write(format, findings, &Options { verbose, ..Options::default() }, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// `DURIO_TEST_REWRITE=1` writes the file anew.
+#[test]
+fn the_golden_folder_says_what_it_always_did() {
+    let texts = [(passed(), false), (passed(), true), (failed(), false)];
+    let text = texts.map(|(findings, verbose)| written(Format::Text, &findings, verbose));
+    let text = text.join("\n");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/proof_golden.txt");
+    if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(text == golden, "the terminal shows:\n{text}");
+    let verdicts = passed().series.iter().map(|it| it.verdict).collect::<Vec<_>>();
+    let lost = ProofVerdict::Breaks { class: LossClass::Lost };
+    assert_eq!(verdicts, [ProofVerdict::NoLoss, lost]);
+}
+
+#[test]
+fn a_surprise_is_told_before_all_else_and_what_was_expected_to_who_asks() {
+    let text = written(Format::Text, &failed(), false);
+    assert!(text.contains("1 of 2 series did not come out as expected"), "{text}");
+    assert!(text.contains("PROVED: the simulated disk 'flush-every-third'"), "{text}");
+    assert!(text.contains("write 91, acknowledged 815 µs before the cut"), "{text}");
+    let quiet = written(Format::Text, &passed(), false);
+    assert!(!quiet.contains("write 91"), "{quiet}");
+    assert!(written(Format::Text, &passed(), true).contains("write 91"));
+}
+
+#[test]
+fn a_proof_without_its_end_says_so_and_how_to_go_on() {
+    let (mut manifest, cuts) = golden();
+    for (outcome, word) in
+        [(None, "did not come to its end"), (Some(Outcome::Interrupted), "Interrupted")]
+    {
+        manifest.outcome = outcome;
+        let text = written(Format::Text, &analyse_proof(&manifest, &cuts[..1]), false);
+        assert!(text.contains(word) && text.contains("--resume"), "{text}");
+        assert!(text.contains("1 of 2 series not begun"), "{text}");
+    }
+    let none = written(Format::Text, &analyse_proof(&manifest, &[]), false);
+    assert!(none.contains("2 of 2 series not begun") && !none.contains("as expected"), "{none}");
+}
+
+#[test]
+fn odd_figures_stop_no_format() {
+    let (mut manifest, cuts) = golden();
+    manifest.plan.series[0].name = "\u{1b}[31m<b>|`".repeat(9);
+    let odd = |mut cut: CutRecord| {
+        let found = &mut cut.findings;
+        (found.acknowledged, found.acknowledged_late, found.kept) = (u64::MAX, u64::MAX, u64::MAX);
+        found.controls.written = u64::MAX;
+        found.in_flight.kept = u64::MAX;
+        for it in &mut found.findings {
+            (it.sector, it.acknowledged_before_ns) = (u64::MAX, Some(u64::MAX));
+            it.found = InPlace::OfElsewhere { home: u64::MAX, seq: u64::MAX };
+        }
+        cut
+    };
+    let cuts: Vec<_> = cuts.into_iter().map(odd).collect();
+    let findings = analyse_proof(&manifest, &cuts);
+    for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
+        let text = written(format, &findings, true);
+        assert!(!text.is_empty() && !text.contains('\u{1b}'), "{format}");
+    }
+}
+
+#[test]
+fn the_page_of_a_proof_shows_itself_and_asks_for_nothing() {
+    for findings in [passed(), failed()] {
+        let html = written(Format::Html, &findings, true);
+        let Some(visit) = visit("the_page_of_a_proof_shows_itself_and_asks_for_nothing", &html)
+        else {
+            return;
+        };
+        assert_eq!((visit.console, visit.requests), (Vec::new(), Vec::new()));
+        assert!(visit.screenshot > 10_000, "{} bytes of screenshot", visit.screenshot);
+    }
+}
