@@ -79,7 +79,7 @@ pub struct SeriesFindings {
     pub in_flight: InFlight,
     /// The first cut that lost something.
     pub loss: Option<LossFindings>,
-    /// Whether it came out as was expected, where somebody did.
+    /// Whether it came out as was expected; none where nobody expected anything, or it is not decided.
     pub as_expected: Option<bool>,
 }
 
@@ -189,9 +189,10 @@ pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option
 #[must_use]
 pub fn analyse_proof(manifest: &ProofManifest, cuts: &[CutRecord]) -> ProofFindings {
     let plan = &manifest.plan;
+    let is_complete = manifest.outcome == Some(Outcome::Complete);
     let all = (0..).zip(&plan.series).map(|(place, series)| {
         let own: Vec<&CutRecord> = cuts.iter().filter(|cut| cut.series == place).collect();
-        (!own.is_empty()).then(|| series_findings(series, &own))
+        (!own.is_empty()).then(|| series_findings(series, &own, is_complete))
     });
     let series: Vec<SeriesFindings> = all.flatten().collect();
     ProofFindings {
@@ -217,7 +218,7 @@ impl ProofFindings {
     }
 }
 
-fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings {
+fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool) -> SeriesFindings {
     let mut ineffective: Vec<(Ineffective, u64)> = Vec::new();
     let (mut effective, mut losing, mut at_risk) = (0, 0, 0);
     for cut in cuts {
@@ -246,6 +247,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings 
         None => ProofVerdict::Inconclusive,
     };
     let loss = first.map(|cut| loss_findings(cut));
+    let is_decided = is_complete || loss.is_some() || effective >= u64::from(series.cuts);
     SeriesFindings {
         series: series.clone(),
         verdict,
@@ -265,7 +267,10 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord]) -> SeriesFindings 
             kept: sum(|it| it.in_flight.kept),
             torn: sum(|it| it.in_flight.torn),
         },
-        as_expected: series.expected.map(|it| is_as_expected(it, verdict, first.map(|it| it.cut))),
+        as_expected: series
+            .expected
+            .filter(|_| is_decided)
+            .map(|it| is_as_expected(it, verdict, first.map(|it| it.cut))),
         loss,
     }
 }
@@ -316,7 +321,7 @@ fn listed(findings: &[Finding]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::proof::{Arm, DurablePath, ProofTarget, SimulatedVia};
+    use durio_plan::proof::{Arm, DurablePath, ProofPlan, ProofTarget, SimulatedVia};
     use durio_record::proof::InPlace;
     use durio_units::Bytes;
 
@@ -354,7 +359,7 @@ mod tests {
     }
 
     fn of(cuts: &[CutRecord], expected: Option<Expected>) -> SeriesFindings {
-        series_findings(&series(expected), &cuts.iter().collect::<Vec<_>>())
+        series_findings(&series(expected), &cuts.iter().collect::<Vec<_>>(), true)
     }
 
     #[test]
@@ -364,6 +369,58 @@ mod tests {
         assert_eq!((found.verdict, found.effective), (ProofVerdict::NoLoss, 59));
         assert!(found.interval.unwrap()[1] < 0.05);
         assert_eq!((found.at_risk, found.as_expected), (59 * 90, Some(true)));
+    }
+
+    #[test]
+    fn a_series_that_is_not_at_its_end_is_not_judged() {
+        let cuts: Vec<_> = (1..=58).map(|number| cut(number, &[], Some(5))).collect();
+        let breaks = Expected::Breaks { class: LossClass::Lost, within: 59 };
+        for expected in [Expected::Holds, breaks] {
+            let of = |cuts: &[CutRecord]| {
+                let all: Vec<_> = cuts.iter().collect();
+                series_findings(&series(Some(expected)), &all, false).as_expected
+            };
+            assert_eq!(of(&cuts), None);
+            let with_loss = [&cuts[..], &[cut(59, &[10], None)]].concat();
+            assert_eq!(of(&with_loss), Some(expected == breaks));
+        }
+    }
+
+    #[test]
+    fn every_field_is_described() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/proof-folder.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, text) = text.split_once("## What it shows").unwrap();
+        let plan = ProofPlan {
+            schema: 1,
+            name: "x".into(),
+            summary: "y".into(),
+            seed: 1,
+            series: vec![series(Some(Expected::Holds))],
+        };
+        let manifest = ProofManifest {
+            schema: 1,
+            proof: "x".into(),
+            durio_version: "1".into(),
+            started: "now".into(),
+            command: Vec::new(),
+            plan,
+            outcome: None,
+        };
+        let found = analyse_proof(&manifest, &[cut(1, &[10], None)]);
+        let value = serde_json::to_value(found).unwrap();
+        let keys = |value: &serde_json::Value| -> Vec<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let series = &value["series"][0];
+        let words = ["not_cut", "idle", "no_proof", "breaks", "no_loss", "inconclusive"];
+        let shapes = ["total", "suffix", "holes"];
+        let names = [keys(&value), keys(series), keys(&series["loss"])].concat();
+        let words = words.iter().chain(&shapes).map(|&it| it.to_owned());
+        for name in names.into_iter().chain(words) {
+            assert!(text.contains(&format!("`{name}`")), "{name}");
+        }
+        assert!(text.contains(PROOF_SCHEMA));
     }
 
     #[test]

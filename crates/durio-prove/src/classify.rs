@@ -72,7 +72,8 @@ pub fn gone(history: Option<&History>) -> CutFindings {
     CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
 }
 
-fn is_legal(may: &CellHistory, observed: &Observed) -> bool {
+/// Whether a cell may hold this.
+pub(crate) fn is_legal(may: &CellHistory, observed: &Observed) -> bool {
     observed
         .sectors()
         .iter()

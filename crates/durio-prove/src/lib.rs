@@ -18,6 +18,7 @@
 
 pub mod agent;
 pub mod classify;
+pub mod enumerate;
 pub mod history;
 pub mod layout;
 pub mod ledger;

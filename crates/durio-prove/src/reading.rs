@@ -162,7 +162,8 @@ fn read_of(slot: u32, cells: &Range<u64>) -> Operation {
     }
 }
 
-fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
+/// What the bytes of a cell are.
+pub(crate) fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
     let (sectors, _) = bytes.as_chunks::<SECTOR>();
     let first = cell * CELL_SECTORS;
     let seq = number(&sectors[0], place::SEQ);

@@ -1,5 +1,4 @@
 //! Every named disk against the prover: honest ones raise no alarm, each liar is found and named.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::thread;

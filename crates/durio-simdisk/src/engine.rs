@@ -19,6 +19,9 @@ use crate::disk::{Disk, Request, Ticket};
 use crate::image::SECTOR;
 use crate::random::Chance;
 
+/// The nanoseconds of an operation that the disk has nothing to do with.
+const PACE_MIN: u64 = 1000;
+
 /// A disk that several engines, or the connections of a server, share.
 #[derive(Debug, Clone)]
 pub struct SharedDisk(Arc<Mutex<Disk>>);
@@ -62,6 +65,7 @@ pub struct SimEngine {
     busy: Vec<bool>,
     submitted_count: u64,
     chance: Chance,
+    is_read_only: bool,
 }
 
 impl SimEngine {
@@ -92,7 +96,14 @@ impl SimEngine {
             busy: vec![false; slots],
             submitted_count: 0,
             chance,
+            is_read_only: false,
         }
+    }
+
+    /// The same, which refuses to write.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { is_read_only: true, ..self }
     }
 
     /// The disk.
@@ -101,18 +112,28 @@ impl SimEngine {
         &self.disk
     }
 
+    /// All of a call, before any of it reaches the disk.
+    fn claim(&mut self, operations: &[Operation]) {
+        for (at, operation) in operations.iter().enumerate() {
+            let slot = operation.slot;
+            assert!(!self.busy[slot as usize], "slot {slot} is in flight");
+            let is_again = operations[..at].iter().any(|it| it.slot == slot);
+            assert!(!is_again, "slot {slot} is used twice");
+        }
+        operations.iter().for_each(|operation| self.busy[operation.slot as usize] = true);
+    }
+
     fn submit(&mut self, operation: &Operation, before: Option<i32>) -> i32 {
-        let slot = operation.slot as usize;
-        assert!(!self.busy[slot], "slot {slot} is in flight");
-        self.busy[slot] = true;
         let start = self.clock.now().max(operation.intended_start);
         let (ticket, result, pace) = match before {
+            _ if operation.link => (None, -libc::EOPNOTSUPP, 0),
             Some(result) if result < 0 => (None, -libc::ECANCELED, 0),
             _ => self.begin(operation, start),
         };
         let jitter = self.chance.below(pace / 2 + 1);
         self.pending.push(Pending {
-            due: start.plus(pace + jitter),
+            // Nothing is for nothing: time moves with every operation.
+            due: start.plus((pace + jitter).max(PACE_MIN)),
             number: self.submitted_count,
             submitted_at: self.clock.now(),
             operation: *operation,
@@ -131,9 +152,15 @@ impl SimEngine {
         let pace = disk.profile().pace;
         let declares_cache = disk.profile().declares_cache();
         let now = Nanos::new(start.0);
-        if operation.link || !operation.offset.is_multiple_of(SECTOR as u64) {
-            let refusal = if operation.link { libc::EOPNOTSUPP } else { libc::EINVAL };
-            return (None, -refusal, 0);
+        if operation.kind == OperationKind::SyncFileRange {
+            return (None, -libc::EOPNOTSUPP, 0);
+        }
+        if !operation.offset.is_multiple_of(SECTOR as u64) {
+            return (None, -libc::EINVAL, 0);
+        }
+        let writes = matches!(operation.kind, OperationKind::Write | OperationKind::Reallocate);
+        if self.is_read_only && writes {
+            return (None, -libc::EPERM, 0);
         }
         let sector = operation.offset / SECTOR as u64;
         let fua = operation.flags != WriteFlags::None && declares_cache;
@@ -171,10 +198,13 @@ impl SimEngine {
         self.busy[slot as usize] = false;
         let mut result = pending.result;
         if let Some(ticket) = pending.ticket {
-            let is_read = pending.operation.kind == OperationKind::Read;
-            let length = if is_read { pending.operation.length } else { 0 };
-            let length = usize::try_from(length).unwrap_or(usize::MAX);
-            let into = &mut self.buffers.slot_mut(slot as usize)[..length];
+            // Only transfers have memory.
+            let into: &mut [u8] = if pending.operation.kind == OperationKind::Read {
+                let length = usize::try_from(pending.operation.length).unwrap_or(usize::MAX);
+                &mut self.buffers.slot_mut(slot as usize)[..length]
+            } else {
+                &mut []
+            };
             let ended = self.disk.lock().end(ticket, Nanos::new(pending.due.0), into);
             if let Err(error) = ended {
                 result = -errno(error, pending.operation.kind);
@@ -191,6 +221,7 @@ impl SimEngine {
         latest: Ticks,
     ) -> usize {
         assert!(!completions.is_empty(), "no room for completions");
+        self.claim(operations);
         let mut before = None;
         for operation in operations {
             let result = self.submit(operation, before);

@@ -171,7 +171,8 @@ impl Write {
         } else {
             let end = entry.sector + entry.sectors;
             let pages = touched.range(entry.sector / PAGE_SECTORS..end.div_ceil(PAGE_SECTORS));
-            let part = |&page: &u64| Part { page, mask: within(page, entry.sector, end), data: None };
+            let part =
+                |&page: &u64| Part { page, mask: within(page, entry.sector, end), data: None };
             pages.map(part).collect()
         };
         touched.extend(parts.iter().map(|part| part.page));

@@ -74,6 +74,10 @@ fn a_proof_without_its_end_says_so_and_how_to_go_on() {
         let text = written(Format::Text, &analyse_proof(&manifest, &cuts[..1]), false);
         assert!(text.contains(word) && text.contains("--resume"), "{text}");
         assert!(text.contains("1 of 2 series not begun"), "{text}");
+        assert!(text.contains("No loss: in 1 effective power cut of"), "{text}");
+        let both = [&cuts[..1], &cuts[3..4]].concat();
+        let text = written(Format::Text, &analyse_proof(&manifest, &both), false);
+        assert!(text.contains("1 of 2 series came out as expected so far."), "{text}");
     }
     let none = written(Format::Text, &analyse_proof(&manifest, &[]), false);
     assert!(none.contains("2 of 2 series not begun") && !none.contains("as expected"), "{none}");

@@ -6,7 +6,8 @@ use durio_bench::{BenchError, BenchErrorKind, random_seed};
 use durio_nbd::Address;
 use durio_prove::served::Advertised;
 use durio_prove::serving::{Answer, DiskState, Order, Serving, control_of, order, serve_disk};
-use durio_simdisk::{Disk, SharedDisk, ZOO, named};
+use durio_simdisk::{Disk, NamedProfile, SharedDisk, ZOO, named};
+use durio_workload::did_you_mean;
 
 use crate::args::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 use crate::exit_code::Exit;
@@ -21,7 +22,8 @@ pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
         SimdiskCommand::Restore(control) => tell(control, &Order::Restore),
         SimdiskCommand::Stats(control) => show(control),
         SimdiskCommand::Fault { profile, control } => {
-            tell(control, &Order::Fault { profile: profile.clone() })
+            let profile = known(profile)?.name.to_owned();
+            tell(control, &Order::Fault { profile })
         }
         SimdiskCommand::Fork { to, control } => {
             let socket = std::path::absolute(to).map_err(|it| BenchError::io("find", to, it))?;
@@ -42,8 +44,7 @@ fn list() -> Result<Exit, BenchError> {
 }
 
 fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
-    let named = named(&arguments.profile)
-        .ok_or_else(|| BenchError::wrong_use(format!("unknown profile '{}'", arguments.profile)))?;
+    let named = known(&arguments.profile)?;
     let size = arguments.size.get();
     if size == 0 || !size.is_multiple_of(4096) || i64::try_from(size).is_err() {
         let text = format!("a disk has a multiple of 4 KiB, and not {}", arguments.size);
@@ -70,12 +71,24 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
+/// The disk of this name.
+fn known(name: &str) -> Result<&'static NamedProfile, BenchError> {
+    named(name).ok_or_else(|| {
+        let names: Vec<&str> = ZOO.iter().map(|it| it.name).collect();
+        let hint = did_you_mean(name, &names, "there are");
+        BenchError::wrong_use(format!("unknown profile '{name}'")).hint(hint)
+    })
+}
+
 fn cannot(error: durio_prove::serving::ServingError) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error)
 }
 
 fn ask(control: &Control, wanted: &Order) -> Result<DiskState, BenchError> {
-    match order(&control_of(&control.socket), wanted).map_err(cannot)? {
+    let nobody = |error| {
+        cannot(error).hint("is a disk served there? durio simdisk serve --socket PATH serves one")
+    };
+    match order(&control_of(&control.socket), wanted).map_err(nobody)? {
         Answer::Done(state) => Ok(state),
         Answer::Refused { reason } => Err(BenchError::cannot_measure(reason)),
     }

@@ -1,0 +1,146 @@
+//! Which of the unflushed writes survive: none, one, two, all but one, all.
+//!
+//! In: how many there are, how many subsets may be tried. Out: subsets, the small and the large ones
+//! first; and how many were left out. Not here: the writes.
+
+use std::collections::HashSet;
+
+use rand_core::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Chosen;
+
+/// Places of writes that survive, or do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Subset {
+    None,
+    One(usize),
+    Two(usize, usize),
+    AllBut(usize),
+    All,
+}
+
+impl Subset {
+    /// The places, in order.
+    pub(super) fn places(self, count: usize, into: &mut Vec<usize>) {
+        into.clear();
+        match self {
+            Self::None => {}
+            Self::One(place) => into.push(place),
+            Self::Two(first, second) => into.extend([first, second]),
+            Self::AllBut(lost) => into.extend((0..count).filter(|&place| place != lost)),
+            Self::All => into.extend(0..count),
+        }
+    }
+}
+
+/// Subsets of `count` writes, each once, and about `most` of them.
+pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> Chosen {
+    let mut list = vec![Subset::None];
+    if count > 0 {
+        list.push(Subset::All);
+    }
+    // Of one write none and all are everything; of two one is all but one; of three two are.
+    let singles = if count > 1 { count } else { 0 };
+    let all_but_one = if count > 2 { count } else { 0 };
+    let pairs = if count > 3 { count * (count - 1) / 2 } else { 0 };
+    let room = most.saturating_sub(list.len());
+    // A quarter each for one write and for all but one; what they leave is for pairs.
+    let share = if singles + all_but_one + pairs > room { room / 4 } else { count };
+    let ones = sample(singles, share, chance);
+    list.extend(ones.into_iter().map(Subset::One));
+    let lost = sample(all_but_one, share, chance);
+    list.extend(lost.into_iter().map(Subset::AllBut));
+    let left = most.saturating_sub(list.len());
+    list.extend(sample(pairs, left, chance).into_iter().map(pair));
+    let all = 1 + usize::from(count > 0) + singles + all_but_one + pairs;
+    Chosen { left_out: (all - list.len()) as u64, list }
+}
+
+/// The pair of this number: (0, 1), (0, 2), (1, 2), (0, 3) …
+fn pair(number: usize) -> Subset {
+    // The larger place k is the largest with k (k - 1) / 2 <= number.
+    let mut second = (2 * number + 1).isqrt().max(1);
+    while second * (second - 1) / 2 > number {
+        second -= 1;
+    }
+    while second * (second + 1) / 2 <= number {
+        second += 1;
+    }
+    Subset::Two(number - second * (second - 1) / 2, second)
+}
+
+/// Up to `most` different numbers below `bound`, in order.
+fn sample(bound: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+    if bound <= most {
+        return (0..bound).collect();
+    }
+    // Floyd's (CACM 30, 1987): each set of this size is as likely as any other.
+    let mut chosen = HashSet::with_capacity(most);
+    for last in bound - most..bound {
+        let number = below(last + 1, chance);
+        if !chosen.insert(number) {
+            chosen.insert(last);
+        }
+    }
+    let mut chosen: Vec<usize> = chosen.into_iter().collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+fn below(bound: usize, chance: &mut Xoshiro256PlusPlus) -> usize {
+    let product = u128::from(chance.next_u64()) * bound as u128;
+    usize::try_from(product >> 64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand_core::SeedableRng;
+
+    use super::*;
+
+    fn sets(count: usize, most: usize) -> (Vec<Vec<usize>>, u64) {
+        let chosen = subsets(count, most, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+        let places = |subset: &Subset| {
+            let mut places = Vec::new();
+            subset.places(count, &mut places);
+            places
+        };
+        (chosen.list.iter().map(places).collect(), chosen.left_out)
+    }
+
+    #[test]
+    fn each_subset_of_these_sizes_comes_once() {
+        for count in 0..9_usize {
+            let (found, left_out) = sets(count, 1000);
+            let different: BTreeSet<_> = found.iter().cloned().collect();
+            let is_chosen = |bits: &u32| {
+                let ones = bits.count_ones() as usize;
+                ones <= 2 || ones + 1 >= count
+            };
+            let expected = (0_u32..1 << count).filter(is_chosen).count();
+            assert_eq!((found.len(), different.len(), left_out), (expected, expected, 0));
+        }
+    }
+
+    #[test]
+    fn of_many_some_of_each_size_are_chosen_and_the_others_counted() {
+        let (found, left_out) = sets(200, 100);
+        assert_eq!(found.len(), 100);
+        assert_eq!(left_out, 2 + 200 + 200 + 199 * 100 - 100);
+        for size in [0, 1, 2, 199, 200] {
+            assert!(found.iter().any(|it| it.len() == size), "{size}");
+        }
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 100);
+    }
+
+    #[test]
+    fn pairs_are_numbered_without_a_gap() {
+        let pairs: Vec<Subset> = (0..6).map(pair).collect();
+        let expected = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
+        assert_eq!(pairs, expected.map(|(first, second)| Subset::Two(first, second)));
+        assert_eq!(pair(199 * 100 - 1), Subset::Two(198, 199));
+    }
+}
