@@ -22,7 +22,7 @@ use durio_record::proof::{
     CutEvidence, CutFindings, CutRecord, CutWriter, PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest,
 };
 use durio_run::StopFlag;
-use durio_spec::{plan_proof, shipped_proof_spec, shipped_proof_specs};
+use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
@@ -133,7 +133,13 @@ pub fn resume_power_proof(
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<PowerProved, BenchError> {
-    carry_out(ProofFolder::open(path)?, stop, observer)
+    let folder = ProofFolder::open(path)?;
+    if let Some(series) = impossible_series(&folder.manifest.plan) {
+        let text = format!("'{}': series '{}' cannot be tried", path.display(), series.name);
+        return Err(BenchError::cannot_measure(text)
+            .hint("its proof.json is of another durio, or was changed"));
+    }
+    carry_out(folder, stop, observer)
 }
 
 /// The findings of a proof, from its folder.

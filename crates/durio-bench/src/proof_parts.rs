@@ -13,7 +13,7 @@ use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
 use durio_prove::agent::follow;
-use durio_prove::layout::{CELL, CELLS_MIN};
+use durio_prove::layout::{CELL, CELLS_MIN, USED_MAX};
 use durio_prove::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerHead, LedgerLine, read_ledger};
 use durio_prove::stamp::Owner;
 use durio_prove::verify::verify;
@@ -71,7 +71,7 @@ pub fn keep_ledger(
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
     let (mut link, hello) = server.accept(forever, &|| stop.is_set()).map_err(cannot)?;
-    let usable = wish.size.map_or(hello.size, |it| it.get().min(hello.size));
+    let usable = hello.size.min(wish.size.map_or(USED_MAX, Bytes::get));
     let cells = usable / CELL as u64;
     if cells < CELLS_MIN {
         let text = format!("the target has {usable} bytes; a proof needs 256 KiB");

@@ -80,7 +80,7 @@ pub struct AgentTarget {
     pub load: Nanos,
     /// How long the machine may take to come back.
     pub patience: Nanos,
-    /// Bytes to use, from the begin; all without it.
+    /// Bytes to use, from the begin; 1 GiB without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
 }

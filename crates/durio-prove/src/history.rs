@@ -36,11 +36,17 @@ pub struct CellHistory {
     pub later: Vec<Seq>,
 }
 
+/// Cells of which the histories are made at once, when the first of them is written to.
+const CHUNK: usize = 256;
+
 /// What a whole target may hold.
 #[derive(Debug, Clone)]
 pub struct History {
-    first_cell: u64,
-    cells: Vec<CellHistory>,
+    cells: Range<u64>,
+    /// What a cell may hold that nobody has written to.
+    fresh: CellHistory,
+    /// The others: a large target is written to in few places.
+    chunks: Vec<Option<Box<[CellHistory]>>>,
     intents: Intents,
     controls_done: Vec<Seq>,
     acknowledged: Vec<(Seq, Nanos)>,
@@ -87,10 +93,11 @@ impl History {
             ground: Ground::Acknowledged(at),
             later: Vec::new(),
         };
-        let count = usize::try_from(cells.end - cells.start).unwrap_or(usize::MAX);
+        let chunks = (cells.end - cells.start).div_ceil(CHUNK as u64);
         Self {
-            first_cell: cells.start,
-            cells: vec![fresh; count],
+            cells,
+            fresh,
+            chunks: vec![None; usize::try_from(chunks).unwrap_or(usize::MAX)],
             intents: Intents::default(),
             controls_done: Vec::new(),
             acknowledged: Vec::new(),
@@ -101,7 +108,7 @@ impl History {
     /// The cells that it is of.
     #[must_use]
     pub fn cells(&self) -> Range<u64> {
-        self.first_cell..self.first_cell + self.cells.len() as u64
+        self.cells.clone()
     }
 
     /// One of them.
@@ -110,7 +117,14 @@ impl History {
     /// If it is none of them.
     #[must_use]
     pub fn cell(&self, cell: u64) -> &CellHistory {
-        &self.cells[self.place(cell)]
+        let (chunk, place) = self.place(cell);
+        self.chunks[chunk].as_ref().map_or(&self.fresh, |it| &it[place])
+    }
+
+    fn cell_mut(&mut self, cell: u64) -> &mut CellHistory {
+        let (chunk, place) = self.place(cell);
+        let fresh = &self.fresh;
+        &mut self.chunks[chunk].get_or_insert_with(|| vec![fresh.clone(); CHUNK].into())[place]
     }
 
     /// Writes that were acknowledged since the cut before the last, in their order.
@@ -158,8 +172,7 @@ impl History {
 
     /// A cell was read after a cut: this is what it holds, and must hold from now on.
     pub fn settle(&mut self, cell: u64, holds: [Seq; SECTORS]) {
-        let place = self.place(cell);
-        let history = &mut self.cells[place];
+        let history = self.cell_mut(cell);
         history.floor = holds;
         history.ground = Ground::Read;
         history.later.clear();
@@ -178,8 +191,7 @@ impl History {
             return Err(HistoryError::OutOfOrder(intent.seq));
         }
         for cell in self.cells_of(&intent)? {
-            let place = self.place(cell);
-            self.cells[place].later.push(intent.seq);
+            self.cell_mut(cell).later.push(intent.seq);
         }
         self.intents.list.push(intent);
         Ok(())
@@ -188,8 +200,7 @@ impl History {
     fn acknowledge(&mut self, seq: Seq, at: Nanos) -> Result<(), HistoryError> {
         let intent = self.intents.find(seq).ok_or(HistoryError::Unannounced(seq))?;
         for cell in self.cells_of(&intent)? {
-            let place = self.place(cell);
-            let history = &mut self.cells[place];
+            let history = self.cell_mut(cell);
             // Told twice, or of before: nothing new.
             if let Some(order) = history.later.iter().position(|&it| it == seq) {
                 history.later.drain(..=order);
@@ -212,7 +223,9 @@ impl History {
         if is_whole && is_inside && !cells.is_empty() { Ok(cells) } else { Err(outside) }
     }
 
-    fn place(&self, cell: u64) -> usize {
-        usize::try_from(cell - self.first_cell).unwrap_or(usize::MAX)
+    fn place(&self, cell: u64) -> (usize, usize) {
+        assert!(self.cells.contains(&cell), "cell {cell} is none of the target's");
+        let at = usize::try_from(cell - self.cells.start).unwrap_or(usize::MAX);
+        (at / CHUNK, at % CHUNK)
     }
 }

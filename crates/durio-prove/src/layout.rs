@@ -12,6 +12,8 @@ pub const CELL: usize = 4096;
 pub const SECTORS: usize = CELL / SECTOR;
 /// Sectors of a cell.
 pub const CELL_SECTORS: u64 = SECTORS as u64;
+/// Bytes of a target that are used where nobody says how many: all of it is read twice after each cut.
+pub const USED_MAX: u64 = 1 << 30;
 /// Fewer cells than this are no target.
 pub const CELLS_MIN: u64 = 64;
 

@@ -20,8 +20,8 @@ use crate::stamp::Owner;
 pub const LEDGER_SCHEMA: u32 = 1;
 /// The longest line: announcements have at most some hundred writes.
 const LINE_MAX: u64 = 1 << 20;
-/// Cells of a target of 16 TiB; a ledger that asks for more is damaged.
-const CELLS_MAX: u64 = 1 << 32;
+/// Cells of a target of 4 TiB; a ledger that asks for more is damaged.
+const CELLS_MAX: u64 = 1 << 30;
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,8 +121,8 @@ pub enum LedgerError {
 ///
 /// # Errors
 /// If it is none, or a line contradicts those before it.
-pub fn read_ledger(file: &File) -> Result<LedgerState, LedgerError> {
-    let mut lines = Lines { reader: BufReader::new(file), number: 0, whole: 0, bytes: Vec::new() };
+pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
+    let mut lines = Lines { reader: BufReader::new(from), number: 0, whole: 0, bytes: Vec::new() };
     let head: LedgerHead = match lines.next_line()? {
         Some(bytes) => serde_json::from_slice(bytes)
             .map_err(|error| LedgerError::Unknown(format!("its first line: {error}")))?,
@@ -276,4 +276,114 @@ fn append(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     file.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::DurablePath;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ledger::Intent;
+
+    fn head() -> LedgerHead {
+        let owner = Owner { run: [7; 16], target: 1 };
+        let arm = Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 };
+        LedgerHead { ledger: LEDGER_SCHEMA, owner, cells: 64, arm }
+    }
+
+    fn intent(seq: u64) -> Intent {
+        Intent { seq, sector: 8 * (1 + seq % 60), sectors: 8, is_control: seq.is_multiple_of(2) }
+    }
+
+    fn lines() -> Vec<LedgerLine> {
+        let at = |nanos| Nanos::new(nanos);
+        let writes = |seqs: std::ops::RangeInclusive<u64>| LedgerLine::Intended {
+            writes: seqs.map(intent).collect(),
+        };
+        vec![
+            LedgerLine::Prepared { at: at(5) },
+            writes(1..=4),
+            LedgerLine::Acknowledged { seq: 1, at: at(10) },
+            LedgerLine::ControlDone { seq: 2 },
+            LedgerLine::Acknowledged { seq: 3, at: at(20) },
+            LedgerLine::Cut { at: at(30) },
+            LedgerLine::Settled { cell: 5, holds: [4; SECTORS] },
+            LedgerLine::Verified,
+            writes(5..=6),
+            LedgerLine::Acknowledged { seq: 5, at: at(40) },
+        ]
+    }
+
+    fn text(lines: &[LedgerLine]) -> Vec<u8> {
+        let line = |value: String| format!("{value}\n").into_bytes();
+        let first = line(serde_json::to_string(&head()).unwrap());
+        let rest = lines.iter().map(|it| line(serde_json::to_string(it).unwrap()));
+        std::iter::once(first).chain(rest).flatten().collect()
+    }
+
+    #[test]
+    fn a_ledger_is_read_as_it_was_kept() {
+        let file = tempfile::tempfile().unwrap();
+        let mut book = LedgerBook::begin(file.try_clone().unwrap(), head()).unwrap();
+        lines().into_iter().for_each(|line| book.record(line).unwrap());
+        let mut file = file;
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let read = read_ledger(&file).unwrap();
+        assert_eq!((read.next_seq, read.last_at, read.has_load), (7, Nanos::new(40), true));
+        let history = read.history.unwrap();
+        assert_eq!(history.cell(5).floor, [4; SECTORS]);
+        assert_eq!(history.acknowledged().len(), 1, "of the life that was not verified");
+        file.seek(SeekFrom::Start(0)).unwrap();
+        assert_eq!(LedgerBook::resume(file).unwrap().state.next_seq, 7);
+    }
+
+    #[test]
+    fn what_is_told_twice_or_late_changes_nothing() {
+        let mut twice = lines();
+        twice.insert(5, twice[2].clone());
+        twice.insert(6, twice[4].clone());
+        let history =
+            |lines: &[LedgerLine]| read_ledger(&text(lines)[..]).unwrap().history.unwrap();
+        let (once, twice) = (history(&lines()), history(&twice));
+        for cell in once.cells() {
+            assert_eq!(once.cell(cell), twice.cell(cell));
+        }
+    }
+
+    #[test]
+    fn a_ledger_that_contradicts_itself_is_refused_with_its_line() {
+        let refused = |lines: &[LedgerLine]| read_ledger(&text(lines)[..]).unwrap_err().to_string();
+        let unannounced = [lines()[0].clone(), lines()[2].clone()];
+        assert_eq!(refused(&unannounced), "line 3 of the ledger is damaged");
+        assert_eq!(refused(&lines()[1..]), "line 2 of the ledger is damaged");
+        let far = LedgerLine::Settled { cell: 1 << 40, holds: [0; SECTORS] };
+        assert_eq!(refused(&[lines()[0].clone(), far]), "line 3 of the ledger is damaged");
+        for (from, to) in
+            [("\"cells\":64", "\"cells\":18446744073709551615"), ("\"ledger\":1", "\"ledger\":2")]
+        {
+            let text = String::from_utf8(text(&[])).unwrap().replace(from, to);
+            assert!(matches!(read_ledger(text.as_bytes()), Err(LedgerError::Unknown(_))));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_damaged_ledger_is_read_to_some_line_or_refused(at in 0_usize..2000, bytes: [u8; 3], length in 0_usize..3) {
+            let mut damaged = text(&lines());
+            let at = at.min(damaged.len() - 3);
+            damaged[at..at + length].copy_from_slice(&bytes[..length]);
+            let _ = read_ledger(&damaged[..]);
+        }
+
+        #[test]
+        fn a_torn_ledger_is_one_that_is_shorter(cut in 0_usize..2000) {
+            let whole = text(&lines());
+            let cut = cut.min(whole.len());
+            let first = whole.iter().position(|&it| it == b'\n').unwrap();
+            prop_assert_eq!(read_ledger(&whole[..cut]).is_ok(), cut > first);
+        }
+    }
 }

@@ -34,6 +34,7 @@ pub mod trial;
 pub mod verify;
 pub mod wire;
 pub mod witness;
+pub mod write_log;
 pub mod writer;
 
 /// The error with what caused it, in one line.

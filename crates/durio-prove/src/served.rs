@@ -5,12 +5,15 @@
 //!
 //! The requests of a batch are in flight together: all begin before the first of them ends.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 use durio_simdisk::{DiskError, SECTOR, SharedDisk, Ticket};
 use durio_units::Nanos;
+
+use crate::write_log::WriteLog;
 
 /// What clients are told of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +33,21 @@ pub struct ServedDisk {
     advertised: Advertised,
     begin: Instant,
     connections: AtomicU32,
+    log: Option<Arc<WriteLog>>,
 }
 
 impl ServedDisk {
     /// Serves this disk.
     #[must_use]
     pub fn new(disk: SharedDisk, advertised: Advertised) -> Self {
-        Self { disk, advertised, begin: Instant::now(), connections: AtomicU32::new(0) }
+        let connections = AtomicU32::new(0);
+        Self { disk, advertised, begin: Instant::now(), connections, log: None }
+    }
+
+    /// Writes what clients do into this log.
+    #[must_use]
+    pub fn logged(self, log: Option<Arc<WriteLog>>) -> Self {
+        Self { log, ..self }
     }
 
     /// The disk.
@@ -97,6 +108,9 @@ impl Connection for Client<'_> {
             };
             let end = |ticket| disk.end(ticket, now, into).map_err(refusal);
             request.outcome = ticket.and_then(end);
+        }
+        if let Some(log) = &self.served.log {
+            log.take(disk);
         }
     }
 }

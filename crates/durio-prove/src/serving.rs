@@ -9,6 +9,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use durio_simdisk::{Disk, SharedDisk, named};
 use serde::{Deserialize, Serialize};
 
 use crate::served::{Advertised, ServedDisk};
+use crate::write_log::WriteLog;
 
 /// Longer than any order.
 const ORDER_MAX: u64 = 4096;
@@ -44,6 +46,11 @@ pub enum Order {
     Fork {
         /// The socket.
         socket: PathBuf,
+    },
+    /// Mark this moment in the log.
+    Mark {
+        /// The mark.
+        name: String,
     },
 }
 
@@ -88,6 +95,8 @@ pub struct Serving {
     pub control: PathBuf,
     /// What clients are told.
     pub advertised: Advertised,
+    /// A new file for the log of what they do.
+    pub log: Option<PathBuf>,
 }
 
 /// Why a disk cannot be served.
@@ -99,6 +108,16 @@ pub enum ServingError {
     /// The control socket.
     #[error("cannot {doing} '{}'", path.display())]
     Control {
+        /// What.
+        doing: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The log.
+    #[error("cannot {doing} the log '{}'", path.display())]
+    Log {
         /// What.
         doing: &'static str,
         /// Its path.
@@ -120,7 +139,8 @@ pub fn control_of(socket: &Path) -> PathBuf {
 /// removed at the end.
 ///
 /// # Errors
-/// If a socket cannot be made: somebody answers there, or something else has the name.
+/// If a socket cannot be made: somebody answers there, or something else has the name. If the log cannot
+/// be written: then it ends at once.
 pub fn serve_disk(
     disk: &SharedDisk,
     serving: &Serving,
@@ -129,15 +149,18 @@ pub fn serve_disk(
 ) -> Result<(), ServingError> {
     let server = Server::bind(&serving.address)?;
     let control = Listener::bind(&Address::Unix(serving.control.clone()))?;
-    let storage = ServedDisk::new(disk.clone(), serving.advertised);
+    let log = create_log(disk, serving)?;
+    let storage = ServedDisk::new(disk.clone(), serving.advertised).logged(log.clone());
     let end = server.stop_handle();
     thread::scope(|scope| {
         let served = scope.spawn(|| server.serve(&storage));
         ready(&Uri::of(&server.address(), ""));
         let mut forks = Vec::new();
-        while !stop() && !served.is_finished() {
+        let log = log.as_deref();
+        let is_over = || stop() || log.is_some_and(WriteLog::has_failed);
+        while !is_over() && !served.is_finished() {
             match control.accept() {
-                Ok(stream) => obey(&stream, disk, serving.advertised, &mut forks),
+                Ok(stream) => obey(&stream, disk, (serving.advertised, log), &mut forks),
                 // Nobody is there, or who was has gone.
                 Err(_) => thread::sleep(LOOK),
             }
@@ -146,7 +169,18 @@ pub fn serve_disk(
         drop(forks);
         served.join().unwrap_or(Ok(()))
     })?;
-    Ok(())
+    let finished = log.map_or(Ok(()), |log| log.finish(&mut disk.lock()));
+    finished.map_err(|source| log_error("write", serving, source))
+}
+
+fn create_log(disk: &SharedDisk, serving: &Serving) -> Result<Option<Arc<WriteLog>>, ServingError> {
+    let create = |path| WriteLog::create(path, &mut disk.lock()).map(Arc::new);
+    let created = serving.log.as_deref().map(create).transpose();
+    created.map_err(|source| log_error("create", serving, source))
+}
+
+fn log_error(doing: &'static str, serving: &Serving, source: io::Error) -> ServingError {
+    ServingError::Log { doing, path: serving.log.clone().unwrap_or_default(), source }
 }
 
 /// Sends an order to a served disk.
@@ -165,9 +199,12 @@ pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
     serde_json::from_str(&answer).map_err(|it| fail("understand the answer of")(it.into()))
 }
 
-fn obey(mut stream: &Socket, disk: &SharedDisk, advertised: Advertised, forks: &mut Vec<Fork>) {
+/// What clients are told, and where it is written what they do.
+type Service<'a> = (Advertised, Option<&'a WriteLog>);
+
+fn obey(mut stream: &Socket, disk: &SharedDisk, service: Service<'_>, forks: &mut Vec<Fork>) {
     let answer = match read_order(stream) {
-        Ok(order) => carry_out(order, disk, advertised, forks),
+        Ok(order) => carry_out(order, disk, service, forks),
         Err(error) => Answer::Refused { reason: format!("no order: {error}") },
     };
     // Who asked may be gone.
@@ -187,7 +224,7 @@ fn read_order(stream: &Socket) -> io::Result<Order> {
 fn carry_out(
     order: Order,
     disk: &SharedDisk,
-    advertised: Advertised,
+    (advertised, log): Service<'_>,
     forks: &mut Vec<Fork>,
 ) -> Answer {
     let done = match order {
@@ -209,6 +246,10 @@ fn carry_out(
             let fork = Fork::serve(fork, socket, advertised);
             fork.map(|it| forks.push(it)).map_err(|error| crate::with_causes(&error))
         }
+        Order::Mark { name } => match log {
+            Some(log) => log.mark(&mut disk.lock(), &name),
+            None => Err("the disk was served without --record".to_owned()),
+        },
     };
     match done {
         Ok(()) => Answer::Done(state_of(&disk.lock())),
@@ -238,7 +279,7 @@ struct Fork {
 impl Fork {
     fn serve(disk: Disk, socket: PathBuf, advertised: Advertised) -> Result<Self, ServingError> {
         let control = control_of(&socket);
-        let serving = Serving { address: Address::Unix(socket), control, advertised };
+        let serving = Serving { address: Address::Unix(socket), control, advertised, log: None };
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (sender, receiver) = std::sync::mpsc::channel();
         let ending = std::sync::Arc::clone(&stop);

@@ -22,13 +22,13 @@ use durio_block::{ProcessGroup, ask};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm};
 use durio_record::proof::{CutEvidence, CutFindings};
-use durio_units::Nanos;
+use durio_units::{Bytes, Nanos};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::classify::classify;
 use crate::classify::gone;
-use crate::layout::{CELL, CELLS_MIN};
+use crate::layout::{CELL, CELLS_MIN, USED_MAX};
 use crate::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use crate::stamp::Owner;
 use crate::wire::{AgentSays, Hello, WitnessSays};
@@ -179,7 +179,7 @@ impl AgentTrials {
     }
 
     fn prepare(&mut self, link: &mut AgentLink, size: u64) -> Result<(), TrialError> {
-        let usable = self.target.size.map_or(size, |it| it.get().min(size));
+        let usable = size.min(self.target.size.map_or(USED_MAX, Bytes::get));
         let cells = usable / CELL as u64;
         if cells < CELLS_MIN {
             let text = format!("the target has {size} bytes; a proof needs 256 KiB");

@@ -1,5 +1,6 @@
 //! The disk against a model that shares nothing with it: for each sector the versions in their order,
 //! and which of them was promised.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use durio_simdisk::{CacheKind, Disk, DiskError, Lie, Profile, Request, SECTOR, Ticket};
 use durio_units::Nanos;

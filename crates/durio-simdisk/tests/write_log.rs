@@ -1,6 +1,7 @@
 //! Recordings and their logs: against the disk itself, and against the programs that have the format:
 //! `replay-log` (josefbacik/log-writes, as `DURIO_REPLAY_LOG` or in the path) replays what durio writes,
 //! and durio reads what QEMU's blklogwrites writes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,9 @@ pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
 pub use profile::{ProfileRequest, plan_profile};
-pub use prove::{PROOF_SPEC_SCHEMA, plan_proof, proof_spec_json_schema, proof_spec_reference};
+pub use prove::{
+    PROOF_SPEC_SCHEMA, impossible_series, plan_proof, proof_spec_json_schema, proof_spec_reference,
+};
 pub use run::{RunRequest, plan_run};
 pub use shipped::{
     ShippedSpec, shipped_proof_spec, shipped_proof_specs, shipped_spec, shipped_specs,

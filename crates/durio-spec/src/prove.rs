@@ -83,7 +83,8 @@ table! {
         load: One<Time>,
         /// How long its machine may take to come back. Default: 10m.
         patience: One<Time>,
-        /// Bytes to use, from the begin, at least 256 KiB. Default: all.
+        /// Bytes to use, from the begin, at least 256 KiB: all of it is read twice after each cut.
+        /// Default: 1 GiB, at most all.
         size: One<Amount>,
     }
 }
@@ -169,16 +170,41 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
             }
         }
     }
-    let too_large = |it: &ProofSeries| {
-        let ProofTarget::Simulated { size, .. } = &it.target else { return false };
-        it.arm.write_cells * CELL * 8 > size.get()
-    };
-    if let Some(series) = series.iter().find(|it| too_large(it)) {
+    if let Some(series) = series.iter().find(|it| is_too_small(it)) {
         let message = format!("{}: a disk holds at least 8 writes; make it larger", series.name);
         return Err(source.error(0, message));
     }
     let (name, summary) = (file.name.value.0.clone(), file.summary.get().unwrap_or_default());
     Ok(ProofPlan { schema: PROOF_PLAN_SCHEMA, name, summary, seed, series })
+}
+
+fn is_too_small(series: &ProofSeries) -> bool {
+    let ProofTarget::Simulated { size, .. } = &series.target else { return false };
+    series.arm.write_cells.saturating_mul(CELL * 8) > size.get()
+}
+
+/// The first series of a plan from a folder that no spec could have asked for: a folder may be of
+/// another durio, or come from anybody.
+#[must_use]
+pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
+    let is_possible = |it: &ProofSeries| {
+        let Arm { depth, write_cells, .. } = it.arm;
+        let is_disk = match &it.target {
+            ProofTarget::Simulated { profile, size, .. } => {
+                named(profile).is_some() && is_size(*size)
+            }
+            ProofTarget::Agent(_) => true,
+        };
+        let is_write = (1..=WRITE_MAX.get() / CELL).contains(&write_cells);
+        is_disk && is_write && !is_too_small(it) && (1..=DEPTH_MAX).contains(&depth) && it.cuts > 0
+    };
+    plan.series.iter().find(|it| !is_possible(it))
+}
+
+/// Whether a simulated disk may have this size.
+fn is_size(size: Bytes) -> bool {
+    let is_whole = size.get().is_multiple_of(CELL);
+    is_whole && (Bytes::from_kib(256)..=SIZE_MAX).contains(&size)
 }
 
 fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecError> {
@@ -253,13 +279,7 @@ fn profiles(
 fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
     match given.get() {
         None => Ok(SIZE_DEFAULT),
-        Some(Amount::Bytes(size))
-            if size.get().is_multiple_of(CELL)
-                && size >= Bytes::from_kib(256)
-                && size <= SIZE_MAX =>
-        {
-            Ok(size)
-        }
+        Some(Amount::Bytes(size)) if is_size(size) => Ok(size),
         Some(_) => Err(source.error(given.at, "a disk has 256 KiB to 4 GiB, a multiple of 4 KiB")),
     }
 }
@@ -418,7 +438,7 @@ mod tests {
             ),
             (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
             (disk.to_owned(), "'[[arm]]' is missing"),
-            (arm.to_owned(), "'[[disk]]' is missing"),
+            (arm.to_owned(), "'[[disk]] or [[target]]' is missing"),
             (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),
         ] {
             let error = plan(&rest).unwrap_err();

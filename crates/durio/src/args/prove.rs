@@ -113,7 +113,8 @@ pub(crate) struct ProveWitness {
           help_heading = "What is written")]
     pub(crate) write_size: u64,
 
-    /// Use only so much of the target, from its begin [default: all]
+    /// Use so much of the target, from its begin; all of it is read twice after each cut [default:
+    /// 1GiB, at most all]
     #[arg(long, value_name = "SIZE", help_heading = "What is written")]
     pub(crate) size: Option<Bytes>,
 

@@ -49,13 +49,22 @@ pub(crate) enum SimdiskCommand {
         #[command(flatten)]
         control: Control,
     },
+    /// Mark this moment in the log of a disk that is served with --record
+    Mark {
+        /// The mark, as replay-log --end-mark finds it
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        #[command(flatten)]
+        control: Control,
+    },
 }
 
 /// Serve a simulated disk over NBD until Ctrl-C
 ///
 /// Says on stdout when it is ready, and at which URI. The disk lives in memory, and only what was
 /// written takes any. Beside its socket stands a second one, PATH.control, for durio simdisk cut,
-/// restore, stats, fault and fork.
+/// restore, stats, fault, fork and mark.
 ///
 ///   durio simdisk serve --profile flush-ignored --size 1G --socket /tmp/disk
 ///   fio --name=x --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/disk' --rw=randwrite --size=1G
@@ -91,6 +100,10 @@ pub(crate) struct SimdiskServe {
     /// Do not tell clients of FUA, so that they write and flush instead
     #[arg(long)]
     pub(crate) no_fua: bool,
+
+    /// Write what clients do into a new file, as dm-log-writes does and replay-log reads it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 
     /// Memory that its contents may take; writes that need more fail for lack of space
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]

@@ -1,6 +1,7 @@
 //! `durio simdisk`: disks that keep their word, or break it.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use durio_bench::{BenchError, BenchErrorKind, random_seed};
 use durio_nbd::Address;
@@ -26,10 +27,16 @@ pub(super) fn simdisk(arguments: &Simdisk) -> Result<Exit, BenchError> {
             tell(control, &Order::Fault { profile })
         }
         SimdiskCommand::Fork { to, control } => {
-            let socket = std::path::absolute(to).map_err(|it| BenchError::io("find", to, it))?;
-            tell(control, &Order::Fork { socket })
+            tell(control, &Order::Fork { socket: absolute(to)? })
+        }
+        SimdiskCommand::Mark { name, control } => {
+            tell(control, &Order::Mark { name: name.clone() })
         }
     }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, BenchError> {
+    std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
 }
 
 fn list() -> Result<Exit, BenchError> {
@@ -57,9 +64,15 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
         Advertised { flush, fua: flush && !arguments.no_fua, memory: arguments.memory.get() };
     let address = match arguments.listen {
         Some(address) => Address::Tcp(address),
-        None => Address::Unix(arguments.socket.clone()),
+        // The URI is for clients anywhere.
+        None => Address::Unix(absolute(&arguments.socket)?),
     };
-    let serving = Serving { address, control: control_of(&arguments.socket), advertised };
+    let serving = Serving {
+        address,
+        control: control_of(&arguments.socket),
+        advertised,
+        log: arguments.record.clone(),
+    };
     let disk = SharedDisk::new(Disk::new(profile, seed));
     let stop = stop_on_signals()?;
     output::remark(&format!("durio: seed {seed}"));

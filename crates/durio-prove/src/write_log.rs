@@ -1,0 +1,89 @@
+//! The log of what clients do to a served disk, in a file.
+//!
+//! In: a disk that is recorded. Out: a log of dm-log-writes (durio_simdisk::trace), which can be read
+//! while it grows. Not here: the order of its entries.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use durio_simdisk::Disk;
+use durio_simdisk::trace::{Logger, MARK_MAX};
+
+/// A log, and the first error of it, after which nothing more is written.
+#[derive(Debug)]
+pub struct WriteLog(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    logger: Option<Logger<BufWriter<File>>>,
+    error: Option<io::Error>,
+}
+
+impl WriteLog {
+    /// Begins to record the disk into a new file.
+    ///
+    /// # Errors
+    /// If there is such a file, or it cannot be made.
+    pub fn create(path: &Path, disk: &mut Disk) -> io::Result<Self> {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        let logger = Some(Logger::new(BufWriter::new(file))?);
+        disk.record();
+        Ok(Self(Mutex::new(State { logger, error: None })))
+    }
+
+    /// Writes what the disk has recorded since.
+    pub fn take(&self, disk: &mut Disk) {
+        let events = disk.take_events();
+        if events.is_empty() {
+            return;
+        }
+        let state = &mut *self.state();
+        let written = state.logger.as_mut().map_or(Ok(()), |logger| logger.take(&events));
+        if let Err(error) = written {
+            state.logger = None;
+            state.error = Some(error);
+            // Nobody takes its events any more.
+            disk.take_recording();
+        }
+    }
+
+    /// Marks this moment.
+    ///
+    /// # Errors
+    /// If the log cannot have such a mark.
+    pub fn mark(&self, disk: &mut Disk, name: &str) -> Result<(), String> {
+        if name.is_empty() || name.len() > MARK_MAX || name.contains('\0') {
+            return Err(format!("a mark has 1 to {MARK_MAX} bytes, none of them zero"));
+        }
+        disk.mark(name);
+        self.take(disk);
+        if self.has_failed() { Err("the log cannot be written".to_owned()) } else { Ok(()) }
+    }
+
+    /// Whether the log is not written any more.
+    pub fn has_failed(&self) -> bool {
+        self.state().error.is_some()
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// The first error of writing it.
+    pub fn finish(&self, disk: &mut Disk) -> io::Result<()> {
+        self.take(disk);
+        disk.take_recording();
+        let state = &mut *self.state();
+        if let Some(error) = state.error.take() {
+            return Err(error);
+        }
+        let Some(logger) = state.logger.take() else { return Ok(()) };
+        logger.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // An error of a panic's moment is in the file's state, and not in this one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
