@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo::{self, workspace_root};
 
 /// What is fuzzed, and where good inputs to begin with are.
-const TARGETS: [(&str, Option<&str>); 11] = [
+const TARGETS: [(&str, Option<&str>); 16] = [
     ("campaign", Some("crates/durio-spec/specs")),
     ("stack_bench", Some("crates/durio-spec/specs/stacks")),
     ("profile", Some("crates/durio-workload/profiles")),
@@ -27,6 +27,11 @@ const TARGETS: [(&str, Option<&str>); 11] = [
     ("events", Some("crates/durio-record/tests/golden/v2")),
     ("nbd_server", None),
     ("nbd_client", None),
+    ("proof_spec", Some("crates/durio-spec/specs/proofs")),
+    ("proof_folder", Some("crates/durio-record/tests/golden/proof1")),
+    ("write_log", None),
+    ("stamp", None),
+    ("ledger", None),
 ];
 
 // Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of

@@ -13,6 +13,7 @@
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
+//! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
@@ -49,6 +50,7 @@ mod environment;
 mod error;
 mod execute;
 mod guest;
+mod guest_trials;
 mod interleave;
 mod lab_compare;
 mod leftovers;
@@ -56,6 +58,7 @@ mod locate;
 mod observer;
 mod power_proof;
 mod proof;
+mod proof_in_guest;
 mod proof_parts;
 mod proof_target;
 mod read_back;
@@ -90,6 +93,7 @@ pub use power_proof::{
     resume_power_proof,
 };
 pub use proof::{ProofRequest, Proved, prove};
+pub use proof_in_guest::prove_in_guest;
 pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
 pub use proof_target::ProofStorage;
 pub use read_back::{ReadBack, read_bench, read_run};

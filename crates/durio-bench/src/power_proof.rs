@@ -6,7 +6,7 @@
 //! A simulated series begins from its seed, so one that was interrupted is lived again up to where its
 //! record ends: the table is the same as if nothing had happened.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -26,11 +26,14 @@ use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proo
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
+use crate::guest_trials::{GuestLab, GuestTrials};
 use crate::observer::Observer;
 use crate::text_file::{name_if_no_file, read_spec};
 
 /// Attempts for each effective cut that a series asks for; what fails more often will not come.
 const ATTEMPTS: u64 = 3;
+/// Guests that run at once: each takes a processor and some hundred MiB of memory.
+const GUESTS_MAX: usize = 4;
 /// How often the user's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often progress is told.
@@ -165,7 +168,8 @@ fn carry_out(
         .map(|(place, series)| Left::of(place, series, &before))
         .filter(|left| !left.progress.is_decided(left.series.cuts))
         .collect();
-    let ended = all(&left, (plan.seed, folder.path()), writer, stop, observer);
+    let lab = GuestLab::of(plan);
+    let ended = all(&left, (plan.seed, folder.path(), &lab), writer, stop, observer);
     folder.manifest.outcome = Some(match ended {
         Ok(Ending::Complete) => Outcome::Complete,
         Ok(Ending::Interrupted) => Outcome::Interrupted,
@@ -221,15 +225,21 @@ type News = Result<CutRecord, BenchError>;
 /// All series, as many side by side as there are processors.
 fn all(
     left: &[Left<'_>],
-    (seed, folder): (u64, &Path),
+    surroundings: (u64, &Path, &GuestLab),
     writer: CutWriter,
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<Ending, BenchError> {
     // One machine has one power switch.
-    let has_agent = left.iter().any(|it| matches!(it.series.target, ProofTarget::Agent(_)));
+    let is_any = |is_it: fn(&ProofTarget) -> bool| left.iter().any(|it| is_it(&it.series.target));
+    let has_agent = is_any(|it| matches!(it, ProofTarget::Agent(_)));
+    let has_guest = is_any(|it| matches!(it, ProofTarget::Guest(_)));
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let threads = if has_agent { 1 } else { processors };
+    let threads = match has_agent {
+        true => 1,
+        false if has_guest => processors.min(GUESTS_MAX),
+        false => processors,
+    };
     let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, receiver) = sync_channel::<News>(1024);
     thread::scope(|scope| {
@@ -237,7 +247,7 @@ fn all(
             let (sender, next, ending) = (sender.clone(), &next, &ending);
             scope.spawn(move || {
                 while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = series(it, seed, &sender, ending, folder) {
+                    if let Err(error) = series(it, surroundings, &sender, ending) {
                         // Whoever listens has gone, or hears of it.
                         let _ = sender.send(Err(error));
                         return;
@@ -285,16 +295,16 @@ fn record(
 /// One series to its end, or until it shall end.
 fn series(
     left: &Left<'_>,
-    seed: u64,
+    (seed, folder, lab): (u64, &Path, &GuestLab),
     sender: &SyncSender<News>,
     ending: &AtomicBool,
-    folder: &Path,
 ) -> Result<(), BenchError> {
     let series = left.series;
     let failed = |error: BenchError| error.context(&series.name);
     let seed = durio_workload::job_seed(seed, left.place.into(), 0);
-    let mut trial = trial(series, seed, folder, left.place).map_err(failed)?;
-    // A simulated series begins anew, an agent's goes on.
+    let ledger = folder.join(format!("ledger-{}.jsonl", left.place));
+    let mut trial = trial(series, seed, ledger, lab).map_err(failed)?;
+    // A simulated series begins anew, an agent's goes on, and a guest's goes on with a new disk.
     let is_again = matches!(series.target, ProofTarget::Simulated { .. });
     let mut progress = if is_again { Progress::default() } else { left.progress };
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
@@ -321,11 +331,20 @@ fn series(
 /// One life of a target: load, cut, verification. It is told whether to end.
 type Trial = Box<dyn FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), BenchError>>;
 
-fn trial(series: &ProofSeries, seed: u64, folder: &Path, place: u32) -> Result<Trial, BenchError> {
+fn trial(
+    series: &ProofSeries,
+    seed: u64,
+    ledger: PathBuf,
+    lab: &GuestLab,
+) -> Result<Trial, BenchError> {
     let cannot = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
     let (profile, size, via) = match &series.target {
         ProofTarget::Simulated { profile, size, via } => (profile, size, via),
-        ProofTarget::Agent(target) => return agent_trial(target, series.arm, seed, folder, place),
+        ProofTarget::Agent(target) => return agent_trial(target, series.arm, seed, ledger),
+        ProofTarget::Guest(target) => {
+            let mut trials = GuestTrials::new(lab, target, series.arm, seed, ledger)?;
+            return Ok(Box::new(move |stop| trials.cut(stop)));
+        }
     };
     let named = durio_simdisk::named(profile)
         .ok_or_else(|| BenchError::cannot_measure(format!("there is no profile '{profile}'")))?;
@@ -350,8 +369,7 @@ fn agent_trial(
     target: &AgentTarget,
     arm: Arm,
     seed: u64,
-    folder: &Path,
-    place: u32,
+    ledger: PathBuf,
 ) -> Result<Trial, BenchError> {
     let cannot = |error: TrialError| {
         let stopped = matches!(error, TrialError::Witness(WitnessError::Stopped));
@@ -359,7 +377,6 @@ fn agent_trial(
             if stopped { BenchErrorKind::Interrupted } else { BenchErrorKind::CannotMeasure };
         BenchError::of(kind, error)
     };
-    let ledger = folder.join(format!("ledger-{place}.jsonl"));
     let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
     Ok(Box::new(move |stop| trials.cut(stop).map_err(cannot)))
 }

@@ -1,6 +1,7 @@
 //! The plan of a proof: which targets are tried in which way, how often their power is cut, and what is
 //! expected of them.
 
+use durio_block::EngineKind;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,8 @@ pub enum ProofTarget {
     },
     /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
     Agent(AgentTarget),
+    /// A simulated disk in a guest of the lab, whose power goes with the disk's.
+    Guest(GuestTarget),
 }
 
 /// Storage that an agent writes to.
@@ -83,6 +86,71 @@ pub struct AgentTarget {
     /// Bytes to use, from the begin; 1 GiB without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
+}
+
+/// A simulated disk as a guest sees it, and what the guest puts on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestTarget {
+    /// The disk's profile, by its name. Its lie begins when the guest has made its layers.
+    pub profile: String,
+    /// The disk's size.
+    pub size: Bytes,
+    /// Which device QEMU shows.
+    pub front_end: FrontEnd,
+    /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
+    pub write_cache: bool,
+    /// What lies on it.
+    pub layers: GuestLayers,
+    /// How the guest's writer submits.
+    pub engine: EngineKind,
+    /// The kernel's release or image; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+}
+
+/// What a disk looks like to a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontEnd {
+    /// Without FUA: the guest's kernel sends a flush after the write.
+    VirtioBlk,
+    /// QEMU promises FUA, and drops it while the write cache is on.
+    Nvme,
+    /// QEMU makes a write and a flush of FUA.
+    Scsi,
+}
+
+impl FrontEnd {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::VirtioBlk => "virtio-blk",
+            Self::Nvme => "nvme",
+            Self::Scsi => "scsi",
+        }
+    }
+}
+
+/// What a guest puts on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestLayers {
+    /// Nothing: the device itself is written to.
+    Raw,
+    /// A file on ext4, all of which was written before.
+    Ext4,
+}
+
+impl GuestLayers {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Ext4 => "ext4",
+        }
+    }
 }
 
 /// How a simulated disk is reached.

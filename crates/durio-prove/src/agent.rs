@@ -22,7 +22,7 @@ use crate::with_causes;
 use crate::writer::{Writer, WriterError, prepare};
 
 /// Bytes of a read.
-const READ: usize = 128 << 10;
+pub(crate) const READ: usize = 128 << 10;
 /// Reads in flight.
 const READS: u32 = 8;
 
@@ -43,7 +43,7 @@ impl Wanted {
     /// To read it.
     pub const READING: Self = Self { write: false, data_sync: false, depth: READS, slot: READ };
 
-    fn writing(arm: &Arm, slot: usize) -> Self {
+    pub(crate) fn writing(arm: &Arm, slot: usize) -> Self {
         let data_sync = arm.path == DurablePath::ODsync;
         // One more for controls.
         Self { write: true, data_sync, depth: arm.depth + 1, slot }
@@ -98,12 +98,8 @@ where
                     .and_then(|()| link.say(&AgentSays::Prepared))
             }
             WitnessSays::Load { owner, cells, arm, first_seq, seed } => {
-                let slot =
-                    usize::try_from(arm.write_cells).unwrap_or(usize::MAX).saturating_mul(CELL);
-                check_label(target, owner).and_then(|()| {
-                    let task = Loading { link: &mut link, owner, cells, arm, first_seq, seed };
-                    target.open(Wanted::writing(&arm, slot), task)
-                })
+                let task = Loading { link: &mut link, owner, cells, arm, first_seq, seed };
+                task.carry_out(target)
             }
             WitnessSays::Read { owner, cells } => {
                 target.open(Wanted::READING, Reading { link: &mut link, owner, cells })
@@ -136,11 +132,18 @@ struct Link<S> {
     reader: BufReader<S>,
 }
 
-impl<S: Copy + Read + Write> Link<S> {
+/// Takes what an agent says.
+pub(crate) trait Listener {
+    fn say(&mut self, message: &AgentSays) -> Result<(), AgentError>;
+}
+
+impl<S: Copy + Read + Write> Listener for Link<S> {
     fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
         send(self.stream, message).map_err(AgentError::Witness)
     }
+}
 
+impl<S: Copy + Read + Write> Link<S> {
     fn hear(&mut self) -> Result<WitnessSays, AgentError> {
         receive(&mut self.reader).map_err(AgentError::Witness)
     }
@@ -182,14 +185,14 @@ impl EngineUser<MonotonicClock> for LabelReader {
     }
 }
 
-struct Preparing {
-    owner: Owner,
-    cells: u64,
-    arm: Arm,
+pub(crate) struct Preparing {
+    pub(crate) owner: Owner,
+    pub(crate) cells: u64,
+    pub(crate) arm: Arm,
 }
 
 impl Preparing {
-    fn check(&self, size: u64) -> Result<(), AgentError> {
+    pub(crate) fn check(&self, size: u64) -> Result<(), AgentError> {
         match self.cells.checked_mul(CELL as u64) {
             Some(bytes) if bytes <= size => Ok(()),
             _ => Err(AgentError::Failed(
@@ -212,16 +215,25 @@ impl EngineUser<MonotonicClock> for Preparing {
     }
 }
 
-struct Loading<'a, S> {
-    link: &'a mut Link<S>,
-    owner: Owner,
-    cells: u64,
-    arm: Arm,
-    first_seq: u64,
-    seed: u64,
+pub(crate) struct Loading<'a, W> {
+    pub(crate) link: &'a mut W,
+    pub(crate) owner: Owner,
+    pub(crate) cells: u64,
+    pub(crate) arm: Arm,
+    pub(crate) first_seq: u64,
+    pub(crate) seed: u64,
 }
 
-impl<S: Copy + Read + Write> EngineUser<MonotonicClock> for Loading<'_, S> {
+impl<W: Witness<Error = AgentError>> Loading<'_, W> {
+    /// Writes to a target that has the owner's label, until it fails or its witness is gone.
+    pub(crate) fn carry_out(self, target: &mut impl Target) -> Result<(), AgentError> {
+        check_label(target, self.owner)?;
+        let cells = usize::try_from(self.arm.write_cells).unwrap_or(usize::MAX);
+        target.open(Wanted::writing(&self.arm, cells.saturating_mul(CELL)), self)
+    }
+}
+
+impl<W: Witness<Error = AgentError>> EngineUser<MonotonicClock> for Loading<'_, W> {
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
@@ -243,13 +255,13 @@ impl<S: Copy + Read + Write> EngineUser<MonotonicClock> for Loading<'_, S> {
     }
 }
 
-struct Reading<'a, S> {
-    link: &'a mut Link<S>,
-    owner: Owner,
-    cells: u64,
+pub(crate) struct Reading<'a, L> {
+    pub(crate) link: &'a mut L,
+    pub(crate) owner: Owner,
+    pub(crate) cells: u64,
 }
 
-impl<S: Copy + Read + Write> EngineUser<MonotonicClock> for Reading<'_, S> {
+impl<L: Listener> EngineUser<MonotonicClock> for Reading<'_, L> {
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {

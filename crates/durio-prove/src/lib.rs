@@ -17,8 +17,10 @@
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
 
 pub mod agent;
+pub mod background;
 pub mod classify;
 pub mod enumerate;
+pub mod guest_agent;
 pub mod history;
 pub mod layout;
 pub mod ledger;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
-use durio_simdisk::{DiskError, SECTOR, SharedDisk, Ticket};
+use durio_simdisk::{DiskError, Profile, SECTOR, SharedDisk, Ticket};
 use durio_units::Nanos;
 
 use crate::write_log::WriteLog;
@@ -24,6 +24,15 @@ pub struct Advertised {
     pub fua: bool,
     /// Bytes of memory that the disk may take; what needs more is refused for lack of space.
     pub memory: u64,
+}
+
+impl Advertised {
+    /// What a disk of this profile declares.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let has_cache = profile.declares_cache();
+        Self { flush: has_cache, fua: has_cache, memory: u64::MAX }
+    }
 }
 
 /// A disk that is served. Its time is this machine's.

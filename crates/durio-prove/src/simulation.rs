@@ -3,25 +3,23 @@
 //!
 //! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files.
 
-use std::thread::JoinHandle;
-
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
-use durio_nbd::{Address, NbdEngine, NbdError, Server, StopHandle, Uri};
+use durio_nbd::{NbdEngine, NbdError};
 use durio_plan::proof::Arm;
 use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 use durio_units::Nanos;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use tempfile::TempDir;
 
+use crate::background::{BackgroundError, BackgroundServer};
 use crate::classify::{classify, gone};
 use crate::history::{History, HistoryError};
 use crate::layout::{CELL, Layout};
 use crate::ledger::{Entry, Ledger};
 use crate::reading::{Observed, observe, observe_cell};
 use crate::schedule::Schedule;
-use crate::served::{Advertised, ServedDisk};
+use crate::served::Advertised;
 use crate::stamp::Owner;
 use crate::writer::{Writer, WriterError, prepare};
 
@@ -38,9 +36,9 @@ pub enum SimulationError {
     /// The engine, which has no reason to fail.
     #[error(transparent)]
     Engine(#[from] BlockError),
-    /// A folder for a socket.
-    #[error("cannot make a folder for a socket")]
-    Folder(#[from] std::io::Error),
+    /// The server.
+    #[error(transparent)]
+    Background(#[from] BackgroundError),
     /// The way to the disk.
     #[error(transparent)]
     Nbd(#[from] NbdError),
@@ -121,37 +119,19 @@ impl Access for ByCall {
 #[derive(Debug)]
 pub struct ByNbd {
     slots: usize,
-    // Before the folder: the server removes its socket first.
-    server: Option<Served>,
-    folder: TempDir,
-}
-
-/// A server in a thread of its own.
-#[derive(Debug)]
-struct Served {
-    uri: Uri,
-    stop: StopHandle,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.stop();
-        // A panic of the server has been told.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
+    server: Option<BackgroundServer>,
 }
 
 impl Access for ByNbd {
     type Engine = NbdEngine<MonotonicClock>;
 
     fn connect(&mut self, disk: &SharedDisk) -> Result<Self::Engine, SimulationError> {
-        if self.server.is_none() {
-            self.server = Some(serve(disk, &self.folder.path().join("disk.sock"))?);
-        }
-        let uri = self.server.as_ref().map(|it| it.uri.clone());
-        let uri = uri.expect("it was just made");
-        Ok(NbdEngine::connect(&uri, MonotonicClock, Buffers::try_new(self.slots, READ)?)?)
+        let server = match self.server.take() {
+            Some(server) => server,
+            None => BackgroundServer::start(disk, Advertised::of(disk.lock().profile()))?,
+        };
+        let uri = self.server.insert(server).uri();
+        Ok(NbdEngine::connect(uri, MonotonicClock, Buffers::try_new(self.slots, READ)?)?)
     }
 
     fn reconnect(
@@ -172,19 +152,6 @@ impl Access for ByNbd {
     fn phase_max(&self) -> Nanos {
         Nanos::ZERO
     }
-}
-
-fn serve(disk: &SharedDisk, path: &std::path::Path) -> Result<Served, NbdError> {
-    let declares_cache = disk.lock().profile().declares_cache();
-    let advertised = Advertised { flush: declares_cache, fua: declares_cache, memory: u64::MAX };
-    let storage = ServedDisk::new(disk.clone(), advertised);
-    let server = Server::bind(&Address::Unix(path.to_owned()))?;
-    let (uri, stop) = (Uri::of(&server.address(), ""), server.stop_handle());
-    let thread = std::thread::spawn(move || {
-        // It ends when it is stopped; whoever lost a connection hears of it.
-        let _ = server.serve(&storage);
-    });
-    Ok(Served { uri, stop, thread: Some(thread) })
 }
 
 /// A campaign on one disk.
@@ -227,8 +194,7 @@ impl Simulation<ByNbd> {
     /// If the disk is too small.
     pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
         let slots = arm.depth as usize + 1;
-        let folder = tempfile::Builder::new().prefix("durio-").tempdir()?;
-        Self::with(ByNbd { slots, server: None, folder }, profile, arm, seed)
+        Self::with(ByNbd { slots, server: None }, profile, arm, seed)
     }
 }
 

@@ -26,11 +26,11 @@ use durio_units::{Bytes, Nanos};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::classify::classify;
 use crate::classify::gone;
 use crate::layout::{CELL, CELLS_MIN, USED_MAX};
 use crate::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use crate::stamp::Owner;
+use crate::verify::settle;
 use crate::wire::{AgentSays, Hello, WitnessSays};
 use crate::witness::{AgentLink, LoadHeard, WitnessError, WitnessServer, hear_load};
 
@@ -268,15 +268,8 @@ impl AgentTrials {
         let Some(before) = book.state.history.clone() else { return Err(not_stamped()) };
         let first = link.reading(owner, cells, before.cells().start, ANSWER)?;
         let second = link.reading(owner, cells, before.cells().start, ANSWER)?;
-        let mut after = before.clone();
-        let found =
-            classify(&mut after, [&first, &second], |cell| link.again(owner, cell, ANSWER))?;
-        for cell in before.cells().filter(|&cell| before.cell(cell) != after.cell(cell)) {
-            book.record(LedgerLine::Settled { cell, holds: after.cell(cell).floor })?;
-        }
-        book.record(LedgerLine::Verified)?;
-        book.sync()?;
-        Ok(found)
+        let again = |cell| Ok(link.again(owner, cell, ANSWER)?);
+        settle(book, &before, [&first, &second], again)
     }
 
     fn book(&mut self) -> Result<&mut LedgerBook, TrialError> {

@@ -10,7 +10,8 @@ use crate::agent::{Target, Wanted};
 use crate::classify::{classify, gone};
 use crate::history::History;
 use crate::layout::CELL;
-use crate::reading::{label_of, observe, observe_cell};
+use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
+use crate::reading::{Observed, label_of, observe, observe_cell};
 use crate::stamp::Owner;
 
 /// Why a target cannot be verified.
@@ -38,6 +39,27 @@ pub fn verify(
         return Ok(gone(Some(&history)));
     }
     target.open(Wanted::READING, Verifier { owner, history })
+}
+
+/// Holds two readings against a ledger that is kept, and settles what was found in it. `again` reads one
+/// cell once more.
+///
+/// # Errors
+/// Those of `again`, and of the ledger.
+pub fn settle<E: From<LedgerError>>(
+    book: &mut LedgerBook,
+    before: &History,
+    readings: [&[Observed]; 2],
+    again: impl FnMut(u64) -> Result<Observed, E>,
+) -> Result<CutFindings, E> {
+    let mut after = before.clone();
+    let found = classify(&mut after, readings, again)?;
+    for cell in before.cells().filter(|&cell| before.cell(cell) != after.cell(cell)) {
+        book.record(LedgerLine::Settled { cell, holds: after.cell(cell).floor })?;
+    }
+    book.record(LedgerLine::Verified)?;
+    book.sync()?;
+    Ok(found)
 }
 
 struct Verifier {

@@ -52,6 +52,11 @@ pub enum AgentSays {
     },
     /// A reading is told whole.
     ReadingDone,
+    /// The target did not come back: its filesystem cannot be mounted, or it is smaller.
+    Gone {
+        /// Why.
+        reason: String,
+    },
     /// The task cannot be done.
     Failed {
         /// Why.

@@ -52,12 +52,12 @@ fn qemu_io(uri: &str, orders: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn tell(serving: &Serving, wanted: Order) -> Answer {
-    order(&serving.control, &wanted).unwrap()
+fn tell(serving: &Serving, wanted: &Order) -> Answer {
+    order(&serving.control, wanted).unwrap()
 }
 
 fn mark(serving: &Serving, name: &str) {
-    let answer = tell(serving, Order::Mark { name: name.to_owned() });
+    let answer = tell(serving, &Order::Mark { name: name.to_owned() });
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
 }
 
@@ -95,8 +95,8 @@ fn the_log_up_to_a_mark_is_what_was_durable_then() {
         assert!(trace::parse(&std::fs::read(&log).unwrap()).unwrap().len() >= 6);
         qemu_io(uri, &["write -P 4 0 4k", "discard 4k 4k", "flush"]);
         mark(&serving, "three");
-        tell(&serving, Order::Cut);
-        tell(&serving, Order::Restore);
+        tell(&serving, &Order::Cut);
+        tell(&serving, &Order::Restore);
     });
     served.unwrap();
     let entries = trace::parse(&std::fs::read(&log).unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn a_log_never_replaces_a_file_and_a_bad_mark_is_refused() {
     std::fs::remove_file(&log).unwrap();
     let served = while_served(&serving, |_| {
         for name in [String::new(), "x".repeat(480), "a\0b".to_owned()] {
-            let answer = tell(&serving, Order::Mark { name });
+            let answer = tell(&serving, &Order::Mark { name });
             assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
         }
         mark(&serving, &"x".repeat(479));

@@ -5,7 +5,8 @@
 //! tried. Not here: verdicts.
 
 use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
-use durio_plan::proof::{Expected, ProofPlan, ProofTarget, SimulatedVia};
+use durio_plan::EngineKind;
+use durio_plan::proof::{Expected, GuestTarget, ProofPlan, ProofTarget, SimulatedVia};
 use durio_record::Outcome;
 use durio_record::proof::{Finding, InPlace};
 use durio_units::counted;
@@ -149,13 +150,25 @@ fn describe(series: &SeriesFindings) -> String {
     let target = match &series.series.target {
         ProofTarget::Agent(agent) => format!("'{}'", agent.name),
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
+        ProofTarget::Guest(guest) => format!("'{}' in a guest", guest_word(guest)),
     };
     format!("{target} by {} at depth {}", series.series.arm.path.word(), series.series.arm.depth)
+}
+
+/// The profile and what lies over it, from below.
+fn guest_word(guest: &GuestTarget) -> String {
+    let cache = if guest.write_cache { "" } else { " (no cache)" };
+    let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());
+    match guest.engine {
+        EngineKind::Uring => format!("{} / {over}", guest.profile),
+        engine => format!("{} / {over} / {engine}", guest.profile),
+    }
 }
 
 fn target_word(target: &ProofTarget) -> String {
     match target {
         ProofTarget::Agent(agent) => agent.name.clone(),
+        ProofTarget::Guest(guest) => guest_word(guest),
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),
         ProofTarget::Simulated { profile, via, .. } => format!("{profile} ({})", via.word()),
     }

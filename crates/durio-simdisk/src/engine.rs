@@ -15,9 +15,10 @@ use durio_block::{
 use durio_units::Nanos;
 
 use crate::DiskError;
-use crate::disk::{Disk, Request, Ticket};
+use crate::disk::{Disk, Ticket};
 use crate::image::SECTOR;
 use crate::random::Chance;
+use crate::request::Request;
 
 /// The nanoseconds of an operation that the disk has nothing to do with.
 const PACE_MIN: u64 = 1000;

@@ -23,16 +23,18 @@ mod lie;
 mod profile;
 mod random;
 mod recording;
+mod request;
 pub mod trace;
 mod truth;
 mod zoo;
 
-pub use disk::{Disk, Leg, Request, Stats, Ticket};
+pub use disk::{Disk, Ticket};
 pub use engine::{SharedDisk, SimEngine};
 pub use image::{Image, SECTOR};
 pub use lie::{Lie, Symptom};
 pub use profile::{CacheKind, Pace, Profile, Survivors};
 pub use recording::{Event, Recording, Unflushed, Write};
+pub use request::{Leg, Request, Stats};
 pub use truth::{CutTruth, LieTold, Truth, Waiting};
 pub use zoo::{NamedProfile, ZOO, named};
 

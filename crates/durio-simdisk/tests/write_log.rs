@@ -1,6 +1,6 @@
 //! Recordings and their logs: against the disk itself, and against the programs that have the format:
 //! `replay-log` (josefbacik/log-writes, as `DURIO_REPLAY_LOG` or in the path) replays what durio writes,
-//! and durio reads what QEMU's blklogwrites writes.
+//! and durio reads what QEMU's blklogwrites and the kernel's dm-log-writes (`dm_log_writes/make.sh`) write.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Cursor;
@@ -293,5 +293,43 @@ fn a_log_of_qemu_is_read() {
             unflushed.take(event).iter().for_each(|write| write.store_to(&mut image));
         }
         assert!(bytes_of(&image) == replayed);
+    }
+}
+
+#[test]
+fn logs_of_the_kernel_are_read() {
+    let logs = [
+        (512, &include_bytes!("dm_log_writes/512.log")[..]),
+        (4096, &include_bytes!("dm_log_writes/4096.log")[..]),
+    ];
+    for (block, log) in logs {
+        let entries = trace::parse(log).unwrap();
+        let marks =
+            entries.iter().filter(|it| it.flags & MARK != 0).map(|it| it.name().into_owned());
+        let marks: Vec<String> = marks.collect();
+        assert_eq!(marks, ["first", "second", "third", trace::END_MARK], "blocks of {block}");
+        let cells = |upto: usize| {
+            let bytes = replay(&entries[..upto]);
+            [0, 1, 2, 15].map(|cell| char::from(bytes[cell * 4096]))
+        };
+        let at = |name: &str| cells(place_of_mark(&entries, name));
+        assert_eq!(at("first"), ['a', 'b', '\0', '\0']);
+        assert_eq!(at("second"), ['a', 'c', 'd', '\0']);
+        assert_eq!(at("third"), ['\0', 'c', 'd', 'e']);
+        assert_eq!(at(trace::END_MARK), ['g', 'c', 'd', 'e']);
+        // A write of one sector, where blocks have no more.
+        assert_eq!(replay(&entries)[25 * SECTOR], if block == 512 { b'f' } else { 0 });
+        // The kernel has the write with FUA before one that had ended earlier.
+        let flags: Vec<u64> = entries.iter().map(|it| it.flags).collect();
+        assert_eq!(flags[..7], [0, 0, FLUSH, MARK, FUA, 0, FLUSH]);
+        let mut image = Image::default();
+        let mut unflushed = Unflushed::default();
+        for event in Recording::from_log(Image::default(), &entries).events() {
+            unflushed.take(event).iter().for_each(|write| write.store_to(&mut image));
+        }
+        // What came after the last flush is left.
+        assert_eq!(unflushed.writes().len(), 1);
+        let flushed = replay(&entries[..place_of_mark(&entries, "third")]);
+        assert!(bytes_of(&image) == flushed, "blocks of {block}");
     }
 }

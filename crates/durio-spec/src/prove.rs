@@ -2,9 +2,12 @@
 //!
 //! In: the text of a spec. Out: a [`ProofPlan`], or the fault at its line and column. Not here: cutting.
 
+mod guests;
+
+use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, DurablePath, Expected, LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries,
-    ProofTarget, SimulatedVia,
+    AgentTarget, Arm, DurablePath, Expected, FrontEnd, GuestLayers, LossClass, PROOF_PLAN_SCHEMA,
+    ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_units::{Bytes, Nanos};
@@ -44,8 +47,10 @@ table! {
         cuts: One<u32>,
         /// Simulated disks.
         disk: Vec<Placed<DiskTable>>,
-        /// Storage of machines, whose agents come to this one. At least one disk or target.
+        /// Storage of machines, whose agents come to this one. At least one disk, target or guest.
         target: Vec<Placed<TargetTable>>,
+        /// Simulated disks in guests of the lab, behind QEMU's devices and the guest's kernel.
+        guest: Vec<Placed<GuestTable>>,
         /// What is done to each. At least one.
         arm: Vec<Placed<ArmTable>>,
     }
@@ -90,6 +95,31 @@ table! {
 }
 
 table! {
+    /// `[[guest]]`.
+    struct GuestTable {
+        /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins
+        /// when the guest has made its layers.
+        profile: Placed<Texts>,
+        /// The device that QEMU shows. Default: virtio-blk.
+        front_end: Levels<FrontEnd>,
+        /// Whether that device has a volatile write cache; without it QEMU sends every write with
+        /// FUA. Default: true.
+        write_cache: Levels<bool>,
+        /// What lies on the disk: nothing, or a file on ext4 all of which was written before.
+        /// Default: raw.
+        layers: Levels<GuestLayers>,
+        /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
+        /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.
+        engine: Levels<EngineKind>,
+        /// Bytes of the disk, a multiple of 4 KiB, at least 16 MiB; a quarter is used, 4 MiB at most.
+        /// Default: 16 MiB.
+        size: One<Amount>,
+        /// The kernel's release, as durio lab kernels shows it, or its image. Default: the newest.
+        kernel: One<String>,
+    }
+}
+
+table! {
     /// `[[arm]]`.
     struct ArmTable {
         /// What makes a write durable.
@@ -105,6 +135,8 @@ table! {
 }
 
 words! {
+    FrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
+    GuestLayers { "raw" => Raw, "ext4" => Ext4 }
     SimulatedVia { "process" => Process, "nbd" => Nbd }
     DurablePath {
         "fsync" => Fsync,
@@ -127,11 +159,12 @@ pub fn proof_spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> [(&'static str, Vec<Key>); 4] {
+fn sections() -> [(&'static str, Vec<Key>); 5] {
     [
         ("The file", ProofFile::keys()),
         ("[[disk]]", DiskTable::keys()),
         ("[[target]]", TargetTable::keys()),
+        ("[[guest]]", GuestTable::keys()),
         ("[[arm]]", ArmTable::keys()),
     ]
 }
@@ -149,9 +182,9 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     if !(1..=CUTS_MAX).contains(&cuts) {
         return Err(source.error(file.cuts.at, format!("'cuts' takes 1 to {CUTS_MAX}")));
     }
-    let has_target = !(file.disk.is_empty() && file.target.is_empty());
+    let has_target = !(file.disk.is_empty() && file.target.is_empty() && file.guest.is_empty());
     if !has_target || file.arm.is_empty() {
-        let missing = if has_target { "[[arm]]" } else { "[[disk]] or [[target]]" };
+        let missing = if has_target { "[[arm]]" } else { "[[disk]], [[target]] or [[guest]]" };
         return Err(source.error(text.len(), format!("'{missing}' is missing")));
     }
     let mut series = Vec::new();
@@ -161,6 +194,9 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
             if via == SimulatedVia::Process || table.via.values().len() < 2 {
                 for target in &file.target {
                     series.push(of_agent(agent(source, target)?, arm, cuts));
+                }
+                for table in &file.guest {
+                    series.extend(guests::series(source, table, arm, cuts)?);
                 }
             }
             for disk in &file.disk {
@@ -179,7 +215,12 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
 }
 
 fn is_too_small(series: &ProofSeries) -> bool {
-    let ProofTarget::Simulated { size, .. } = &series.target else { return false };
+    let size = match &series.target {
+        ProofTarget::Simulated { size, .. } => *size,
+        // A quarter is written to, 4 MiB at most.
+        ProofTarget::Guest(guest) => Bytes::new((guest.size.get() / 4).min(guests::USED_MAX.get())),
+        ProofTarget::Agent(_) => return false,
+    };
     series.arm.write_cells.saturating_mul(CELL * 8) > size.get()
 }
 
@@ -194,6 +235,7 @@ pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
                 named(profile).is_some() && is_size(*size)
             }
             ProofTarget::Agent(_) => true,
+            ProofTarget::Guest(guest) => guests::is_possible(guest),
         };
         let is_write = (1..=WRITE_MAX.get() / CELL).contains(&write_cells);
         is_disk && is_write && !is_too_small(it) && (1..=DEPTH_MAX).contains(&depth) && it.cuts > 0
@@ -438,7 +480,7 @@ mod tests {
             ),
             (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
             (disk.to_owned(), "'[[arm]]' is missing"),
-            (arm.to_owned(), "'[[disk]] or [[target]]' is missing"),
+            (arm.to_owned(), "'[[disk]], [[target]] or [[guest]]' is missing"),
             (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),
         ] {
             let error = plan(&rest).unwrap_err();

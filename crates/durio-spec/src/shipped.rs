@@ -63,7 +63,7 @@ const STACKS: &[ShippedSpec] = shipped![
     "timed-devices",
 ];
 
-const PROOFS: &[ShippedSpec] = shipped!["specs/proofs/": "prove-smoke"];
+const PROOFS: &[ShippedSpec] = shipped!["specs/proofs/": "prove-smoke", "prove-vm"];
 
 /// All proof specs, in the order in which they are listed.
 #[must_use]

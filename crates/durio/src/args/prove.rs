@@ -30,6 +30,12 @@ pub(crate) enum ProveCommand {
     Witness(Box<ProveWitness>),
     Write(ProveWrite),
     Verify(ProveVerify),
+    /// Be the agent in a guest of the lab
+    #[command(hide = true)]
+    InGuest {
+        /// What the host wants, as JSON
+        order: String,
+    },
 }
 
 /// Run a proof spec: targets, paths, cuts

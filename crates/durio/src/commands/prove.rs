@@ -5,8 +5,8 @@ use std::path::Path;
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_bench::{
     BenchError, Ending, ProofStorage, RunOptions, WitnessWish, be_agent, find_run, keep_ledger,
-    plan_power_proof, prove_power, random_seed, random_token, read_power_proof, resume_power_proof,
-    verify_target,
+    plan_power_proof, prove_in_guest, prove_power, random_seed, random_token, read_power_proof,
+    resume_power_proof, verify_target,
 };
 use durio_plan::proof::Arm;
 use durio_units::shell_word;
@@ -23,6 +23,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
         ProveCommand::Witness(arguments) => witness(arguments),
         ProveCommand::Write(arguments) => write(arguments),
         ProveCommand::Verify(arguments) => verify(arguments),
+        ProveCommand::InGuest { order } => prove_in_guest(order).map(|()| Exit::Fine),
         ProveCommand::Plan(arguments) => super::prove_plan::plan(arguments),
     }
 }

@@ -46,6 +46,7 @@ fn help_texts_are_as_reviewed() {
         "simdisk stats",
         "simdisk fault",
         "simdisk fork",
+        "simdisk mark",
     ]
     .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {

@@ -1,0 +1,342 @@
+//! One power cut after the other on a simulated disk in a guest of the lab: boot, load, cut, boot, verify.
+//!
+//! In: a profile, a front end, layers, an arm. Out: what each cut left. Not here: what runs in the guest
+//! (`proof_in_guest.rs`), QEMU (durio-lab), verdicts.
+//!
+//! ```text
+//!  boot: make layers, stamp ──► boot: load ──► cut: disk, then QEMU ──► restore ──► boot: read
+//!                                   ▲                                                   │
+//!                                   └───────────────────────────────────────────────────┘
+//! ```
+//!
+//! The disk is in this process and loses what a power cut takes; QEMU, which keeps nothing of it, is
+//! killed within microseconds. What the guest has said before is in a pipe of this process.
+
+mod conversation;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
+use durio_plan::proof::{Arm, FrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget};
+use durio_prove::background::BackgroundServer;
+use durio_prove::classify::gone;
+use durio_prove::guest_agent::{GuestOrder, GuestTask};
+use durio_prove::layout::CELL;
+use durio_prove::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
+use durio_prove::served::Advertised;
+use durio_prove::stamp::Owner;
+use durio_prove::verify::settle;
+use durio_prove::wire::AgentSays;
+use durio_record::proof::{CutEvidence, CutFindings};
+use durio_simdisk::{Disk, Lie, Profile, Request, SharedDisk, named};
+use durio_units::{Bytes, Nanos};
+use durio_workload::job_seed;
+
+use crate::error::{BenchError, BenchErrorKind};
+use crate::guest::kernel_named;
+use conversation::{Conversation, Machine, Readings};
+
+/// The disk's serial number in the guest.
+const SERIAL: &str = "durio-proof";
+/// A quarter of the disk is used, at most so much: the rest is the filesystem's, and all of it is read
+/// three times by an emulated processor.
+const CELLS_MAX: u64 = 1024;
+const MEMORY: Bytes = Bytes::from_mib(1024);
+/// Of one boot; the longest that works takes a tenth of it.
+const LIMIT: Duration = Duration::from_secs(600);
+/// How long a disk is written to at least, from the first acknowledgement on; twice as long at most.
+const LOAD: Duration = Duration::from_millis(500);
+/// Acknowledgements before a cut, at least.
+const ACKNOWLEDGED_MIN: u64 = 64;
+/// Acknowledgements that are heard so long after the cut were on their way.
+const ON_THE_WAY: Nanos = Nanos::new(500_000_000);
+
+/// Guests that are ready to be booted, one for each kernel, made when the first series needs it.
+#[derive(Debug)]
+pub(crate) struct GuestLab {
+    targets: Vec<GuestTarget>,
+    ready: Mutex<Vec<(Option<String>, PreparedGuest)>>,
+}
+
+impl GuestLab {
+    /// For all guests of a plan.
+    pub(crate) fn of(plan: &ProofPlan) -> Self {
+        let targets = plan.series.iter().filter_map(|series| match &series.target {
+            ProofTarget::Guest(target) => Some(target.clone()),
+            _ => None,
+        });
+        Self { targets: targets.collect(), ready: Mutex::default() }
+    }
+
+    fn guest(&self, kernel: Option<&String>) -> Result<PreparedGuest, BenchError> {
+        // Held while it is made: the others need the same.
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, guest)) = ready.iter().find(|(of, _)| of.as_ref() == kernel) {
+            return Ok(guest.clone());
+        }
+        let guest = self.prepared(kernel)?;
+        ready.push((kernel.cloned(), guest.clone()));
+        Ok(guest)
+    }
+
+    fn prepared(&self, kernel: Option<&String>) -> Result<PreparedGuest, BenchError> {
+        let program = std::env::current_exe().map_err(|error| {
+            BenchError::io("find durio's own program,", Path::new("durio"), error)
+        })?;
+        let own = || self.targets.iter().filter(|it| it.kernel.as_ref() == kernel);
+        let mut front_ends: Vec<FrontEnd> = own().map(|it| it.front_end).collect();
+        front_ends.sort_unstable();
+        front_ends.dedup();
+        let has_ext4 = own().any(|it| it.layers == GuestLayers::Ext4);
+        let needs = |name: &str| if has_ext4 { vec![name.to_owned()] } else { Vec::new() };
+        // Never booted with these disks: they say which drivers are needed.
+        let disks = front_ends.into_iter().map(|it| LabDisk {
+            serial: it.word().to_owned(),
+            ..disk(Path::new("/nonexistent"), it, true)
+        });
+        let kernel = kernel_named(kernel.map(Path::new), None).map_err(undecided)?;
+        let request = LabRequest {
+            timing: LabTiming::Wall,
+            memory: MEMORY,
+            limit: LIMIT,
+            tools: needs("mkfs.ext4"),
+            modules: needs("ext4"),
+            disks: disks.collect(),
+            has_witness: true,
+            ..LabRequest::new(kernel, program, vec!["durio".into()])
+        };
+        PreparedGuest::new(request).map_err(|error| undecided(error.into()))
+    }
+}
+
+fn disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
+    LabDisk {
+        socket: socket.to_owned(),
+        export: String::new(),
+        front_end: match front_end {
+            FrontEnd::VirtioBlk => durio_lab::FrontEnd::VirtioBlk,
+            FrontEnd::Nvme => durio_lab::FrontEnd::Nvme,
+            FrontEnd::Scsi => durio_lab::FrontEnd::Scsi,
+        },
+        write_cache,
+        serial: SERIAL.to_owned(),
+    }
+}
+
+/// A guest that does not work decides nothing about the disk.
+fn undecided(mut error: BenchError) -> BenchError {
+    if error.kind == BenchErrorKind::LabFailed {
+        error.kind = BenchErrorKind::CannotMeasure;
+    }
+    error
+}
+
+/// Trials on one disk in one guest.
+#[derive(Debug)]
+pub(crate) struct GuestTrials {
+    machine: Machine,
+    order: GuestOrder,
+    disk: SharedDisk,
+    /// What the disk tells once its layers are made.
+    lies: Vec<Lie>,
+    seed: u64,
+    ledger: PathBuf,
+    /// None until the target is stamped.
+    book: Option<LedgerBook>,
+}
+
+impl GuestTrials {
+    /// Trials whose ledger is this file; the disk is new, and so is the ledger.
+    pub(crate) fn new(
+        lab: &GuestLab,
+        target: &GuestTarget,
+        arm: Arm,
+        seed: u64,
+        ledger: PathBuf,
+    ) -> Result<Self, BenchError> {
+        let named = named(&target.profile).ok_or_else(|| {
+            BenchError::cannot_measure(format!("there is no profile '{}'", target.profile))
+        })?;
+        let lying = named.profile(target.size.get());
+        let advertised = Advertised::of(&lying);
+        let honest = Profile { lies: Vec::new(), ..lying.clone() };
+        let shared = SharedDisk::new(Disk::new(honest, seed));
+        let server = BackgroundServer::start(&shared, advertised).map_err(cannot)?;
+        let lab_disk = disk(server.socket(), target.front_end, target.write_cache);
+        let mut run = [0; 16];
+        run[..8].copy_from_slice(&job_seed(seed, 0, 0).to_le_bytes());
+        run[8..].copy_from_slice(&job_seed(seed, 0, 1).to_le_bytes());
+        let order = GuestOrder {
+            task: GuestTask::Prepare,
+            owner: Owner { run, target: 1 },
+            cells: (target.size.get() / CELL as u64 / 4).min(CELLS_MAX),
+            arm,
+            engine: target.engine,
+            layers: target.layers,
+            disk: lab_disk.path_in_guest(),
+        };
+        let guest = lab.guest(target.kernel.as_ref())?;
+        let machine = Machine::new(guest, lab_disk, server);
+        Ok(Self { machine, order, disk: shared, lies: lying.lies, seed, ledger, book: None })
+    }
+
+    /// One life of the disk.
+    pub(crate) fn cut(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(CutEvidence, CutFindings), BenchError> {
+        if self.book.is_none() {
+            self.prepare(stop)?;
+        }
+        let size = self.disk.lock().size();
+        let evidence = self.load(stop)?;
+        let is_back = self.disk.lock().restore().is_ok();
+        if !is_back || self.disk.lock().size() < size {
+            return Ok((evidence, gone(self.book()?.state.history.as_ref())));
+        }
+        Ok((evidence, self.verify(stop)?))
+    }
+
+    fn prepare(&mut self, stop: &dyn Fn() -> bool) -> Result<(), BenchError> {
+        let order = GuestOrder { task: GuestTask::Prepare, ..self.order.clone() };
+        let at = self.machine.boot(&order, stop, |guest| {
+            let mut at = None;
+            while let Some((heard_at, said)) = guest.hear(stop)? {
+                match said {
+                    AgentSays::Prepared => at = Some(heard_at),
+                    _ => return Err(unexpected()),
+                }
+            }
+            at.ok_or_else(|| guest.is_over("before the disk was stamped"))
+        })?;
+        self.begin_to_lie()?;
+        let file = File::create(&self.ledger)
+            .map_err(|error| BenchError::io("make the ledger", &self.ledger, error))?;
+        let GuestOrder { owner, cells, arm, .. } = self.order;
+        let head = LedgerHead { ledger: LEDGER_SCHEMA, owner, cells, arm };
+        let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
+        book.record(LedgerLine::Prepared { at }).map_err(cannot)?;
+        self.book = Some(book);
+        Ok(())
+    }
+
+    /// Only now: a filesystem must be there to be tested.
+    fn begin_to_lie(&self) -> Result<(), BenchError> {
+        let disk = &mut *self.disk.lock();
+        if self.lies.contains(&Lie::ClaimsWriteThrough) {
+            // Nobody could flush it.
+            disk.carry_out(0, self.machine.now(), Request::Flush, &mut []).map_err(cannot)?;
+        }
+        self.lies.iter().for_each(|&lie| disk.add_lie(lie));
+        Ok(())
+    }
+
+    /// Loads the disk, and takes its power away.
+    fn load(&mut self, stop: &dyn Fn() -> bool) -> Result<CutEvidence, BenchError> {
+        let (disk, seed) = (self.disk.clone(), self.seed);
+        let book = self.book.as_mut().ok_or_else(not_stamped)?;
+        let first_seq = book.state.next_seq;
+        let seed = job_seed(seed, first_seq, 0);
+        let order = GuestOrder { task: GuestTask::Load { first_seq, seed }, ..self.order.clone() };
+        // Up to as long again, so that the cut comes at any phase of whatever the guest does.
+        let nanos = u64::try_from(LOAD.as_nanos()).unwrap_or(u64::MAX);
+        let span = LOAD + Duration::from_nanos(job_seed(seed, 0, 1) % (nanos + 1));
+        let mut evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+        self.machine.boot(&order, stop, |guest| {
+            load_for(guest, book, span, stop)?;
+            // One moment for both: what the guest says of it in between is of before.
+            disk.lock().cut();
+            let cut_at = guest.cut();
+            while let Some((at, said)) = guest.hear(stop)? {
+                let is_late = at.get() > cut_at.get() + ON_THE_WAY.get();
+                let is_acknowledged = matches!(said, AgentSays::Acknowledged { .. });
+                evidence.acknowledged_after += u64::from(is_late && is_acknowledged);
+                // Its disk has no power any more.
+                if !matches!(said, AgentSays::Failed { .. }) {
+                    record(book, at, said)?;
+                }
+            }
+            book.record(LedgerLine::Cut { at: cut_at }).map_err(cannot)
+        })?;
+        Ok(evidence)
+    }
+
+    fn verify(&mut self, stop: &dyn Fn() -> bool) -> Result<CutFindings, BenchError> {
+        let order = GuestOrder { task: GuestTask::Read, ..self.order.clone() };
+        let before = self.book()?.state.history.clone().ok_or_else(not_stamped)?;
+        let cells = before.cells();
+        let readings = self.machine.boot(&order, stop, |guest| {
+            let mut readings = Readings::of(cells.clone());
+            while let Some((_, said)) = guest.hear(stop)? {
+                match said {
+                    AgentSays::Gone { .. } => return Ok(None),
+                    AgentSays::Failed { reason } => return Err(said_failed(&reason)),
+                    said => readings.take(said)?,
+                }
+            }
+            readings.finish().ok_or_else(|| guest.is_over("before all was read")).map(Some)
+        })?;
+        let Some([first, second, third]) = readings else { return Ok(gone(Some(&before))) };
+        // Only the guest can read again, and it did so once for all cells.
+        let again = |cell: u64| {
+            let place = usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
+            Ok::<_, LedgerError>(third[place].clone())
+        };
+        settle(self.book()?, &before, [&first, &second], again).map_err(cannot)
+    }
+
+    fn book(&mut self) -> Result<&mut LedgerBook, BenchError> {
+        self.book.as_mut().ok_or_else(not_stamped)
+    }
+}
+
+/// Keeps the ledger until so long after the first acknowledgement.
+fn load_for(
+    guest: &Conversation<'_>,
+    book: &mut LedgerBook,
+    span: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), BenchError> {
+    let (mut first, mut acknowledged) = (None, 0);
+    while acknowledged < ACKNOWLEDGED_MIN || first.is_none_or(|it: Instant| it.elapsed() < span) {
+        let Some((at, said)) = guest.hear(stop)? else {
+            return Err(guest.is_over("before its power was cut"));
+        };
+        if matches!(said, AgentSays::Acknowledged { .. }) {
+            acknowledged += 1;
+            first.get_or_insert_with(Instant::now);
+        }
+        record(book, at, said)?;
+    }
+    Ok(())
+}
+
+fn record(book: &mut LedgerBook, at: Nanos, said: AgentSays) -> Result<(), BenchError> {
+    let line = match said {
+        AgentSays::Intend { writes } => LedgerLine::Intended { writes },
+        AgentSays::Acknowledged { seq } => LedgerLine::Acknowledged { seq, at },
+        AgentSays::ControlDone { seq } => LedgerLine::ControlDone { seq },
+        AgentSays::Failed { reason } => return Err(said_failed(&reason)),
+        _ => return Err(unexpected()),
+    };
+    book.record(line).map_err(cannot)
+}
+
+fn said_failed(reason: &str) -> BenchError {
+    BenchError::cannot_measure(format!("the guest: {reason}"))
+}
+
+fn unexpected() -> BenchError {
+    BenchError::cannot_measure("the guest says something else than was asked for")
+}
+
+fn not_stamped() -> BenchError {
+    BenchError::new(BenchErrorKind::Fault, "the disk was not stamped")
+}
+
+fn cannot(error: impl std::error::Error + Send + Sync + 'static) -> BenchError {
+    BenchError::of(BenchErrorKind::CannotMeasure, error)
+}

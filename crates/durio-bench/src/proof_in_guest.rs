@@ -1,0 +1,159 @@
+//! The part of a proof that runs in a guest of the lab: makes layers on the guest's disk, writes, reads.
+//!
+//! In: an order of the host. Out: messages to its witness. Not here: stamps (durio-prove), the host's
+//! side (`guest_trials.rs`).
+//!
+//! The command can destroy what its order names, so it does nothing on a machine that is no guest.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use durio_block::ask;
+use durio_lab::LabRequest;
+use durio_observe::read_host;
+use durio_plan::proof::GuestLayers;
+use durio_prove::agent::{AgentError, Target};
+use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, carry_out};
+use durio_prove::layout::CELL;
+use durio_prove::wire::AgentSays;
+
+use crate::error::{BenchError, BenchErrorKind, with_causes};
+use crate::proof_target::ProofStorage;
+
+const MOUNT_POINT: &str = "/mnt";
+const FILE: &str = "/mnt/proof";
+/// How long a command may take; an emulated guest is slow.
+const COMMAND_MAX: Duration = Duration::from_secs(120);
+/// Blocks of the page's size; everything is written at once, so that nothing writes later of its own accord.
+const MAKE_EXT4: &[&str] = &[
+    "mkfs.ext4",
+    "-q",
+    "-F",
+    "-b",
+    "4096",
+    "-E",
+    "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+];
+
+/// Follows an order of the host that this guest belongs to.
+///
+/// # Errors
+/// If this machine is no guest of the lab. What fails otherwise the host hears too.
+pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
+    if read_host().lab.is_none() {
+        let text = "only a guest of the lab can be proved in; durio prove run boots it";
+        return Err(BenchError::wrong_use(text));
+    }
+    let order: GuestOrder =
+        serde_json::from_str(order).map_err(|it| BenchError::of(BenchErrorKind::WrongUse, it))?;
+    let path = Path::new(LabRequest::WITNESS_PATH);
+    let port = File::options().write(true).open(path);
+    let mut port =
+        GuestPort::new(port.map_err(|it| BenchError::io("open the witness's port", path, it))?);
+    let done = follow(&order, &mut port);
+    let message = match &done {
+        Ok(()) if order.task == GuestTask::Prepare => Some(AgentSays::Prepared),
+        Ok(()) => None,
+        Err(Obstacle::Gone(reason)) => Some(AgentSays::Gone { reason: reason.clone() }),
+        Err(Obstacle::Failed(error)) => Some(AgentSays::Failed { reason: with_causes(error) }),
+    };
+    message.map_or(Ok(()), |it| port.say(&it)).map_err(failed)?;
+    match done {
+        Ok(()) | Err(Obstacle::Gone(_)) => Ok(()),
+        Err(Obstacle::Failed(error)) => Err(error),
+    }
+}
+
+/// Why an order was not carried out.
+enum Obstacle {
+    /// The target is not what it was.
+    Gone(String),
+    Failed(BenchError),
+}
+
+impl From<BenchError> for Obstacle {
+    fn from(error: BenchError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle> {
+    let path = match order.task {
+        GuestTask::Prepare => make(order)?,
+        GuestTask::Load { .. } => attach(order)?,
+        // The same filesystem could be mounted before the power went.
+        GuestTask::Read => attach(order).map_err(|error| Obstacle::Gone(with_causes(&error)))?,
+    };
+    let mut storage = storage(order, &path)?;
+    if order.task == GuestTask::Read && storage.size() / (CELL as u64) < order.cells {
+        return Err(Obstacle::Gone("the target is smaller".to_owned()));
+    }
+    carry_out(order, &mut storage, port).map_err(failed)?;
+    drop(storage);
+    if order.task == GuestTask::Prepare {
+        detach(order)?;
+    }
+    Ok(())
+}
+
+fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> {
+    let name = path.to_string_lossy();
+    ProofStorage::find(&name, &[path.to_owned()], true, Some(order.engine))
+}
+
+/// Makes the layers on an empty disk, and says what is written to.
+fn make(order: &GuestOrder) -> Result<PathBuf, BenchError> {
+    if order.layers == GuestLayers::Raw {
+        return Ok(order.disk.clone());
+    }
+    run(MAKE_EXT4, &[&order.disk])?;
+    let path = attach(order)?;
+    // Blocks that were never written would be journalled with the first write of each.
+    let write = || -> std::io::Result<()> {
+        let mut file = File::options().write(true).create_new(true).open(&path)?;
+        std::io::copy(&mut std::io::Read::take(std::io::repeat(0), bytes_of(order)), &mut file)?;
+        file.sync_all()
+    };
+    write().map_err(|error| BenchError::io("fill", &path, error))?;
+    Ok(path)
+}
+
+fn bytes_of(order: &GuestOrder) -> u64 {
+    order.cells.saturating_mul(CELL as u64)
+}
+
+/// Makes the target be there after a boot.
+fn attach(order: &GuestOrder) -> Result<PathBuf, BenchError> {
+    if order.layers == GuestLayers::Raw {
+        return Ok(order.disk.clone());
+    }
+    fs::create_dir_all(MOUNT_POINT)
+        .map_err(|error| BenchError::io("make the folder", Path::new(MOUNT_POINT), error))?;
+    run(&["mount", "-t", order.layers.word()], &[&order.disk, Path::new(MOUNT_POINT)])?;
+    Ok(PathBuf::from(FILE))
+}
+
+/// In order: what the layers keep in memory is on the disk, as far as that keeps its word.
+fn detach(order: &GuestOrder) -> Result<(), BenchError> {
+    match order.layers {
+        GuestLayers::Raw => Ok(()),
+        GuestLayers::Ext4 => run(&["umount"], &[Path::new(MOUNT_POINT)]),
+    }
+}
+
+fn run(words: &[&str], paths: &[&Path]) -> Result<(), BenchError> {
+    let (program, arguments) = words.split_first().unwrap_or((&"true", &[]));
+    let failed = |why: String| BenchError::cannot_measure(format!("{program}: {why}"));
+    let answer = ask(Command::new(program).args(arguments).args(paths), COMMAND_MAX)
+        .map_err(|error| failed(error.to_string()))?;
+    match answer.status.success() {
+        true => Ok(()),
+        false => Err(failed(String::from_utf8_lossy(&answer.stderr).trim().to_owned())),
+    }
+}
+
+fn failed(error: AgentError) -> BenchError {
+    BenchError::of(BenchErrorKind::CannotMeasure, error)
+}

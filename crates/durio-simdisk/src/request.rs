@@ -1,0 +1,62 @@
+//! What a disk is asked, and what it has been asked so far.
+//!
+//! In: nothing. Out: data. Not here: what becomes of it (`disk.rs`).
+
+/// What a disk is asked. Places are sectors of 512 bytes, lengths are multiples of it.
+#[derive(Debug, Clone, Copy)]
+pub enum Request<'a> {
+    /// Read as many bytes as the buffer at the end has.
+    Read {
+        /// The first sector.
+        sector: u64,
+    },
+    /// Write.
+    Write {
+        /// The first sector.
+        sector: u64,
+        /// What.
+        data: &'a [u8],
+        /// Durable before it ends.
+        fua: bool,
+    },
+    /// Write zeros, or give the sectors back, after which they read as zeros.
+    Zero {
+        /// The first sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+        /// Durable before it ends.
+        fua: bool,
+    },
+    /// Make durable what has ended.
+    Flush,
+}
+
+/// Which leg of a mirror answers a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leg {
+    /// Any, as the mirror likes.
+    #[default]
+    Any,
+    /// The first.
+    First,
+    /// The second.
+    Second,
+}
+
+/// What a disk has done since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Reads.
+    pub reads: u64,
+    /// Writes, those with FUA and those of zeros among them.
+    pub writes: u64,
+    /// Writes with FUA.
+    pub fua_writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Cuts.
+    pub cuts: u64,
+    /// Bytes in the volatile cache now.
+    pub volatile_bytes: u64,
+}

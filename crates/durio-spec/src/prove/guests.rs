@@ -1,0 +1,160 @@
+//! Series in guests of the lab, and what is expected of them.
+//!
+//! In: a table `[[guest]]`, an arm. Out: series. Not here: booting, cutting.
+//!
+//! What is expected follows from what reaches the disk of a durable write, which kernel and QEMU decide
+//! (seen with Linux 6.1 and QEMU 7.2):
+//!
+//! | write cache | device | a sync after the write | the write itself (`O_DSYNC`, `RWF_DSYNC`) |
+//! |---|---|---|---|
+//! | off | any | FUA | FUA |
+//! | on | virtio-blk | flush | flush: it has no FUA, and the kernel flushes after the write |
+//! | on | SCSI | flush | flush: QEMU makes one of FUA |
+//! | on | NVMe | flush | nothing: QEMU drops FUA. A blocking write to the raw device is followed by a flush of the kernel's own |
+
+use durio_plan::EngineKind;
+use durio_plan::proof::{
+    Arm, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget,
+};
+use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
+use durio_units::Bytes;
+
+use super::{CELL, GuestTable, SIZE_MAX, class_of, levels, profiles, written};
+use crate::SpecError;
+use crate::table::value::Amount;
+use crate::table::{One, Source};
+
+/// Bytes of a disk that are written to, at most.
+pub(super) const USED_MAX: Bytes = Bytes::from_mib(4);
+/// As much as ext4 needs for its journal and as much again.
+const SIZE_MIN: Bytes = Bytes::from_mib(16);
+/// Cuts after which 99 campaigns of 100 have found a cache that nobody flushes.
+const WITHIN: u32 = 2;
+
+/// Every combination of a table's values.
+pub(super) fn series(
+    source: Source<'_>,
+    table: &GuestTable,
+    arm: Arm,
+    cuts: u32,
+) -> Result<Vec<ProofSeries>, SpecError> {
+    let (size, kernel) = (size(source, &table.size)?, table.kernel.get());
+    let engines = levels(&table.engine, EngineKind::Uring);
+    if engines.iter().any(|&it| !is_engine(it, arm.depth)) {
+        let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
+        return Err(source.error(table.engine.at, message.to_owned()));
+    }
+    let mut all = Vec::new();
+    for named in profiles(source, &table.profile)? {
+        for front_end in levels(&table.front_end, FrontEnd::VirtioBlk) {
+            for write_cache in levels(&table.write_cache, true) {
+                for layers in levels(&table.layers, GuestLayers::Raw) {
+                    all.extend(engines.iter().map(|&engine| {
+                        let (profile, kernel) = (named.name.to_owned(), kernel.clone());
+                        let target = GuestTarget {
+                            profile,
+                            size,
+                            front_end,
+                            write_cache,
+                            layers,
+                            engine,
+                            kernel,
+                        };
+                        one(named, target, arm, cuts)
+                    }));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a series of a folder could have been asked for.
+pub(super) fn is_possible(guest: &GuestTarget) -> bool {
+    named(&guest.profile).is_some() && is_size(guest.size) && is_engine(guest.engine, 1)
+}
+
+fn is_engine(engine: EngineKind, depth: u32) -> bool {
+    match engine {
+        EngineKind::Sync => depth == 1,
+        EngineKind::Uring | EngineKind::Aio => true,
+        _ => false,
+    }
+}
+
+fn is_size(size: Bytes) -> bool {
+    size.get().is_multiple_of(CELL) && (SIZE_MIN..=SIZE_MAX).contains(&size)
+}
+
+fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
+    match given.get() {
+        None => Ok(SIZE_MIN),
+        Some(Amount::Bytes(size)) if is_size(size) => Ok(size),
+        Some(_) => {
+            let message = "a guest's disk has 16 MiB to 4 GiB, a multiple of 4 KiB";
+            Err(source.error(given.at, message.to_owned()))
+        }
+    }
+}
+
+fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofSeries {
+    let cache = if target.write_cache { "" } else { "/no-cache" };
+    let engine = match target.engine {
+        EngineKind::Uring => String::new(),
+        other => format!("/{other}"),
+    };
+    let (front_end, layers, path) =
+        (target.front_end.word(), target.layers.word(), arm.path.word());
+    let device = format!("{}/{front_end}{cache}", named.name);
+    let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
+    let expected = expected(named, &target, arm);
+    let cuts = match expected {
+        Some(Expected::Breaks { within, .. }) => cuts.max(within),
+        _ => cuts,
+    };
+    ProofSeries { name, target: ProofTarget::Guest(target), arm, cuts, expected }
+}
+
+/// What reaches the disk of a write that shall be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reaching {
+    Flush,
+    Fua,
+    Nothing,
+}
+
+fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
+    let is_blocking_on_raw = target.layers == GuestLayers::Raw && target.engine == EngineKind::Sync;
+    match target.front_end {
+        _ if !target.write_cache => Reaching::Fua,
+        FrontEnd::Nvme if !arm.path.syncs() && !is_blocking_on_raw => Reaching::Nothing,
+        _ => Reaching::Flush,
+    }
+}
+
+fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+    let shows = match reaching(target, arm) {
+        Reaching::Flush => named.on_flush,
+        Reaching::Fua => named.on_fua,
+        Reaching::Nothing => return of_unflushed(named),
+    };
+    // QEMU has one connection, whose writes each flush covers.
+    let shows = shows && named.lie != Some(Lie::FlushOneConnection);
+    match named.symptom() {
+        Some(symptom) if shows && arm.depth >= named.depth => {
+            Some(Expected::Breaks { class: class_of(symptom), within: named.cuts })
+        }
+        _ => Some(Expected::Holds),
+    }
+}
+
+/// Nothing is ever made durable; what a lie adds to that, nobody has measured.
+fn of_unflushed(named: &NamedProfile) -> Option<Expected> {
+    match (named.cache, named.lie) {
+        (CacheKind::WriteBack, None | Some(Lie::FlushIgnored | Lie::FuaIgnored)) => {
+            Some(Expected::Breaks { class: LossClass::Lost, within: WITHIN })
+        }
+        (CacheKind::WriteThrough | CacheKind::Protected, None) => Some(Expected::Holds),
+        _ => None,
+    }
+}

@@ -1,0 +1,6 @@
+//! Ledgers of `durio prove witness`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = durio_prove::ledger_file::read_ledger(bytes);
+});
