@@ -293,6 +293,7 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
     classes.sort_unstable();
     classes.dedup();
     let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
+    cells.sort_unstable();
     cells.dedup();
     let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
     let missing = found.findings.iter().filter(is_missing);
@@ -306,7 +307,7 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
             Some(_) => LossShape::Holes,
         }),
         oldest_ns,
-        cells: cells.len() as u64,
+        cells: (cells.len() as u64).saturating_add(found.left_out),
         kept: found.kept,
         listed: listed(&found.findings),
     }

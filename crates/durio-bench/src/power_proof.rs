@@ -26,7 +26,7 @@ use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proo
 
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
-use crate::guest_trials::{GuestLab, GuestTrials};
+use crate::guest_trials::{GuestLab, GuestTrials, name_kernels};
 use crate::observer::Observer;
 use crate::text_file::{name_if_no_file, read_spec};
 
@@ -107,11 +107,12 @@ pub fn random_seed() -> u64 {
 /// # Errors
 /// If its folder cannot be made or written, or a series cannot be tried here.
 pub fn prove_power(
-    plan: ProofPlan,
+    mut plan: ProofPlan,
     options: &RunOptions<'_>,
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<PowerProved, BenchError> {
+    name_kernels(&mut plan)?;
     let execution = Execution::begin("prove", options)?;
     let (proof, started) = execution.identity();
     let manifest = ProofManifest {

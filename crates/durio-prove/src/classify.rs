@@ -16,6 +16,8 @@ const READ_AGAIN: usize = 8;
 /// A write this young when the power goes is at risk in any cache.
 const LATE_NS: u64 = 100_000_000;
 const WHOLE_CELL: u16 = 8;
+/// Findings of a cut that are kept.
+const LISTED_MAX: usize = 1000;
 
 /// Names what the two readings show. `again` reads one cell once more.
 ///
@@ -54,7 +56,19 @@ pub fn classify<E>(
         history.settle(cell, holds);
     }
     explain_by_misdirection(&mut found.findings);
+    shorten(&mut found);
     Ok(found)
+}
+
+/// A wiped target has a finding in every cell; a record of them all would help nobody.
+fn shorten(found: &mut CutFindings) {
+    // The gravest, and of those the oldest; as they stand on the target where all have room.
+    if found.findings.len() > LISTED_MAX {
+        let age = |it: &Finding| std::cmp::Reverse(it.acknowledged_before_ns);
+        found.findings.sort_by_key(|it| (it.class, age(it), it.sector));
+        found.left_out = (found.findings.len() - LISTED_MAX) as u64;
+        found.findings.truncate(LISTED_MAX);
+    }
 }
 
 /// The target did not come back, or is smaller.

@@ -178,8 +178,11 @@ pub struct CutFindings {
     pub controls: Controls,
     /// Writes that nobody was promised.
     pub in_flight: InFlight,
-    /// What is not as it must be.
+    /// What is not as it must be; at most 1000, the gravest first.
     pub findings: Vec<Finding>,
+    /// Those that are left out of the list.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 impl CutFindings {

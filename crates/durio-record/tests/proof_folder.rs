@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_plan::proof::{DurablePath, Expected, LossClass, ProofTarget, SimulatedVia};
+use durio_plan::proof::{AgentTarget, DurablePath, Expected, LossClass, ProofTarget, SimulatedVia};
 use durio_record::proof::{
     CUTS, CutEvidence, CutFindings, CutRecord, Finding, InPlace, PROOF_FOLDER_SCHEMA,
     PROOF_MANIFEST, ProofFolder, ProofManifest,
 };
 use durio_record::{Outcome, RecordErrorKind};
+use durio_units::Bytes;
 use serde_json::Value;
 
 fn golden() -> PathBuf {
@@ -178,7 +179,15 @@ fn every_field_is_described() {
     let text = fs::read_to_string(path).unwrap();
     let (text, _) = text.split_once("## What it shows").unwrap();
     let mut names = Vec::new();
-    fields(&serde_json::to_value(golden_manifest()).unwrap(), &mut names);
+    let mut manifest = golden_manifest();
+    let command = vec!["x".to_owned()];
+    manifest.plan.series[0].target = ProofTarget::Agent(AgentTarget {
+        start: command.clone(),
+        restore: command,
+        size: Some(Bytes::from_mib(1)),
+        ..AgentTarget::default()
+    });
+    fields(&serde_json::to_value(manifest).unwrap(), &mut names);
     fields(&serde_json::to_value(cut(1)).unwrap(), &mut names);
     let classes = [
         LossClass::Gone,

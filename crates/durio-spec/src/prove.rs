@@ -472,6 +472,14 @@ mod tests {
             (format!("{disk}{arm}depth = [1, 65]\n"), "'depth' takes 1 to 64"),
             (format!("{disk}{arm}write_size = \"6KiB\"\n"), "x.toml:7:14: a write has 4 KiB"),
             (format!("{disk}{arm}write_size = \"1MiB\"\n"), "a disk holds at least 8 writes"),
+            (
+                format!("[[guest]]\nprofile = \"drops\"\nsize = \"8MiB\"\n{arm}"),
+                "x.toml:5:8: a guest's disk has 16 MiB to 4 GiB",
+            ),
+            (
+                format!("[[guest]]\nprofile = \"drops\"\nengine = \"sync\"\n{arm}depth = 2\n"),
+                "x.toml:5:10: 'engine' takes sync, uring or aio",
+            ),
             (format!("cuts = 0\n{disk}{arm}"), "x.toml:3:8: 'cuts' takes 1 to 1000000"),
             (format!("{disk}{arm}dept = 1\n"), "did you mean 'depth'"),
             (

@@ -7,7 +7,8 @@
 //!
 //! | write cache | device | a sync after the write | the write itself (`O_DSYNC`, `RWF_DSYNC`) |
 //! |---|---|---|---|
-//! | off | any | FUA | FUA |
+//! | off | virtio-blk, SCSI | FUA | FUA |
+//! | off | NVMe | FUA and flush: QEMU declares a cache all the same | FUA; a blocking write to the raw device: FUA and flush |
 //! | on | virtio-blk | flush | flush: it has no FUA, and the kernel flushes after the write |
 //! | on | SCSI | flush | flush: QEMU makes one of FUA |
 //! | on | NVMe | flush | nothing: QEMU drops FUA. A blocking write to the raw device is followed by a flush of the kernel's own |
@@ -42,7 +43,7 @@ pub(super) fn series(
     let engines = levels(&table.engine, EngineKind::Uring);
     if engines.iter().any(|&it| !is_engine(it, arm.depth)) {
         let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
-        return Err(source.error(table.engine.at, message.to_owned()));
+        return Err(source.error(table.engine.at, message));
     }
     let mut all = Vec::new();
     for named in profiles(source, &table.profile)? {
@@ -92,7 +93,7 @@ fn size(source: Source<'_>, given: &One<Amount>) -> Result<Bytes, SpecError> {
         Some(Amount::Bytes(size)) if is_size(size) => Ok(size),
         Some(_) => {
             let message = "a guest's disk has 16 MiB to 4 GiB, a multiple of 4 KiB";
-            Err(source.error(given.at, message.to_owned()))
+            Err(source.error(given.at, message))
         }
     }
 }
@@ -120,15 +121,19 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
 enum Reaching {
     Flush,
     Fua,
+    /// Either would do.
+    Both,
     Nothing,
 }
 
 fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
     let is_blocking_on_raw = target.layers == GuestLayers::Raw && target.engine == EngineKind::Sync;
-    match target.front_end {
-        _ if !target.write_cache => Reaching::Fua,
-        FrontEnd::Nvme if !arm.path.syncs() && !is_blocking_on_raw => Reaching::Nothing,
-        _ => Reaching::Flush,
+    let is_flushed = arm.path.syncs() || is_blocking_on_raw;
+    match (target.front_end, target.write_cache) {
+        (FrontEnd::Nvme, true) if !is_flushed => Reaching::Nothing,
+        (_, true) => Reaching::Flush,
+        (FrontEnd::Nvme, false) if is_flushed => Reaching::Both,
+        (_, false) => Reaching::Fua,
     }
 }
 
@@ -136,6 +141,7 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
     let shows = match reaching(target, arm) {
         Reaching::Flush => named.on_flush,
         Reaching::Fua => named.on_fua,
+        Reaching::Both => named.on_flush && named.on_fua,
         Reaching::Nothing => return of_unflushed(named),
     };
     // QEMU has one connection, whose writes each flush covers.
@@ -156,5 +162,63 @@ fn of_unflushed(named: &NamedProfile) -> Option<Expected> {
         }
         (CacheKind::WriteThrough | CacheKind::Protected, None) => Some(Expected::Holds),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::DurablePath;
+
+    use super::*;
+
+    fn of(profile: &str, front_end: FrontEnd, write_cache: bool, path: DurablePath) -> Expected {
+        let (layers, engine) = (GuestLayers::Ext4, EngineKind::Uring);
+        expected_of(profile, front_end, write_cache, path, (layers, engine))
+    }
+
+    fn expected_of(
+        profile: &str,
+        front_end: FrontEnd,
+        write_cache: bool,
+        path: DurablePath,
+        (layers, engine): (GuestLayers, EngineKind),
+    ) -> Expected {
+        let (profile, kernel) = (profile.to_owned(), None);
+        let named = named(&profile).unwrap();
+        let size = SIZE_MIN;
+        let target = GuestTarget { profile, size, front_end, write_cache, layers, engine, kernel };
+        expected(named, &target, Arm { path, depth: 1, write_cells: 1 }).unwrap()
+    }
+
+    const LOST: Expected = Expected::Breaks { class: LossClass::Lost, within: 2 };
+
+    #[test]
+    fn only_nvme_with_a_write_cache_loses_what_is_durable_by_fua() {
+        use DurablePath::{Fdatasync, ODsync, RwfDsync};
+        for path in [ODsync, RwfDsync] {
+            assert_eq!(of("write-back", FrontEnd::Nvme, true, path), LOST);
+            assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
+            assert_eq!(of("write-back", FrontEnd::Scsi, true, path), Expected::Holds);
+            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, path), Expected::Holds);
+            assert_eq!(of("write-through", FrontEnd::Nvme, true, path), Expected::Holds);
+            let blocking = (GuestLayers::Raw, EngineKind::Sync);
+            let held = expected_of("write-back", FrontEnd::Nvme, true, path, blocking);
+            assert_eq!(held, Expected::Holds, "the kernel flushes after it");
+        }
+        assert_eq!(of("write-back", FrontEnd::Nvme, true, Fdatasync), Expected::Holds);
+    }
+
+    #[test]
+    fn a_lie_about_fua_shows_without_the_guests_write_cache_and_one_about_flushes_with_it() {
+        let path = DurablePath::Fdatasync;
+        for front_end in [FrontEnd::VirtioBlk, FrontEnd::Nvme, FrontEnd::Scsi] {
+            let is_flushed = front_end == FrontEnd::Nvme;
+            let shown = if is_flushed { Expected::Holds } else { LOST };
+            assert_eq!(of("fua-ignored", front_end, false, path), shown);
+            assert_eq!(of("fua-ignored", front_end, false, DurablePath::ODsync), LOST);
+            assert_eq!(of("fua-ignored", front_end, true, path), Expected::Holds);
+            assert_eq!(of("flush-ignored", front_end, true, path), LOST);
+            assert_eq!(of("flush-ignored", front_end, false, path), Expected::Holds);
+        }
     }
 }

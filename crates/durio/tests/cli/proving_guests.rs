@@ -1,0 +1,72 @@
+//! Proofs in guests of the lab: what QEMU's NVMe device drops is found, and a sync on the same device is
+//! kept.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::durio::Durio;
+use crate::guests::{bootable, with_kernels};
+use crate::sandbox::Sandbox;
+
+/// Half a minute on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn series<'a>(proof: &'a Value, name: &str) -> &'a Value {
+    let all = proof["series"].as_array().unwrap();
+    all.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("no {name}: {proof}"))
+}
+
+#[test]
+#[ignore = "slow"]
+fn a_guest_loses_what_is_durable_by_fua_on_nvme_and_keeps_what_is_flushed() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    let (dropped, kept) = ("write-back/nvme/ext4/o_dsync/1", "write-back/nvme/ext4/fdatasync/1");
+    let line = format!(
+        "prove run prove-vm --only {dropped} --only {kept} --cuts 2 --seed 7 --format json --out out"
+    );
+    let ended = with_kernels(&sandbox, &line).start().wait_at_most(PATIENCE).expect_exit(0);
+    let proof = ended.json();
+    let (dropped, kept) = (series(&proof, dropped), series(&proof, kept));
+    assert_eq!(
+        (&dropped["verdict"]["class"], &dropped["as_expected"]),
+        (&"lost".into(), &true.into())
+    );
+    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &2.into()));
+    assert!(dropped["target"]["kernel"].is_string(), "{dropped}");
+}
+
+#[test]
+#[ignore = "slow"]
+fn an_interrupt_ends_the_guests_of_a_proof_and_it_can_be_resumed() {
+    let Some(sandbox) = bootable(&[]) else { return };
+    let line =
+        "prove run prove-vm --only write-back/scsi/raw/fdatasync --cuts 1 --seed 7 --out out";
+    let mut running = with_kernels(&sandbox, line).start();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(running.is_alive(), "{}", running.stderr());
+    running.signal(Signal::INT);
+    running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
+    let folder = fs::read_dir(sandbox.root().join("out")).unwrap().next().unwrap().unwrap();
+    let line = with_kernels(&sandbox, "prove run --format json --resume").word(folder.path());
+    let proof = line.start().wait_at_most(PATIENCE).expect_exit(0).json();
+    assert_eq!(proof["series"][0]["verdict"]["verdict"], "no_loss", "{proof}");
+}
+
+#[test]
+fn nobody_proves_in_a_guest_who_is_none() {
+    Durio::new().words("prove in-guest {}").run().expect_exit(2).expect_stderr("guest of the lab");
+}
+
+#[test]
+fn a_proof_in_guests_without_a_kernel_cannot_be_decided() {
+    let sandbox = Sandbox::new();
+    let line = "prove run none.toml --out out";
+    let spec = "schema = 1\nname = \"none\"\ncuts = 1\n\
+                [[guest]]\nprofile = \"write-back\"\nkernel = \"6.1.0-none\"\n\
+                [[arm]]\npath = \"fdatasync\"\n";
+    fs::write(sandbox.root().join("none.toml"), spec).unwrap();
+    sandbox.durio(line).run().expect_exit(3).expect_stderr("6.1.0-none");
+}
