@@ -69,7 +69,7 @@ pub struct SeriesFindings {
     pub interval: Option<[f64; 2]>,
     /// Acknowledged writes in all cuts.
     pub acknowledged: u64,
-    /// Those of the last 100 ms before effective cuts.
+    /// Those of the last 100 ms before effective cuts; of a simulated disk, those since its power-on.
     pub at_risk: u64,
     /// Writes without a sync.
     pub controls: Controls,
@@ -176,13 +176,19 @@ pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option
     let has_proof = evidence.simulated || counter_moved || findings.controls.lost > 0;
     if evidence.acknowledged_after > 0 {
         Some(Ineffective::NotCut)
-    } else if findings.acknowledged_late < ACKNOWLEDGED_MIN {
+    } else if at_risk_of(evidence, findings) < ACKNOWLEDGED_MIN {
         Some(Ineffective::Idle)
     } else if has_proof {
         None
     } else {
         Some(Ineffective::NoProof)
     }
+}
+
+/// Acknowledged writes that a cache may still have held: those of the last 100 ms; of a simulated disk,
+/// whose cache knows no time but that of its requests, those of its life.
+fn at_risk_of(evidence: &CutEvidence, findings: &CutFindings) -> u64 {
+    if evidence.simulated { findings.acknowledged } else { findings.acknowledged_late }
 }
 
 /// The findings of a proof, from its folder.
@@ -228,7 +234,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         match why {
             None => {
                 effective += 1;
-                at_risk = cut.findings.acknowledged_late.saturating_add(at_risk);
+                at_risk = at_risk_of(&cut.evidence, &cut.findings).saturating_add(at_risk);
             }
             Some(why) => match ineffective.iter_mut().find(|(other, _)| *other == why) {
                 Some((_, count)) => *count += 1,

@@ -336,7 +336,11 @@ fn method(findings: &ProofFindings) -> Section {
     section.fact("begun", format!("{} (durio {})", findings.started, findings.durio_version));
     section
         .fact("below", "the share of such cuts that lose data is below this, with 95 % confidence");
-    section.fact("at risk", "acknowledged writes of the last 100 ms before effective cuts");
+    section.fact(
+        "at risk",
+        "acknowledged writes of the last 100 ms before effective cuts; of a simulated disk, those since \
+         its power-on",
+    );
     section.fact(
         "controls",
         "writes without a sync: a cut that takes none of them may have been none",

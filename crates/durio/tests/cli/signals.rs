@@ -138,9 +138,11 @@ fn a_stop_of_durio_is_told_as_its_own_and_blames_no_device() {
     assert!(stopped["seen"].as_str().unwrap().contains("durio itself did not run"), "{stopped}");
     assert!(of("stalls").is_none() && of("noisy").is_none(), "{warnings:?}");
     let events = fs::read_to_string(sandbox.the_run().join("events.jsonl")).unwrap();
-    let gap = events.lines().find(|line| line.contains("process_gap")).unwrap();
-    let gap: serde_json::Value = serde_json::from_str(gap).unwrap();
-    assert!(gap["span_ns"].as_u64().unwrap() >= 2_000_000_000, "{gap}");
+    // A busy machine may have let it wait before, too.
+    let gaps = events.lines().filter(|line| line.contains("process_gap"));
+    let gaps = gaps.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let longest = gaps.filter_map(|gap| gap["span_ns"].as_u64()).max();
+    assert!(longest >= Some(2_000_000_000), "{longest:?}");
     let report = sandbox.durio("report --verbose").word(sandbox.the_run()).run().expect_exit(0);
     report.expect_stdout("WARNING  stopped");
 }

@@ -230,7 +230,8 @@ fn the_sockets_go_with_the_server_and_a_dead_one_is_replaced() {
     assert_eq!(sockets(&sandbox).len(), 2, "nobody could remove them");
     let disk = serve(&sandbox, "");
     assert_eq!(disk.stats()["cuts"], 0);
-    disk.end(Signal::HUP);
+    // Not by a hang-up, which nohup has every child ignore.
+    disk.end(Signal::TERM);
     assert_eq!(sockets(&sandbox), [""; 0].map(PathBuf::from));
 }
 
