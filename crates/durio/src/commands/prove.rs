@@ -9,6 +9,7 @@ use durio_bench::{
     resume_power_proof, verify_target,
 };
 use durio_plan::proof::Arm;
+use durio_report::Format;
 use durio_units::shell_word;
 
 use crate::args::{Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite};
@@ -29,7 +30,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
 }
 
 fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
-    output::refuse_fio(arguments.output, "PROOF")?;
+    refuse_fio(arguments.output)?;
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(true));
     let proved = match (&arguments.resume, &arguments.spec) {
         (Some(folder), _) => resume_power_proof(&find_run(folder)?, &stop, &terminal)?,
@@ -96,11 +97,21 @@ fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
 }
 
 fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
-    output::refuse_fio(arguments.output, "PROOF")?;
+    refuse_fio(arguments.output)?;
     let storage = ProofStorage::find(&arguments.target, &[], false, None)?;
     let findings = verify_target(&arguments.target, storage, &arguments.ledger)?;
     output::report(arguments.output, &findings)?;
     Ok(verdict(&findings))
+}
+
+/// fio has no place for power cuts: told before the first of them.
+fn refuse_fio(wished: Output) -> Result<(), BenchError> {
+    match wished.format() {
+        Format::FioJson => {
+            Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `durio report` of a proof folder.
