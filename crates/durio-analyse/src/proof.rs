@@ -17,7 +17,7 @@ use serde::Serialize;
 
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
-/// Acknowledged writes in the last 100 ms that a cut must find; below, the target was idle.
+/// Acknowledged writes at risk that a cut must find; below, the target was idle.
 pub const ACKNOWLEDGED_MIN: u64 = 32;
 /// Of the bound.
 pub const CONFIDENCE: f64 = 0.95;
@@ -116,7 +116,7 @@ impl Ineffective {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NotCut => "acknowledgements came after the cut",
-            Self::Idle => "fewer than 32 acknowledged writes in the last 100 ms",
+            Self::Idle => "fewer than 32 acknowledged writes were at risk",
             Self::NoProof => {
                 "nothing shows that the power was gone: no counter moved, no control was lost"
             }
