@@ -94,6 +94,21 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
     section
 }
 
+/// Steps of one side that a summary lists; of more it has the number.
+const ONLY_MAX: usize = 4;
+
+fn only_there(label: &str, titles: &[String], section: &mut Section) {
+    let are_many = titles.len() > ONLY_MAX;
+    if are_many {
+        let count = counted(titles.len() as u64, "step");
+        section.toned(Tone::Warning, label, format!("{count}; --verbose lists them"));
+    }
+    let level = if are_many { Level::Detail } else { Level::Summary };
+    for title in titles {
+        section.fact_at(level, Fact::new(Tone::Warning, label, title));
+    }
+}
+
 fn pair(pair: &Pair, document: &mut Document) {
     let mut section = Section::new(format!("{} against {}", pair.other, pair.baseline));
     section.say(Tone::Strong, summary(pair));
@@ -105,8 +120,7 @@ fn pair(pair: &Pair, document: &mut Document) {
     }
     for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
     {
-        let label = format!("only {label}");
-        titles.iter().for_each(|title| section.toned(Tone::Warning, &label, title));
+        only_there(&format!("only {label}"), titles, &mut section);
     }
     section.table(in_short(pair));
     for (why, steps) in grouped(pair.steps.iter().flat_map(against)) {

@@ -149,7 +149,10 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
     match headline::verdict(it) {
         headline::Verdict::Steady(how) => section.note(format!("{of}; steady: {how}")),
         headline::Verdict::NotSteady(why) => {
-            section.note(of);
+            // With one target it goes without saying.
+            if findings.stack.len() > 1 {
+                section.note(of);
+            }
             toned(section, Tone::Warning, "NOT STEADY", why);
         }
         headline::Verdict::Unknown(why) => section.note(format!("{of}; {why}")),

@@ -51,17 +51,31 @@ fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
     let mut short = Section::new("In short");
     let methods = found.methods.iter().map(tables::methods_of_databases);
     methods.for_each(|it| short.table(it));
+    let mut without = Vec::new();
     for it in sections {
         let facts = it.blocks.iter().find_map(|block| match &block.body {
             Body::Facts(facts) => facts.first(),
             _ => None,
         });
-        if let Some(Fact { label, tone, value, .. }) = facts {
-            short.toned(*tone, &it.heading, format!("{label}: {value}"));
+        match facts {
+            Some(Fact { label, .. }) if NO_ANSWER.contains(&label.as_str()) => {
+                without.push(it.heading.to_lowercase());
+            }
+            Some(Fact { label, tone, value, .. }) => {
+                short.toned(*tone, &it.heading, format!("{label}: {value}"));
+            }
+            None => {}
         }
+    }
+    if !without.is_empty() {
+        let text = format!("{}: no formula describes the figures", without.join(", "));
+        short.fact("No model", text);
     }
     short
 }
+
+/// Labels of sections that looked for a formula and found none; why is a detail.
+const NO_ANSWER: [&str; 2] = ["no model", "no law"];
 
 fn part(title: &str, summary: &str) -> Section {
     let mut part = Section::new(title);

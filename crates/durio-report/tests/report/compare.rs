@@ -161,6 +161,18 @@ fn many_steps_are_one_table_in_the_terminal() {
 }
 
 #[test]
+fn many_steps_of_one_side_alone_are_a_number_and_a_list_for_who_asks() {
+    let mut comparison = comparison(vec![step("commit")]);
+    comparison.pairs[0].only_baseline = (0..70).map(|it| format!("methods-{it}")).collect();
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("70 steps; --verbose lists them"), "{page}");
+    assert!(!page.contains("methods-") && page.lines().count() <= 50, "{page}");
+    assert!(written(Format::Text, &comparison).contains("methods-69"));
+}
+
+#[test]
 fn the_document_is_one_and_reads_back() {
     let comparison = comparison(vec![step("commit")]);
     let text = written(Format::Json, &comparison);

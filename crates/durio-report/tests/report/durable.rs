@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use durio_analyse::Findings;
+use durio_analyse::{Declined, Findings};
 use durio_report::{Format, Options};
 
 use crate::campaign::section;
@@ -56,6 +56,24 @@ fn the_answers_fit_a_screen() {
     for answer in ["Sync methods fastest: o_dsync direct", "Group commit gain: 8 committers"] {
         assert!(short.contains(answer), "{answer} in {short}");
     }
+}
+
+#[test]
+fn what_no_formula_describes_is_one_line_and_says_why_to_who_asks() {
+    let mut findings = DURABLE.clone();
+    let durable = findings.durable.as_mut().unwrap();
+    let too_few = || Some(Declined::TooFew { what: "sizes".into(), given: 2, needed: 3 });
+    for curve in &mut durable.sizes.as_mut().unwrap().curves {
+        (curve.model, curve.declined) = (None, too_few());
+    }
+    for writers in &mut durable.writers {
+        (writers.contention, writers.declined) = (None, too_few());
+    }
+    let short = flat(&written_with(Format::Text, &findings, &Options::default()));
+    assert!(short.contains("No model sizes, writers: no formula describes"), "{short}");
+    let verbose = Options { verbose: true, ..Options::default() };
+    let whole = flat(&written_with(Format::Text, &findings, &verbose));
+    assert!(whole.contains("cannot answer this"), "{whole}");
 }
 
 #[test]
