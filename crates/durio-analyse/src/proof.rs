@@ -10,14 +10,15 @@
 use durio_plan::proof::{Expected, LossClass, ProofSeries};
 use durio_record::Outcome;
 use durio_record::proof::{
-    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, ProofManifest,
+    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, LATE_NS, ProofManifest,
 };
 use durio_stats::binomial::clopper_pearson;
 use serde::Serialize;
 
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
-/// Acknowledged writes at risk that a cut must find; below, the target was idle.
+/// Acknowledged writes that a cut must find at risk, or in its life where the target is slow; below, it
+/// was idle.
 pub const ACKNOWLEDGED_MIN: u64 = 32;
 /// Of the bound.
 pub const CONFIDENCE: f64 = 0.95;
@@ -116,7 +117,7 @@ impl Ineffective {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NotCut => "acknowledgements came after the cut",
-            Self::Idle => "fewer than 32 acknowledged writes were at risk",
+            Self::Idle => "the target was idle: fewer than 32 acknowledged writes were at risk",
             Self::NoProof => {
                 "nothing shows that the power was gone: no counter moved, no control was lost"
             }
@@ -176,13 +177,24 @@ pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option
     let has_proof = evidence.simulated || counter_moved || findings.controls.lost > 0;
     if evidence.acknowledged_after > 0 {
         Some(Ineffective::NotCut)
-    } else if at_risk_of(evidence, findings) < ACKNOWLEDGED_MIN {
+    } else if !was_busy(evidence, findings) {
         Some(Ineffective::Idle)
     } else if has_proof {
         None
     } else {
         Some(Ineffective::NoProof)
     }
+}
+
+/// Enough writes, and at the end no fewer than the target's own pace lets one expect: half of its mean. A
+/// disk that needs 10 ms for each durable write cannot have [`ACKNOWLEDGED_MIN`] in the last 100 ms.
+fn was_busy(evidence: &CutEvidence, findings: &CutFindings) -> bool {
+    let enough = |count: u64| count >= ACKNOWLEDGED_MIN;
+    let CutFindings { acknowledged, acknowledged_late: late, acknowledging_ns, .. } = *findings;
+    let mean = acknowledging_ns
+        .map(|span| u128::from(acknowledged) * u128::from(LATE_NS) / u128::from(span.max(LATE_NS)));
+    let keeps_pace = mean.is_some_and(|mean| late > 0 && u128::from(late) >= mean / 2);
+    enough(at_risk_of(evidence, findings)) || (enough(acknowledged) && keeps_pace)
 }
 
 /// Acknowledged writes that a cache may still have held: those of the last 100 ms; of a simulated disk,
@@ -446,6 +458,24 @@ mod tests {
         assert_eq!(found.as_expected, Some(false));
         quiet.evidence.unsafe_shutdowns = Some([4, 5]);
         assert_eq!(of(&[quiet], None).effective, 1);
+    }
+
+    #[test]
+    fn a_slow_target_counts_as_long_as_it_keeps_its_own_pace() {
+        let slow = |acknowledged, late, span| {
+            let mut cut = cut(1, &[], None);
+            let found = &mut cut.findings;
+            (found.acknowledged, found.acknowledged_late) = (acknowledged, late);
+            found.acknowledging_ns = Some(span);
+            of(&[cut], None).effective == 1
+        };
+        // 100 in a second are 10 in its last tenth.
+        let second = 1_000_000_000;
+        assert!(slow(100, 10, second) && slow(100, 5, second));
+        assert!(!slow(100, 4, second), "it stalled");
+        assert!(!slow(31, 5, second), "it hardly began");
+        assert!(!slow(40, 0, 100 * second), "nothing was at risk");
+        assert!(!slow(1000, 31, second), "a fast one was slow at the end");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! history goes on from what was found. Not here: verdicts over several cuts.
 
 use durio_plan::proof::LossClass;
-use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace};
+use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LATE_NS};
 
 use crate::history::{CellHistory, Ground, History};
 use crate::layout::{CELL_SECTORS, SECTORS};
@@ -13,8 +13,6 @@ use crate::reading::{Observed, SectorState};
 /// Readings of a cell that is not as it must be, before it is believed: a read that errs now and then
 /// is another fault than data that is gone.
 const READ_AGAIN: usize = 8;
-/// A write this young when the power goes is at risk in any cache.
-const LATE_NS: u64 = 100_000_000;
 const WHOLE_CELL: u16 = 8;
 /// Findings of a cut that are kept.
 const LISTED_MAX: usize = 1000;
@@ -31,9 +29,9 @@ pub fn classify<E>(
     let mut found = CutFindings::default();
     let cut_at = history.cut_at().map_or(0, durio_units::Nanos::get);
     found.acknowledged = history.acknowledged().len() as u64;
-    let is_late = |at: u64| at.saturating_add(LATE_NS) >= cut_at;
-    let late = history.acknowledged().iter().filter(|(_, at)| is_late(at.get())).count();
-    found.acknowledged_late = late as u64;
+    let ages = history.acknowledged().iter().map(|(_, at)| cut_at.saturating_sub(at.get()));
+    found.acknowledged_late = ages.clone().filter(|&age| age <= LATE_NS).count() as u64;
+    found.acknowledging_ns = ages.max();
     found.controls = controls(history, readings[0]);
     let mut cell_states = readings[0].iter().zip(readings[1]);
     for cell in history.cells() {

@@ -226,34 +226,56 @@ impl AgentTrials {
             }
             self.hear(&mut link, &mut heard)?;
         }
-        // The command is heard beside: a machine that is slow to lose its power still acknowledges.
-        command("cut the power", &self.target.cut)?;
-        let at = self.server.now();
-        self.listen_after(&mut link, at, evidence)?;
+        let begun_at = self.server.now();
+        self.cut_power(&mut link, &mut heard)?;
+        self.listen_after(&mut link, &mut heard, evidence)?;
+        // Somewhere in the command the power went; until the last acknowledgement it had not.
+        let at = begun_at.max(heard.last_at);
         Ok(self.book()?.record(LedgerLine::Cut { at })?)
+    }
+
+    /// Runs the command, and listens meanwhile: a machine that is slow to lose its power still
+    /// acknowledges.
+    fn cut_power(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
+        let words = self.target.cut.clone();
+        std::thread::scope(|scope| {
+            let cutting = scope.spawn(|| command("cut the power", &words));
+            let mut is_heard = true;
+            while is_heard && !cutting.is_finished() {
+                is_heard = self.is_heard(link, heard)?;
+            }
+            cutting.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault))
+        })
     }
 
     /// What was on its way when the power went is heard; what comes later shows that it did not go.
     fn listen_after(
         &mut self,
         link: &mut AgentLink,
-        cut_at: Nanos,
+        heard: &mut LoadHeard,
         evidence: &mut CutEvidence,
     ) -> Result<(), TrialError> {
-        let begin = Instant::now();
-        let mut heard = LoadHeard::default();
-        while begin.elapsed() < AFTER_THE_CUT {
+        let (begin, cut_at) = (Instant::now(), self.server.now());
+        let mut is_heard = true;
+        while is_heard && begin.elapsed() < AFTER_THE_CUT {
             let before = heard.acknowledged;
-            match self.hear(link, &mut heard) {
-                Err(TrialError::Witness(WitnessError::Ledger(error))) => return Err(error.into()),
-                // Its target fails, or its machine has no power: that is what was wanted.
-                Err(_) => return Ok(()),
-                Ok(()) => {}
-            }
+            is_heard = self.is_heard(link, heard)?;
             let is_late = heard.last_at.get() > cut_at.get() + ON_THE_WAY.get();
             evidence.acknowledged_after += u64::from(is_late && heard.acknowledged > before);
         }
         Ok(())
+    }
+
+    /// False if the target fails, or its machine has no power: at a cut that is what was wanted.
+    fn is_heard(
+        &mut self,
+        link: &mut AgentLink,
+        heard: &mut LoadHeard,
+    ) -> Result<bool, TrialError> {
+        match self.hear(link, heard) {
+            Err(TrialError::Witness(WitnessError::Ledger(error))) => Err(error.into()),
+            heard => Ok(heard.is_ok()),
+        }
     }
 
     fn hear(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {

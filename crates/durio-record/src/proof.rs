@@ -162,13 +162,20 @@ pub struct InFlight {
     pub torn: u64,
 }
 
+/// How long before a cut an acknowledgement is late: what any volatile cache may still hold. Drives were
+/// seen to lose what they had acknowledged up to 700 ms before (Ahmadian et al., DATE 2018).
+pub const LATE_NS: u64 = 100_000_000;
+
 /// What was found after a cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CutFindings {
     /// Writes that were acknowledged in this life.
     pub acknowledged: u64,
-    /// Those among them of the last 100 ms.
+    /// Those among them of the last 100 ms ([`LATE_NS`]).
     pub acknowledged_late: u64,
+    /// From the first of them to the cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledging_ns: Option<u64>,
     /// Cells with an acknowledged write of this life that is there.
     pub kept: u64,
     /// How long before the cut the last of them was acknowledged.

@@ -48,6 +48,13 @@ pub(super) struct Arena {
     mounted: OnceCell<PathBuf>,
 }
 
+/// Why a checkout cannot be attacked where it is: for root its folder would be covered, too.
+pub(super) fn hides(checkout: &Path) -> Option<String> {
+    let place = COVERED.into_iter().find(|it| is_root() && checkout.starts_with(it))?;
+    let checkout = checkout.display();
+    Some(format!("attacks by root hide {place}, where {checkout} is; clone it to another folder"))
+}
+
 impl Arena {
     /// Enters the folder, in which `durio` is; for root, inside of the namespaces.
     pub(super) fn enter(root: &Path) -> Result<Self> {

@@ -269,11 +269,12 @@ fn reads_and_writes_have_a_rate_each() {
     for (fio, durio) in both("two_rates").into_iter().flatten() {
         let kept =
             |done: &Done| (400..500).contains(&done.reads) && (100..200).contains(&done.writes);
+        // On a busy machine neither may reach the rates; fio alone says nothing of durio.
         if !kept(&fio) && durio.reads < 400 {
             skip("the disk does not reach the rates of the job, with fio neither");
             continue;
         }
-        assert!(kept(&fio) && kept(&durio), "{fio:?} {durio:?}");
+        assert!(kept(&durio), "{fio:?} {durio:?}");
     }
 }
 
@@ -404,11 +405,13 @@ fn files_are_where_fio_s_names_put_them() {
 #[test]
 fn arrivals_come_as_often() {
     for (fio, durio) in both_in_memory("poisson").into_iter().flatten() {
-        for done in [fio, durio] {
-            let rate = done.accesses() as f64 / done.seconds;
-            // 600 arrivals: five standard deviations are 20 %.
-            assert!((320.0..480.0).contains(&rate), "{done:?}");
+        // 600 arrivals: five standard deviations are 20 %.
+        let kept = |it: &Done| (320.0..480.0).contains(&(it.accesses() as f64 / it.seconds));
+        if !kept(&fio) && !kept(&durio) {
+            skip("the machine is too busy for the arrivals of the job, with fio too");
+            continue;
         }
+        assert!(kept(&durio), "{fio:?} {durio:?}");
     }
 }
 
