@@ -41,7 +41,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
 /// What only a long run needs: a fresh Debian to install durio in.
 const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
 
-const REQUIREMENTS: [Requirement; 23] = [
+const REQUIREMENTS: [Requirement; 24] = [
     program("fio", &["fio"]),
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
@@ -62,6 +62,7 @@ const REQUIREMENTS: [Requirement; 23] = [
     program("nbdsh", &["python3-libnbd"]),
     program("nbdkit", &["nbdkit"]),
     program("qemu-io", &["qemu-utils"]),
+    program("sqlite3", &["sqlite3"]),
     // libFuzzer, of which the fuzz targets are made, is C++.
     program("g++", &["g++"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),

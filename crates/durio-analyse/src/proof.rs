@@ -10,7 +10,8 @@
 use durio_plan::proof::{Expected, LossClass, ProofSeries};
 use durio_record::Outcome;
 use durio_record::proof::{
-    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, LATE_NS, ProofManifest,
+    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, LATE_NS,
+    ProofManifest,
 };
 use durio_stats::binomial::clopper_pearson;
 use serde::Serialize;
@@ -142,6 +143,8 @@ pub struct LossFindings {
     pub kept: u64,
     /// The first of them.
     pub listed: Vec<Finding>,
+    /// What the check of a user's command said; none where nobody asked one.
+    pub check: Option<CheckFindings>,
 }
 
 /// In which order acknowledged writes are missing.
@@ -240,7 +243,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
     let mut ineffective: Vec<(Ineffective, u64)> = Vec::new();
     let (mut effective, mut losing, mut at_risk) = (0, 0, 0);
     for cut in cuts {
-        let is_losing = !cut.findings.findings.is_empty();
+        let is_losing = cut.findings.is_loss();
         losing += u64::from(is_losing);
         let why = why_ineffective(&cut.evidence, &cut.findings).filter(|_| !is_losing);
         match why {
@@ -258,7 +261,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
     let sum = |of: fn(&CutFindings) -> u64| {
         cuts.iter().map(|cut| of(&cut.findings)).fold(0, u64::saturating_add)
     };
-    let first = cuts.iter().find(|cut| !cut.findings.findings.is_empty());
+    let first = cuts.iter().find(|cut| cut.findings.is_loss());
     let verdict = match first.and_then(|cut| cut.findings.class()) {
         Some(class) => ProofVerdict::Breaks { class },
         None if effective > 0 => ProofVerdict::NoLoss,
@@ -307,7 +310,8 @@ fn is_as_expected(expected: Expected, verdict: ProofVerdict, cut: Option<u32>) -
 
 fn loss_findings(cut: &CutRecord) -> LossFindings {
     let found = &cut.findings;
-    let mut classes: Vec<LossClass> = found.findings.iter().map(|it| it.class).collect();
+    let of_cells = found.findings.iter().map(|it| it.class);
+    let mut classes: Vec<LossClass> = of_cells.chain(found.class()).collect();
     classes.sort_unstable();
     classes.dedup();
     let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
@@ -328,6 +332,7 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
         cells: (cells.len() as u64).saturating_add(found.left_out),
         kept: found.kept,
         listed: listed(&found.findings),
+        check: found.check.clone(),
     }
 }
 
@@ -351,7 +356,7 @@ mod tests {
         ProofSeries {
             name: "x/fdatasync/1".into(),
             target: ProofTarget::Simulated { profile, size, via },
-            arm: Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 },
+            arm: Some(Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 }),
             cuts: 59,
             expected,
         }

@@ -38,6 +38,7 @@ use durio_workload::job_seed;
 
 use crate::error::{BenchError, BenchErrorKind};
 use crate::guest::kernel_named;
+pub(crate) use conversation::stopped;
 use conversation::{Conversation, Machine, Readings};
 
 /// The disk's serial number in the guest.
@@ -123,14 +124,19 @@ impl GuestLab {
 /// If there is none.
 pub(crate) fn name_kernels(plan: &mut ProofPlan) -> Result<(), BenchError> {
     for series in &mut plan.series {
-        if let ProofTarget::Guest(GuestTarget { kernel: kernel @ None, .. }) = &mut series.target {
+        let kernel = match &mut series.target {
+            ProofTarget::Guest(target) => &mut target.kernel,
+            ProofTarget::Command(target) => &mut target.guest.kernel,
+            ProofTarget::Simulated { .. } | ProofTarget::Agent(_) => continue,
+        };
+        if kernel.is_none() {
             *kernel = Some(kernel_named(None, None).map_err(undecided)?.release);
         }
     }
     Ok(())
 }
 
-fn disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
+pub(crate) fn disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
     LabDisk {
         socket: socket.to_owned(),
         export: String::new(),
@@ -145,7 +151,7 @@ fn disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
 }
 
 /// A guest that does not work decides nothing about the disk.
-fn undecided(mut error: BenchError) -> BenchError {
+pub(crate) fn undecided(mut error: BenchError) -> BenchError {
     if error.kind == BenchErrorKind::LabFailed {
         error.kind = BenchErrorKind::CannotMeasure;
     }
@@ -353,7 +359,7 @@ fn record(book: &mut LedgerBook, at: Nanos, said: AgentSays) -> Result<(), Bench
     book.record(line).map_err(cannot)
 }
 
-fn said_failed(reason: &str) -> BenchError {
+pub(crate) fn said_failed(reason: &str) -> BenchError {
     BenchError::cannot_measure(format!("the guest: {reason}"))
 }
 
@@ -365,6 +371,6 @@ fn not_stamped() -> BenchError {
     BenchError::new(BenchErrorKind::Fault, "the disk was not stamped")
 }
 
-fn cannot(error: impl std::error::Error + Send + Sync + 'static) -> BenchError {
+pub(crate) fn cannot(error: impl std::error::Error + Send + Sync + 'static) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error)
 }

@@ -14,6 +14,7 @@
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
+//! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
@@ -44,6 +45,8 @@
 
 mod bench;
 mod campaign;
+mod command_in_guest;
+mod command_trials;
 mod compare;
 mod doctor;
 mod environment;
@@ -73,6 +76,7 @@ pub use bench::{
     estimates, listing, read_stack_spec,
 };
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
+pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};
 pub use doctor::diagnose;
 pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
@@ -89,7 +93,7 @@ pub use leftovers::clear_leftovers;
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
-    PowerProved, plan_power_proof, prove_power, random_seed, random_token, read_power_proof,
+    PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token, read_power_proof,
     resume_power_proof,
 };
 pub use proof::{ProofRequest, Proved, prove};

@@ -13,7 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
-use durio_plan::proof::{AgentTarget, Arm, ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
+use durio_plan::proof::{
+    AgentTarget, Arm, CommandTarget, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget,
+    SimulatedVia,
+};
 use durio_prove::simulation::Simulation;
 use durio_prove::trial::{AgentTrials, TrialError};
 use durio_prove::witness::WitnessError;
@@ -24,6 +27,7 @@ use durio_record::proof::{
 use durio_run::StopFlag;
 use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
 
+use crate::command_trials::CommandTrials;
 use crate::error::{BenchError, BenchErrorKind, Ending};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
 use crate::guest_trials::{GuestLab, GuestTrials, name_kernels};
@@ -83,6 +87,41 @@ pub fn plan_power_proof(
             .hint("--only takes a part of a name, such as flush-ignored/fdatasync"));
     }
     Ok(plan)
+}
+
+/// The plan of a proof of one command, in so many cuts.
+///
+/// # Errors
+/// If there is no disk of this profile or size.
+pub fn plan_command_proof(
+    target: CommandTarget,
+    cuts: u32,
+    seed: Option<u64>,
+) -> Result<ProofPlan, BenchError> {
+    let program = target.command.first().map(Path::new).and_then(Path::file_name);
+    let program = program.unwrap_or_default().to_string_lossy().into_owned();
+    let series = ProofSeries {
+        name: format!("{}/{program}", target.profile),
+        target: ProofTarget::Command(target),
+        arm: None,
+        cuts,
+        expected: None,
+    };
+    let plan = ProofPlan {
+        schema: PROOF_PLAN_SCHEMA,
+        name: program,
+        summary: String::new(),
+        seed: seed.unwrap_or_else(random_seed),
+        series: vec![series],
+    };
+    match impossible_series(&plan) {
+        None => Ok(plan),
+        // The command line has checked all else.
+        Some(_) => {
+            let text = "a guest's disk has 16 MiB to 4 GiB, a multiple of 4 KiB";
+            Err(BenchError::wrong_use(text).hint("--size sets another one"))
+        }
+    }
 }
 
 /// What nobody guesses who was not told.
@@ -201,7 +240,7 @@ struct Progress {
 impl Progress {
     fn take(&mut self, evidence: &CutEvidence, findings: &CutFindings) {
         self.cuts += 1;
-        self.has_lost |= !findings.findings.is_empty();
+        self.has_lost |= findings.is_loss();
         self.effective += u64::from(why_ineffective(evidence, findings).is_none());
     }
 
@@ -304,7 +343,8 @@ fn series(
     let failed = |error: BenchError| error.context(&series.name);
     let seed = durio_workload::job_seed(seed, left.place.into(), 0);
     let ledger = folder.join(format!("ledger-{}.jsonl", left.place));
-    let mut trial = trial(series, seed, ledger, lab).map_err(failed)?;
+    let done = left.progress.cuts;
+    let mut trial = trial(series, seed, (ledger, done), lab).map_err(failed)?;
     // A simulated series begins anew, an agent's goes on, and a guest's goes on with a new disk.
     let is_again = matches!(series.target, ProofTarget::Simulated { .. });
     let mut progress = if is_again { Progress::default() } else { left.progress };
@@ -335,21 +375,29 @@ type Trial = Box<dyn FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFinding
 fn trial(
     series: &ProofSeries,
     seed: u64,
-    ledger: PathBuf,
+    (ledger, done): (PathBuf, u32),
     lab: &GuestLab,
 ) -> Result<Trial, BenchError> {
     let cannot = |error| BenchError::of(BenchErrorKind::CannotMeasure, error);
+    let arm = || {
+        let text = "nothing says how it is written to";
+        series.arm.ok_or_else(|| BenchError::new(BenchErrorKind::Fault, text))
+    };
     let (profile, size, via) = match &series.target {
         ProofTarget::Simulated { profile, size, via } => (profile, size, via),
-        ProofTarget::Agent(target) => return agent_trial(target, series.arm, seed, ledger),
+        ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
         ProofTarget::Guest(target) => {
-            let mut trials = GuestTrials::new(lab, target, series.arm, seed, ledger)?;
+            let mut trials = GuestTrials::new(lab, target, arm()?, seed, ledger)?;
+            return Ok(Box::new(move |stop| trials.cut(stop)));
+        }
+        ProofTarget::Command(target) => {
+            let mut trials = CommandTrials::new(target, seed, done)?;
             return Ok(Box::new(move |stop| trials.cut(stop)));
         }
     };
     let named = durio_simdisk::named(profile)
         .ok_or_else(|| BenchError::cannot_measure(format!("there is no profile '{profile}'")))?;
-    let (profile, arm) = (named.profile(size.get()), series.arm);
+    let (profile, arm) = (named.profile(size.get()), arm()?);
     Ok(match via {
         SimulatedVia::Process => {
             let mut simulation = Simulation::new(profile, arm, seed).map_err(cannot)?;

@@ -108,7 +108,7 @@ fn make(order: &GuestOrder) -> Result<PathBuf, BenchError> {
     if order.layers == GuestLayers::Raw {
         return Ok(order.disk.clone());
     }
-    run(MAKE_EXT4, &[&order.disk])?;
+    make_filesystem(order.layers, &order.disk)?;
     let path = attach(order)?;
     // Blocks that were never written would be journalled with the first write of each.
     let write = || -> std::io::Result<()> {
@@ -129,17 +129,31 @@ fn attach(order: &GuestOrder) -> Result<PathBuf, BenchError> {
     if order.layers == GuestLayers::Raw {
         return Ok(order.disk.clone());
     }
-    fs::create_dir_all(MOUNT_POINT)
-        .map_err(|error| BenchError::io("make the folder", Path::new(MOUNT_POINT), error))?;
-    run(&["mount", "-t", order.layers.word()], &[&order.disk, Path::new(MOUNT_POINT)])?;
+    mount(order.layers, &order.disk, Path::new(MOUNT_POINT))?;
     Ok(PathBuf::from(FILE))
+}
+
+pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), BenchError> {
+    match layers {
+        GuestLayers::Raw => Ok(()),
+        GuestLayers::Ext4 => run(MAKE_EXT4, &[disk]),
+    }
+}
+
+pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(place).map_err(|error| BenchError::io("make the folder", place, error))?;
+    run(&["mount", "-t", layers.word()], &[disk, place])
+}
+
+pub(crate) fn unmount(place: &Path) -> Result<(), BenchError> {
+    run(&["umount"], &[place])
 }
 
 /// In order: what the layers keep in memory is on the disk, as far as that keeps its word.
 fn detach(order: &GuestOrder) -> Result<(), BenchError> {
     match order.layers {
         GuestLayers::Raw => Ok(()),
-        GuestLayers::Ext4 => run(&["umount"], &[Path::new(MOUNT_POINT)]),
+        GuestLayers::Ext4 => unmount(Path::new(MOUNT_POINT)),
     }
 }
 

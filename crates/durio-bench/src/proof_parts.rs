@@ -165,7 +165,7 @@ fn manifest(name: &str, arm: Arm) -> ProofManifest {
     let series = ProofSeries {
         name: name.to_owned(),
         target: ProofTarget::Agent(target),
-        arm,
+        arm: Some(arm),
         cuts: 1,
         expected: None,
     };

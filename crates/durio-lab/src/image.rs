@@ -326,6 +326,9 @@ fn put_orders(
     };
     let text = orders.to_text().map_err(|error| LabError::io("write the guest's orders", error))?;
     tree.bytes(format!("{ORDERS}/{}", Orders::FILE), text);
+    for (path, content) in &request.texts {
+        tree.bytes(placed(request, path), content.clone());
+    }
     Ok(())
 }
 

@@ -93,7 +93,7 @@ impl PreparedGuest {
     }
 
     /// The same kernel and files for another request: with another command (a hermetic guest has no
-    /// other programs than before), environment, place for what is brought out, limit, timing,
+    /// other programs than before), environment, texts, place for what is brought out, limit, timing,
     /// processors, memory, or disks of front ends that it has drivers for.
     ///
     /// # Errors

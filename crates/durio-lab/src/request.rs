@@ -109,6 +109,9 @@ pub struct LabRequest {
     pub modules: Vec<String>,
     /// Files for the guest.
     pub files: Vec<LabFile>,
+    /// Files of this boot alone, by their paths in the guest: another boot of the same guest may have
+    /// others.
+    pub texts: Vec<(PathBuf, Vec<u8>)>,
     /// Disks, each with a link to it at [`LabDisk::path_in_guest`].
     pub disks: Vec<LabDisk>,
     /// The guest has a port to its witness at [`LabRequest::WITNESS_PATH`], which the command also finds
@@ -146,6 +149,7 @@ impl LabRequest {
             tools: Vec::new(),
             modules: Vec::new(),
             files: Vec::new(),
+            texts: Vec::new(),
             disks: Vec::new(),
             has_witness: false,
             out: None,
@@ -169,7 +173,8 @@ impl LabRequest {
         if self.timing == LabTiming::Counted && self.accelerator == Accelerator::Kvm {
             return wrong("KVM counts no instructions; --accelerator kvm needs --timing wall");
         }
-        if self.files.iter().any(|file| !file.guest.is_absolute()) {
+        let mut places = self.files.iter().map(|file| &file.guest);
+        if !places.all(|it| it.is_absolute()) || !self.texts.iter().all(|it| it.0.is_absolute()) {
             return wrong("a file's place in the guest is an absolute path");
         }
         // No program can be given such an argument (execve(2)).

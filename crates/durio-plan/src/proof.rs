@@ -31,8 +31,9 @@ pub struct ProofSeries {
     pub name: String,
     /// What is written to.
     pub target: ProofTarget,
-    /// How.
-    pub arm: Arm,
+    /// How; nothing where a user's command decides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<Arm>,
     /// Cuts after which it ends without a loss.
     pub cuts: u32,
     /// What should come out, where somebody knows.
@@ -57,6 +58,8 @@ pub enum ProofTarget {
     Agent(AgentTarget),
     /// A simulated disk in a guest of the lab, whose power goes with the disk's.
     Guest(GuestTarget),
+    /// What a user's command keeps on such a disk.
+    Command(CommandTarget),
 }
 
 /// Storage that an agent writes to.
@@ -108,6 +111,54 @@ pub struct GuestTarget {
     pub kernel: Option<String>,
 }
 
+/// A user's command in a guest of the lab, whose files lie on a simulated disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandTarget {
+    /// The command and its arguments, which runs until the power goes.
+    pub command: Vec<String>,
+    /// What sh runs once, before the disk begins to lie and before the first cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// What sh runs after each cut, to find what is missing.
+    pub check: String,
+    /// Where all three run, if the guest has it.
+    pub directory: String,
+    /// How long the command runs at least, from its first acknowledgement on; twice as long at most.
+    pub load: Nanos,
+    /// The disk's profile, by its name.
+    pub profile: String,
+    /// The disk's size.
+    pub size: Bytes,
+    /// Which device QEMU shows.
+    pub front_end: FrontEnd,
+    /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
+    pub write_cache: bool,
+    /// The filesystem.
+    pub layers: GuestLayers,
+    /// What the guest is like.
+    pub guest: CommandGuest,
+}
+
+/// What a guest is like that runs a user's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandGuest {
+    /// The kernel's release or image; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether its root is this machine's, read-only below a layer of memory; else it is its own.
+    pub shares_root: bool,
+    /// Programs for a root of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Files and folders of this machine that it gets a copy of: where they are here and there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<[String; 2]>,
+    /// Its memory.
+    pub memory: Bytes,
+    /// How long each boot may last.
+    pub limit: Nanos,
+}
+
 /// What a disk looks like to a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -121,6 +172,9 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
+    /// Each.
+    pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
+
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -258,6 +312,8 @@ pub enum LossClass {
     Lost,
     /// Of an acknowledged write some sectors are there.
     Torn,
+    /// The check of a user's command says so.
+    CheckFailed,
 }
 
 impl LossClass {
@@ -273,6 +329,7 @@ impl LossClass {
             Self::Unstable => "unstable",
             Self::Lost => "lost",
             Self::Torn => "torn",
+            Self::CheckFailed => "check_failed",
         }
     }
 
@@ -288,6 +345,7 @@ impl LossClass {
             Self::Unstable => "answers reads of the same data differently",
             Self::Lost => "lost acknowledged writes",
             Self::Torn => "kept acknowledged writes in part",
+            Self::CheckFailed => "fails its check: what was acknowledged is missing, or corrupt",
         }
     }
 }

@@ -190,13 +190,40 @@ pub struct CutFindings {
     /// Those that are left out of the list.
     #[serde(default)]
     pub left_out: u64,
+    /// What the check of a user's command said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckFindings>,
+}
+
+/// What the check of a user's command said after a cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckFindings {
+    /// Its exit code: 0 if all is there, 1 if not; none if the filesystem could not be mounted.
+    pub exit_code: Option<u8>,
+    /// The end of what it wrote to stdout and stderr; why the filesystem could not be mounted.
+    pub said: String,
+    /// The command's last lines before the cut, as the host has them.
+    pub last_acknowledged: String,
+    /// Lines of the command that came after the cut, having been on their way: they do not count.
+    pub on_the_way: u64,
 }
 
 impl CutFindings {
     /// What happened, in a word: the gravest class that was found.
     #[must_use]
     pub fn class(&self) -> Option<LossClass> {
-        self.findings.iter().map(|it| it.class).min()
+        let of_check = self.check.as_ref().and_then(|it| match it.exit_code {
+            Some(0) => None,
+            Some(_) => Some(LossClass::CheckFailed),
+            None => Some(LossClass::Gone),
+        });
+        self.findings.iter().map(|it| it.class).chain(of_check).min()
+    }
+
+    /// Whether something is not as it must be.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        self.class().is_some()
     }
 }
 

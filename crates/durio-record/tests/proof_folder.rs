@@ -65,7 +65,7 @@ fn the_golden_folder_of_version_1_reads_as_it_always_did() {
     assert_eq!(folder.manifest.outcome, Some(Outcome::Complete));
     let [honest, liar] = plan.series.as_slice() else { panic!("{:?}", plan.series) };
     assert_eq!((honest.cuts, honest.expected), (5, Some(Expected::Holds)));
-    assert_eq!(honest.arm.path, DurablePath::Fdatasync);
+    assert_eq!(honest.arm.map(|it| it.path), Some(DurablePath::Fdatasync));
     let ProofTarget::Simulated { profile, via, .. } = &liar.target else { panic!("{liar:?}") };
     assert_eq!((profile.as_str(), *via), ("flush-every-third", SimulatedVia::Process));
     let breaks = Expected::Breaks { class: LossClass::Lost, within: 9 };

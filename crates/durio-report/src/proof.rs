@@ -6,9 +6,11 @@
 
 use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
 use durio_plan::EngineKind;
-use durio_plan::proof::{Expected, GuestTarget, ProofPlan, ProofTarget, SimulatedVia};
+use durio_plan::proof::{
+    CommandTarget, Expected, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
+};
 use durio_record::Outcome;
-use durio_record::proof::{Finding, InPlace};
+use durio_record::proof::{CheckFindings, Finding, InPlace};
 use durio_units::counted;
 
 use crate::Report;
@@ -119,6 +121,9 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
     let what = describe(series);
     let cuts = counted(series.effective, "effective power cut");
     match (series.verdict, &series.loss) {
+        (ProofVerdict::Breaks { class }, Some(LossFindings { check: Some(_), cut, .. })) => {
+            (Tone::Bad, format!("PROVED: {what} {} (found at cut {cut}).", class.meaning()))
+        }
         (ProofVerdict::Breaks { class }, Some(loss)) => {
             let cells = counted(loss.cells, "cell");
             let text = format!(
@@ -129,14 +134,21 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
             (Tone::Bad, text)
         }
         (ProofVerdict::NoLoss, _) => {
-            let bound = series.interval.map_or(1.0, |[_, upper]| upper);
-            let risk = series.at_risk;
-            let text = format!(
-                "No loss: in {cuts} of {what}, 0 of {risk} acknowledged writes at \
-                 risk were lost; with {} confidence fewer than {} of such cuts lose one.",
-                percent(CONFIDENCE),
-                percent(bound)
-            );
+            let bound = percent(series.interval.map_or(1.0, |[_, upper]| upper));
+            let (risk, confidence) = (series.at_risk, percent(CONFIDENCE));
+            // What a check lets pass is its own matter: it may permit that some are lost.
+            let is_checked = matches!(series.series.target, ProofTarget::Command(_));
+            let text = match is_checked {
+                true => format!(
+                    "No loss: {what} passed its check after {cuts}, before which it had acknowledged \
+                     {risk} lines; with {confidence} confidence fewer than {bound} of such cuts fail it."
+                ),
+                false => format!(
+                    "No loss: in {cuts} of {what}, 0 of {risk} acknowledged writes at \
+                     risk were lost; with {confidence} confidence fewer than {bound} of such cuts \
+                     lose one."
+                ),
+            };
             (Tone::Good, text)
         }
         _ => {
@@ -151,8 +163,23 @@ fn describe(series: &SeriesFindings) -> String {
         ProofTarget::Agent(agent) => format!("'{}'", agent.name),
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
         ProofTarget::Guest(guest) => format!("'{}' in a guest", guest_word(guest)),
+        ProofTarget::Command(command) => format!("'{}'", command_word(command)),
     };
-    format!("{target} by {} at depth {}", series.series.arm.path.word(), series.series.arm.depth)
+    match series.series.arm {
+        Some(arm) => format!("{target} by {} at depth {}", arm.path.word(), arm.depth),
+        None => target,
+    }
+}
+
+/// The command, and what lies under its files.
+fn command_word(target: &CommandTarget) -> String {
+    let (program, arguments) = target.command.split_first().map_or(("", &[][..]), |it| (it.0, it.1));
+    // Where it lies is told among the details.
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let words: Vec<&str> = [program].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let cache = if target.write_cache { "" } else { " (no cache)" };
+    let (device, layers) = (target.front_end.word(), target.layers.word());
+    format!("{} / {device}{cache} / {layers} / {}", target.profile, words.join(" "))
 }
 
 /// The profile and what lies over it, from below.
@@ -169,6 +196,7 @@ fn target_word(target: &ProofTarget) -> String {
     match target {
         ProofTarget::Agent(agent) => agent.name.clone(),
         ProofTarget::Guest(guest) => guest_word(guest),
+        ProofTarget::Command(command) => command_word(command),
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),
         ProofTarget::Simulated { profile, via, .. } => format!("{profile} ({})", via.word()),
     }
@@ -226,8 +254,8 @@ fn table(findings: &ProofFindings) -> Table {
         let arm = series.series.arm;
         vec![
             Cell::text(target_word(&series.series.target)),
-            Cell::text(arm.path.word()),
-            Cell::Count(arm.depth.into()),
+            arm.map_or(Cell::Empty, |it| Cell::text(it.path.word())),
+            arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into())),
             verdict_cell(series),
             expected_word(series.series.expected),
             Cell::Count(series.cuts_done),
@@ -251,6 +279,7 @@ fn loss_section(series: &SeriesFindings, level: Level) -> Section {
     let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
     let Some(loss) = &series.loss else { return section };
     section.facts(loss_facts(series, loss));
+    section.push(level, Body::Cards(loss.check.iter().map(check_card).collect()));
     let cards = |findings: &[Finding]| Body::Cards(findings.iter().map(card).collect());
     let shown = loss.listed.len().min(LOSSES_SHOWN);
     section.push(level, cards(&loss.listed[..shown]));
@@ -266,14 +295,13 @@ fn loss_section(series: &SeriesFindings, level: Level) -> Section {
 
 fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str, String)> {
     let classes: Vec<_> = loss.classes.iter().map(|it| it.word()).collect();
-    let mut facts = vec![
-        ("cut", format!("{} of {}", loss.cut, series.cuts_done)),
-        ("found", format!("{} ({} of 4 KiB)", classes.join(", "), counted(loss.cells, "cell"))),
-        (
-            "still there",
-            format!("{} with an acknowledged write of this life", counted(loss.kept, "cell")),
-        ),
-    ];
+    let mut facts = vec![("cut", format!("{} of {}", loss.cut, series.cuts_done))];
+    if loss.check.is_none() {
+        let cells = counted(loss.cells, "cell");
+        facts.push(("found", format!("{} ({cells} of 4 KiB)", classes.join(", "))));
+        let kept = counted(loss.kept, "cell");
+        facts.push(("still there", format!("{kept} with an acknowledged write of this life")));
+    }
     if let (Some(oldest), Some(shape)) = (loss.oldest_ns, loss.shape) {
         facts.push(("missing", format!("acknowledged up to {} before the cut", latency(oldest))));
         facts.push(("order", shape.meaning().to_owned()));
@@ -286,6 +314,26 @@ fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str
         ));
     }
     facts
+}
+
+/// What the check of a user's command has to say.
+fn check_card(check: &CheckFindings) -> Card {
+    let title = match check.exit_code {
+        Some(code) => format!("exit code {code}"),
+        None => "the filesystem cannot be mounted".to_owned(),
+    };
+    let fact = |label: &str, value: &str| Fact::new(Tone::Plain, label, value.to_owned());
+    Card {
+        tone: Tone::Bad,
+        word: "CHECK".to_owned(),
+        title,
+        about: String::new(),
+        text: String::new(),
+        facts: vec![
+            fact("said", &check.said),
+            fact("acknowledged last", &check.last_acknowledged.replace('\n', ", ")),
+        ],
+    }
 }
 
 fn card(finding: &Finding) -> Card {
@@ -354,8 +402,8 @@ fn records(findings: &ProofFindings) -> Table {
         &findings.series,
         [
             ("series", |it| Cell::text(&it.series.name)),
-            ("path", |it| Cell::text(it.series.arm.path.word())),
-            ("depth", |it| Cell::Count(it.series.arm.depth.into())),
+            ("path", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::text(it.path.word()))),
+            ("depth", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into()))),
             ("verdict", |it| Cell::text(verdict_word(it))),
             ("as_expected", |it| {
                 it.as_expected.map_or(Cell::Empty, |it| Cell::text(it.to_string()))

@@ -108,6 +108,16 @@ impl Disk {
         }
     }
 
+    /// The same contents in a disk whose power was cut so often before.
+    #[must_use]
+    pub fn after_cuts(&self, cuts: u64) -> Self {
+        let mut disk = self.clone();
+        disk.stats.cuts = cuts;
+        // As after a cut: what happens next follows from its number.
+        disk.chance = Chance::new(self.seed.wrapping_add(cuts));
+        disk
+    }
+
     /// As it was made.
     #[must_use]
     pub fn profile(&self) -> &Profile {

@@ -219,9 +219,9 @@ fn is_too_small(series: &ProofSeries) -> bool {
         ProofTarget::Simulated { size, .. } => *size,
         // A quarter is written to, 4 MiB at most.
         ProofTarget::Guest(guest) => Bytes::new((guest.size.get() / 4).min(guests::USED_MAX.get())),
-        ProofTarget::Agent(_) => return false,
+        ProofTarget::Agent(_) | ProofTarget::Command(_) => return false,
     };
-    series.arm.write_cells.saturating_mul(CELL * 8) > size.get()
+    series.arm.is_some_and(|arm| arm.write_cells.saturating_mul(CELL * 8) > size.get())
 }
 
 /// The first series of a plan from a folder that no spec could have asked for: a folder may be of
@@ -229,16 +229,23 @@ fn is_too_small(series: &ProofSeries) -> bool {
 #[must_use]
 pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
     let is_possible = |it: &ProofSeries| {
-        let Arm { depth, write_cells, .. } = it.arm;
         let is_disk = match &it.target {
             ProofTarget::Simulated { profile, size, .. } => {
                 named(profile).is_some() && is_size(*size)
             }
             ProofTarget::Agent(_) => true,
             ProofTarget::Guest(guest) => guests::is_possible(guest),
+            ProofTarget::Command(command) => guests::runs_a_command(command),
         };
-        let is_write = (1..=WRITE_MAX.get() / CELL).contains(&write_cells);
-        is_disk && is_write && !is_too_small(it) && (1..=DEPTH_MAX).contains(&depth) && it.cuts > 0
+        // All but a user's command are told how to write.
+        let is_arm = match it.arm {
+            None => matches!(it.target, ProofTarget::Command(_)),
+            Some(Arm { depth, write_cells, .. }) => {
+                let is_write = (1..=WRITE_MAX.get() / CELL).contains(&write_cells);
+                is_write && (1..=DEPTH_MAX).contains(&depth)
+            }
+        };
+        is_disk && is_arm && !is_too_small(it) && it.cuts > 0
     };
     plan.series.iter().find(|it| !is_possible(it))
 }
@@ -283,7 +290,7 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
 
 fn of_agent(target: AgentTarget, arm: Arm, cuts: u32) -> ProofSeries {
     let name = format!("{}/{}/{}{}", target.name, arm.path.word(), arm.depth, written(arm));
-    ProofSeries { name, target: ProofTarget::Agent(target), arm, cuts, expected: None }
+    ProofSeries { name, target: ProofTarget::Agent(target), arm: Some(arm), cuts, expected: None }
 }
 
 /// The size of writes, where it is not a cell.
@@ -367,7 +374,7 @@ fn one(
         Expected::Holds => cuts,
         Expected::Breaks { within, .. } => cuts.max(within),
     };
-    ProofSeries { name, target, arm, cuts, expected: Some(expected) }
+    ProofSeries { name, target, arm: Some(arm), cuts, expected: Some(expected) }
 }
 
 fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> Expected {

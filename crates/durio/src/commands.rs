@@ -14,6 +14,7 @@ mod man;
 mod plan;
 mod profile;
 mod prove;
+mod prove_exec;
 mod prove_plan;
 mod report;
 mod run;

@@ -136,7 +136,7 @@ fn with_reason(error: BenchError, outcome: &LabOutcome, said: &str) -> BenchErro
     }
 }
 
-fn stopped() -> BenchError {
+pub(crate) fn stopped() -> BenchError {
     BenchError::new(BenchErrorKind::Interrupted, "interrupted")
 }
 

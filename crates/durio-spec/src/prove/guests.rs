@@ -15,7 +15,7 @@
 
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    Arm, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget,
+    Arm, CommandTarget, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget,
 };
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;
@@ -75,6 +75,12 @@ pub(super) fn is_possible(guest: &GuestTarget) -> bool {
     named(&guest.profile).is_some() && is_size(guest.size) && is_engine(guest.engine, 1)
 }
 
+/// The same of a user's command.
+pub(super) fn runs_a_command(it: &CommandTarget) -> bool {
+    let has_disk = named(&it.profile).is_some() && is_size(it.size);
+    has_disk && it.layers != GuestLayers::Raw && !it.command.is_empty()
+}
+
 fn is_engine(engine: EngineKind, depth: u32) -> bool {
     match engine {
         EngineKind::Sync => depth == 1,
@@ -113,7 +119,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         Some(Expected::Breaks { within, .. }) => cuts.max(within),
         _ => cuts,
     };
-    ProofSeries { name, target: ProofTarget::Guest(target), arm, cuts, expected }
+    ProofSeries { name, target: ProofTarget::Guest(target), arm: Some(arm), cuts, expected }
 }
 
 /// What reaches the disk of a write that shall be durable.

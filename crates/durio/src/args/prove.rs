@@ -8,7 +8,7 @@ use durio_plan::EngineKind;
 use durio_plan::proof::DurablePath;
 use durio_units::{Bytes, Nanos};
 
-use super::{Output, ProvePlan};
+use super::{Output, ProveExec, ProvePlan};
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -27,6 +27,7 @@ pub(crate) struct Prove {
 pub(crate) enum ProveCommand {
     Run(Box<ProveRun>),
     Plan(ProvePlan),
+    Exec(Box<ProveExec>),
     Witness(Box<ProveWitness>),
     Write(ProveWrite),
     Verify(ProveVerify),
@@ -35,6 +36,15 @@ pub(crate) enum ProveCommand {
     InGuest {
         /// What the host wants, as JSON
         order: String,
+    },
+    /// Run a command of the user's in a guest of the lab
+    #[command(hide = true)]
+    CommandInGuest {
+        /// What the host wants, as JSON
+        order: String,
+        /// The command
+        #[arg(last = true)]
+        command: Vec<String>,
     },
 }
 

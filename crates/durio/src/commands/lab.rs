@@ -93,7 +93,7 @@ fn request(arguments: &LabRun) -> Result<LabRequest, BenchError> {
 }
 
 /// `PATH` or `PATH:GUEST_PATH`.
-fn file(given: &OsStr) -> Result<LabFile, LabError> {
+pub(super) fn file(given: &OsStr) -> Result<LabFile, LabError> {
     let bytes = given.as_bytes();
     let (source, guest) = match bytes.iter().position(|byte| *byte == b':') {
         Some(at) => (bytes.get(..at), bytes.get(at + 1..)),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_bench::{
-    BenchError, Ending, ProofStorage, RunOptions, WitnessWish, be_agent, find_run, keep_ledger,
+    BenchError, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish, be_agent, command_in_guest, find_run, keep_ledger,
     plan_power_proof, prove_in_guest, prove_power, random_seed, random_token, read_power_proof,
     resume_power_proof, verify_target,
 };
@@ -25,6 +25,10 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
         ProveCommand::Write(arguments) => write(arguments),
         ProveCommand::Verify(arguments) => verify(arguments),
         ProveCommand::InGuest { order } => prove_in_guest(order).map(|()| Exit::Fine),
+        ProveCommand::CommandInGuest { order, command } => {
+            command_in_guest(order, command).map(Exit::Command)
+        }
+        ProveCommand::Exec(arguments) => super::prove_exec::exec(arguments),
         ProveCommand::Plan(arguments) => super::prove_plan::plan(arguments),
     }
 }
@@ -41,7 +45,12 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
             prove_power(plan, &options, &stop, &terminal)?
         }
     };
-    output::report(arguments.output, &proved.findings)?;
+    conclude(arguments.output, &proved)
+}
+
+/// Shows a proof that is over; the exit code is its verdict, if it came to its end.
+pub(super) fn conclude(wished: Output, proved: &PowerProved) -> Result<Exit, BenchError> {
+    output::report(wished, &proved.findings)?;
     if proved.ending != Ending::Complete {
         return Ok(proved.ending.into());
     }
@@ -105,7 +114,7 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
 }
 
 /// fio has no place for power cuts: told before the first of them.
-fn refuse_fio(wished: Output) -> Result<(), BenchError> {
+pub(super) fn refuse_fio(wished: Output) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {
             Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))

@@ -85,7 +85,7 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
 }
 
 /// The disk of this name.
-fn known(name: &str) -> Result<&'static NamedProfile, BenchError> {
+pub(super) fn known(name: &str) -> Result<&'static NamedProfile, BenchError> {
     named(name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|it| it.name).collect();
         let hint = did_you_mean(name, &names, "there are");

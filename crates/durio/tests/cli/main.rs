@@ -59,6 +59,7 @@ mod power_cut;
 mod profile;
 mod proof_parts;
 mod proving;
+mod proving_commands;
 mod proving_guests;
 mod record;
 mod refusals;

@@ -1,0 +1,112 @@
+//! The part of `durio prove exec` that runs in a guest of the lab: a filesystem on the guest's disk, and a
+//! command of the user's on it.
+//!
+//! In: an order of the host, the command. Out: its output, its exit code; a message to the witness if the
+//! filesystem is not there. Not here: the host's side (`command_trials.rs`).
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use durio_lab::LabRequest;
+use durio_observe::read_host;
+use durio_plan::proof::GuestLayers;
+use durio_prove::guest_agent::GuestPort;
+use durio_prove::wire::AgentSays;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BenchError, BenchErrorKind, with_causes};
+use crate::proof_in_guest::{make_filesystem, mount, unmount};
+
+/// Where the guest has the filesystem; the command finds it in `DURIO_DATA`.
+pub(crate) const DATA: &str = "/durio/data";
+/// Where the guest has the acknowledged lines; the check finds it in `DURIO_ACKNOWLEDGED`.
+pub(crate) const ACKNOWLEDGED: &str = "/durio/acknowledged";
+
+/// What a guest shall do with its disk and a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommandOrder {
+    /// Which part of a life.
+    pub(crate) task: CommandTask,
+    /// The filesystem.
+    pub(crate) layers: GuestLayers,
+    /// The disk, in the guest.
+    pub(crate) disk: PathBuf,
+    /// Where the command runs, if that is there.
+    pub(crate) directory: PathBuf,
+}
+
+/// A part of a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CommandTask {
+    /// Make the filesystem; the command, if there is one, prepares what is on it.
+    Setup,
+    /// The command runs until the power goes.
+    Load,
+    /// The command looks for what is missing.
+    Check,
+}
+
+/// Follows an order of the host that this guest belongs to, and gives the command's exit code, as shells
+/// tell it.
+///
+/// # Errors
+/// If this machine is no guest of the lab; if there is no filesystem, which the host hears too.
+pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, BenchError> {
+    if read_host().lab.is_none() {
+        let text = "only a guest of the lab runs commands for a proof; durio prove exec boots it";
+        return Err(BenchError::wrong_use(text));
+    }
+    let order: CommandOrder =
+        serde_json::from_str(order).map_err(|it| BenchError::of(BenchErrorKind::WrongUse, it))?;
+    let data = Path::new(DATA);
+    if let Err(error) = attach(&order, data) {
+        let reason = with_causes(&error);
+        say(&match order.task {
+            // The same filesystem could be mounted before the power went.
+            CommandTask::Check => AgentSays::Gone { reason },
+            CommandTask::Setup | CommandTask::Load => AgentSays::Failed { reason },
+        })?;
+        return Err(error);
+    }
+    let code = run(&order, command)?;
+    if order.task == CommandTask::Setup && code == 0 {
+        unmount(data)?;
+    }
+    Ok(code)
+}
+
+fn attach(order: &CommandOrder, data: &Path) -> Result<(), BenchError> {
+    if order.task == CommandTask::Setup {
+        make_filesystem(order.layers, &order.disk)?;
+    }
+    mount(order.layers, &order.disk, data)
+}
+
+fn say(message: &AgentSays) -> Result<(), BenchError> {
+    let path = Path::new(LabRequest::WITNESS_PATH);
+    let port = File::options().write(true).open(path);
+    let port = port.map_err(|error| BenchError::io("open the witness's port", path, error))?;
+    let told = GuestPort::new(port).say(message);
+    told.map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))
+}
+
+fn run(order: &CommandOrder, command: &[String]) -> Result<u8, BenchError> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(0) };
+    let directory = if order.directory.is_dir() { &order.directory } else { Path::new(DATA) };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory);
+    command.env("DURIO_DATA", DATA).env("DURIO_ACKNOWLEDGED", ACKNOWLEDGED);
+    match command.status() {
+        Ok(status) => Ok(code_of(status)),
+        Err(error) => Err(BenchError::io("run", Path::new(program), error)),
+    }
+}
+
+/// As shells tell of a signal.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
