@@ -62,8 +62,8 @@ load() {
     number=0
     while :; do
         number=$((number + 1))
-        echo "INSERT INTO entry VALUES ($number);"
-        echo "\\echo committed $number"
+        # echo of some shells changes backslashes.
+        printf 'INSERT INTO entry VALUES (%d);\n\\echo committed %d\n' $number $number
     done | sql
 }
 

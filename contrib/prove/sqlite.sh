@@ -28,8 +28,11 @@ setup() {
 # sqlite3 flushes its output before it reads the next line.
 load() {
     {
+        # What settings print is no acknowledgement.
+        echo ".output /dev/null"
         # Small, so that checkpoints come between the cuts too.
         echo "PRAGMA synchronous = $mode; PRAGMA wal_autocheckpoint = 100;"
+        echo ".output stdout"
         number=0
         while :; do
             number=$((number + 1))

@@ -493,6 +493,29 @@ mod tests {
     }
 
     #[test]
+    fn a_check_of_a_users_command_decides_and_its_words_are_kept() {
+        let checked = |number: u32, exit_code: Option<u8>| {
+            let mut record = cut(number, &[], None);
+            record.evidence.simulated = true;
+            let said = "3 commits are gone".to_owned();
+            let last_acknowledged = "committed 3".to_owned();
+            record.findings.check =
+                Some(CheckFindings { exit_code, said, last_acknowledged, on_the_way: 0 });
+            record
+        };
+        let passed = of(&[checked(1, Some(0)), checked(2, Some(0))], None);
+        assert_eq!((passed.verdict, passed.effective), (ProofVerdict::NoLoss, 2));
+        let class = LossClass::CheckFailed;
+        let failed = of(&[checked(1, Some(0)), checked(2, Some(1))], None);
+        assert_eq!(failed.verdict, ProofVerdict::Breaks { class });
+        let loss = failed.loss.unwrap();
+        assert_eq!((loss.cut, loss.classes, loss.cells), (2, vec![class], 0));
+        assert_eq!(loss.check.unwrap().said, "3 commits are gone");
+        let gone = of(&[checked(1, None)], None);
+        assert_eq!(gone.verdict, ProofVerdict::Breaks { class: LossClass::Gone });
+    }
+
+    #[test]
     fn a_loss_is_one_also_where_the_cut_would_not_count() {
         let mut losing = cut(1, &[10], None);
         losing.findings.controls.lost = 0;

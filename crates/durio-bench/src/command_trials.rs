@@ -182,20 +182,21 @@ impl CommandTrials {
         let more = job_seed(self.seed, self.cuts, 1) % load.saturating_add(1);
         let span = Duration::from_nanos(load.saturating_add(more));
         let said = Mutex::default();
-        let booted = self.boot(request, [&mut Lines(printed), &mut Tail(&said)], stop, |cutter| {
-            // Held until the power is gone: what is printed in between came after it.
-            let mut printed = lock(printed);
-            if printed.is_too_much() {
-                cutter.cut();
-            }
-            let Some(elapsed) = printed.running_for() else { return };
-            let is_busy = printed.acknowledged() >= ACKNOWLEDGED_MIN;
-            if elapsed >= span && (is_busy || elapsed >= span + BUSY_WITHIN) {
-                printed.ends_here();
-                shared.lock().cut();
-                cutter.cut();
-            }
-        })?;
+        let booted =
+            self.boot(request, [&mut Lines(printed), &mut Tail(&said)], stop, |cutter| {
+                // Held until the power is gone: what is printed in between came after it.
+                let mut printed = lock(printed);
+                if printed.is_too_much() {
+                    cutter.cut();
+                }
+                let Some(elapsed) = printed.running_for() else { return };
+                let is_busy = printed.acknowledged() >= ACKNOWLEDGED_MIN;
+                if elapsed >= span && (is_busy || elapsed >= span + BUSY_WITHIN) {
+                    printed.ends_here();
+                    shared.lock().cut();
+                    cutter.cut();
+                }
+            })?;
         if lock(printed).is_too_much() {
             let text = "the command printed more than 16 MiB before its power was cut";
             return Err(BenchError::cannot_measure(text).hint("print one short line per commit"));
@@ -298,9 +299,10 @@ fn request(target: &CommandTarget) -> Result<LabRequest, BenchError> {
     // As `lab run` does with its command; one that is not installed may be among the files.
     let command = target.command.first().filter(|it| find_program(Path::new(it)).is_some());
     tools.extend(command.filter(|_| !guest.shares_root).cloned());
-    let files = guest.files.iter().map(|[source, guest]| {
-        LabFile { source: source.into(), guest: guest.into() }
-    });
+    let files = guest
+        .files
+        .iter()
+        .map(|[source, guest]| LabFile { source: source.into(), guest: guest.into() });
     Ok(LabRequest {
         timing: LabTiming::Wall,
         memory: guest.memory,

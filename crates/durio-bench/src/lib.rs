@@ -93,8 +93,8 @@ pub use leftovers::clear_leftovers;
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
-    PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token, read_power_proof,
-    resume_power_proof,
+    PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token,
+    read_power_proof, resume_power_proof,
 };
 pub use proof::{ProofRequest, Proved, prove};
 pub use proof_in_guest::prove_in_guest;

@@ -329,7 +329,7 @@ impl LossClass {
             Self::Unstable => "unstable",
             Self::Lost => "lost",
             Self::Torn => "torn",
-            Self::CheckFailed => "check_failed",
+            Self::CheckFailed => "check failed",
         }
     }
 

@@ -4,13 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use durio_plan::proof::{AgentTarget, DurablePath, Expected, LossClass, ProofTarget, SimulatedVia};
+use durio_plan::proof::{
+    AgentTarget, CommandGuest, CommandTarget, DurablePath, Expected, FrontEnd, GuestLayers,
+    LossClass, ProofTarget, SimulatedVia,
+};
 use durio_record::proof::{
-    CUTS, CutEvidence, CutFindings, CutRecord, Finding, InPlace, PROOF_FOLDER_SCHEMA,
-    PROOF_MANIFEST, ProofFolder, ProofManifest,
+    CUTS, CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, InPlace,
+    PROOF_FOLDER_SCHEMA, PROOF_MANIFEST, ProofFolder, ProofManifest,
 };
 use durio_record::{Outcome, RecordErrorKind};
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use serde_json::Value;
 
 fn golden() -> PathBuf {
@@ -35,9 +38,30 @@ fn cut(number: u32) -> CutRecord {
     let findings = CutFindings {
         youngest_kept_ns: Some(7),
         findings: in_places().into_iter().map(|it| finding(LossClass::Lost, it)).collect(),
+        check: Some(check(Some(0))),
         ..CutFindings::default()
     };
     CutRecord { series: 0, cut: number, evidence, findings, took_ns: 1 }
+}
+
+fn check(exit_code: Option<u8>) -> CheckFindings {
+    let (said, last_acknowledged) = ("gone: 3".to_owned(), "committed 3".to_owned());
+    CheckFindings { exit_code, said, last_acknowledged, on_the_way: 1 }
+}
+
+fn of_check(exit_code: Option<u8>) -> CutFindings {
+    CutFindings { check: Some(check(exit_code)), ..CutFindings::default() }
+}
+
+#[test]
+fn a_check_tells_a_loss_by_its_exit_code_and_a_filesystem_by_its_absence() {
+    for (exit_code, class) in
+        [(Some(0), None), (Some(1), Some(LossClass::CheckFailed)), (None, Some(LossClass::Gone))]
+    {
+        let found = of_check(exit_code);
+        assert_eq!((found.class(), found.is_loss()), (class, class.is_some()));
+    }
+    assert!(!CutFindings::default().is_loss());
 }
 
 /// Each that there is.
@@ -183,9 +207,29 @@ fn every_field_is_described() {
     let command = vec!["x".to_owned()];
     manifest.plan.series[0].target = ProofTarget::Agent(AgentTarget {
         start: command.clone(),
-        restore: command,
+        restore: command.clone(),
         size: Some(Bytes::from_mib(1)),
         ..AgentTarget::default()
+    });
+    manifest.plan.series[1].target = ProofTarget::Command(CommandTarget {
+        command: command.clone(),
+        setup: Some("x".into()),
+        check: "x".into(),
+        directory: "x".into(),
+        load: Nanos::from_secs(1),
+        profile: "x".into(),
+        size: Bytes::from_mib(16),
+        front_end: FrontEnd::Scsi,
+        write_cache: true,
+        layers: GuestLayers::Ext4,
+        guest: CommandGuest {
+            kernel: Some("x".into()),
+            shares_root: true,
+            tools: command,
+            files: vec![["x".into(), "y".into()]],
+            memory: Bytes::from_gib(1),
+            limit: Nanos::from_secs(1),
+        },
     });
     fields(&serde_json::to_value(manifest).unwrap(), &mut names);
     fields(&serde_json::to_value(cut(1)).unwrap(), &mut names);
@@ -200,6 +244,7 @@ fn every_field_is_described() {
         LossClass::Torn,
     ];
     names.extend(classes.map(|it| it.word().to_owned()));
+    names.push("check_failed".to_owned());
     names.extend(DurablePath::ALL.map(|it| it.word().to_owned()));
     names.extend([SimulatedVia::Process, SimulatedVia::Nbd].map(|it| it.word().to_owned()));
     for name in names {

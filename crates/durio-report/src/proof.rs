@@ -173,10 +173,12 @@ fn describe(series: &SeriesFindings) -> String {
 
 /// The command, and what lies under its files.
 fn command_word(target: &CommandTarget) -> String {
-    let (program, arguments) = target.command.split_first().map_or(("", &[][..]), |it| (it.0, it.1));
+    let (program, arguments) =
+        target.command.split_first().map_or(("", &[][..]), |it| (it.0, it.1));
     // Where it lies is told among the details.
     let program = program.rsplit('/').next().unwrap_or(program);
-    let words: Vec<&str> = [program].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let words: Vec<&str> =
+        [program].into_iter().chain(arguments.iter().map(String::as_str)).collect();
     let cache = if target.write_cache { "" } else { " (no cache)" };
     let (device, layers) = (target.front_end.word(), target.layers.word());
     format!("{} / {device}{cache} / {layers} / {}", target.profile, words.join(" "))
@@ -393,6 +395,13 @@ fn method(findings: &ProofFindings) -> Section {
         "controls",
         "writes without a sync: a cut that takes none of them may have been none",
     );
+    for series in &findings.series {
+        if let ProofTarget::Command(target) = &series.series.target {
+            section.fact("setup", target.setup.as_deref().unwrap_or("nothing"));
+            section.fact("command", target.command.join(" "));
+            section.fact("check", target.check.as_str());
+        }
+    }
     section.fact("not covered", NOT_COVERED);
     section
 }

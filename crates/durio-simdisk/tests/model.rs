@@ -268,6 +268,16 @@ fn a_fork_and_its_disk_go_different_ways() {
 }
 
 #[test]
+fn a_fork_may_be_further_in_its_life_and_what_begins_with_the_third_cut_begins_there() {
+    let begin = Disk::new(disk(CacheKind::WriteBack, 1 << 20).telling(Lie::Dies(3)), 1);
+    for (cuts, is_back) in [(0, true), (1, true), (2, false)] {
+        let mut fork = begin.after_cuts(cuts);
+        fork.cut();
+        assert_eq!((fork.restore().is_ok(), fork.stats().cuts), (is_back, cuts + 1));
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut disk = Disk::new(disk(CacheKind::WriteBack, 1 << 20), 1);
     let before = disk.stats();

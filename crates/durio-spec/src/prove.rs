@@ -455,6 +455,14 @@ mod tests {
     }
 
     #[test]
+    fn a_series_of_a_folder_that_nothing_tells_how_to_write_is_impossible() {
+        let mut plan = plan("[[disk]]\nprofile = \"drops\"\n[[arm]]\npath = \"fsync\"\n").unwrap();
+        assert!(impossible_series(&plan).is_none());
+        plan.series[0].arm = None;
+        assert!(impossible_series(&plan).is_some());
+    }
+
+    #[test]
     fn a_liar_that_is_seldom_found_gets_more_cuts() {
         let arm = "[[arm]]\npath = \"fdatasync\"\n";
         let of = |profile: &str| {

@@ -171,7 +171,10 @@ mod tests {
         printed.take(b"2\n", begin + LATE * 2);
         printed.cut_at = Some(begin + LATE * 2);
         printed.take(b"3\n", begin + ON_THE_WAY * 2);
-        assert_eq!((printed.acknowledged(), printed.acknowledged_late(), printed.late()), (2, 1, 1));
+        assert_eq!(
+            (printed.acknowledged(), printed.acknowledged_late(), printed.late()),
+            (2, 1, 1)
+        );
     }
 
     #[test]

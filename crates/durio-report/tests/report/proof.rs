@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, analyse_proof};
-use durio_plan::proof::{Expected, LossClass};
+use durio_plan::proof::{
+    CommandGuest, CommandTarget, Expected, FrontEnd, GuestLayers, LossClass, ProofTarget,
+};
 use durio_record::Outcome;
-use durio_record::proof::{CutRecord, InPlace, ProofFolder, ProofManifest};
+use durio_record::proof::{CheckFindings, CutRecord, InPlace, ProofFolder, ProofManifest};
 use durio_report::{Format, Options, write};
+use durio_units::{Bytes, Nanos};
 
 use crate::browser::visit;
 
@@ -81,6 +84,57 @@ fn a_proof_without_its_end_says_so_and_how_to_go_on() {
     }
     let none = written(Format::Text, &analyse_proof(&manifest, &[]), false);
     assert!(none.contains("2 of 2 series not begun") && !none.contains("as expected"), "{none}");
+}
+
+/// A user's command on one of the disks, whose check ended so.
+fn commanded(exit_code: Option<u8>) -> ProofFindings {
+    let (mut manifest, mut cuts) = golden();
+    manifest.plan.series.truncate(1);
+    let series = &mut manifest.plan.series[0];
+    (series.arm, series.expected) = (None, None);
+    series.target = ProofTarget::Command(CommandTarget {
+        command: ["/srv/own.sh", "load"].map(str::to_owned).to_vec(),
+        setup: None,
+        check: "own.sh check".to_owned(),
+        directory: "/srv".to_owned(),
+        load: Nanos::from_secs(2),
+        profile: "flush-ignored".to_owned(),
+        size: Bytes::from_mib(256),
+        front_end: FrontEnd::VirtioBlk,
+        write_cache: true,
+        layers: GuestLayers::Ext4,
+        guest: CommandGuest {
+            kernel: None,
+            shares_root: true,
+            tools: Vec::new(),
+            files: Vec::new(),
+            memory: Bytes::from_gib(1),
+            limit: Nanos::from_secs(1),
+        },
+    });
+    cuts.truncate(1);
+    let (said, last_acknowledged) = ("17 is \u{1b}gone".to_owned(), "committed 17".to_owned());
+    cuts[0].findings.check =
+        Some(CheckFindings { exit_code, said, last_acknowledged, on_the_way: 0 });
+    analyse_proof(&manifest, &cuts)
+}
+
+#[test]
+fn a_users_command_is_named_with_its_disk_and_its_check_has_its_say() {
+    let text = written(Format::Text, &commanded(Some(1)), false);
+    let line = "'flush-ignored / virtio-blk / ext4 / own.sh load' fails its check";
+    assert!(text.contains(line) && text.contains("exit code 1"), "{text}");
+    assert!(text.contains("committed 17") && text.contains("gone"), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains("4 KiB"), "{text}");
+    let passed = written(Format::Text, &commanded(Some(0)), false);
+    assert!(passed.contains("passed its check after 1 effective power cut"), "{passed}");
+    let gone = written(Format::Text, &commanded(None), false);
+    assert!(gone.contains("did not come back whole"), "{gone}");
+    for format in [Format::Json, Format::Html, Format::Markdown] {
+        let text = written(format, &commanded(Some(1)), true);
+        assert!(text.contains("own.sh check") && text.contains("committed 17"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{format}: {text}");
+    }
 }
 
 #[test]

@@ -15,7 +15,8 @@
 
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    Arm, CommandTarget, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget,
+    Arm, CommandTarget, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries,
+    ProofTarget,
 };
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_bench::{
-    BenchError, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish, be_agent, command_in_guest, find_run, keep_ledger,
-    plan_power_proof, prove_in_guest, prove_power, random_seed, random_token, read_power_proof,
-    resume_power_proof, verify_target,
+    BenchError, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish, be_agent,
+    command_in_guest, find_run, keep_ledger, plan_power_proof, prove_in_guest, prove_power,
+    random_seed, random_token, read_power_proof, resume_power_proof, verify_target,
 };
 use durio_plan::proof::Arm;
 use durio_report::Format;

@@ -62,7 +62,7 @@ fn here(path: &Path) -> Result<PathBuf, BenchError> {
 
 /// The record is JSON.
 fn written(path: &Path) -> Result<String, BenchError> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        BenchError::wrong_use(format!("the path '{}' is not UTF-8", path.display()))
-    })
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| BenchError::wrong_use(format!("the path '{}' is not UTF-8", path.display())))
 }

@@ -59,7 +59,10 @@ fn sqlite(sandbox: &Sandbox, options: &str, exit: i32) -> Value {
 fn a_database_keeps_its_commits_on_an_honest_disk_and_loses_them_on_one_that_ignores_flushes() {
     let Some(sandbox) = bootable(&["mkfs.ext4", "sqlite3"]) else { return };
     let honest = sqlite(&sandbox, "--disk write-back", 0);
-    assert_eq!((&honest["verdict"]["verdict"], &honest["effective"]), (&"no_loss".into(), &1.into()));
+    assert_eq!(
+        (&honest["verdict"]["verdict"], &honest["effective"]),
+        (&"no_loss".into(), &1.into())
+    );
     assert!(honest["at_risk"].as_u64() >= Some(32), "{honest}");
     let liar = sqlite(&sandbox, "--disk flush-ignored --root hermetic --tool sqlite3", 1);
     assert_eq!(liar["verdict"]["verdict"], "breaks", "{liar}");
