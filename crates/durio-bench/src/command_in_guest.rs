@@ -20,7 +20,7 @@ use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::proof_in_guest::{make_filesystem, mount, unmount};
 
 /// Where the guest has the filesystem; the command finds it in `DURIO_DATA`.
-pub(crate) const DATA: &str = "/durio/data";
+const DATA: &str = "/durio/data";
 /// Where the guest has the acknowledged lines; the check finds it in `DURIO_ACKNOWLEDGED`.
 pub(crate) const ACKNOWLEDGED: &str = "/durio/acknowledged";
 
@@ -61,8 +61,7 @@ pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, BenchErro
     }
     let order: CommandOrder =
         serde_json::from_str(order).map_err(|it| BenchError::of(BenchErrorKind::WrongUse, it))?;
-    let data = Path::new(DATA);
-    if let Err(error) = attach(&order, data) {
+    if let Err(error) = attach(&order) {
         let reason = with_causes(&error);
         say(&match order.task {
             // The same filesystem could be mounted before the power went.
@@ -73,16 +72,16 @@ pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, BenchErro
     }
     let code = run(&order, command)?;
     if order.task == CommandTask::Setup && code == 0 {
-        unmount(data)?;
+        unmount(Path::new(DATA))?;
     }
     Ok(code)
 }
 
-fn attach(order: &CommandOrder, data: &Path) -> Result<(), BenchError> {
+fn attach(order: &CommandOrder) -> Result<(), BenchError> {
     if order.task == CommandTask::Setup {
         make_filesystem(order.layers, &order.disk)?;
     }
-    mount(order.layers, &order.disk, data)
+    mount(order.layers, &order.disk, Path::new(DATA))
 }
 
 fn say(message: &AgentSays) -> Result<(), BenchError> {

@@ -324,7 +324,8 @@ fn check_card(check: &CheckFindings) -> Card {
         Some(code) => format!("exit code {code}"),
         None => "the filesystem cannot be mounted".to_owned(),
     };
-    let fact = |label: &str, value: &str| Fact::new(Tone::Plain, label, value.to_owned());
+    let in_a_line = |text: &str| text.lines().collect::<Vec<_>>().join("; ");
+    let fact = |label: &str, text: &str| Fact::new(Tone::Plain, label, in_a_line(text));
     Card {
         tone: Tone::Bad,
         word: "CHECK".to_owned(),
@@ -333,7 +334,7 @@ fn check_card(check: &CheckFindings) -> Card {
         text: String::new(),
         facts: vec![
             fact("said", &check.said),
-            fact("acknowledged last", &check.last_acknowledged.replace('\n', ", ")),
+            fact("acknowledged last", &check.last_acknowledged),
         ],
     }
 }

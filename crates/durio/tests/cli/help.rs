@@ -38,6 +38,7 @@ fn help_texts_are_as_reviewed() {
         "prove witness",
         "prove write",
         "prove verify",
+        "prove exec",
         "simdisk",
         "simdisk list",
         "simdisk serve",

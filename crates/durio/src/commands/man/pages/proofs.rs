@@ -50,6 +50,21 @@ pub(super) const PAGES: &[PageNotes] = &[
         see_also: &["durio-prove(1)", "durio-simdisk(1)", "durio-report(1)", "fsync(2)", "open(2)"],
     },
     PageNotes {
+        command: "prove exec",
+        examples: &[
+            (
+                "durio prove exec --check 'sqlite.sh check' --setup 'sqlite.sh setup' -- sqlite.sh load",
+                "Whether SQLite keeps its commits on an honest disk (contrib/prove/sqlite.sh).",
+            ),
+            (
+                "durio prove exec --disk flush-ignored --cuts 59 --check ./check -- ./run",
+                "A command of your own on a disk that lies: does its check see it?",
+            ),
+        ],
+        files: &[RUNS, PROOF_FOLDER],
+        see_also: &["durio-prove(1)", "durio-lab-run(1)", "durio-simdisk-list(1)", "fsync(2)"],
+    },
+    PageNotes {
         command: "prove plan",
         examples: &[
             ("durio prove plan", "List the built-in proof specs."),
