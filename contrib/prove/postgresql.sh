@@ -74,8 +74,10 @@ ask() {
 
 check() {
     start || { echo "recovery failed:"; tail -n 20 /tmp/log; exit 1; }
-    acknowledged=$(sed -n 's/^committed //p' "$DURIO_ACKNOWLEDGED" | tail -n 1)
-    acknowledged=${acknowledged:-0}
+    # Without it nothing can be decided.
+    line=$(tail -n 1 "$DURIO_ACKNOWLEDGED") || exit 3
+    acknowledged=${line#committed }
+    [ "$acknowledged" -gt 0 ] || exit 3
     kept=$(ask "SELECT count(*) FROM entry WHERE number <= $acknowledged")
     [ "$kept" = "$acknowledged" ] || {
         last=$(ask "SELECT coalesce(max(number), 0) FROM entry")

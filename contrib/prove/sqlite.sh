@@ -52,8 +52,10 @@ check() {
     rows=$(ask "SELECT count(*) FROM entry")
     last=$(ask "SELECT coalesce(max(number), 0) FROM entry")
     [ "$rows" = "$last" ] || { echo "corrupt: $rows rows, and the last has number $last"; exit 1; }
-    acknowledged=$(sed -n 's/^committed //p' "$DURIO_ACKNOWLEDGED" | tail -n 1)
-    acknowledged=${acknowledged:-0}
+    # Without it nothing can be decided.
+    line=$(tail -n 1 "$DURIO_ACKNOWLEDGED") || exit 3
+    acknowledged=${line#committed }
+    [ "$acknowledged" -gt 0 ] || exit 3
     if [ "$last" -lt "$acknowledged" ]; then
         echo "commits up to $acknowledged were acknowledged; the database ends with $last"
         [ "$mode" != FULL ] || exit 1

@@ -332,10 +332,7 @@ fn check_card(check: &CheckFindings) -> Card {
         title,
         about: String::new(),
         text: String::new(),
-        facts: vec![
-            fact("said", &check.said),
-            fact("acknowledged last", &check.last_acknowledged),
-        ],
+        facts: vec![fact("said", &check.said), fact("acknowledged last", &check.last_acknowledged)],
     }
 }
 

@@ -121,14 +121,19 @@ fn commanded(exit_code: Option<u8>) -> ProofFindings {
 
 #[test]
 fn a_users_command_is_named_with_its_disk_and_its_check_has_its_say() {
-    let text = written(Format::Text, &commanded(Some(1)), false);
+    // In one line, wherever it was broken.
+    let shown = |exit_code| {
+        let text = written(Format::Text, &commanded(exit_code), false);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = shown(Some(1));
     let line = "'flush-ignored / virtio-blk / ext4 / own.sh load' fails its check";
     assert!(text.contains(line) && text.contains("exit code 1"), "{text}");
     assert!(text.contains("committed 17") && text.contains("gone"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains("4 KiB"), "{text}");
-    let passed = written(Format::Text, &commanded(Some(0)), false);
+    let passed = shown(Some(0));
     assert!(passed.contains("passed its check after 1 effective power cut"), "{passed}");
-    let gone = written(Format::Text, &commanded(None), false);
+    let gone = shown(None);
     assert!(gone.contains("did not come back whole"), "{gone}");
     for format in [Format::Json, Format::Html, Format::Markdown] {
         let text = written(format, &commanded(Some(1)), true);
