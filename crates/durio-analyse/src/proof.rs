@@ -79,10 +79,24 @@ pub struct SeriesFindings {
     pub cuts_with_lost_control: u64,
     /// Writes that nobody was promised.
     pub in_flight: InFlight,
+    /// Of a user's command, each cut; empty otherwise.
+    pub checks: Vec<CheckedCut>,
     /// The first cut that lost something.
     pub loss: Option<LossFindings>,
     /// Whether it came out as was expected; none where nobody expected anything, or it is not decided.
     pub as_expected: Option<bool>,
+}
+
+/// One cut under a user's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckedCut {
+    /// Which cut of the series.
+    pub cut: u32,
+    /// Lines before it.
+    pub acknowledged: u64,
+    /// What the check said.
+    #[serde(flatten)]
+    pub check: CheckFindings,
 }
 
 /// What came out of a series.
@@ -283,6 +297,7 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
             written: sum(|it| it.controls.written),
             lost: sum(|it| it.controls.lost),
         },
+        checks: cuts.iter().filter_map(|cut| checked(cut)).collect(),
         cuts_with_lost_control: sum(|it| it.controls.lost.min(1)),
         in_flight: InFlight {
             kept: sum(|it| it.in_flight.kept),
@@ -294,6 +309,11 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
             .map(|it| is_as_expected(it, verdict, first.map(|it| it.cut))),
         loss,
     }
+}
+
+fn checked(record: &CutRecord) -> Option<CheckedCut> {
+    let CutFindings { acknowledged, check, .. } = &record.findings;
+    Some(CheckedCut { cut: record.cut, acknowledged: *acknowledged, check: check.clone()? })
 }
 
 fn is_as_expected(expected: Expected, verdict: ProofVerdict, cut: Option<u32>) -> bool {
@@ -505,6 +525,8 @@ mod tests {
         };
         let passed = of(&[checked(1, Some(0)), checked(2, Some(0))], None);
         assert_eq!((passed.verdict, passed.effective), (ProofVerdict::NoLoss, 2));
+        let told: Vec<_> = passed.checks.iter().map(|it| (it.cut, it.acknowledged)).collect();
+        assert_eq!(told, [(1, 100), (2, 100)]);
         let class = LossClass::CheckFailed;
         let failed = of(&[checked(1, Some(0)), checked(2, Some(1))], None);
         assert_eq!(failed.verdict, ProofVerdict::Breaks { class });

@@ -38,6 +38,9 @@ impl Report for ProofFindings {
             let level = if surprises || is_alone { Level::Summary } else { Level::Detail };
             document.push(loss_section(series, level));
         }
+        for series in self.series.iter().filter(|it| !it.checks.is_empty()) {
+            document.push(checks(series));
+        }
         document.push(method(self));
         document.records = records(self);
         document
@@ -171,17 +174,21 @@ fn describe(series: &SeriesFindings) -> String {
     }
 }
 
-/// The command, and what lies under its files.
+/// The command, and what lies under its files. Where the program is, and what is too long, stands among the
+/// details.
 fn command_word(target: &CommandTarget) -> String {
-    let (program, arguments) =
-        target.command.split_first().map_or(("", &[][..]), |it| (it.0, it.1));
-    // Where it lies is told among the details.
+    const CHARACTERS_MAX: usize = 40;
+    let line = target.command.join(" ");
+    let (program, arguments) = line.split_once(' ').unwrap_or((&line, ""));
     let program = program.rsplit('/').next().unwrap_or(program);
-    let words: Vec<&str> =
-        [program].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let line = format!("{program} {arguments}");
+    let mut shown: String = line.trim_end().chars().take(CHARACTERS_MAX).collect();
+    if line.trim_end() != shown {
+        shown.push('…');
+    }
     let cache = if target.write_cache { "" } else { " (no cache)" };
     let (device, layers) = (target.front_end.word(), target.layers.word());
-    format!("{} / {device}{cache} / {layers} / {}", target.profile, words.join(" "))
+    format!("{} / {device}{cache} / {layers} / {shown}", target.profile)
 }
 
 /// The profile and what lies over it, from below.
@@ -318,13 +325,36 @@ fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str
     facts
 }
 
+/// Each cut under a user's command.
+fn checks(series: &SeriesFindings) -> Section {
+    let mut section = Section::detail(format!("Cuts: {}", series.series.name));
+    let columns = ["cut", "acknowledged", "came after", "check", "said"];
+    section.table(Table::new(columns).with_words(&["said"]).with(series.checks.iter().map(|it| {
+        vec![
+            Cell::Count(it.cut.into()),
+            Cell::Count(it.acknowledged),
+            Cell::Count(it.check.on_the_way),
+            it.check.exit_code.map_or(Cell::text("not mounted"), |it| Cell::Count(it.into())),
+            Cell::text(in_a_line(&it.check.said)),
+        ]
+    })));
+    section.note(
+        "The simulated disk's own switch shows that the power was gone. Lines that came after it do not \
+         count.",
+    );
+    section
+}
+
+fn in_a_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join("; ")
+}
+
 /// What the check of a user's command has to say.
 fn check_card(check: &CheckFindings) -> Card {
     let title = match check.exit_code {
         Some(code) => format!("exit code {code}"),
         None => "the filesystem cannot be mounted".to_owned(),
     };
-    let in_a_line = |text: &str| text.lines().collect::<Vec<_>>().join("; ");
     let fact = |label: &str, text: &str| Fact::new(Tone::Plain, label, in_a_line(text));
     Card {
         tone: Tone::Bad,

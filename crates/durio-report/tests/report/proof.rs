@@ -131,6 +131,8 @@ fn a_users_command_is_named_with_its_disk_and_its_check_has_its_say() {
     assert!(text.contains(line) && text.contains("exit code 1"), "{text}");
     assert!(text.contains("committed 17") && text.contains("gone"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains("4 KiB"), "{text}");
+    let verbose = written(Format::Text, &commanded(Some(1)), true);
+    assert!(verbose.contains("own switch") && verbose.contains("came after"), "{verbose}");
     let passed = shown(Some(0));
     assert!(passed.contains("passed its check after 1 effective power cut"), "{passed}");
     let gone = shown(None);
