@@ -14,6 +14,7 @@
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
+//! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
@@ -45,6 +46,7 @@
 mod bench;
 mod campaign;
 mod compare;
+mod crash_states;
 mod doctor;
 mod environment;
 mod error;
@@ -74,6 +76,7 @@ pub use bench::{
 };
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
 pub use compare::{read_compared_run, read_comparison};
+pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
 pub use doctor::diagnose;
 pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
 pub use execute::{Executed, Execution, RunOptions, memory_remark, set_command_line};

@@ -15,6 +15,7 @@ mod plan;
 mod profile;
 mod prove;
 mod prove_plan;
+mod prove_states;
 mod report;
 mod run;
 mod runs;

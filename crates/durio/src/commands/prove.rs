@@ -24,6 +24,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
         ProveCommand::Witness(arguments) => witness(arguments),
         ProveCommand::Write(arguments) => write(arguments),
         ProveCommand::Verify(arguments) => verify(arguments),
+        ProveCommand::States(arguments) => super::prove_states::states(arguments),
         ProveCommand::InGuest { order } => prove_in_guest(order).map(|()| Exit::Fine),
         ProveCommand::Plan(arguments) => super::prove_plan::plan(arguments),
     }
@@ -105,7 +106,7 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
 }
 
 /// fio has no place for power cuts: told before the first of them.
-fn refuse_fio(wished: Output) -> Result<(), BenchError> {
+pub(super) fn refuse_fio(wished: Output) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {
             Err(output::unsupported(wished, "there are text, json, html, markdown and csv"))
