@@ -26,6 +26,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use durio_simdisk::{Event, Image, Recording, Unflushed, Write, trace};
+use durio_units::counted;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -381,8 +382,9 @@ impl fmt::Display for Boundary<'_> {
 impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.unflushed.len();
-        write!(f, "{}, {} events, ", self.boundary, self.events)?;
+        write!(f, "{}, {}, ", self.boundary, counted(self.events as u64, "event"))?;
         let (kept, places) = match self.kept.len() {
+            _ if all == 0 => return f.write_str("nothing unflushed"),
             0 => return write!(f, "without its {all} unflushed writes"),
             kept if kept == all => return write!(f, "with its {all} unflushed writes"),
             kept if kept * 2 <= all => ("with", self.kept.to_vec()),

@@ -38,6 +38,7 @@ fn help_texts_are_as_reviewed() {
         "prove witness",
         "prove write",
         "prove verify",
+        "prove states",
         "simdisk",
         "simdisk list",
         "simdisk serve",
