@@ -343,7 +343,8 @@ fn trial(
         ProofTarget::Simulated { profile, size, via } => (profile, size, via),
         ProofTarget::Agent(target) => return agent_trial(target, series.arm, seed, ledger),
         ProofTarget::Guest(target) => {
-            let mut trials = GuestTrials::new(lab, target, series.arm, seed, ledger)?;
+            let (arm, cuts) = (series.arm, series.cuts);
+            let mut trials = GuestTrials::new(lab, target, (arm, cuts), seed, ledger)?;
             return Ok(Box::new(move |stop| trials.cut(stop)));
         }
     };
