@@ -248,7 +248,8 @@ impl Scratch {
                 .hint("TMPDIR names another folder for it")
         })?;
         let patience = Duration::from_nanos(wish.patience.get());
-        let asked = ask_stoppable(&mut self.command(state, wish.check), patience, &|| stop.is_set());
+        let asked =
+            ask_stoppable(&mut self.command(state, wish.check), patience, &|| stop.is_set());
         let (outcome, reason, said) = match asked {
             Ok(answer) => judge(&answer),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(stopped()),

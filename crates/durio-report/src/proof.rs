@@ -138,7 +138,8 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
         }
         (ProofVerdict::NoLoss, _) if series.series.target.is_enumerated() => {
             let states = counted(series.effective, "crash state");
-            let text = format!("No loss: {states} of {what} checked, none lost an acknowledged write.");
+            let text =
+                format!("No loss: {states} of {what} checked, none lost an acknowledged write.");
             (Tone::Good, text)
         }
         (ProofVerdict::NoLoss, _) => {

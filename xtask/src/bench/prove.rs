@@ -39,7 +39,8 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     }
     let rows = CASES.iter().zip(&rates);
     println!();
-    let row = |(case, rates): (&&str, &Vec<f64>)| [(*case).to_owned(), format!("{:.0}", median(rates))];
+    let row =
+        |(case, rates): (&&str, &Vec<f64>)| [(*case).to_owned(), format!("{:.0}", median(rates))];
     table::print(&["states", "per second"], rows.map(row));
     let goals = vec![goal(median(&rates[0]))];
     goals::print(&goals);

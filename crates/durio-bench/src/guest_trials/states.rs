@@ -74,8 +74,7 @@ impl Mailbox {
         let advertised = Advertised::of(&profile);
         let contents = SharedDisk::new(Disk::new(profile, 0));
         let server = BackgroundServer::start(&contents, advertised).map_err(cannot)?;
-        let disk =
-            LabDisk { serial: SERIAL.to_owned(), ..disk(server.socket(), front_end, true) };
+        let disk = LabDisk { serial: SERIAL.to_owned(), ..disk(server.socket(), front_end, true) };
         Ok(Self { contents, disk, _server: server })
     }
 
@@ -105,10 +104,7 @@ impl GuestTrials {
     }
 
     /// Loads the disk, and records what the guest asks of it.
-    fn recorded_load(
-        &mut self,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<(Recording, Heard), BenchError> {
+    fn recorded_load(&mut self, stop: &dyn Fn() -> bool) -> Result<(Recording, Heard), BenchError> {
         let (disk, book) = (self.disk.clone(), self.book.as_mut().ok_or_else(not_stamped)?);
         let first_seq = book.state.next_seq;
         let seed = job_seed(self.seed, self.lives, 0);

@@ -19,7 +19,9 @@ pub struct StateName {
 
 /// Text that is no name of a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no crash state; they are called EVENTS:none, EVENTS:all, EVENTS:3, EVENTS:3+9 or EVENTS:all-7")]
+#[error(
+    "no crash state; they are called EVENTS:none, EVENTS:all, EVENTS:3, EVENTS:3+9 or EVENTS:all-7"
+)]
 pub struct StateNameError;
 
 impl fmt::Display for StateName {

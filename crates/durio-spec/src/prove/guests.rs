@@ -93,7 +93,9 @@ fn is_enumerable(named: &NamedProfile) -> bool {
 /// Whether a series of a folder could have been asked for.
 pub(super) fn is_possible(guest: &GuestTarget) -> bool {
     let is_profile = |it: &NamedProfile| !guest.enumerated || is_enumerable(it);
-    named(&guest.profile).is_some_and(is_profile) && is_size(guest.size) && is_engine(guest.engine, 1)
+    named(&guest.profile).is_some_and(is_profile)
+        && is_size(guest.size)
+        && is_engine(guest.engine, 1)
 }
 
 fn is_engine(engine: EngineKind, depth: u32) -> bool {

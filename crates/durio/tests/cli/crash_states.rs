@@ -76,7 +76,8 @@ fn a_state_that_fails_is_told_and_made_again_by_its_name() {
     log(&sandbox);
     // The third record was never promised.
     let script = "test \"$DURIO_MARK\" != two || grep 3 $DURIO_STATE >&2 || exit 1";
-    let document = states(&sandbox, "--size 8KiB --format json", script).run().expect_exit(1).json();
+    let document =
+        states(&sandbox, "--size 8KiB --format json", script).run().expect_exit(1).json();
     assert_eq!(document["schema"], "durio-crash-states-1");
     assert_eq!((&document["states"], &document["failed"]), (&6.into(), &1.into()), "{document}");
     let failure = &document["failures"][0];
