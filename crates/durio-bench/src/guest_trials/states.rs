@@ -113,8 +113,8 @@ impl GuestTrials {
         let mut heard = Heard::default();
         let recording = self.machine.boot(&order, stop, |guest| {
             let mut mark = |at, said: &AgentSays| {
-                if heard.take(at, said) {
-                    disk.lock().mark("acknowledged");
+                if let Some(seq) = heard.take(at, said) {
+                    disk.lock().mark(&format!("acknowledged {seq}"));
                 }
             };
             load_for(guest, book, span_of(seed), stop, &mut mark)?;
@@ -167,18 +167,18 @@ impl GuestTrials {
 }
 
 impl Heard {
-    /// True for an acknowledgement.
-    fn take(&mut self, at: Nanos, said: &AgentSays) -> bool {
+    /// Gives the number of a write that is acknowledged.
+    fn take(&mut self, at: Nanos, said: &AgentSays) -> Option<u64> {
         match said {
             AgentSays::Intend { writes } => {
                 self.intents.extend(writes.iter().map(|&it| Entry::Intended(it)));
-                false
+                None
             }
             AgentSays::Acknowledged { seq } => {
                 self.acknowledged.push((Entry::Acknowledged { seq: *seq, at }, at));
-                true
+                Some(*seq)
             }
-            _ => false,
+            _ => None,
         }
     }
 
