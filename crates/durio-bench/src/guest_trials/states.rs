@@ -94,7 +94,7 @@ impl GuestTrials {
     ) -> Result<(CutEvidence, CutFindings), BenchError> {
         if self.states.is_empty() {
             self.lives += 1;
-            replace(&self.disk, Image::default())?;
+            replace(&self.disk, &Image::default())?;
             self.prepare(stop)?;
             let (recording, heard) = self.recorded_load(stop)?;
             self.states = self.read_states(&recording, &heard, stop)?;
@@ -147,7 +147,7 @@ impl GuestTrials {
         machine.boot(&order, stop, |guest| {
             let mut found = VecDeque::new();
             for (number, state) in (1..).zip(states) {
-                replace(disk, state.image)?;
+                replace(disk, &state.image)?;
                 mailbox.put(number, machine.now())?;
                 let reading = read(guest, &history, stop)?;
                 let at = heard.acknowledge(&mut history, &mut taken, state.acknowledged)?;
@@ -253,7 +253,7 @@ fn judge(
 }
 
 /// Waits until the disk is idle, and puts another medium in.
-fn replace(disk: &SharedDisk, image: Image) -> Result<(), BenchError> {
+fn replace(disk: &SharedDisk, image: &Image) -> Result<(), BenchError> {
     let begin = Instant::now();
     while !disk.lock().replace_medium(image.clone()) {
         if begin.elapsed() > IDLE_WITHIN {
