@@ -23,6 +23,7 @@ mod machine;
 mod measured;
 mod nbd;
 mod pg_test_fsync;
+mod prove;
 mod report;
 mod scratch;
 mod session;
@@ -75,6 +76,8 @@ enum Bench {
     GroupCommit(group_commit::Arguments),
     /// The NBD server against nbdkit's memory plugin, under fio's nbd engine
     Nbd(nbd::Arguments),
+    /// Crash states of a recorded run, made and checked per second
+    Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
     Build,
 }
@@ -99,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Bench::Report => report::run(&interrupt),
         Bench::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
         Bench::Nbd(arguments) => nbd::run(arguments, &interrupt),
+        Bench::Prove => prove::run(&interrupt),
         Bench::Build => build::run(&interrupt),
     };
     if interrupt.came() {

@@ -12,6 +12,7 @@ pub mod attribution;
 mod batches;
 pub mod campaign;
 pub mod cost_model;
+pub mod crash_states;
 mod declined;
 mod distribution;
 pub mod durable;

@@ -143,8 +143,11 @@ impl Ineffective {
 /// The first cut that lost something.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LossFindings {
-    /// Which cut of the series.
+    /// Which cut of the series, or which state.
     pub cut: u32,
+    /// The crash state, where it was no cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// What happened, gravest first.
     pub classes: Vec<LossClass>,
     /// In which order writes are missing.
@@ -191,6 +194,10 @@ impl LossShape {
 #[must_use]
 pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
     let counter_moved = evidence.unsafe_shutdowns.is_some_and(|[before, after]| after > before);
+    if evidence.state.is_some() {
+        // Nobody waited for a good moment: each moment is tried.
+        return None;
+    }
     let has_proof = evidence.simulated || counter_moved || findings.controls.lost > 0;
     if evidence.acknowledged_after > 0 {
         Some(Ineffective::NotCut)
@@ -275,6 +282,13 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
     let sum = |of: fn(&CutFindings) -> u64| {
         cuts.iter().map(|cut| of(&cut.findings)).fold(0, u64::saturating_add)
     };
+    // States are of one life, and a state has all that was acknowledged before it.
+    let most = |of: fn(&CutFindings) -> u64| cuts.iter().map(|cut| of(&cut.findings)).max();
+    let is_enumerated = series.target.is_enumerated();
+    let acknowledged = match is_enumerated {
+        true => most(|it| it.acknowledged).unwrap_or(0),
+        false => sum(|it| it.acknowledged),
+    };
     let first = cuts.iter().find(|cut| cut.findings.is_loss());
     let verdict = match first.and_then(|cut| cut.findings.class()) {
         Some(class) => ProofVerdict::Breaks { class },
@@ -290,9 +304,10 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         effective,
         ineffective,
         losing,
-        interval: clopper_pearson(losing, effective, CONFIDENCE),
-        acknowledged: sum(|it| it.acknowledged),
-        at_risk,
+        // Chance has not drawn the states.
+        interval: clopper_pearson(losing, effective, CONFIDENCE).filter(|_| !is_enumerated),
+        acknowledged,
+        at_risk: if is_enumerated { acknowledged } else { at_risk },
         controls: Controls {
             written: sum(|it| it.controls.written),
             lost: sum(|it| it.controls.lost),
@@ -342,6 +357,7 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
     let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
     LossFindings {
         cut: cut.cut,
+        state: cut.evidence.state.clone(),
         classes,
         shape: oldest_ns.map(|oldest| match found.youngest_kept_ns {
             None => LossShape::Total,
@@ -365,7 +381,9 @@ fn listed(findings: &[Finding]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::proof::{Arm, DurablePath, ProofPlan, ProofTarget, SimulatedVia};
+    use durio_plan::proof::{
+        Arm, DurablePath, FrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
+    };
     use durio_record::proof::InPlace;
     use durio_units::Bytes;
 
@@ -413,6 +431,29 @@ mod tests {
         assert_eq!((found.verdict, found.effective), (ProofVerdict::NoLoss, 59));
         assert!(found.interval.unwrap()[1] < 0.05);
         assert_eq!((found.at_risk, found.as_expected), (59 * 90, Some(true)));
+    }
+
+    #[test]
+    fn crash_states_bound_no_share_and_count_though_few_writes_came_before() {
+        let (mut first, mut second) = (cut(1, &[], None), cut(2, &[], Some(5)));
+        for state in [&mut first, &mut second] {
+            state.evidence.state = Some("after mark '1'".into());
+        }
+        first.findings.acknowledged = 1;
+        let guest = GuestTarget {
+            profile: "write-back".into(),
+            size: Bytes::from_mib(16),
+            front_end: FrontEnd::VirtioBlk,
+            write_cache: true,
+            layers: GuestLayers::Ext4,
+            engine: durio_plan::EngineKind::Uring,
+            kernel: None,
+            enumerated: true,
+        };
+        let series = ProofSeries { target: ProofTarget::Guest(guest), ..series(None) };
+        let found = series_findings(&series, &[&first, &second], true);
+        assert_eq!((found.verdict, found.effective), (ProofVerdict::NoLoss, 2));
+        assert_eq!((found.interval, found.acknowledged, found.at_risk), (None, 100, 100));
     }
 
     #[test]

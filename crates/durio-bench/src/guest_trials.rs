@@ -13,6 +13,7 @@
 //! killed within microseconds. What the guest has said before is in a pipe of this process.
 
 mod conversation;
+mod states;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -25,6 +26,7 @@ use durio_plan::proof::{Arm, FrontEnd, GuestLayers, GuestTarget, ProofPlan, Proo
 use durio_prove::background::BackgroundServer;
 use durio_prove::classify::gone;
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
+use durio_prove::history::History;
 use durio_prove::layout::CELL;
 use durio_prove::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use durio_prove::served::Advertised;
@@ -40,6 +42,7 @@ use crate::error::{BenchError, BenchErrorKind};
 use crate::guest::kernel_named;
 pub(crate) use conversation::stopped;
 use conversation::{Conversation, Machine, Readings};
+use states::Mailbox;
 
 /// The disk's serial number in the guest.
 const SERIAL: &str = "durio-proof";
@@ -170,14 +173,23 @@ pub(crate) struct GuestTrials {
     ledger: PathBuf,
     /// None until the target is stamped.
     book: Option<LedgerBook>,
+    /// What the target may hold when it is freshly stamped.
+    stamped: Option<History>,
+    /// If crash states are read: so many, here the host tells which is on the disk, these are left of
+    /// those of the latest of so many lives.
+    count: usize,
+    mailbox: Option<Mailbox>,
+    states: VecDeque<(CutEvidence, CutFindings)>,
+    lives: u64,
 }
 
 impl GuestTrials {
-    /// Trials whose ledger is this file; the disk is new, and so is the ledger.
+    /// Trials whose ledger is this file; the disk is new, and so is the ledger. Where crash states are
+    /// read, `cuts` of them.
     pub(crate) fn new(
         lab: &GuestLab,
         target: &GuestTarget,
-        arm: Arm,
+        (arm, cuts): (Arm, u32),
         seed: u64,
         ledger: PathBuf,
     ) -> Result<Self, BenchError> {
@@ -193,25 +205,45 @@ impl GuestTrials {
         let mut run = [0; 16];
         run[..8].copy_from_slice(&job_seed(seed, 0, 0).to_le_bytes());
         run[8..].copy_from_slice(&job_seed(seed, 0, 1).to_le_bytes());
+        let mailbox = target.enumerated.then(|| Mailbox::new(target.front_end)).transpose()?;
+        let most = if target.enumerated { states::CELLS } else { CELLS_MAX };
         let order = GuestOrder {
             task: GuestTask::Prepare,
             owner: Owner { run, target: 1 },
-            cells: (target.size.get() / CELL as u64 / 4).min(CELLS_MAX),
+            cells: (target.size.get() / CELL as u64 / 4).min(most),
             arm,
             engine: target.engine,
             layers: target.layers,
             disk: lab_disk.path_in_guest(),
+            mailbox: mailbox.as_ref().map(|it| it.disk.path_in_guest()),
         };
         let guest = lab.guest(target.kernel.as_ref())?;
-        let machine = Machine::new(guest, lab_disk, server);
-        Ok(Self { machine, order, disk: shared, lies: lying.lies, seed, ledger, book: None })
+        let disks = [Some(lab_disk), mailbox.as_ref().map(|it| it.disk.clone())];
+        let machine = Machine::new(guest, disks.into_iter().flatten().collect(), server);
+        Ok(Self {
+            machine,
+            order,
+            disk: shared,
+            lies: lying.lies,
+            seed,
+            ledger,
+            book: None,
+            stamped: None,
+            count: usize::try_from(cuts).unwrap_or(usize::MAX),
+            mailbox,
+            states: VecDeque::new(),
+            lives: 0,
+        })
     }
 
-    /// One life of the disk.
+    /// One life of the disk, or one of its crash states.
     pub(crate) fn cut(
         &mut self,
         stop: &dyn Fn() -> bool,
     ) -> Result<(CutEvidence, CutFindings), BenchError> {
+        if self.mailbox.is_some() {
+            return self.next_state(stop);
+        }
         if self.book.is_none() {
             self.prepare(stop)?;
         }
@@ -243,6 +275,7 @@ impl GuestTrials {
         let head = LedgerHead { ledger: LEDGER_SCHEMA, owner, cells, arm };
         let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
         book.record(LedgerLine::Prepared { at }).map_err(cannot)?;
+        self.stamped.clone_from(&book.state.history);
         self.book = Some(book);
         Ok(())
     }
@@ -265,12 +298,10 @@ impl GuestTrials {
         let first_seq = book.state.next_seq;
         let seed = job_seed(seed, first_seq, 0);
         let order = GuestOrder { task: GuestTask::Load { first_seq, seed }, ..self.order.clone() };
-        // Up to as long again, so that the cut comes at any phase of whatever the guest does.
-        let nanos = u64::try_from(LOAD.as_nanos()).unwrap_or(u64::MAX);
-        let span = LOAD + Duration::from_nanos(job_seed(seed, 0, 1) % (nanos + 1));
+        let span = span_of(seed);
         let mut evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
         self.machine.boot(&order, stop, |guest| {
-            load_for(guest, book, span, stop)?;
+            load_for(guest, book, span, stop, &mut |_, _| {})?;
             // One moment for both: what the guest says of it in between is of before.
             disk.lock().cut();
             let cut_at = guest.cut();
@@ -317,19 +348,27 @@ impl GuestTrials {
     }
 }
 
+/// Up to as long again, so that the cut comes at any phase of whatever the guest does.
+fn span_of(seed: u64) -> Duration {
+    let nanos = u64::try_from(LOAD.as_nanos()).unwrap_or(u64::MAX);
+    LOAD + Duration::from_nanos(job_seed(seed, 0, 1) % (nanos + 1))
+}
+
 /// Keeps the ledger until so long after the first acknowledgement, and until the disk is busy: a cut of
-/// an idle one would not count.
+/// an idle one would not count. `heard` gets each message first.
 fn load_for(
     guest: &Conversation<'_>,
     book: &mut LedgerBook,
     span: Duration,
     stop: &dyn Fn() -> bool,
+    heard: &mut dyn FnMut(Nanos, &AgentSays),
 ) -> Result<(), BenchError> {
     let (mut first, mut recent) = (None, VecDeque::with_capacity(BUSY));
     loop {
         let Some((at, said)) = guest.hear(stop)? else {
             return Err(guest.is_over("before its power was cut"));
         };
+        heard(at, &said);
         let is_acknowledged = matches!(said, AgentSays::Acknowledged { .. });
         record(book, at, said)?;
         if !is_acknowledged {

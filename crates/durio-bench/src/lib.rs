@@ -15,6 +15,7 @@
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
 //! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
+//! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
@@ -48,6 +49,7 @@ mod campaign;
 mod command_in_guest;
 mod command_trials;
 mod compare;
+mod crash_states;
 mod doctor;
 mod environment;
 mod error;
@@ -78,6 +80,7 @@ pub use bench::{
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
 pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};
+pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
 pub use doctor::diagnose;
 pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
 pub use execute::{Executed, Execution, RunOptions, memory_remark, set_command_line};

@@ -387,7 +387,7 @@ fn trial(
         ProofTarget::Simulated { profile, size, via } => (profile, size, via),
         ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
         ProofTarget::Guest(target) => {
-            let mut trials = GuestTrials::new(lab, target, arm()?, seed, ledger)?;
+            let mut trials = GuestTrials::new(lab, target, (arm()?, series.cuts), seed, ledger)?;
             return Ok(Box::new(move |stop| trials.cut(stop)));
         }
         ProofTarget::Command(target) => {

@@ -8,14 +8,15 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use durio_block::ask;
 use durio_lab::LabRequest;
 use durio_observe::read_host;
 use durio_plan::proof::GuestLayers;
-use durio_prove::agent::{AgentError, Target};
-use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, carry_out};
+use durio_prove::agent::{AgentError, Target, Wanted};
+use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
 use durio_prove::layout::CELL;
 use durio_prove::wire::AgentSays;
 
@@ -26,6 +27,8 @@ const MOUNT_POINT: &str = "/mnt";
 const FILE: &str = "/mnt/proof";
 /// How long a command may take; an emulated guest is slow.
 const COMMAND_MAX: Duration = Duration::from_secs(120);
+/// How often the mailbox is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 /// Blocks of the page's size; everything is written at once, so that nothing writes later of its own accord.
 const MAKE_EXT4: &[&str] = &[
     "mkfs.ext4",
@@ -81,6 +84,7 @@ impl From<BenchError> for Obstacle {
 
 fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle> {
     let path = match order.task {
+        GuestTask::ReadStates => return Ok(read_states(order, port)?),
         GuestTask::Prepare => make(order)?,
         GuestTask::Load { .. } => attach(order)?,
         // The same filesystem could be mounted before the power went.
@@ -96,6 +100,46 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
         detach(order)?;
     }
     Ok(())
+}
+
+/// One crash state after the other. The host ends the guest after the last.
+fn read_states(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), BenchError> {
+    let missing = || BenchError::cannot_measure("the order names no mailbox");
+    let mailbox = order.mailbox.as_deref().ok_or_else(missing)?;
+    let mut mailbox = storage(order, mailbox)?;
+    for number in 1.. {
+        while mailbox.open(Wanted::READING, MailReader).map_err(failed)? < number {
+            thread::sleep(LOOK);
+        }
+        // What is known of the last state must not be taken for this one.
+        let caches = Path::new("/proc/sys/vm/drop_caches");
+        fs::write(caches, "3").map_err(|error| BenchError::io("write to", caches, error))?;
+        match attach(order).map_err(|error| with_causes(&error)) {
+            Err(reason) => port.say(&AgentSays::Gone { reason }).map_err(failed)?,
+            Ok(path) => {
+                read_state(order, &path, port)?;
+                detach(order)?;
+            }
+        }
+        port.say(&AgentSays::Released).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A file that is not there, or shorter, is gone as a filesystem is that cannot be mounted.
+fn read_state(
+    order: &GuestOrder,
+    path: &Path,
+    port: &mut GuestPort<File>,
+) -> Result<(), BenchError> {
+    let found = storage(order, path).map_err(|error| with_causes(&error));
+    let fits = |it: &ProofStorage| it.size() / (CELL as u64) >= order.cells;
+    match found {
+        Ok(mut storage) if fits(&storage) => carry_out(order, &mut storage, port),
+        Ok(_) => port.say(&AgentSays::Gone { reason: "the target is smaller".to_owned() }),
+        Err(reason) => port.say(&AgentSays::Gone { reason }),
+    }
+    .map_err(failed)
 }
 
 fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> {

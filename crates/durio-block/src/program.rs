@@ -118,6 +118,25 @@ impl Drop for ProcessGroup {
 /// # Errors
 /// If it cannot be started; [`io::ErrorKind::TimedOut`] if it does not end in time.
 pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
+    ask_until(command, limit, None)
+}
+
+/// The same for a user's program, which may take long: it is ended when `stop` says so.
+///
+/// # Errors
+/// As [`ask`]; [`io::ErrorKind::Interrupted`] if it was stopped.
+pub fn ask_stoppable(
+    command: &mut Command,
+    limit: Duration,
+    stop: &dyn Fn() -> bool,
+) -> io::Result<Answer> {
+    ask_until(command, limit, Some(stop))
+}
+
+/// The wish to stop, of a program that can be stopped.
+type Stop<'a> = Option<&'a dyn Fn() -> bool>;
+
+fn ask_until(command: &mut Command, limit: Duration, stop: Stop<'_>) -> io::Result<Answer> {
     let (stdout, its_stdout) = pipe()?;
     let (stderr, its_stderr) = pipe()?;
     command.stdin(Stdio::null()).stdout(its_stdout).stderr(its_stderr);
@@ -126,7 +145,7 @@ pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut group = group?;
     let mut outputs = [Output::new(stdout), Output::new(stderr)];
-    if !ends_before(&group, Instant::now() + limit, &mut outputs)? {
+    if !ends_before(&group, Instant::now() + limit, stop, &mut outputs)? {
         let reason = format!("it did not end within {} s", limit.as_secs_f64());
         return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
     }
@@ -145,7 +164,12 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Takes output until the program has ended, or time is over.
-fn ends_before(group: &ProcessGroup, end: Instant, outputs: &mut [Output]) -> io::Result<bool> {
+fn ends_before(
+    group: &ProcessGroup,
+    end: Instant,
+    stop: Stop<'_>,
+    outputs: &mut [Output],
+) -> io::Result<bool> {
     // Linux since 5.3; without it, and in containers that refuse it, is looked now and then.
     let ended = pidfd_open(group.pid(), PidfdFlags::empty()).ok();
     loop {
@@ -153,11 +177,15 @@ fn ends_before(group: &ProcessGroup, end: Instant, outputs: &mut [Output]) -> io
         if group.has_ended()? {
             return Ok(true);
         }
+        if stop.is_some_and(|it| it()) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
-        sleep(ended.as_ref(), outputs, left)?;
+        let look = if stop.is_some() { LOOK } else { Duration::MAX };
+        sleep(ended.as_ref(), outputs, left.min(look))?;
     }
 }
 
@@ -260,6 +288,17 @@ mod tests {
         let error = ask(&mut shell(&script), Duration::from_secs(2)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+        wait_until_gone(std::fs::read_to_string(pid).unwrap().trim());
+    }
+
+    #[test]
+    fn a_program_that_is_to_stop_is_ended_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let path = pid.display();
+        let script = format!("sleep 600 & echo $! > {path}.new; mv {path}.new {path}; wait");
+        let error = ask_stoppable(&mut shell(&script), Duration::from_secs(3600), &|| pid.exists());
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Interrupted);
         wait_until_gone(std::fs::read_to_string(pid).unwrap().trim());
     }
 

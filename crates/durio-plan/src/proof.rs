@@ -34,7 +34,7 @@ pub struct ProofSeries {
     /// How; nothing where a user's command decides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<Arm>,
-    /// Cuts after which it ends without a loss.
+    /// Cuts, or crash states, after which it ends without a loss.
     pub cuts: u32,
     /// What should come out, where somebody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +109,10 @@ pub struct GuestTarget {
     /// The kernel's release or image; the newest without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// One life is recorded and its crash states are read, instead of cutting the power again and again;
+    /// the series' cuts are states then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enumerated: bool,
 }
 
 /// A user's command in a guest of the lab, whose files lie on a simulated disk.
@@ -225,6 +229,14 @@ impl SimulatedVia {
             Self::Process => "process",
             Self::Nbd => "nbd",
         }
+    }
+}
+
+impl ProofTarget {
+    /// Whether crash states are read instead of cutting the power.
+    #[must_use]
+    pub const fn is_enumerated(&self) -> bool {
+        matches!(self, Self::Guest(GuestTarget { enumerated: true, .. }))
     }
 }
 

@@ -9,13 +9,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use durio_block::EngineKind;
+use durio_block::{BlockError, Engine, EngineKind, EngineUser, MonotonicClock};
 use durio_plan::proof::{Arm, GuestLayers};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentError, Listener, Loading, Preparing, READ, Reading, Target, Wanted};
 use crate::ledger::{Intent, Witness};
+use crate::reading::read_cell;
 use crate::stamp::Owner;
 use crate::wire::{AgentSays, send};
 
@@ -39,6 +40,9 @@ pub struct GuestOrder {
     pub layers: GuestLayers,
     /// The disk, in the guest.
     pub disk: PathBuf,
+    /// A disk on which the host tells the number of the state that it has put on the other, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<PathBuf>,
 }
 
 /// A part of a guest's life.
@@ -56,6 +60,29 @@ pub enum GuestTask {
     },
     /// Read all cells, [`READINGS`] times.
     Read,
+    /// Read all cells once, of one crash state after the other, until the guest is ended. Nothing of a
+    /// simulated disk that keeps its word is read twice.
+    ReadStates,
+}
+
+/// Reads the number of the state that is on the disk: the first 8 bytes of the mailbox, little-endian.
+#[derive(Debug)]
+pub struct MailReader;
+
+impl EngineUser<MonotonicClock> for MailReader {
+    type Output = Result<u64, AgentError>;
+
+    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
+        if !read_cell(&mut engine, 0)? {
+            return Err(AgentError::Failed("the mailbox cannot be read".to_owned()));
+        }
+        let (numbers, _) = engine.slot_mut(0).as_chunks::<8>();
+        Ok(u64::from_le_bytes(numbers[0]))
+    }
+
+    fn refused(self, error: BlockError) -> Self::Output {
+        Err(error.into())
+    }
 }
 
 /// The guest's end of the port to its witness.
@@ -121,5 +148,6 @@ pub fn carry_out<W: Write>(
         GuestTask::Read => (0..READINGS).try_for_each(|_| {
             target.open(Wanted::READING, Reading { link: &mut *link, owner, cells })
         }),
+        GuestTask::ReadStates => target.open(Wanted::READING, Reading { link, owner, cells }),
     }
 }

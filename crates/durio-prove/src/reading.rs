@@ -125,7 +125,7 @@ pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<Owner>, BlockError> 
 }
 
 /// Reads one cell into the first slot; false if it cannot be read.
-fn read_cell<E: Engine>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
+pub(crate) fn read_cell<E: Engine>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
     let mut completions = [Completion::default()];
     let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
     while count == 0 {

@@ -57,6 +57,8 @@ pub enum AgentSays {
         /// Why.
         reason: String,
     },
+    /// The target is closed, and what was known of its disk forgotten: another may be put there.
+    Released,
     /// The task cannot be done.
     Failed {
         /// Why.

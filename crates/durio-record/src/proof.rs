@@ -82,6 +82,9 @@ pub struct CutEvidence {
     /// The machine's boot identifier changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebooted: Option<bool>,
+    /// It was no cut: a crash state of a recorded life was put on the disk, this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Acknowledgements that came after the cut: then it was none.
     #[serde(default)]
     pub acknowledged_after: u64,

@@ -17,6 +17,7 @@
 mod advice;
 mod audit;
 mod compare;
+mod crash_states;
 mod doctor;
 mod document;
 mod explain;

@@ -54,9 +54,16 @@ impl Report for ProofPlan {
         if !self.summary.is_empty() {
             section.note(self.summary.as_str());
         }
-        let cuts: u64 = self.series.iter().map(|it| u64::from(it.cuts)).sum();
-        let cuts = counted(cuts, "power cut");
-        section.note(format!("{} series, {cuts} if nothing is lost.", self.series.len()));
+        let sum = |is_enumerated| -> u64 {
+            let own = self.series.iter().filter(|it| it.target.is_enumerated() == is_enumerated);
+            own.map(|it| u64::from(it.cuts)).sum()
+        };
+        let cuts = counted(sum(false), "power cut");
+        let states = match sum(true) {
+            0 => String::new(),
+            states => format!(" and {}", counted(states, "crash state")),
+        };
+        section.note(format!("{} series, {cuts}{states} if nothing is lost.", self.series.len()));
         let table = Table::new(["series", "cuts", "expected"]).with_words(&["expected"]);
         section.table(table.with(self.series.iter().map(|it| {
             vec![
@@ -129,12 +136,19 @@ fn sentence(series: &SeriesFindings) -> (Tone, String) {
         }
         (ProofVerdict::Breaks { class }, Some(loss)) => {
             let cells = counted(loss.cells, "cell");
+            let found = if loss.state.is_some() { "in crash state" } else { "found at cut" };
             let text = format!(
-                "PROVED: {what} {} ({cells} of 4 KiB, found at cut {}).",
+                "PROVED: {what} {} ({cells} of 4 KiB, {found} {}).",
                 class.meaning(),
                 loss.cut
             );
             (Tone::Bad, text)
+        }
+        (ProofVerdict::NoLoss, _) if series.series.target.is_enumerated() => {
+            let states = counted(series.effective, "crash state");
+            let text =
+                format!("No loss: {states} of {what} checked, none lost an acknowledged write.");
+            (Tone::Good, text)
         }
         (ProofVerdict::NoLoss, _) => {
             let bound = percent(series.interval.map_or(1.0, |[_, upper]| upper));
@@ -195,9 +209,10 @@ fn command_word(target: &CommandTarget) -> String {
 fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
     let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());
+    let states = if guest.enumerated { " (states)" } else { "" };
     match guest.engine {
-        EngineKind::Uring => format!("{} / {over}", guest.profile),
-        engine => format!("{} / {over} / {engine}", guest.profile),
+        EngineKind::Uring => format!("{} / {over}{states}", guest.profile),
+        engine => format!("{} / {over} / {engine}{states}", guest.profile),
     }
 }
 
@@ -304,12 +319,16 @@ fn loss_section(series: &SeriesFindings, level: Level) -> Section {
 
 fn loss_facts(series: &SeriesFindings, loss: &LossFindings) -> Vec<(&'static str, String)> {
     let classes: Vec<_> = loss.classes.iter().map(|it| it.word()).collect();
-    let mut facts = vec![("cut", format!("{} of {}", loss.cut, series.cuts_done))];
+    let what = if loss.state.is_some() { "state" } else { "cut" };
+    let mut facts = vec![(what, format!("{} of {}", loss.cut, series.cuts_done))];
     if loss.check.is_none() {
         let cells = counted(loss.cells, "cell");
         facts.push(("found", format!("{} ({cells} of 4 KiB)", classes.join(", "))));
         let kept = counted(loss.kept, "cell");
         facts.push(("still there", format!("{kept} with an acknowledged write of this life")));
+    }
+    if let Some(state) = &loss.state {
+        facts.push(("is", state.clone()));
     }
     if let (Some(oldest), Some(shape)) = (loss.oldest_ns, loss.shape) {
         facts.push(("missing", format!("acknowledged up to {} before the cut", latency(oldest))));
@@ -429,6 +448,13 @@ fn method(findings: &ProofFindings) -> Section {
             section.fact("command", target.command.join(" "));
             section.fact("check", target.check.as_str());
         }
+    }
+    if findings.series.iter().any(|it| it.series.target.is_enumerated()) {
+        section.fact(
+            "states",
+            "one life is recorded, and states in which a cut may have left the disk are read; they are \
+             no cuts, and bound no share",
+        );
     }
     section.fact("not covered", NOT_COVERED);
     section

@@ -174,6 +174,22 @@ impl Disk {
         self.recorder.take_events()
     }
 
+    /// Puts another medium in, which holds `image`; the cache is empty. False while requests are in
+    /// flight: then nothing has happened.
+    pub fn replace_medium(&mut self, image: Image) -> bool {
+        if !self.in_flight.is_empty() {
+            return false;
+        }
+        self.cache = Cache::default();
+        self.undone.clear();
+        self.previous.clear();
+        self.unreadable.clear();
+        self.second_leg = None;
+        self.durable = image.clone();
+        self.visible = image;
+        true
+    }
+
     /// Adds a lie from now on.
     pub fn add_lie(&mut self, lie: Lie) {
         self.profile.lies.push(lie);

@@ -53,6 +53,24 @@ impl Image {
         self.page(sector / PAGE_SECTORS).map(|page| &page[start..start + SECTOR])
     }
 
+    /// Stores bytes from a sector on.
+    ///
+    /// # Panics
+    /// If they are not whole sectors.
+    pub fn store(&mut self, sector: u64, data: &[u8]) {
+        for piece in pieces(sector, data.len()) {
+            let mut page = [0; PAGE];
+            page[piece.within()].copy_from_slice(&data[piece.at..piece.at + piece.length()]);
+            self.put(piece.page, Some(&Arc::new(page)), piece.mask());
+        }
+    }
+
+    /// What was ever written, in order: pieces of 4096 bytes, each with its sector. The rest is zero.
+    pub fn written(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let page = |page: u64| self.page(page).map(|data| (page * PAGE_SECTORS, &data[..]));
+        self.pages().filter_map(page)
+    }
+
     pub(crate) fn page(&self, page: u64) -> Option<&Arc<Page>> {
         let segment = self.segments.get(&(page / SEGMENT_PAGES))?;
         segment[place(page)].as_ref()
@@ -173,6 +191,17 @@ mod tests {
         let mut bytes = [1; 3 * SECTOR];
         Image::default().read(1 << 40, &mut bytes);
         assert_eq!(bytes, [0; 3 * SECTOR]);
+    }
+
+    #[test]
+    fn what_was_stored_is_what_was_written() {
+        let mut image = Image::default();
+        image.store(7, &[1; 2 * SECTOR]);
+        let written: Vec<_> = image.written().map(|(at, bytes)| (at, bytes.to_vec())).collect();
+        let (mut first, mut second) = (vec![0; PAGE], vec![0; PAGE]);
+        first[7 * SECTOR..].fill(1);
+        second[..SECTOR].fill(1);
+        assert_eq!(written, [(0, first), (8, second)]);
     }
 
     #[test]

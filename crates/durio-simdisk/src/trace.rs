@@ -13,7 +13,7 @@ mod logger;
 use std::borrow::Cow;
 
 use crate::image::SECTOR;
-pub use logger::{END_MARK, Logger};
+pub use logger::{CUT_MARK, END_MARK, Logger};
 
 /// `WRITE_LOG_MAGIC`.
 const MAGIC: u64 = 0x006a_7366_7773_6872;
@@ -93,10 +93,11 @@ impl Entry {
         Self { sector: 0, sectors: 0, flags: MARK, data: name.as_bytes().to_vec() }
     }
 
-    /// The name of a mark.
+    /// The name of a mark, up to a zero.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.data)
+        let name = self.data.split(|&byte| byte == 0).next();
+        String::from_utf8_lossy(name.unwrap_or_default())
     }
 
     /// As the log has it: whole sectors.

@@ -27,7 +27,7 @@ const SIZE_MAX: Bytes = Bytes::from_gib(4);
 /// Cuts of a series: the preset `standard`.
 const CUTS_DEFAULT: u32 = 59;
 /// 1 % of the targets that fail once in 300 cuts pass 1 400.
-const CUTS_MAX: u32 = 1_000_000;
+pub(crate) const CUTS_MAX: u32 = 1_000_000;
 const DEPTH_MAX: u32 = 64;
 const CELL: u64 = 4096;
 /// As many cells as a stamp can number, 128 KiB short of it.
@@ -116,6 +116,10 @@ table! {
         size: One<Amount>,
         /// The kernel's release, as durio lab kernels shows it, or its image. Default: the newest.
         kernel: One<String>,
+        /// Record one life, and read so many of its crash states, instead of cutting the power: each is
+        /// put on the disk, mounted and verified. Takes a disk that keeps its word, write-back or
+        /// write-through.
+        states: One<u32>,
     }
 }
 
@@ -477,6 +481,18 @@ mod tests {
     }
 
     #[test]
+    fn a_series_of_states_has_so_many_and_loses_where_a_cut_would() {
+        let guest = "[[guest]]\nprofile = \"write-back\"\nfront_end = \"nvme\"\nstates = 40\n";
+        let arm = "[[arm]]\npath = [\"fdatasync\", \"o_dsync\"]\n";
+        let plan = plan(&format!("{guest}{arm}")).unwrap();
+        let [honest, early] = &plan.series[..] else { panic!("{plan:?}") };
+        assert!(honest.target.is_enumerated() && honest.name.ends_with("/fdatasync/1/states"));
+        assert_eq!((honest.cuts, honest.expected), (40, Some(Expected::Holds)));
+        let lost = Expected::Breaks { class: LossClass::Lost, within: 40 };
+        assert_eq!((early.cuts, early.expected), (40, Some(lost)));
+    }
+
+    #[test]
     fn a_fault_is_told_with_its_line_and_column() {
         let disk = "[[disk]]\nprofile = \"write-back\"\n";
         let arm = "[[arm]]\npath = \"fdatasync\"\n";
@@ -502,6 +518,14 @@ mod tests {
                 "x.toml:6:8: path: 'fsink' is none of fsync",
             ),
             (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
+            (
+                format!("[[guest]]\nprofile = \"drops\"\nstates = 5\n{arm}"),
+                "x.toml:5:10: 'states' takes a disk that keeps its word",
+            ),
+            (
+                format!("[[guest]]\nprofile = \"write-back\"\nstates = 0\n{arm}"),
+                "x.toml:5:10: 'states' takes 1 to 1000000",
+            ),
             (disk.to_owned(), "'[[arm]]' is missing"),
             (arm.to_owned(), "'[[disk]], [[target]] or [[guest]]' is missing"),
             (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),

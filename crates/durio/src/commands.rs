@@ -16,6 +16,7 @@ mod profile;
 mod prove;
 mod prove_exec;
 mod prove_plan;
+mod prove_states;
 mod report;
 mod run;
 mod runs;

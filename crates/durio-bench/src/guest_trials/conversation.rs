@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Machine {
     guest: PreparedGuest,
-    disk: LabDisk,
+    disks: Vec<LabDisk>,
     begin: Instant,
     /// Serves the disk while this is here.
     _server: BackgroundServer,
@@ -48,8 +48,8 @@ pub(super) struct Conversation<'a> {
 }
 
 impl Machine {
-    pub(super) fn new(guest: PreparedGuest, disk: LabDisk, server: BackgroundServer) -> Self {
-        Self { guest, disk, begin: Instant::now(), _server: server }
+    pub(super) fn new(guest: PreparedGuest, disks: Vec<LabDisk>, server: BackgroundServer) -> Self {
+        Self { guest, disks, begin: Instant::now(), _server: server }
     }
 
     /// The witness's clock.
@@ -95,7 +95,7 @@ impl Machine {
         let words = ["durio", "prove", "in-guest", &order];
         Ok(LabRequest {
             command: words.map(Into::into).to_vec(),
-            disks: vec![self.disk.clone()],
+            disks: self.disks.clone(),
             ..self.guest.request().clone()
         })
     }
@@ -201,6 +201,11 @@ impl Readings {
             }
             _ => Err(unexpected()),
         }
+    }
+
+    /// The only one.
+    pub(super) fn first(self) -> Option<Vec<Observed>> {
+        <[Vec<Observed>; 1]>::try_from(self.whole).ok().map(|[only]| only)
     }
 
     /// All of them, if none is missing.

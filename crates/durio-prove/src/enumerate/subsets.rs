@@ -10,13 +10,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Chosen;
 
-/// Places of writes that survive, or do not.
+/// Which of a number of writes survive, by their places from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Subset {
+pub enum Subset {
+    /// None.
     None,
+    /// This one alone.
     One(usize),
+    /// These two.
     Two(usize, usize),
+    /// All but this one.
     AllBut(usize),
+    /// All.
     All,
 }
 
@@ -32,6 +37,32 @@ impl Subset {
             Self::All => into.extend(0..count),
         }
     }
+
+    /// Whether so many writes have such a subset.
+    pub(super) const fn is_of(self, count: usize) -> bool {
+        match self {
+            Self::None | Self::All => true,
+            Self::One(place) | Self::AllBut(place) => place < count,
+            Self::Two(first, second) => first < second && second < count,
+        }
+    }
+}
+
+/// How many subsets of these sizes there are: of one write none and all, one alone and all but one of
+/// more, two.
+pub(super) fn subsets_of(count: usize) -> usize {
+    let [singles, all_but_one, pairs] = sizes(count);
+    1 + usize::from(count > 0) + singles + all_but_one + pairs
+}
+
+/// How many of one, of all but one, and of two. Of one write none and all are everything; of two one is
+/// all but one; of three two are.
+const fn sizes(count: usize) -> [usize; 3] {
+    [
+        if count > 1 { count } else { 0 },
+        if count > 2 { count } else { 0 },
+        if count > 3 { count * (count - 1) / 2 } else { 0 },
+    ]
 }
 
 /// Subsets of `count` writes, each once, and about `most` of them.
@@ -40,10 +71,7 @@ pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus
     if count > 0 {
         list.push(Subset::All);
     }
-    // Of one write none and all are everything; of two one is all but one; of three two are.
-    let singles = if count > 1 { count } else { 0 };
-    let all_but_one = if count > 2 { count } else { 0 };
-    let pairs = if count > 3 { count * (count - 1) / 2 } else { 0 };
+    let [singles, all_but_one, pairs] = sizes(count);
     let room = most.saturating_sub(list.len());
     // A quarter each for one write and for all but one; what they leave is for pairs.
     let share = if singles + all_but_one + pairs > room { room / 4 } else { count };
@@ -53,8 +81,7 @@ pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus
     list.extend(lost.into_iter().map(Subset::AllBut));
     let left = most.saturating_sub(list.len());
     list.extend(sample(pairs, left, chance).into_iter().map(pair));
-    let all = 1 + usize::from(count > 0) + singles + all_but_one + pairs;
-    Chosen { left_out: (all - list.len()) as u64, list }
+    Chosen { left_out: (subsets_of(count) - list.len()) as u64, list }
 }
 
 /// The pair of this number: (0, 1), (0, 2), (1, 2), (0, 3) …
@@ -71,7 +98,7 @@ fn pair(number: usize) -> Subset {
 }
 
 /// Up to `most` different numbers below `bound`, in order.
-fn sample(bound: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+pub(super) fn sample(bound: usize, most: usize, chance: &mut Xoshiro256PlusPlus) -> Vec<usize> {
     if bound <= most {
         return (0..bound).collect();
     }

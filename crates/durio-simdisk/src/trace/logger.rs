@@ -17,7 +17,7 @@ use crate::recording::{Event, Unflushed, Write};
 /// The mark that the kernel makes when it ends a log; so does durio.
 pub const END_MARK: &str = "dm-log-writes-end";
 /// The mark of a power cut. What the disk still has after it follows as writes with FUA.
-const CUT_MARK: &str = "durio-cut";
+pub const CUT_MARK: &str = "durio-cut";
 /// replay-log passes over more zeros than this at once where it replays into a file.
 const DISCARD_MAX: u64 = (128 << 20) / SECTOR as u64;
 

@@ -21,7 +21,7 @@ use durio_plan::proof::{
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;
 
-use super::{CELL, GuestTable, SIZE_MAX, class_of, levels, profiles, written};
+use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, written};
 use crate::SpecError;
 use crate::table::value::Amount;
 use crate::table::{One, Source};
@@ -41,6 +41,7 @@ pub(super) fn series(
     cuts: u32,
 ) -> Result<Vec<ProofSeries>, SpecError> {
     let (size, kernel) = (size(source, &table.size)?, table.kernel.get());
+    let states = states(source, table)?;
     let engines = levels(&table.engine, EngineKind::Uring);
     if engines.iter().any(|&it| !is_engine(it, arm.depth)) {
         let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
@@ -61,8 +62,9 @@ pub(super) fn series(
                             layers,
                             engine,
                             kernel,
+                            enumerated: states.is_some(),
                         };
-                        one(named, target, arm, cuts)
+                        one(named, target, arm, states.unwrap_or(cuts))
                     }));
                 }
             }
@@ -71,9 +73,30 @@ pub(super) fn series(
     Ok(all)
 }
 
+/// How many crash states are read; none where the power is cut.
+fn states(source: Source<'_>, table: &GuestTable) -> Result<Option<u32>, SpecError> {
+    let Some(states) = table.states.get() else { return Ok(None) };
+    let wrong = |what: String| Err(source.error(table.states.at, format!("'states' takes {what}")));
+    if !(1..=CUTS_MAX).contains(&states) {
+        return wrong(format!("1 to {CUTS_MAX}"));
+    }
+    if !profiles(source, &table.profile)?.into_iter().all(is_enumerable) {
+        return wrong("a disk that keeps its word: write-back or write-through".to_owned());
+    }
+    Ok(Some(states))
+}
+
+/// The states are those of a disk that keeps its word, and loses its cache.
+fn is_enumerable(named: &NamedProfile) -> bool {
+    named.lie.is_none() && named.cache != CacheKind::Protected
+}
+
 /// Whether a series of a folder could have been asked for.
 pub(super) fn is_possible(guest: &GuestTarget) -> bool {
-    named(&guest.profile).is_some() && is_size(guest.size) && is_engine(guest.engine, 1)
+    let is_profile = |it: &NamedProfile| !guest.enumerated || is_enumerable(it);
+    named(&guest.profile).is_some_and(is_profile)
+        && is_size(guest.size)
+        && is_engine(guest.engine, 1)
 }
 
 /// The same of a user's command.
@@ -115,7 +138,15 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         (target.front_end.word(), target.layers.word(), arm.path.word());
     let device = format!("{}/{front_end}{cache}", named.name);
     let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
-    let expected = expected(named, &target, arm);
+    let states = if target.enumerated { "/states" } else { "" };
+    let name = format!("{name}{states}");
+    let expected = match expected(named, &target, arm) {
+        // Every moment is tried, also those before the first acknowledgement.
+        Some(Expected::Breaks { class, .. }) if target.enumerated => {
+            Some(Expected::Breaks { class, within: cuts })
+        }
+        expected => expected,
+    };
     let cuts = match expected {
         Some(Expected::Breaks { within, .. }) => cuts.max(within),
         _ => cuts,
@@ -193,7 +224,17 @@ mod tests {
         let (profile, kernel) = (profile.to_owned(), None);
         let named = named(&profile).unwrap();
         let size = SIZE_MIN;
-        let target = GuestTarget { profile, size, front_end, write_cache, layers, engine, kernel };
+        let enumerated = false;
+        let target = GuestTarget {
+            profile,
+            size,
+            front_end,
+            write_cache,
+            layers,
+            engine,
+            kernel,
+            enumerated,
+        };
         expected(named, &target, Arm { path, depth: 1, write_cells: 1 }).unwrap()
     }
 

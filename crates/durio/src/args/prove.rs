@@ -8,7 +8,7 @@ use durio_plan::EngineKind;
 use durio_plan::proof::DurablePath;
 use durio_units::{Bytes, Nanos};
 
-use super::{Output, ProveExec, ProvePlan};
+use super::{Output, ProveExec, ProvePlan, ProveStates};
 use crate::exit_code::TABLE;
 use crate::values;
 
@@ -31,6 +31,7 @@ pub(crate) enum ProveCommand {
     Witness(Box<ProveWitness>),
     Write(ProveWrite),
     Verify(ProveVerify),
+    States(Box<ProveStates>),
     /// Be the agent in a guest of the lab
     #[command(hide = true)]
     InGuest {

@@ -24,6 +24,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
         ProveCommand::Witness(arguments) => witness(arguments),
         ProveCommand::Write(arguments) => write(arguments),
         ProveCommand::Verify(arguments) => verify(arguments),
+        ProveCommand::States(arguments) => super::prove_states::states(arguments),
         ProveCommand::InGuest { order } => prove_in_guest(order).map(|()| Exit::Fine),
         ProveCommand::CommandInGuest { order, command } => {
             command_in_guest(order, command).map(Exit::Command)

@@ -39,6 +39,7 @@ fn help_texts_are_as_reviewed() {
         "prove write",
         "prove verify",
         "prove exec",
+        "prove states",
         "simdisk",
         "simdisk list",
         "simdisk serve",

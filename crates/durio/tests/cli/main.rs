@@ -27,6 +27,7 @@ mod check;
 mod compare;
 mod config;
 mod contents;
+mod crash_states;
 mod destroy;
 mod doctor;
 mod durable;

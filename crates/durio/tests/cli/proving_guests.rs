@@ -40,6 +40,25 @@ fn a_guest_loses_what_is_durable_by_fua_on_nvme_and_keeps_what_is_flushed() {
 
 #[test]
 #[ignore = "slow"]
+fn crash_states_of_a_guest_that_acknowledges_too_early_lose_and_others_do_not() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    // The disk keeps its word. QEMU's NVMe device drops FUA, so the guest is told too early.
+    let spec = "schema = 1\nname = \"states\"\n\
+                [[guest]]\nprofile = \"write-back\"\nfront_end = \"nvme\"\nlayers = \"ext4\"\n\
+                states = 12\n[[arm]]\npath = [\"fdatasync\", \"o_dsync\"]\n";
+    fs::write(sandbox.root().join("states.toml"), spec).unwrap();
+    let line = "prove run states.toml --seed 7 --format json --out out";
+    let proof = with_kernels(&sandbox, line).start().wait_at_most(PATIENCE).expect_exit(0).json();
+    let kept = series(&proof, "write-back/nvme/ext4/fdatasync/1/states");
+    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &12.into()));
+    assert!(kept["interval"].is_null() && kept["at_risk"].as_u64() > Some(0), "{kept}");
+    let lost = series(&proof, "write-back/nvme/ext4/o_dsync/1/states");
+    assert_eq!((&lost["verdict"]["class"], &lost["as_expected"]), (&"lost".into(), &true.into()));
+    assert!(lost["loss"]["state"].as_str().unwrap().contains("after mark"), "{lost}");
+}
+
+#[test]
+#[ignore = "slow"]
 fn an_interrupt_ends_the_guests_of_a_proof_and_it_can_be_resumed() {
     let Some(sandbox) = bootable(&[]) else { return };
     let line =

@@ -120,6 +120,21 @@ pub(super) const PAGES: &[PageNotes] = &[
         see_also: &["durio-prove-witness(1)", "durio-prove-write(1)"],
     },
     PageNotes {
+        command: "prove states",
+        examples: &[
+            (
+                "durio prove states run.log --size 64MiB -- sh check.sh",
+                "Have a script check each state in which a power cut may leave the disk.",
+            ),
+            (
+                "durio prove states run.log --size 64MiB --only 120:all-7 --save bad.img",
+                "Save one of them, by the name that a report has for it.",
+            ),
+        ],
+        files: &[],
+        see_also: &["durio-simdisk-serve(1)", "durio-simdisk-mark(1)", "dmsetup(8)", "e2fsck(8)"],
+    },
+    PageNotes {
         command: "simdisk",
         examples: &[
             ("durio simdisk list", "List the disks that can be served."),
