@@ -4,7 +4,9 @@
 
 use std::io::{self, BufRead, Write};
 
+use durio_observe::PowerState;
 use durio_plan::proof::Arm;
+use durio_record::proof::Inventory;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +67,7 @@ pub enum AgentSays {
 }
 
 /// Who the agent is, and what it has.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
@@ -75,10 +77,12 @@ pub struct Hello {
     pub size: u64,
     /// Whose label the target has.
     pub label: Option<Owner>,
-    /// The machine's boot identifier.
-    pub boot_id: Option<String>,
-    /// The device's counter of unexpected power losses.
-    pub unsafe_shutdowns: Option<u64>,
+    /// What shows later whether the machine's power was gone.
+    #[serde(default)]
+    pub power: PowerState,
+    /// The machine and what it has under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Box<Inventory>>,
 }
 
 /// What a witness says.

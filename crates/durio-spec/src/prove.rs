@@ -28,6 +28,8 @@ const SIZE_MAX: Bytes = Bytes::from_gib(4);
 const CUTS_DEFAULT: u32 = 59;
 /// 1 % of the targets that fail once in 300 cuts pass 1 400.
 const CUTS_MAX: u32 = 1_000_000;
+/// Instead of a command that cuts.
+const BY_HAND: &str = "by hand";
 const DEPTH_MAX: u32 = 64;
 const CELL: u64 = 4096;
 /// As many cells as a stamp can number, 128 KiB short of it.
@@ -78,8 +80,9 @@ table! {
         /// Starts an agent, durio prove write at the target; "{witness}" and "{token}" stand for the
         /// address and the token. Without it the agent starts by itself, when its machine boots.
         start: One<Texts>,
-        /// Takes the power away; when the command ends, it is gone.
-        cut: Placed<Texts>,
+        /// Takes the power away; when the command ends, it is gone. Without it, or as "by hand",
+        /// durio says when you are to cut it, and notices that you did.
+        cut: One<Texts>,
         /// Gives it back. Without it, nothing needs to be done.
         restore: One<Texts>,
         /// How long the power stays away. Default: 10s.
@@ -251,7 +254,8 @@ fn is_size(size: Bytes) -> bool {
 
 fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecError> {
     let words = |given: &One<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
-    let cut = table.cut.value.to_vec();
+    let cut = words(&table.cut);
+    let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
     if cut.iter().any(|it| it.is_empty()) {
         return Err(source.error(table.cut.at, "cut: a command begins with a program"));
     }
