@@ -10,8 +10,8 @@
 use durio_plan::proof::{Expected, LossClass, ProofSeries};
 use durio_record::Outcome;
 use durio_record::proof::{
-    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, Inventory, LATE_NS, LossPicture,
-    ProofManifest,
+    Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, Inventory, LATE_NS,
+    LossPicture, ProofManifest,
 };
 use durio_stats::binomial::clopper_pearson;
 use serde::Serialize;

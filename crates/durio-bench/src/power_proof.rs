@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
 use durio_lab::Qemu;
-use durio_observe::read_host;
+use durio_observe::{PowerState, read_host};
 use durio_plan::proof::{AgentTarget, Arm, ProofPlan, ProofSeries, ProofTarget, SimulatedVia};
 use durio_prove::simulation::Simulation;
 use durio_prove::trial::{AgentTrials, Operator, TrialError};
@@ -400,7 +400,7 @@ fn simulated(findings: CutFindings) -> Tried {
 /// What guests run on; their kernels and devices stand in the plan.
 fn of_guests() -> Inventory {
     let qemu = Qemu::find().ok().map(|it| it.version);
-    Inventory { host: read_host(), stack: None, qemu }
+    Inventory { host: read_host(), stack: None, qemu, power: PowerState::default() }
 }
 
 fn agent_trial(

@@ -82,7 +82,7 @@ pub fn keep_ledger(
     run[..8].copy_from_slice(&wish.seed.to_le_bytes());
     run[8..].copy_from_slice(&crate::random_seed().to_le_bytes());
     let (owner, arm) = (Owner { run, target: 1 }, wish.arm);
-    let head = LedgerHead { power: hello.power, ..LedgerHead::new(owner, cells, arm) };
+    let head = LedgerHead { power: hello.power(), ..LedgerHead::new(owner, cells, arm) };
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
     if link.answer(STAMPING).map_err(cannot)? != AgentSays::Prepared {
@@ -155,12 +155,12 @@ pub fn verify_target(
         let cut = durio_prove::ledger::Entry::Cut { at: state.last_at };
         history.take(cut).map_err(cannot)?;
     }
-    let (power, inventory) = storage.look();
+    let inventory = storage.inventory();
     let findings = verify(&mut storage, state.head.owner, state.head.cells, history);
     let cut = CutRecord {
         series: 0,
         cut: 1,
-        evidence: compare(&state.head.power, &power),
+        evidence: compare(&state.head.power, &inventory.power),
         findings: findings.map_err(cannot)?,
         took_ns: 0,
         inventory: Some(Box::new(inventory)),

@@ -92,25 +92,23 @@ impl ProofStorage {
     /// What an agent says first.
     #[must_use]
     pub fn hello(&self, token: &str) -> Hello {
-        let (power, inventory) = self.look();
         Hello {
             protocol: PROTOCOL,
             token: token.to_owned(),
-            power,
-            inventory: Some(Box::new(inventory)),
+            inventory: Some(Box::new(self.inventory())),
             ..Hello::default()
         }
     }
 
-    /// What shows later whether the power was gone, and what is under test.
-    pub(crate) fn look(&self) -> (PowerState, Inventory) {
+    /// What is under test, and what shows later whether its power was gone.
+    pub(crate) fn inventory(&self) -> Inventory {
         let stack = match &self.kind {
             // A target that can be written to can be proved, whether its layers are shown or not.
             Kind::Local { path, .. } => read_stack(path).ok(),
             Kind::Nbd(_) => None,
         };
         let power = stack.as_ref().map_or_else(PowerState::of_machine, read_power_state);
-        (power, Inventory { host: read_host(), stack, qemu: None })
+        Inventory { host: read_host(), stack, qemu: None, power }
     }
 
     fn setup(

@@ -46,6 +46,12 @@ pub struct DriveCounters {
 }
 
 impl PowerState {
+    /// True if it shows nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Of a target whose drives nobody can ask.
     #[must_use]
     pub fn of_machine() -> Self {

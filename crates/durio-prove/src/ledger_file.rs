@@ -36,12 +36,8 @@ pub struct LedgerHead {
     /// How it is written to.
     pub arm: Arm,
     /// What the machine showed of its power before the first write.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "PowerState::is_empty")]
     pub power: PowerState,
-}
-
-fn is_nothing(power: &PowerState) -> bool {
-    *power == PowerState::default()
 }
 
 impl LedgerHead {

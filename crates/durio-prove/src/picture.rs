@@ -92,7 +92,8 @@ fn timeline(writes: &[Known]) -> LossPicture {
     let begin_before_ns = before.div_ceil(slot_ns) * slot_ns;
     let place = |it: &Known| {
         let since = i64::try_from(begin_before_ns).ok()? + it.at_ns;
-        usize::try_from(u64::try_from(since).ok()? / slot_ns).ok()
+        // What came with the cut was before it.
+        usize::try_from(u64::try_from(since).ok()?.saturating_sub(1) / slot_ns).ok()
     };
     let count = writes.iter().filter_map(place).max().map_or(0, |it| it + 1);
     let mut slots = vec![Slot::default(); count];

@@ -181,7 +181,7 @@ impl AgentTrials {
         command("restore the power", &self.target.restore)?;
         let (mut link, after) = self.come(operator)?;
         let acknowledged_after = evidence.acknowledged_after + self.heard_late(silent)?;
-        evidence = CutEvidence { acknowledged_after, ..compare(&before.power, &after.power) };
+        evidence = CutEvidence { acknowledged_after, ..compare(&before.power(), &after.power()) };
         if after.size < before.size {
             return Ok((evidence, gone(self.book()?.state.history.as_ref())));
         }
@@ -244,7 +244,7 @@ impl AgentTrials {
             return Err(WitnessError::Unexpected.into());
         };
         let file = File::options().read(true).write(true).create_new(true).open(&self.ledger);
-        let power = agent.power.clone();
+        let power = agent.power();
         let head = LedgerHead { power, ..LedgerHead::new(owner, cells, self.arm) };
         let mut book = LedgerBook::begin(file.map_err(LedgerError::Io)?, head)?;
         book.record(LedgerLine::Prepared { at: self.server.now() })?;

@@ -77,12 +77,17 @@ pub struct Hello {
     pub size: u64,
     /// Whose label the target has.
     pub label: Option<Owner>,
-    /// What shows later whether the machine's power was gone.
-    #[serde(default)]
-    pub power: PowerState,
-    /// The machine and what it has under test.
+    /// The machine, what it has under test, and what shows later whether its power was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Box<Inventory>>,
+}
+
+impl Hello {
+    /// What shows later whether the machine's power was gone.
+    #[must_use]
+    pub fn power(&self) -> PowerState {
+        self.inventory.as_ref().map(|it| it.power.clone()).unwrap_or_default()
+    }
 }
 
 /// What a witness says.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 
 use durio_block::Folder;
-use durio_observe::{Host, Stack};
+use durio_observe::{Host, PowerState, Stack};
 use durio_plan::proof::{LossClass, ProofPlan};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,9 @@ pub struct Inventory {
     /// QEMU's version, of a guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
+    /// The machine's boot, and the counters of the drives below the target.
+    #[serde(default, skip_serializing_if = "PowerState::is_empty")]
+    pub power: PowerState,
 }
 
 /// One power cut.

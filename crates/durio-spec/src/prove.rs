@@ -256,6 +256,11 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
     let words = |given: &One<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
     let cut = words(&table.cut);
     let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
+    let start = words(&table.start);
+    if cut.is_empty() && !start.is_empty() {
+        let text = "start: the agent of a target that is cut by hand starts by itself, when its machine boots";
+        return Err(source.error(table.start.at, text));
+    }
     if cut.iter().any(|it| it.is_empty()) {
         return Err(source.error(table.cut.at, "cut: a command begins with a program"));
     }
@@ -275,7 +280,7 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
         name: table.name.value.0.clone(),
         listen,
         token: table.token.get().unwrap_or_default(),
-        start: words(&table.start),
+        start,
         cut,
         restore: words(&table.restore),
         off: time(&table.off, 10),
@@ -466,6 +471,19 @@ mod tests {
     }
 
     #[test]
+    fn a_target_without_a_command_that_cuts_is_cut_by_hand() {
+        let cut = |rest: &str| {
+            let text = format!("[[target]]\nname = \"t\"\n{rest}[[arm]]\npath = \"fsync\"\n");
+            match plan(&text).unwrap().series.remove(0).target {
+                ProofTarget::Agent(agent) => agent.cut,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((cut(""), cut("cut = \"by hand\"\n")), (vec![], vec![]));
+        assert_eq!(cut("cut = [\"outlet\", \"off\"]\n"), ["outlet", "off"]);
+    }
+
+    #[test]
     fn a_fault_is_told_with_its_line_and_column() {
         let disk = "[[disk]]\nprofile = \"write-back\"\n";
         let arm = "[[arm]]\npath = \"fdatasync\"\n";
@@ -491,6 +509,11 @@ mod tests {
                 "x.toml:6:8: path: 'fsink' is none of fsync",
             ),
             (format!("[[disk]]\nprofile = \"flush-ignore\"\n{arm}"), "mean 'flush-ignored'"),
+            (
+                format!("[[target]]\nname = \"t\"\nstart = [\"ssh\"]\n{arm}"),
+                "x.toml:5:9: start: the agent of a target that is cut by hand",
+            ),
+            (format!("[[target]]\nname = \"t\"\ncut = \"\"\n{arm}"), "begins with a program"),
             (disk.to_owned(), "'[[arm]]' is missing"),
             (arm.to_owned(), "'[[disk]], [[target]] or [[guest]]' is missing"),
             (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use durio_units::Nanos;
 
-use super::{AgentTrials, LOOK, Operator, TrialError};
+use super::{AFTER_THE_CUT, AgentTrials, LOOK, Operator, TrialError};
 use crate::witness::{AgentLink, LoadHeard, WitnessError, hear_load};
 
 /// Who acknowledges nothing for so long has no power, or so slow a disk that its cuts do not count.
@@ -55,8 +55,14 @@ impl AgentTrials {
             match hear_load(&mut link, &self.server, book, &mut heard, LOOK) {
                 Ok(true) => {}
                 Err(WitnessError::Ledger(error)) => return Err(error.into()),
-                Ok(false) | Err(_) => return Ok(heard.acknowledged),
+                Ok(false) | Err(_) => break,
             }
         }
+        drop(link);
+        if heard.acknowledged > 0 {
+            // It ends when it finds its witness gone; what it still writes would be read as unstable.
+            std::thread::sleep(AFTER_THE_CUT);
+        }
+        Ok(heard.acknowledged)
     }
 }

@@ -101,6 +101,8 @@ pub(crate) enum Scale {
 pub(crate) enum Unit {
     Bytes,
     Number,
+    /// Also before a moment, below zero.
+    Milliseconds,
     Seconds,
     /// Nanoseconds.
     Latency,
@@ -115,6 +117,7 @@ impl Unit {
         match self {
             Self::Bytes => size(value),
             Self::Number => decimal(value),
+            Self::Milliseconds => format!("{} ms", decimal(value)),
             Self::Seconds => format!("{} s", decimal(value)),
             Self::Latency => mean_latency(value),
             Self::Bandwidth => bandwidth(value),

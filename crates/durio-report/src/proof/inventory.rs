@@ -3,6 +3,7 @@
 //! In: [`ProofFindings`]. Out: a section. Not here: what was found.
 
 use durio_analyse::proof::{ProofFindings, SeriesFindings};
+use durio_observe::DriveCounters;
 use durio_plan::proof::{GuestTarget, ProofTarget};
 use durio_record::proof::Inventory;
 
@@ -27,14 +28,14 @@ pub(super) fn section(findings: &ProofFindings) -> Section {
         |it: &&SeriesFindings| matches!(it.series.target, ProofTarget::Simulated { .. });
     let disks = findings.series.iter().filter(is_simulated).count() as u64;
     if disks > 0 {
-        let text = format!("durio {}, {}", findings.durio_version, counted(disks, "series"));
+        let text = format!("durio {}, {disks} series", findings.durio_version);
         section.fact("simulated disks", text);
     }
     section
 }
 
 fn machine(series: &SeriesFindings, inventory: &Inventory, section: &mut Section) {
-    let Inventory { host, stack, qemu } = inventory;
+    let Inventory { host, stack, qemu, power } = inventory;
     let target = match &series.series.target {
         ProofTarget::Agent(agent) => agent.name.clone(),
         _ => "guests run on".to_owned(),
@@ -44,15 +45,28 @@ fn machine(series: &SeriesFindings, inventory: &Inventory, section: &mut Section
     section.facts(host.os.iter().map(|it| ("system", it.clone())));
     section.facts(qemu.iter().map(|it| ("QEMU", it.clone())));
     if matches!(series.series.target, ProofTarget::Agent(_)) {
-        section.fact("power", power(series));
+        section.facts(power.drives.iter().map(|it| (it.drive.as_str(), counters(it))));
+        section.fact("power", shown(series));
     }
     if let Some(stack) = stack {
         section.push(Level::Summary, Body::Tree(vec![tree(&stack.root, Level::Summary)]));
     }
 }
 
-/// What showed that it was gone.
-fn power(series: &SeriesFindings) -> String {
+/// What a drive has counted before the first cut.
+fn counters(drive: &DriveCounters) -> String {
+    match (drive.unsafe_shutdowns, &drive.missing) {
+        (Some(count), _) => {
+            let on = drive.power_cycles.map(|it| format!(" in {}", counted(it, "power cycle")));
+            format!("{}{}", counted(count, "unexpected power-off"), on.unwrap_or_default())
+        }
+        (None, Some(why)) => format!("no counter of power losses: {why}"),
+        (None, None) => "no counter of power losses".to_owned(),
+    }
+}
+
+/// What showed that the power was gone.
+fn shown(series: &SeriesFindings) -> String {
     let of = |count: u64| format!("{count} of {}", counted(series.cuts_done, "cut"));
     format!(
         "the drive's counter of power losses rose in {}, the machine booted again in {}, a control was \

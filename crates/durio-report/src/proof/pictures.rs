@@ -4,7 +4,6 @@
 
 use durio_plan::proof::LossClass;
 use durio_record::proof::{LossPicture, Slot, TileState};
-use durio_units::Bytes;
 
 use crate::document::chart::{Chart, Colour, Panel, Scale, Series, Style, TileKind, Tiles, Unit};
 use crate::figures::{counted, latency, precise};
@@ -17,7 +16,6 @@ pub(super) fn charts(picture: &LossPicture) -> [Chart; 2] {
 
 /// Above, how many writes were acknowledged; below, where each of the last ones went.
 fn timeline(picture: &LossPicture) -> Chart {
-    let number = Scale::Linear(Unit::Number);
     let middle = precise(picture.slot_ns) / 2.0 - precise(picture.begin_before_ns);
     let slots = |of: fn(&Slot) -> u32| -> Vec<(f64, f64)> {
         let slots = (0_u64..).zip(&picture.slots);
@@ -26,29 +24,31 @@ fn timeline(picture: &LossPicture) -> Chart {
     };
     let cut = || Series::new("the cut", Colour::Ink, Style::Upright, [(0.0, 0.0)]);
     let upper = vec![
-        Series::new("acknowledged", Colour::First, Style::Columns, slots(|it| it.acknowledged)),
+        Series::new(
+            format!("acknowledged per {}", latency(picture.slot_ns)),
+            Colour::First,
+            Style::Columns,
+            slots(|it| it.acknowledged),
+        ),
         Series::new("of these not there", Colour::Alarm, Style::Columns, slots(|it| it.missing)),
         cut(),
     ];
     let writes = |is_there: bool| {
         let those = picture.writes.iter().filter(move |it| it.is_there == is_there);
-        those.map(|it| {
-            let bytes = precise(it.cell.saturating_mul(CELL));
-            (milliseconds(signed(it.at_ns)), bytes / precise(Bytes::from_mib(1).get()))
-        })
+        those.map(|it| (milliseconds(signed(it.at_ns)), precise(it.cell.saturating_mul(CELL))))
     };
     let lower = vec![
         Series::new("there", Colour::Third, Style::Dots, writes(true)),
         Series::new("not there", Colour::Alarm, Style::Crosses, writes(false)),
         cut(),
     ];
-    let panels =
-        [upper, lower].map(|series| Panel { x: number.clone(), y: number.clone(), series });
-    let title = format!(
-        "Acknowledgements per {} around the cut (ms), and where the last writes went (MiB)",
-        latency(picture.slot_ns)
-    );
-    Chart::panels(title, panels.into())
+    let panel = |unit: Unit, series: Vec<Series>| {
+        let x = Scale::Linear(Unit::Milliseconds);
+        Panel { x, y: Scale::Linear(unit), series }
+    };
+    let panels = vec![panel(Unit::Number, upper), panel(Unit::Bytes, lower)];
+    let title = "Acknowledgements around the cut, and where the last of these writes went";
+    Chart::panels(title, panels)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]

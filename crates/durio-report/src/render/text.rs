@@ -147,11 +147,20 @@ fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
 fn chart(chart: &Chart, indent: &str, page: &mut Page) {
     match &chart.drawing {
         Drawing::Plot(panels) => {
-            page.paragraph(
-                indent,
-                Tone::Plain,
-                &format!("{}: {}", chart.title, sparklines(panels)),
-            );
+            let lines = sparks(panels);
+            let length =
+                |(name, line): &(&str, String)| name.chars().count() + line.chars().count();
+            // A sparkline that is broken over lines shows nothing.
+            if chart.title.len() + lines.iter().map(length).sum::<usize>() > page.width() {
+                page.paragraph(indent, Tone::Strong, &chart.title);
+                let widest = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+                for (name, line) in &lines {
+                    page.labelled(indent, name, widest, Tone::Plain, line);
+                }
+                return;
+            }
+            let text = format!("{}: {}", chart.title, sparklines(panels));
+            page.paragraph(indent, Tone::Plain, &text);
         }
         Drawing::Map(map) => {
             page.paragraph(indent, Tone::Strong, &chart.title);
@@ -169,12 +178,18 @@ fn chart(chart: &Chart, indent: &str, page: &mut Page) {
     }
 }
 
-/// The lines of a plot, each in characters.
+/// The lines of a plot, in one.
 pub(super) fn sparklines(panels: &[Panel]) -> String {
+    let lines = sparks(panels).into_iter().map(|(name, line)| format!("{name} {line}"));
+    lines.collect::<Vec<_>>().join(", ")
+}
+
+/// The names of a plot's lines, and each in characters.
+fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
     let is_line =
         |it: &&Series| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
     let lines = panels.iter().flat_map(|panel| {
-        let drawn = || panel.series.iter().filter(is_line);
+        let drawn = move || panel.series.iter().filter(is_line);
         // Columns stand before each other: a high one of one series is as high as that of another.
         let columns = drawn().filter(|it| it.style == Style::Columns).flat_map(|it| &it.points);
         let highest = columns.map(|(_, y)| *y).fold(0.0, f64::max);
@@ -184,10 +199,10 @@ pub(super) fn sparklines(panels: &[Panel]) -> String {
                 Style::Columns => sparkline_below(&figures, highest),
                 _ => sparkline(&figures),
             };
-            format!("{} {line}", it.name)
+            (it.name.as_str(), line)
         })
     });
-    lines.collect::<Vec<_>>().join(", ")
+    lines.collect()
 }
 
 /// As many figures as half a line has room for: of several the highest.

@@ -57,8 +57,14 @@ fn linear(unit: Unit, lowest: f64, highest: f64) -> Axis {
         (true, Unit::Seconds) => highest,
         (true, _) => highest * 1.06,
     };
-    let marks = linear_marks(low, high, 6.0).into_iter().map(|at| (at, unit.label(at))).collect();
-    Axis { low, high, marks }
+    // Round in the unit that stands beside the mark.
+    let unit_size = match unit {
+        Unit::Bytes => 1024_f64.powf((high.max(1.0).log2() / 10.0).floor()),
+        _ => 1.0,
+    };
+    let marks = linear_marks(low / unit_size, high / unit_size, 6.0);
+    let marks = marks.into_iter().map(|at| at * unit_size).map(|at| (at, unit.label(at)));
+    Axis { low, high, marks: marks.collect() }
 }
 
 /// Round numbers from `begin`, which is not above zero, to `end`, about this many.

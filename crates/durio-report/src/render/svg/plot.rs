@@ -86,7 +86,7 @@ fn brief(value: f64) -> f64 {
 fn axis_values(scale: &Scale) -> AxisValues<'_> {
     let unit = |unit: &Unit| match unit {
         Unit::Bytes => "bytes",
-        Unit::Number => "number",
+        Unit::Number | Unit::Milliseconds => "number",
         Unit::Seconds => "seconds",
         Unit::Latency => "latency",
         Unit::Bandwidth => "bandwidth",
