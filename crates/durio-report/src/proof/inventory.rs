@@ -1,6 +1,7 @@
 //! What was under test: machines and their layers, guests and their devices.
 //!
-//! In: [`ProofFindings`]. Out: a section. Not here: what was found.
+//! In: [`ProofFindings`]. Out: a section; of simulated disks the table of series says all. Not here: what
+//! was found.
 
 use durio_analyse::proof::{ProofFindings, SeriesFindings};
 use durio_observe::DriveCounters;
@@ -24,13 +25,6 @@ pub(super) fn section(findings: &ProofFindings) -> Section {
     }
     let guests: Vec<&GuestTarget> = findings.series.iter().filter_map(guest).collect();
     section.table(guest_table(&guests));
-    let is_simulated =
-        |it: &&SeriesFindings| matches!(it.series.target, ProofTarget::Simulated { .. });
-    let disks = findings.series.iter().filter(is_simulated).count() as u64;
-    if disks > 0 {
-        let text = format!("durio {}, {disks} series", findings.durio_version);
-        section.fact("simulated disks", text);
-    }
     section
 }
 

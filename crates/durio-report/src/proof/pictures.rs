@@ -30,7 +30,7 @@ fn timeline(picture: &LossPicture) -> Chart {
             Style::Columns,
             slots(|it| it.acknowledged),
         ),
-        Series::new("of these not there", Colour::Alarm, Style::Columns, slots(|it| it.missing)),
+        Series::new("not there", Colour::Alarm, Style::Columns, slots(|it| it.missing)),
         cut(),
     ];
     let writes = |is_there: bool| {
@@ -67,7 +67,7 @@ fn map(picture: &LossPicture) -> Chart {
     let kind = |state: &TileState| {
         let count = all().filter(|it| *it == state).count();
         let (word, colour, fill) = look(*state);
-        TileKind { letter: state.letter(), name: format!("{count} {word}"), colour, fill }
+        TileKind { letter: state.letter(), name: format!("{word}: {count}"), colour, fill }
     };
     let kinds = shown.iter().map(kind).collect();
     let place = |state: &TileState| shown.iter().position(|it| it == state).unwrap_or(0);
@@ -89,10 +89,10 @@ const fn look(state: TileState) -> (&'static str, Colour, f64) {
         TileState::Wrong(LossClass::Lost) => ("lost", Colour::Alarm, 1.0),
         TileState::Wrong(LossClass::Torn) => ("torn", Colour::Second, 1.0),
         TileState::Wrong(class) => (class.word(), Colour::Ink, 1.0),
-        TileState::ControlLost => ("control gone", Colour::Second, 0.55),
+        TileState::ControlLost => ("controls gone", Colour::Second, 0.55),
         TileState::InFlight => ("not acknowledged, there", Colour::Fourth, 0.75),
         TileState::Kept => ("acknowledged, there", Colour::First, 0.75),
-        TileState::ControlKept => ("control there", Colour::Third, 0.75),
+        TileState::ControlKept => ("controls there", Colour::Third, 0.75),
         TileState::Untouched => ("not written since the last cut", Colour::Shade, 0.3),
     }
 }
