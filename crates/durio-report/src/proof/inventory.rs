@@ -80,11 +80,11 @@ fn guest(series: &SeriesFindings) -> Option<&GuestTarget> {
 
 fn guest_table(guests: &[&GuestTarget]) -> Table {
     let mut told: Vec<&GuestTarget> = Vec::new();
-    guests.iter().for_each(|it| {
-        if !told.contains(it) {
-            told.push(it)
+    for guest in guests {
+        if !told.contains(guest) {
+            told.push(guest);
         }
-    });
+    }
     let columns = ["profile", "device", "write cache", "layers", "engine", "size", "kernel"];
     let table = Table::new(columns).with_words(&columns);
     table.with(told.into_iter().map(|it| {
