@@ -37,7 +37,7 @@ fn cut(number: u32) -> CutRecord {
         findings: in_places().into_iter().map(|it| finding(LossClass::Lost, it)).collect(),
         ..CutFindings::default()
     };
-    CutRecord { series: 0, cut: number, evidence, findings, took_ns: 1 }
+    CutRecord { series: 0, cut: number, evidence, findings, took_ns: 1, inventory: None }
 }
 
 /// Each that there is.

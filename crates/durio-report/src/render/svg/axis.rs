@@ -173,9 +173,10 @@ mod tests {
 
     #[test]
     fn other_values_are_marked_in_round_steps() {
-        assert_eq!(linear_marks(7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
-        assert_eq!(linear_marks(6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert!(linear_marks(0.0, 4.0).is_empty());
+        assert_eq!(linear_marks(0.0, 7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
+        assert_eq!(linear_marks(0.0, 6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!(linear_marks(0.0, 0.0, 4.0).is_empty());
+        assert_eq!(linear_marks(-5.2, 0.1, 6.0), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
     }
 
     #[test]
