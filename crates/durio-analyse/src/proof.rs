@@ -10,8 +10,8 @@
 use durio_plan::proof::{Expected, LossClass, ProofSeries};
 use durio_record::Outcome;
 use durio_record::proof::{
-    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, LATE_NS,
-    ProofManifest,
+    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, Inventory,
+    LATE_NS, LossPicture, ProofManifest,
 };
 use durio_stats::binomial::clopper_pearson;
 use serde::Serialize;
@@ -77,12 +77,18 @@ pub struct SeriesFindings {
     pub controls: Controls,
     /// Cuts that took one of them.
     pub cuts_with_lost_control: u64,
+    /// Cuts in which the drive's counter of unexpected power losses rose.
+    pub cuts_with_counter: u64,
+    /// Cuts after which the machine had booted.
+    pub cuts_with_reboot: u64,
     /// Writes that nobody was promised.
     pub in_flight: InFlight,
     /// Of a user's command, each cut; empty otherwise.
     pub checks: Vec<CheckedCut>,
     /// The first cut that lost something.
     pub loss: Option<LossFindings>,
+    /// What was under test, as it was told first.
+    pub inventory: Option<Box<Inventory>>,
     /// Whether it came out as was expected; none where nobody expected anything, or it is not decided.
     pub as_expected: Option<bool>,
 }
@@ -120,6 +126,8 @@ pub enum ProofVerdict {
 pub enum Ineffective {
     /// Acknowledgements came after it.
     NotCut,
+    /// The drive counts its power losses, and this was none.
+    KeptPower,
     /// Too few acknowledged writes before it.
     Idle,
     /// Nothing shows that the power was gone: no counter moved, and no control was lost.
@@ -132,9 +140,12 @@ impl Ineffective {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NotCut => "acknowledgements came after the cut",
+            Self::KeptPower => {
+                "the drive kept its power: its counter of unexpected power losses did not rise"
+            }
             Self::Idle => "the target was idle: fewer than 32 acknowledged writes were at risk",
             Self::NoProof => {
-                "nothing shows that the power was gone: no counter moved, no control was lost"
+                "nothing shows that the power was gone: no counter rose, no control was lost"
             }
         }
     }
@@ -162,6 +173,8 @@ pub struct LossFindings {
     pub listed: Vec<Finding>,
     /// What the check of a user's command said; none where nobody asked one.
     pub check: Option<CheckFindings>,
+    /// Acknowledgements around the cut, and a map of the target; none of an older durio's folder.
+    pub picture: Option<Box<LossPicture>>,
 }
 
 /// In which order acknowledged writes are missing.
@@ -193,14 +206,17 @@ impl LossShape {
 /// Why a cut does not count; none if it does.
 #[must_use]
 pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
-    let counter_moved = evidence.unsafe_shutdowns.is_some_and(|[before, after]| after > before);
     if evidence.state.is_some() {
         // Nobody waited for a good moment: each moment is tried.
         return None;
     }
-    let has_proof = evidence.simulated || counter_moved || findings.controls.lost > 0;
+    let has_counted = has_counted(evidence);
+    let has_proof = evidence.simulated || has_counted == Some(true) || findings.controls.lost > 0;
     if evidence.acknowledged_after > 0 {
         Some(Ineffective::NotCut)
+    } else if has_counted == Some(false) {
+        // Also where a control was lost: a cache above the drive lost it, and the drive was not tried.
+        Some(Ineffective::KeptPower)
     } else if !was_busy(evidence, findings) {
         Some(Ineffective::Idle)
     } else if has_proof {
@@ -219,6 +235,11 @@ fn was_busy(evidence: &CutEvidence, findings: &CutFindings) -> bool {
         .map(|span| u128::from(acknowledged) * u128::from(LATE_NS) / u128::from(span.max(LATE_NS)));
     let keeps_pace = mean.is_some_and(|mean| late > 0 && u128::from(late) >= mean / 2);
     enough(at_risk_of(evidence, findings)) || (enough(acknowledged) && keeps_pace)
+}
+
+/// Whether the drive has counted an unexpected loss of power; none where it does not count.
+fn has_counted(evidence: &CutEvidence) -> Option<bool> {
+    evidence.unsafe_shutdowns.map(|[before, after]| after > before)
 }
 
 /// Acknowledged writes that a cache may still have held: those of the last 100 ms; of a simulated disk,
@@ -289,6 +310,9 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         true => most(|it| it.acknowledged).unwrap_or(0),
         false => sum(|it| it.acknowledged),
     };
+    let with = |is_so: fn(&CutEvidence) -> bool| {
+        cuts.iter().filter(|cut| is_so(&cut.evidence)).count() as u64
+    };
     let first = cuts.iter().find(|cut| cut.findings.is_loss());
     let verdict = match first.and_then(|cut| cut.findings.class()) {
         Some(class) => ProofVerdict::Breaks { class },
@@ -314,6 +338,9 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
         },
         checks: cuts.iter().filter_map(|cut| checked(cut)).collect(),
         cuts_with_lost_control: sum(|it| it.controls.lost.min(1)),
+        cuts_with_counter: with(|it| has_counted(it) == Some(true)),
+        cuts_with_reboot: with(|it| it.rebooted == Some(true)),
+        inventory: cuts.iter().find_map(|cut| cut.inventory.clone()),
         in_flight: InFlight {
             kept: sum(|it| it.in_flight.kept),
             torn: sum(|it| it.in_flight.torn),
@@ -369,6 +396,7 @@ fn loss_findings(cut: &CutRecord) -> LossFindings {
         kept: found.kept,
         listed: listed(&found.findings),
         check: found.check.clone(),
+        picture: found.picture.clone(),
     }
 }
 
@@ -417,7 +445,14 @@ mod tests {
             findings: lost_ages.iter().map(finding).collect(),
             ..CutFindings::default()
         };
-        CutRecord { series: 0, cut: number, evidence: CutEvidence::default(), findings, took_ns: 1 }
+        CutRecord {
+            series: 0,
+            cut: number,
+            evidence: CutEvidence::default(),
+            findings,
+            took_ns: 1,
+            inventory: None,
+        }
     }
 
     fn of(cuts: &[CutRecord], expected: Option<Expected>) -> SeriesFindings {
@@ -498,7 +533,8 @@ mod tests {
             value.as_object().unwrap().keys().cloned().collect()
         };
         let series = &value["series"][0];
-        let words = ["not_cut", "idle", "no_proof", "breaks", "no_loss", "inconclusive"];
+        let words =
+            ["not_cut", "kept_power", "idle", "no_proof", "breaks", "no_loss", "inconclusive"];
         let shapes = ["total", "suffix", "holes"];
         let names = [keys(&value), keys(series), keys(&series["loss"])].concat();
         let words = words.iter().chain(&shapes).map(|&it| it.to_owned());
@@ -523,7 +559,24 @@ mod tests {
         assert_eq!(whys, [Ineffective::NoProof, Ineffective::Idle, Ineffective::NotCut]);
         assert_eq!(found.as_expected, Some(false));
         quiet.evidence.unsafe_shutdowns = Some([4, 5]);
-        assert_eq!(of(&[quiet], None).effective, 1);
+        let found = of(&[quiet], None);
+        assert_eq!((found.effective, found.cuts_with_counter), (1, 1));
+    }
+
+    #[test]
+    fn a_drive_whose_counter_did_not_rise_was_not_cut_though_a_control_is_gone() {
+        let mut kept = cut(1, &[], Some(5));
+        kept.evidence.unsafe_shutdowns = Some([4, 4]);
+        kept.evidence.rebooted = Some(true);
+        assert!(kept.findings.controls.lost > 0);
+        let found = of(&[kept.clone()], None);
+        assert_eq!(found.ineffective, [(Ineffective::KeptPower, 1)]);
+        assert_eq!((found.cuts_with_counter, found.cuts_with_reboot), (0, 1));
+        // What counts from the begin of a drive's life does not fall: another drive answered.
+        kept.evidence.unsafe_shutdowns = Some([4, 3]);
+        assert_eq!(of(&[kept.clone()], None).effective, 0);
+        kept.evidence.unsafe_shutdowns = None;
+        assert_eq!(of(&[kept], None).effective, 1);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use durio_prove::classify::gone;
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
 use durio_prove::history::History;
 use durio_prove::layout::CELL;
-use durio_prove::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
+use durio_prove::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use durio_prove::served::Advertised;
 use durio_prove::stamp::Owner;
 use durio_prove::verify::settle;
@@ -272,7 +272,7 @@ impl GuestTrials {
         let file = File::create(&self.ledger)
             .map_err(|error| BenchError::io("make the ledger", &self.ledger, error))?;
         let GuestOrder { owner, cells, arm, .. } = self.order;
-        let head = LedgerHead { ledger: LEDGER_SCHEMA, owner, cells, arm };
+        let head = LedgerHead::new(owner, cells, arm);
         let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
         book.record(LedgerLine::Prepared { at }).map_err(cannot)?;
         self.stamped.clone_from(&book.state.history);

@@ -13,16 +13,19 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::proof::{ProofFindings, analyse_proof, why_ineffective};
+use durio_lab::Qemu;
+use durio_observe::{PowerState, read_host};
 use durio_plan::proof::{
     AgentTarget, Arm, CommandTarget, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget,
     SimulatedVia,
 };
 use durio_prove::simulation::Simulation;
-use durio_prove::trial::{AgentTrials, TrialError};
+use durio_prove::trial::{AgentTrials, Operator, TrialError};
 use durio_prove::witness::WitnessError;
 use durio_record::Outcome;
 use durio_record::proof::{
-    CutEvidence, CutFindings, CutRecord, CutWriter, PROOF_FOLDER_SCHEMA, ProofFolder, ProofManifest,
+    CutEvidence, CutFindings, CutRecord, CutWriter, Inventory, PROOF_FOLDER_SCHEMA, ProofFolder,
+    ProofManifest,
 };
 use durio_run::StopFlag;
 use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
@@ -260,7 +263,23 @@ impl<'a> Left<'a> {
     }
 }
 
-type News = Result<CutRecord, BenchError>;
+/// What a series tells.
+enum News {
+    /// A cut is done.
+    Cut(Box<CutRecord>),
+    /// Somebody must do something.
+    Say(String),
+    /// It cannot go on.
+    Failed(BenchError),
+}
+
+/// A life of a target.
+struct Tried {
+    evidence: CutEvidence,
+    findings: CutFindings,
+    /// With the first.
+    inventory: Option<Box<Inventory>>,
+}
 
 /// All series, as many side by side as there are processors.
 fn all(
@@ -289,7 +308,7 @@ fn all(
                 while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = series(it, surroundings, &sender, ending) {
                         // Whoever listens has gone, or hears of it.
-                        let _ = sender.send(Err(error));
+                        let _ = sender.send(News::Failed(error));
                         return;
                     }
                 }
@@ -314,10 +333,12 @@ fn record(
     let (begin, mut told, mut cuts) = (Instant::now(), Instant::now(), 0_u64);
     loop {
         match receiver.recv_timeout(LOOK) {
-            Ok(cut) => {
-                writer.write(&cut?)?;
+            Ok(News::Cut(cut)) => {
+                writer.write(&cut)?;
                 cuts += 1;
             }
+            Ok(News::Say(text)) => observer.remark(&text),
+            Ok(News::Failed(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -350,10 +371,14 @@ fn series(
     let mut progress = if is_again { Progress::default() } else { left.progress };
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let (evidence, findings) = match trial(&|| ending.load(Ordering::Relaxed)) {
+        // Whoever listens no longer has ended the proof.
+        let tell = |text| drop(sender.send(News::Say(text)));
+        let stop = || ending.load(Ordering::Relaxed);
+        let tried = match trial(Operator { stop: &stop, tell: &tell }) {
             Err(error) if error.kind == BenchErrorKind::Interrupted => return Ok(()),
             found => found.map_err(failed)?,
         };
+        let Tried { evidence, findings, inventory } = tried;
         progress.take(&evidence, &findings);
         // What the record has already is lived again, and not told twice.
         if progress.cuts <= left.progress.cuts {
@@ -361,16 +386,17 @@ fn series(
         }
         let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let cut = progress.cuts;
-        let record = CutRecord { series: left.place, cut, evidence, findings, took_ns };
-        if sender.send(Ok(record)).is_err() {
+        let series = left.place;
+        let record = CutRecord { series, cut, evidence, findings, took_ns, inventory };
+        if sender.send(News::Cut(Box::new(record))).is_err() {
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// One life of a target: load, cut, verification. It is told whether to end.
-type Trial = Box<dyn FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), BenchError>>;
+/// One life of a target: load, cut, verification.
+type Trial = Box<dyn FnMut(Operator<'_>) -> Result<Tried, BenchError>>;
 
 fn trial(
     series: &ProofSeries,
@@ -388,11 +414,11 @@ fn trial(
         ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
         ProofTarget::Guest(target) => {
             let mut trials = GuestTrials::new(lab, target, (arm()?, series.cuts), seed, ledger)?;
-            return Ok(Box::new(move |stop| trials.cut(stop)));
+            return Ok(in_guest(move |stop| trials.cut(stop)));
         }
         ProofTarget::Command(target) => {
             let mut trials = CommandTrials::new(target, seed, done)?;
-            return Ok(Box::new(move |stop| trials.cut(stop)));
+            return Ok(in_guest(move |stop| trials.cut(stop)));
         }
     };
     let named = durio_simdisk::named(profile)
@@ -410,8 +436,24 @@ fn trial(
     })
 }
 
-fn simulated(findings: CutFindings) -> (CutEvidence, CutFindings) {
-    (CutEvidence { simulated: true, ..CutEvidence::default() }, findings)
+fn simulated(findings: CutFindings) -> Tried {
+    let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+    Tried { evidence, findings, inventory: None }
+}
+
+/// A trial in a guest, whose first life says what guests run on; their kernels and devices stand in the
+/// plan.
+fn in_guest(
+    mut cut: impl FnMut(&dyn Fn() -> bool) -> Result<(CutEvidence, CutFindings), BenchError> + 'static,
+) -> Trial {
+    let qemu = Qemu::find().ok().map(|it| it.version);
+    let inventory =
+        Inventory { host: read_host(), stack: None, qemu, power: PowerState::default() };
+    let mut inventory = Some(Box::new(inventory));
+    Box::new(move |operator| {
+        let (evidence, findings) = cut(operator.stop)?;
+        Ok(Tried { evidence, findings, inventory: inventory.take() })
+    })
 }
 
 fn agent_trial(
@@ -427,5 +469,8 @@ fn agent_trial(
         BenchError::of(kind, error)
     };
     let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
-    Ok(Box::new(move |stop| trials.cut(stop).map_err(cannot)))
+    Ok(Box::new(move |operator| {
+        let (evidence, findings) = trials.cut(operator).map_err(cannot)?;
+        Ok(Tried { evidence, findings, inventory: trials.take_inventory() })
+    }))
 }

@@ -13,14 +13,15 @@ use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
 use durio_prove::agent::follow;
+use durio_prove::evidence::compare;
 use durio_prove::layout::{CELL, CELLS_MIN, USED_MAX};
-use durio_prove::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerHead, LedgerLine, read_ledger};
+use durio_prove::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
 use durio_prove::stamp::Owner;
 use durio_prove::verify::verify;
 use durio_prove::wire::{AgentSays, WitnessSays};
 use durio_prove::witness::{LoadHeard, WitnessError, WitnessServer, hear_load};
 use durio_record::Outcome;
-use durio_record::proof::{CutEvidence, CutRecord, PROOF_FOLDER_SCHEMA, ProofManifest};
+use durio_record::proof::{CutRecord, PROOF_FOLDER_SCHEMA, ProofManifest};
 use durio_run::StopFlag;
 use durio_units::{Bytes, Nanos};
 
@@ -81,7 +82,7 @@ pub fn keep_ledger(
     run[..8].copy_from_slice(&wish.seed.to_le_bytes());
     run[8..].copy_from_slice(&crate::random_seed().to_le_bytes());
     let (owner, arm) = (Owner { run, target: 1 }, wish.arm);
-    let head = LedgerHead { ledger: LEDGER_SCHEMA, owner, cells, arm };
+    let head = LedgerHead { power: hello.power(), ..LedgerHead::new(owner, cells, arm) };
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
     if link.answer(STAMPING).map_err(cannot)? != AgentSays::Prepared {
@@ -130,7 +131,8 @@ pub fn be_agent(
     };
     let stream = reach()
         .map_err(|error| cannot(error).context(format!("cannot reach the witness at {witness}")))?;
-    follow(&stream, &mut storage, ProofStorage::hello(token)).map_err(cannot)
+    let hello = storage.hello(token);
+    follow(&stream, &mut storage, hello).map_err(cannot)
 }
 
 /// Holds a target against a ledger.
@@ -153,10 +155,16 @@ pub fn verify_target(
         let cut = durio_prove::ledger::Entry::Cut { at: state.last_at };
         history.take(cut).map_err(cannot)?;
     }
+    let inventory = storage.inventory();
     let findings = verify(&mut storage, state.head.owner, state.head.cells, history);
-    let findings = findings.map_err(cannot)?;
-    let cut =
-        CutRecord { series: 0, cut: 1, evidence: CutEvidence::default(), findings, took_ns: 0 };
+    let cut = CutRecord {
+        series: 0,
+        cut: 1,
+        evidence: compare(&state.head.power, &inventory.power),
+        findings: findings.map_err(cannot)?,
+        took_ns: 0,
+        inventory: Some(Box::new(inventory)),
+    };
     Ok(analyse_proof(&manifest(name, state.head.arm), &[cut]))
 }
 

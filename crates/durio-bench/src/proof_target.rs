@@ -11,8 +11,10 @@ use durio_block::{
     TargetAccess, TargetType,
 };
 use durio_nbd::{NbdEngine, Uri};
+use durio_observe::{PowerState, read_host, read_power_state, read_stack};
 use durio_prove::agent::{Target, Wanted};
 use durio_prove::wire::{Hello, PROTOCOL};
+use durio_record::proof::Inventory;
 
 use crate::error::{BenchError, BenchErrorKind};
 use crate::locate::{Permission, locate};
@@ -28,7 +30,7 @@ pub struct ProofStorage {
 #[derive(Debug)]
 enum Kind {
     Nbd(Uri),
-    Local { access: Arc<TargetAccess>, engine: EngineKind },
+    Local { path: PathBuf, access: Arc<TargetAccess>, engine: EngineKind },
 }
 
 impl ProofStorage {
@@ -61,9 +63,8 @@ impl ProofStorage {
             Err(_) => EngineKind::Sync,
         });
         let may_write = matches!(*access, TargetAccess::Write(_));
-        let storage = Self { kind: Kind::Local { access, engine }, size, may_write };
-        storage.check_direct(&path)?;
-        Ok(storage)
+        Self::check_direct(&access, &path)?;
+        Ok(Self { kind: Kind::Local { path, access, engine }, size, may_write })
     }
 
     fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, BenchError> {
@@ -79,8 +80,7 @@ impl ProofStorage {
     }
 
     /// What goes through the page cache proves nothing of what is below it.
-    fn check_direct(&self, path: &Path) -> Result<(), BenchError> {
-        let Kind::Local { access, .. } = &self.kind else { return Ok(()) };
+    fn check_direct(access: &TargetAccess, path: &Path) -> Result<(), BenchError> {
         let opened = access.open(OpenMode { direct: true, ..OpenMode::default() })?;
         if opened.direct {
             return Ok(());
@@ -91,14 +91,24 @@ impl ProofStorage {
 
     /// What an agent says first.
     #[must_use]
-    pub fn hello(token: &str) -> Hello {
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    pub fn hello(&self, token: &str) -> Hello {
         Hello {
             protocol: PROTOCOL,
             token: token.to_owned(),
-            boot_id: boot_id.ok().map(|it| it.trim().to_owned()),
+            inventory: Some(Box::new(self.inventory())),
             ..Hello::default()
         }
+    }
+
+    /// What is under test, and what shows later whether its power was gone.
+    pub(crate) fn inventory(&self) -> Inventory {
+        let stack = match &self.kind {
+            // A target that can be written to can be proved, whether its layers are shown or not.
+            Kind::Local { path, .. } => read_stack(path).ok(),
+            Kind::Nbd(_) => None,
+        };
+        let power = stack.as_ref().map_or_else(PowerState::of_machine, read_power_state);
+        Inventory { host: read_host(), stack, qemu: None, power }
     }
 
     fn setup(
@@ -147,7 +157,7 @@ impl Target for ProofStorage {
                     Err(error) => user.refused(error),
                 }
             }
-            Kind::Local { access, engine } => match Self::setup(access, wanted) {
+            Kind::Local { access, engine, .. } => match Self::setup(access, wanted) {
                 Ok(setup) => engine.open(setup, user),
                 Err(error) => user.refused(error),
             },

@@ -1,11 +1,13 @@
 //! What a device says of itself when it is asked, which may differ from what the kernel takes it for.
 //!
-//! In: the path of a device node. Out: [`NvmeIdentity`], [`CachingPage`], [`DmTable`], the file below a
-//! loop device. Not here: files of the kernel (`durio-observe`), and any judgement.
+//! In: the path of a device node. Out: [`NvmeIdentity`], [`NvmePowerCounters`], [`CachingPage`],
+//! [`DmTable`], the file below a loop device. Not here: files of the kernel (`durio-observe`), and any
+//! judgement.
 //!
 //! Devices are asked through a descriptor that is open for reading only, by commands that change
-//! nothing: NVMe Identify and Get Features, SCSI MODE SENSE, the table of a device-mapper volume, the
-//! state of a loop device. The kernel decides who may ask; a refusal is an error with its reason.
+//! nothing: NVMe Identify, Get Features and Get Log Page, SCSI MODE SENSE, the table of a device-mapper
+//! volume, the state of a loop device. The kernel decides who may ask; a refusal is an error with its
+//! reason.
 
 mod caching_page;
 mod device_mapper;
@@ -23,7 +25,7 @@ use rustix::ioctl::Opcode;
 
 pub use caching_page::{CachingPage, caching_page};
 pub use device_mapper::{DmSegment, DmTable, dm_table, parse_dm_table};
-pub use nvme::{NvmeIdentity, nvme_identity};
+pub use nvme::{NvmeIdentity, NvmePowerCounters, nvme_identity, nvme_power_counters};
 
 use crate::{BlockError, TargetIdentity};
 

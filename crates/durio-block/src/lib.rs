@@ -74,8 +74,8 @@ pub use clock::{
     tsc_is_reliable_by, wait_until,
 };
 pub use device_identity::{
-    CachingPage, DmSegment, DmTable, NvmeIdentity, caching_page, dm_table, loop_backing,
-    nvme_identity, parse_dm_table,
+    CachingPage, DmSegment, DmTable, NvmeIdentity, NvmePowerCounters, caching_page, dm_table,
+    loop_backing, nvme_identity, nvme_power_counters, parse_dm_table,
 };
 pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,

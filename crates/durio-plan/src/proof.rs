@@ -5,6 +5,18 @@ use durio_block::EngineKind;
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
+/// Numbers of cuts by name, with what 95 % confidence allows to say after so many without a loss.
+pub const CUT_PRESETS: [(&str, u32); 4] = [
+    // Not every second cut loses something: no gross liar.
+    ("smoke", 5),
+    // Fewer than 5 %.
+    ("standard", 59),
+    // Fewer than 1 %.
+    ("strong", 299),
+    // Fewer than 0.1 %.
+    ("paper", 3000),
+];
+
 /// Version of the saved form of a proof's plan.
 pub const PROOF_PLAN_SCHEMA: u32 = 1;
 
@@ -75,7 +87,8 @@ pub struct AgentTarget {
     /// the witness's address and the token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<String>,
-    /// Command that takes the power away; when it ends, it is gone.
+    /// Command that takes the power away; when it ends, it is gone. None if somebody does it by hand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<String>,
     /// Command that gives it back; none if nothing needs to be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

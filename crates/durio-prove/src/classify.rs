@@ -8,6 +8,7 @@ use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LAT
 
 use crate::history::{CellHistory, Ground, History};
 use crate::layout::{CELL_SECTORS, SECTORS};
+use crate::picture::picture;
 use crate::reading::{Observed, SectorState};
 
 /// Readings of a cell that is not as it must be, before it is believed: a read that errs now and then
@@ -52,6 +53,9 @@ pub fn classify<E>(
         }
         let holds = judge(history.cell(cell), cell, &seen, cut_at, &mut found);
         history.settle(cell, holds);
+    }
+    if !found.findings.is_empty() {
+        found.picture = Some(Box::new(picture(history, &found.findings, readings[0])));
     }
     explain_by_misdirection(&mut found.findings);
     shorten(&mut found);

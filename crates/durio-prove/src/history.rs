@@ -144,6 +144,12 @@ impl History {
         self.intents.find(seq)
     }
 
+    /// All writes of this life that were announced, in their order.
+    #[must_use]
+    pub fn intents(&self) -> &[Intent] {
+        &self.intents.list
+    }
+
     /// When the power was cut.
     #[must_use]
     pub fn cut_at(&self) -> Option<Nanos> {

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 
+use durio_observe::PowerState;
 use durio_plan::proof::Arm;
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,17 @@ pub struct LedgerHead {
     pub cells: u64,
     /// How it is written to.
     pub arm: Arm,
+    /// What the machine showed of its power before the first write.
+    #[serde(default, skip_serializing_if = "PowerState::is_empty")]
+    pub power: PowerState,
+}
+
+impl LedgerHead {
+    /// Of a target of which nobody tells more.
+    #[must_use]
+    pub fn new(owner: Owner, cells: u64, arm: Arm) -> Self {
+        Self { ledger: LEDGER_SCHEMA, owner, cells, arm, power: PowerState::default() }
+    }
 }
 
 /// Each other line.
@@ -289,7 +301,7 @@ mod tests {
     fn head() -> LedgerHead {
         let owner = Owner { run: [7; 16], target: 1 };
         let arm = Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 };
-        LedgerHead { ledger: LEDGER_SCHEMA, owner, cells: 64, arm }
+        LedgerHead::new(owner, 64, arm)
     }
 
     fn intent(seq: u64) -> Intent {

@@ -1,7 +1,7 @@
 //! One power cut after the other on storage of another machine: load, cut, wait, restore, verify.
 //!
-//! In: an agent that comes to the witness, commands that cut the power and give it back. Out: what each
-//! cut left, and what shows that it was one. Not here: verdicts; guests of the lab.
+//! In: an agent that comes to the witness, commands that cut the power and give it back, or somebody who
+//! does. Out: what each cut left, and what shows that it was one. Not here: verdicts; guests of the lab.
 //!
 //! ```text
 //!  agent comes ──► prepare (once) ──► load ──► cut ──► off ──► restore ──► agent comes ──► read twice
@@ -12,6 +12,8 @@
 //! All that is known stands in the ledger before it is acted on, so a witness that was killed goes on
 //! where it was: a life whose verification is not in the ledger is verified first.
 
+mod by_hand;
+
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -21,14 +23,15 @@ use std::time::{Duration, Instant};
 use durio_block::{ProcessGroup, ask};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm};
-use durio_record::proof::{CutEvidence, CutFindings};
+use durio_record::proof::{CutEvidence, CutFindings, Inventory};
 use durio_units::{Bytes, Nanos};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::classify::gone;
+use crate::evidence::compare;
 use crate::layout::{CELL, CELLS_MIN, USED_MAX};
-use crate::ledger_file::{LEDGER_SCHEMA, LedgerBook, LedgerError, LedgerHead, LedgerLine};
+use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use crate::stamp::Owner;
 use crate::verify::settle;
 use crate::wire::{AgentSays, Hello, WitnessSays};
@@ -71,6 +74,31 @@ pub enum TrialError {
     Failed(String),
 }
 
+/// Who watches a trial: may wish that it ends, and is told what to do by hand.
+#[derive(Clone, Copy)]
+pub struct Operator<'a> {
+    /// True if it shall end.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Takes a line.
+    pub tell: &'a dyn Fn(String),
+}
+
+impl std::fmt::Debug for Operator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Operator")
+    }
+}
+
+impl Operator<'_> {
+    fn check(&self) -> Result<(), TrialError> {
+        if (self.stop)() { Err(WitnessError::Stopped.into()) } else { Ok(()) }
+    }
+
+    fn say(&self, text: &str) {
+        (self.tell)(format!("durio: {text}"));
+    }
+}
+
 /// Trials on one target.
 #[derive(Debug)]
 pub struct AgentTrials {
@@ -85,6 +113,9 @@ pub struct AgentTrials {
     agent: Option<ProcessGroup>,
     /// The agent that has verified the last life; the next load is its.
     link: Option<(AgentLink, Hello)>,
+    /// As the first agent told it, until somebody takes it.
+    inventory: Option<Box<Inventory>>,
+    has_told: bool,
 }
 
 impl AgentTrials {
@@ -108,7 +139,9 @@ impl AgentTrials {
             TrialError::Failed(format!("'{}' is no address and port", target.listen))
         })?;
         let server = WitnessServer::bind(&address, &target.token, offset)?;
-        Ok(Self { target, arm, seed, server, book, ledger, agent: None, link: None })
+        let (agent, link, inventory) = (None, None, None);
+        let has_told = false;
+        Ok(Self { target, arm, seed, server, book, ledger, agent, link, inventory, has_told })
     }
 
     /// One life of the target.
@@ -117,13 +150,16 @@ impl AgentTrials {
     /// See [`TrialError`]. Then nothing was decided, and the ledger has what is known.
     pub fn cut(
         &mut self,
-        stop: &dyn Fn() -> bool,
+        operator: Operator<'_>,
     ) -> Result<(CutEvidence, CutFindings), TrialError> {
         let mut evidence = CutEvidence::default();
         let (mut link, before) = match self.link.take() {
             Some(known) => known,
-            None => self.come(stop)?,
+            None => self.come(operator)?,
         };
+        if !std::mem::replace(&mut self.has_told, true) {
+            self.inventory.clone_from(&before.inventory);
+        }
         if self.book.as_ref().is_some_and(|it| it.state.has_load) {
             // This process ended between a load and its verification. Nobody saw that life's end, so
             // nothing shows that it was a cut; but what was acknowledged must be there.
@@ -134,24 +170,38 @@ impl AgentTrials {
             return Ok((evidence, findings));
         }
         if self.book.is_none() {
-            self.prepare(&mut link, before.size)?;
+            self.prepare(&mut link, &before)?;
         }
-        self.load(link, &mut evidence, stop)?;
+        let silent = self.load(link, &mut evidence, operator)?;
         self.agent = None;
-        self.wait(self.target.off, stop)?;
+        self.wait(self.target.off, operator)?;
+        if self.target.restore.is_empty() && self.is_by_hand() {
+            operator.say(&format!("switch '{}' on", self.target.name));
+        }
         command("restore the power", &self.target.restore)?;
-        let (mut link, after) = self.come(stop)?;
+        let (mut link, after) = self.come(operator)?;
+        let acknowledged_after = evidence.acknowledged_after + self.heard_late(silent)?;
+        evidence = CutEvidence { acknowledged_after, ..compare(&before.power(), &after.power()) };
         if after.size < before.size {
             return Ok((evidence, gone(self.book()?.state.history.as_ref())));
         }
-        note(&mut evidence, &before, &after);
         let findings = self.verify(&mut link)?;
         self.link = Some((link, after));
         Ok((evidence, findings))
     }
 
+    /// What is under test, as the first agent told.
+    pub fn take_inventory(&mut self) -> Option<Box<Inventory>> {
+        self.inventory.take()
+    }
+
+    fn is_by_hand(&self) -> bool {
+        self.target.cut.is_empty()
+    }
+
     /// Waits for an agent; one is started if the target says how.
-    fn come(&mut self, stop: &dyn Fn() -> bool) -> Result<(AgentLink, Hello), TrialError> {
+    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Hello), TrialError> {
+        let stop = operator.stop;
         if let Some((program, arguments)) = self.target.start.split_first() {
             let Address::Tcp(witness) = self.server.address() else {
                 return Err(TrialError::Failed("the witness has no address".to_owned()));
@@ -178,7 +228,8 @@ impl AgentTrials {
         }
     }
 
-    fn prepare(&mut self, link: &mut AgentLink, size: u64) -> Result<(), TrialError> {
+    fn prepare(&mut self, link: &mut AgentLink, agent: &Hello) -> Result<(), TrialError> {
+        let size = agent.size;
         let usable = size.min(self.target.size.map_or(USED_MAX, Bytes::get));
         let cells = usable / CELL as u64;
         if cells < CELLS_MIN {
@@ -193,20 +244,22 @@ impl AgentTrials {
             return Err(WitnessError::Unexpected.into());
         };
         let file = File::options().read(true).write(true).create_new(true).open(&self.ledger);
-        let head = LedgerHead { ledger: LEDGER_SCHEMA, owner, cells, arm: self.arm };
+        let power = agent.power();
+        let head = LedgerHead { power, ..LedgerHead::new(owner, cells, self.arm) };
         let mut book = LedgerBook::begin(file.map_err(LedgerError::Io)?, head)?;
         book.record(LedgerLine::Prepared { at: self.server.now() })?;
         self.book = Some(book);
         Ok(())
     }
 
-    /// Loads the target, and takes its power away.
+    /// Loads the target, and takes its power away. An agent that fell silent, and may yet say something,
+    /// is given back.
     fn load(
         &mut self,
         mut link: AgentLink,
         evidence: &mut CutEvidence,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<(), TrialError> {
+        operator: Operator<'_>,
+    ) -> Result<Option<AgentLink>, TrialError> {
         let state = &self.book()?.state;
         let (first_seq, LedgerHead { owner, cells, arm, .. }) =
             (state.next_seq, state.head.clone());
@@ -218,20 +271,24 @@ impl AgentTrials {
         let span = Duration::from_nanos(load.saturating_add(more));
         let (begin, mut heard) = (Instant::now(), LoadHeard::default());
         while begin.elapsed() < span || heard.acknowledged < ACKNOWLEDGED_MIN {
-            if stop() {
-                return Err(WitnessError::Stopped.into());
-            }
+            operator.check()?;
             if begin.elapsed() > ANSWER.max(2 * span) {
                 return Err(TrialError::Failed("the agent writes too little".to_owned()));
             }
             self.hear(&mut link, &mut heard)?;
+        }
+        if self.is_by_hand() {
+            let (at, silent) = self.cut_by_hand(link, &operator)?;
+            self.book()?.record(LedgerLine::Cut { at })?;
+            return Ok(silent);
         }
         let begun_at = self.server.now();
         self.cut_power(&mut link, &mut heard)?;
         self.listen_after(&mut link, &mut heard, evidence)?;
         // Somewhere in the command the power went; until the last acknowledgement it had not.
         let at = begun_at.max(heard.last_at);
-        Ok(self.book()?.record(LedgerLine::Cut { at })?)
+        self.book()?.record(LedgerLine::Cut { at })?;
+        Ok(None)
     }
 
     /// Runs the command, and listens meanwhile: a machine that is slow to lose its power still
@@ -298,12 +355,10 @@ impl AgentTrials {
         self.book.as_mut().ok_or_else(not_stamped)
     }
 
-    fn wait(&self, span: Nanos, stop: &dyn Fn() -> bool) -> Result<(), TrialError> {
+    fn wait(&self, span: Nanos, operator: Operator<'_>) -> Result<(), TrialError> {
         let (begin, span) = (Instant::now(), Duration::from_nanos(span.get()));
         while begin.elapsed() < span {
-            if stop() {
-                return Err(WitnessError::Stopped.into());
-            }
+            operator.check()?;
             std::thread::sleep(LOOK.min(span));
         }
         Ok(())
@@ -312,13 +367,6 @@ impl AgentTrials {
 
 fn not_stamped() -> TrialError {
     TrialError::Failed("the target was not stamped".to_owned())
-}
-
-fn note(evidence: &mut CutEvidence, before: &Hello, after: &Hello) {
-    let counters = before.unsafe_shutdowns.zip(after.unsafe_shutdowns);
-    evidence.unsafe_shutdowns = counters.map(|(before, after)| [before, after]);
-    let boots = before.boot_id.as_ref().zip(after.boot_id.as_ref());
-    evidence.rebooted = boots.map(|(before, after)| before != after);
 }
 
 /// Runs a command of the user's to its end; none is fine.

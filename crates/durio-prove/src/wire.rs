@@ -4,7 +4,9 @@
 
 use std::io::{self, BufRead, Write};
 
+use durio_observe::PowerState;
 use durio_plan::proof::Arm;
+use durio_record::proof::Inventory;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +69,7 @@ pub enum AgentSays {
 }
 
 /// Who the agent is, and what it has.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
@@ -77,10 +79,17 @@ pub struct Hello {
     pub size: u64,
     /// Whose label the target has.
     pub label: Option<Owner>,
-    /// The machine's boot identifier.
-    pub boot_id: Option<String>,
-    /// The device's counter of unexpected power losses.
-    pub unsafe_shutdowns: Option<u64>,
+    /// The machine, what it has under test, and what shows later whether its power was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Box<Inventory>>,
+}
+
+impl Hello {
+    /// What shows later whether the machine's power was gone.
+    #[must_use]
+    pub fn power(&self) -> PowerState {
+        self.inventory.as_ref().map(|it| it.power.clone()).unwrap_or_default()
+    }
 }
 
 /// What a witness says.

@@ -4,15 +4,20 @@
 //! a proof that was killed. The format is described in docs/formats/proof-folder.md. Not here: how
 //! losses are found (durio-prove), what follows from many cuts (durio-analyse).
 
+mod loss_picture;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 
 use durio_block::Folder;
+use durio_observe::{Host, PowerState, Stack};
 use durio_plan::proof::{LossClass, ProofPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::manifest_file::{FolderManifest, ManifestFolder, check_owner, open_folder};
 use crate::{Outcome, RecordError};
+
+pub use loss_picture::{AcknowledgedWrite, LossPicture, MapArea, Slot, TileState, Tiles};
 
 /// Version of the folder. A reader reads its own version and older ones.
 pub const PROOF_FOLDER_SCHEMA: u32 = 1;
@@ -55,8 +60,24 @@ pub type ProofFolder = ManifestFolder<ProofManifest>;
 // some 200 bytes each, fits.
 const LINE_LENGTH_MAX: u64 = 256 << 20;
 
+/// What is under test, as the machine tells that has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// The machine with the target; of a guest, the one on which QEMU runs.
+    pub host: Host,
+    /// The layers of the target; none of a guest's, and of one that is reached over NBD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
+    /// QEMU's version, of a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<String>,
+    /// The machine's boot, and the counters of the drives below the target.
+    #[serde(default, skip_serializing_if = "PowerState::is_empty")]
+    pub power: PowerState,
+}
+
 /// One power cut.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CutRecord {
     /// The series, by its place in the plan.
     pub series: u32,
@@ -68,6 +89,9 @@ pub struct CutRecord {
     pub findings: CutFindings,
     /// From the load's begin to the verification's end, in this machine's time.
     pub took_ns: u64,
+    /// What was under test: with the first cut of a series, and the first after each resumption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Box<Inventory>>,
 }
 
 /// What shows that a cut was one.
@@ -76,9 +100,13 @@ pub struct CutEvidence {
     /// The disk is simulated, and was cut by its own command.
     #[serde(default)]
     pub simulated: bool,
-    /// The device's counter of unexpected power losses, before and after.
+    /// The drive's counter of unexpected power losses, before and after; of several drives that which
+    /// rose least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<[u64; 2]>,
+    /// That drive's counter of power-ons, before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_cycles: Option<[u64; 2]>,
     /// The machine's boot identifier changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebooted: Option<bool>,
@@ -196,6 +224,9 @@ pub struct CutFindings {
     /// What the check of a user's command said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckFindings>,
+    /// For pictures of a cut that lost something; none of another, or of an older durio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Box<LossPicture>>,
 }
 
 /// What the check of a user's command said after a cut.

@@ -41,7 +41,7 @@ fn cut(number: u32) -> CutRecord {
         check: Some(check(Some(0))),
         ..CutFindings::default()
     };
-    CutRecord { series: 0, cut: number, evidence, findings, took_ns: 1 }
+    CutRecord { series: 0, cut: number, evidence, findings, took_ns: 1, inventory: None }
 }
 
 fn check(exit_code: Option<u8>) -> CheckFindings {

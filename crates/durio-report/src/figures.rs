@@ -111,8 +111,12 @@ pub(crate) fn factor(times: f64) -> String {
 
 /// Bars from nothing to the highest figure, one for each.
 pub(crate) fn sparkline(figures: &[f64]) -> String {
+    sparkline_below(figures, figures.iter().copied().fold(0.0, f64::max))
+}
+
+/// The same, where the highest bar stands for `highest`.
+pub(crate) fn sparkline_below(figures: &[f64], highest: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let highest = figures.iter().copied().fold(0.0, f64::max);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let bar = |figure: &f64| {
         let eighths = (figure / highest * 8.0).ceil() as usize;

@@ -1,8 +1,11 @@
 //! What power cuts have shown, as a document.
 //!
 //! In: [`ProofFindings`]. Out: the answer in a sentence, a table of all that was tried, and of what was
-//! lost which write, when it was acknowledged, what is there instead. Also a [`ProofPlan`] before it is
-//! tried. Not here: verdicts.
+//! lost which write, when it was acknowledged, what is there instead, with pictures; what was under test.
+//! Also a [`ProofPlan`] before it is tried. Not here: verdicts.
+
+mod inventory;
+mod pictures;
 
 use durio_analyse::proof::{CONFIDENCE, LossFindings, ProofFindings, ProofVerdict, SeriesFindings};
 use durio_plan::EngineKind;
@@ -21,6 +24,8 @@ use crate::figures::{latency, percent};
 const ROWS_MAX: usize = 100;
 /// Losses that a terminal lists.
 const LOSSES_SHOWN: usize = 5;
+/// Series with pictures: each takes some 20 to 60 KiB of a page, which shall stay below 1 MiB.
+const PICTURED_MAX: usize = 8;
 
 /// What no number of cuts covers.
 const NOT_COVERED: &str = "other devices and firmware of the same kind, another way of losing power, \
@@ -30,17 +35,25 @@ impl Report for ProofFindings {
     fn document(&self) -> Document {
         let mut document = Document::new("durio prove", self.name.as_str());
         document.push(summary(self));
-        let broken = self.series.iter().filter(|it| it.loss.is_some());
+        let broken: Vec<&SeriesFindings> =
+            self.series.iter().filter(|it| it.loss.is_some()).collect();
         let is_alone = self.series.len() == 1;
-        for series in broken {
+        // The first ones, but surprises before all else.
+        let surprises = |it: &SeriesFindings| it.as_expected != Some(true);
+        let mut pictured = broken.clone();
+        pictured.sort_by_key(|it| !surprises(it));
+        pictured.truncate(PICTURED_MAX);
+        for series in &broken {
             // What was to be expected is told to whoever asks.
-            let surprises = series.as_expected != Some(true);
-            let level = if surprises || is_alone { Level::Summary } else { Level::Detail };
-            document.push(loss_section(series, level));
+            let is_told = surprises(series) || is_alone;
+            let level = if is_told { Level::Summary } else { Level::Detail };
+            let has_pictures = pictured.iter().any(|it| std::ptr::eq(*it, *series));
+            document.push(loss_section(series, level, has_pictures));
         }
         for series in self.series.iter().filter(|it| !it.checks.is_empty()) {
             document.push(checks(series));
         }
+        document.push(inventory::section(self));
         document.push(method(self));
         document.records = records(self);
         document
@@ -299,11 +312,16 @@ fn table(findings: &ProofFindings) -> Table {
     table
 }
 
-fn loss_section(series: &SeriesFindings, level: Level) -> Section {
+fn loss_section(series: &SeriesFindings, level: Level, has_pictures: bool) -> Section {
     let mut section = Section { level, ..Section::new(format!("Lost: {}", series.series.name)) };
     let Some(loss) = &series.loss else { return section };
     section.facts(loss_facts(series, loss));
     section.push(level, Body::Cards(loss.check.iter().map(check_card).collect()));
+    match &loss.picture {
+        Some(picture) if has_pictures => section.charts(pictures::charts(picture)),
+        Some(_) => section.note("Its pictures are left out, for there are many: durio report --format json has their figures."),
+        None => {}
+    }
     let cards = |findings: &[Finding]| Body::Cards(findings.iter().map(card).collect());
     let shown = loss.listed.len().min(LOSSES_SHOWN);
     section.push(level, cards(&loss.listed[..shown]));

@@ -24,6 +24,7 @@ use durio_plan::Purpose;
 use durio_units::Bytes;
 
 pub(crate) use figures::location_name;
+pub(crate) use machine::host_short;
 
 use crate::document::{Body, Document, Fact, Level, Section, Tone};
 use crate::figures::{latency, rate_bare};
@@ -104,7 +105,7 @@ fn head(findings: &Findings) -> Section {
         let place = if several { format!("{}: ", stack.target) } else { String::new() };
         head.note(format!("{place}{}", stack_tree::in_short(stack)));
     }
-    head.note(machine::host_short(&findings.host));
+    head.note(host_short(&findings.host));
     head.push(Level::Detail, Body::Text(Tone::Note, format!("{} · run {}", run.started, run.run)));
     head
 }

@@ -28,6 +28,8 @@ const SIZE_MAX: Bytes = Bytes::from_gib(4);
 const CUTS_DEFAULT: u32 = 59;
 /// 1 % of the targets that fail once in 300 cuts pass 1 400.
 pub(crate) const CUTS_MAX: u32 = 1_000_000;
+/// Instead of a command that cuts.
+const BY_HAND: &str = "by hand";
 const DEPTH_MAX: u32 = 64;
 const CELL: u64 = 4096;
 /// As many cells as a stamp can number, 128 KiB short of it.
@@ -78,8 +80,9 @@ table! {
         /// Starts an agent, durio prove write at the target; "{witness}" and "{token}" stand for the
         /// address and the token. Without it the agent starts by itself, when its machine boots.
         start: One<Texts>,
-        /// Takes the power away; when the command ends, it is gone.
-        cut: Placed<Texts>,
+        /// Takes the power away; when the command ends, it is gone. Without it, or as "by hand",
+        /// durio says when you are to cut it, and notices that you did.
+        cut: One<Texts>,
         /// Gives it back. Without it, nothing needs to be done.
         restore: One<Texts>,
         /// How long the power stays away. Default: 10s.
@@ -262,7 +265,13 @@ fn is_size(size: Bytes) -> bool {
 
 fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecError> {
     let words = |given: &One<Texts>| given.get().map_or_else(Vec::new, |it| it.to_vec());
-    let cut = table.cut.value.to_vec();
+    let cut = words(&table.cut);
+    let cut = if cut == [BY_HAND] { Vec::new() } else { cut };
+    let start = words(&table.start);
+    if cut.is_empty() && !start.is_empty() {
+        let text = "start: the agent of a target that is cut by hand starts by itself, when its machine boots";
+        return Err(source.error(table.start.at, text));
+    }
     if cut.iter().any(|it| it.is_empty()) {
         return Err(source.error(table.cut.at, "cut: a command begins with a program"));
     }
@@ -282,7 +291,7 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
         name: table.name.value.0.clone(),
         listen,
         token: table.token.get().unwrap_or_default(),
-        start: words(&table.start),
+        start,
         cut,
         restore: words(&table.restore),
         off: time(&table.off, 10),
@@ -493,6 +502,19 @@ mod tests {
     }
 
     #[test]
+    fn a_target_without_a_command_that_cuts_is_cut_by_hand() {
+        let cut = |rest: &str| {
+            let text = format!("[[target]]\nname = \"t\"\n{rest}[[arm]]\npath = \"fsync\"\n");
+            match plan(&text).unwrap().series.remove(0).target {
+                ProofTarget::Agent(agent) => agent.cut,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((cut(""), cut("cut = \"by hand\"\n")), (vec![], vec![]));
+        assert_eq!(cut("cut = [\"outlet\", \"off\"]\n"), ["outlet", "off"]);
+    }
+
+    #[test]
     fn a_fault_is_told_with_its_line_and_column() {
         let disk = "[[disk]]\nprofile = \"write-back\"\n";
         let arm = "[[arm]]\npath = \"fdatasync\"\n";
@@ -526,6 +548,11 @@ mod tests {
                 format!("[[guest]]\nprofile = \"write-back\"\nstates = 0\n{arm}"),
                 "x.toml:5:10: 'states' takes 1 to 1000000",
             ),
+            (
+                format!("[[target]]\nname = \"t\"\nstart = [\"ssh\"]\n{arm}"),
+                "x.toml:5:9: start: the agent of a target that is cut by hand",
+            ),
+            (format!("[[target]]\nname = \"t\"\ncut = \"\"\n{arm}"), "begins with a program"),
             (disk.to_owned(), "'[[arm]]' is missing"),
             (arm.to_owned(), "'[[disk]], [[target]] or [[guest]]' is missing"),
             (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),

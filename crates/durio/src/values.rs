@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use durio_advise::{AdviceRole, Setting};
 use durio_analyse::history::{Metric, RunFigure};
-use durio_plan::proof::DurablePath;
+use durio_plan::proof::{CUT_PRESETS, DurablePath};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
 use durio_spec::written::thousandths;
@@ -41,6 +41,17 @@ impl TypedValueParser for Completed {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
     }
+}
+
+/// A number of power cuts, or the name of one.
+pub(crate) fn cuts(text: &str) -> Result<u32, String> {
+    let named = CUT_PRESETS.iter().find(|(name, _)| *name == text).map(|(_, cuts)| *cuts);
+    let cuts = named.or_else(|| text.parse().ok().filter(|it| (1..=1_000_000).contains(it)));
+    cuts.ok_or_else(|| {
+        let names: Vec<_> =
+            CUT_PRESETS.iter().map(|(name, cuts)| format!("{name} ({cuts})")).collect();
+        format!("expected 1 to 1000000, or one of {}", names.join(", "))
+    })
 }
 
 /// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.

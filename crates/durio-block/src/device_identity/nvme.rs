@@ -1,10 +1,12 @@
-//! NVMe: Identify Controller, Identify Namespace, and the feature of the volatile write cache.
+//! NVMe: Identify Controller, Identify Namespace, the feature of the volatile write cache, and the
+//! counters of power losses.
 //!
-//! In: the node of a namespace, such as `/dev/nvme0n1`. Out: [`NvmeIdentity`].
-//! Not here: SMART logs, and anything that a vendor adds.
+//! In: the node of a namespace, such as `/dev/nvme0n1`. Out: [`NvmeIdentity`], [`NvmePowerCounters`].
+//! Not here: the rest of the health log, and anything that a vendor adds.
 //!
 //! Places of fields are those of the NVM Express Base Specification 2.0 (Identify Controller, figure
-//! 275; features, section 5.27) and of its NVM Command Set Specification 1.0 (Identify Namespace).
+//! 275; features, section 5.27; SMART / Health Information log, section 5.16.1.3) and of its NVM Command
+//! Set Specification 1.0 (Identify Namespace).
 
 use std::fs::File;
 use std::path::Path;
@@ -18,11 +20,18 @@ use crate::BlockError;
 const IDENTIFY_LEN: usize = 4096;
 
 const ADMIN_GET_FEATURES: u8 = 0x0a;
+const ADMIN_GET_LOG_PAGE: u8 = 0x02;
 const ADMIN_IDENTIFY: u8 = 0x06;
 
 /// What to identify (CNS).
 const CNS_NAMESPACE: u32 = 0x00;
 const CNS_CONTROLLER: u32 = 0x01;
+
+/// The log of SMART / Health Information, and its length.
+const LOG_HEALTH: u32 = 0x02;
+const LOG_HEALTH_LEN: usize = 512;
+/// The whole controller, whatever namespace was opened.
+const ALL_NAMESPACES: u32 = 0xffff_ffff;
 
 /// The feature of the volatile write cache.
 const FEATURE_WRITE_CACHE: u32 = 0x06;
@@ -95,6 +104,27 @@ pub fn nvme_identity(path: &Path) -> Result<NvmeIdentity, BlockError> {
     Ok(word)
 }
 
+/// What a controller has counted since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NvmePowerCounters {
+    /// How often it got power.
+    pub power_cycles: u64,
+    /// How often it lost power without having been told.
+    pub unsafe_shutdowns: u64,
+}
+
+/// Asks the controller behind the namespace at `path`; none if it counts nothing.
+///
+/// # Errors
+/// As [`nvme_identity`].
+pub fn nvme_power_counters(path: &Path) -> Result<Option<NvmePowerCounters>, BlockError> {
+    const OPERATION: &str = "ask the NVMe controller of";
+    let at = |source| BlockError::at(OPERATION, path, source);
+    let file = open_node(OPERATION, path, true)?;
+    namespace_id(&file).map_err(at)?;
+    health_log(&file).map(|page| parse_power_counters(&page)).map_err(at)
+}
+
 fn namespace_id(file: &File) -> rustix::io::Result<u32> {
     // SAFETY: NVME_IOCTL_ID takes no argument and returns the number; the drivers of other block devices
     // answer an opcode that they do not know with an error.
@@ -115,6 +145,21 @@ fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8
     Ok(data)
 }
 
+fn health_log(file: &File) -> rustix::io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; LOG_HEALTH_LEN];
+    let mut command = AdminCommand {
+        opcode: ADMIN_GET_LOG_PAGE,
+        namespace: ALL_NAMESPACES,
+        address: data.as_mut_ptr().expose_provenance() as u64,
+        data_len: 512,
+        // The count of 32-bit words, from zero, stands in the upper half.
+        command_10: LOG_HEALTH | (512 / 4 - 1) << 16,
+        ..AdminCommand::default()
+    };
+    submit(file, &mut command)?;
+    Ok(data)
+}
+
 fn write_cache_enabled(file: &File) -> rustix::io::Result<bool> {
     let mut command = AdminCommand {
         opcode: ADMIN_GET_FEATURES,
@@ -125,12 +170,12 @@ fn write_cache_enabled(file: &File) -> rustix::io::Result<bool> {
     Ok(command.result & 1 != 0)
 }
 
-/// Sends a command of this file: Identify or Get Features.
+/// Sends a command of this file: Identify, Get Log Page or Get Features.
 fn submit(file: &File, command: &mut AdminCommand) -> rustix::io::Result<()> {
     // SAFETY: the struct has the kernel's layout, as a test checks by its size. The kernel writes its
     // `result`, and up to `data_len` bytes at `address`: either both are zero, or they are those of
-    // the live vector in `identify`, to which no reference is in use during the call. Both commands
-    // only read from the controller.
+    // the live vector in `identify` or `health_log`, to which no reference is in use during the call. The
+    // commands only read from the controller.
     let status = unsafe { ioctl(file, ADMIN, std::ptr::from_mut(command).cast()) }?;
     // A positive result is a status of the controller, such as an invalid field.
     if status == 0 { Ok(()) } else { Err(rustix::io::Errno::OPNOTSUPP) }
@@ -187,6 +232,20 @@ fn block_size(namespace: &[u8]) -> Option<u64> {
     (9..=16).contains(&power).then(|| 1 << power)
 }
 
+fn parse_power_counters(page: &[u8]) -> Option<NvmePowerCounters> {
+    let power_cycles = u128_at(page, 112)?;
+    let unsafe_shutdowns = u128_at(page, 144)?;
+    // Who answers has power: one that never got any does not count (QEMU's emulated controller).
+    (power_cycles > 0).then_some(NvmePowerCounters { power_cycles, unsafe_shutdowns })
+}
+
+/// A counter of 16 bytes, as far as it fits.
+fn u128_at(bytes: &[u8], place: usize) -> Option<u64> {
+    let field = bytes.get(place..place.checked_add(16)?)?;
+    let value = u128::from_le_bytes(field.try_into().ok()?);
+    Some(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
 fn u16_at(bytes: &[u8], place: usize) -> Option<u16> {
     let field = bytes.get(place..place.checked_add(2)?)?;
     Some(u16::from_le_bytes(field.try_into().ok()?))
@@ -219,6 +278,33 @@ mod tests {
             page[36..38].copy_from_slice(&nawupf.to_le_bytes());
         }
         page
+    }
+
+    /// Made by hand from the specification: a log with these counters, and others around them.
+    fn health(power_cycles: u128, unsafe_shutdowns: u128) -> Vec<u8> {
+        let mut page = vec![0xa5; LOG_HEALTH_LEN];
+        page[112..128].copy_from_slice(&power_cycles.to_le_bytes());
+        page[144..160].copy_from_slice(&unsafe_shutdowns.to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn power_cycles_and_unsafe_shutdowns_stand_in_the_health_log() {
+        let counters = |power_cycles, unsafe_shutdowns| {
+            Some(NvmePowerCounters { power_cycles, unsafe_shutdowns })
+        };
+        assert_eq!(parse_power_counters(&health(61, 17)), counters(61, 17));
+        assert_eq!(parse_power_counters(&health(1 << 40, 0)), counters(1 << 40, 0));
+        assert_eq!(parse_power_counters(&health(1, 1 << 100)), counters(1, u64::MAX));
+    }
+
+    #[test]
+    fn a_controller_that_never_got_power_counts_nothing_and_a_short_log_says_nothing() {
+        assert_eq!(parse_power_counters(&health(0, 0)), None);
+        let page = health(61, 17);
+        for len in 0..160 {
+            assert_eq!(parse_power_counters(&page[..len]), None, "{len}");
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(crate) enum Drawing {
     Plot(Vec<Panel>),
     Bars(Bars),
     Map(Map),
+    Tiles(Tiles),
 }
 
 /// Two axes and what lies between them.
@@ -87,7 +88,7 @@ impl Panel {
 /// How an axis is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero.
+    /// From zero, or from the lowest where that is below.
     Linear(Unit),
     Logarithmic(Unit),
     /// Quantiles by their nines, −log10(1 − q).
@@ -100,6 +101,8 @@ pub(crate) enum Scale {
 pub(crate) enum Unit {
     Bytes,
     Number,
+    /// Also before a moment, below zero.
+    Milliseconds,
     Seconds,
     /// Nanoseconds.
     Latency,
@@ -114,6 +117,7 @@ impl Unit {
         match self {
             Self::Bytes => size(value),
             Self::Number => decimal(value),
+            Self::Milliseconds => format!("{} ms", decimal(value)),
             Self::Seconds => format!("{} s", decimal(value)),
             Self::Latency => mean_latency(value),
             Self::Bandwidth => bandwidth(value),
@@ -232,6 +236,37 @@ pub(crate) struct MapCell {
     pub(crate) beside: String,
 }
 
+/// What fills an area, piece by piece, in lines as a text has them.
+#[derive(Debug)]
+pub(crate) struct Tiles {
+    pub(crate) kinds: Vec<TileKind>,
+    /// Labels, and the kind of each piece by its place in the list.
+    pub(crate) areas: Vec<(String, Vec<usize>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TileKind {
+    /// Where there are no pictures.
+    pub(crate) letter: char,
+    pub(crate) name: String,
+    pub(crate) colour: Colour,
+    /// The share of its place that it fills, so that colours are not the only sign.
+    pub(crate) fill: f64,
+}
+
+impl Tiles {
+    /// Lines of at most so many pieces; the first of an area has its label.
+    pub(crate) fn lines(&self, most: usize) -> Vec<(&str, &[usize])> {
+        let mut lines = Vec::new();
+        for (label, tiles) in &self.areas {
+            for (at, line) in tiles.chunks(most.max(1)).enumerate() {
+                lines.push((if at == 0 { label.as_str() } else { "" }, line));
+            }
+        }
+        lines
+    }
+}
+
 impl Chart {
     fn new(title: impl Into<String>, drawing: Drawing) -> Self {
         Self { title: title.into(), level: Level::Detail, drawing }
@@ -248,6 +283,10 @@ impl Chart {
 
     pub(crate) fn map(title: impl Into<String>, map: Map) -> Self {
         Self::new(title, Drawing::Map(map))
+    }
+
+    pub(crate) fn tiles(title: impl Into<String>, tiles: Tiles) -> Self {
+        Self::new(title, Drawing::Tiles(tiles))
     }
 
     pub(crate) fn bars<L: Into<String>>(
@@ -291,6 +330,9 @@ impl Chart {
             Drawing::Bars(bars) => {
                 legend.extend(bars.legend.iter().map(|(name, colour)| (name.as_str(), *colour)));
             }
+            Drawing::Tiles(tiles) => {
+                legend.extend(tiles.kinds.iter().map(|it| (it.name.as_str(), it.colour)));
+            }
             Drawing::Map(_) => {}
         }
         legend
@@ -312,6 +354,7 @@ impl Chart {
                 .flat_map(|bar| &bar.spans)
                 .any(|(from, to, _)| [from, to].iter().any(|it| it.is_finite() && **it > 0.0)),
             Drawing::Map(map) => !map.cells.is_empty(),
+            Drawing::Tiles(tiles) => tiles.areas.iter().any(|(_, tiles)| !tiles.is_empty()),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::text::{map_table, sparklines};
+use super::text::{map_table, sparklines, tile_lines, tile_words};
 use crate::Options;
 use crate::document::chart::{Chart, Drawing};
 use crate::document::{Body, Card, Document, Fact, Level, Node, Section, Table, Tone};
@@ -90,6 +90,13 @@ fn chart(it: &Chart, level: Level, out: &mut String) {
         Drawing::Map(map) => {
             line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
             table(&map_table(map), level, out);
+        }
+        Drawing::Tiles(tiles) => {
+            line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
+            line("", "```", out);
+            tile_lines(tiles, usize::MAX).iter().for_each(|it| line("", it, out));
+            line("", "```\n", out);
+            line("", &format!("{}\n", escaped(&tile_words(tiles))), out);
         }
         Drawing::Bars(_) => {}
     }

@@ -8,6 +8,7 @@
 mod axis;
 mod bars;
 mod plot;
+mod tiles;
 
 use std::fmt::Write as _;
 
@@ -31,6 +32,7 @@ pub(super) fn draw(chart: &Chart) -> String {
         Drawing::Plot(panels) => plot::draw(panels),
         Drawing::Bars(bars) => bars::draw(bars),
         Drawing::Map(map) => draw_map(map),
+        Drawing::Tiles(tiles) => tiles::draw(tiles),
     }
 }
 

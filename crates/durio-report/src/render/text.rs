@@ -1,7 +1,7 @@
 //! A document for a terminal: what fits, the answer first.
 //!
 //! In: a document and the terminal's width. Out: lines. Shown are headline and summary, and details to
-//! whom asks for them; of charts the lines as sparklines and the maps as tables. Not here: what is said.
+//! whom asks for them; of charts the lines as sparklines, maps as tables, tiles as letters. Not here: what is said.
 
 use std::io;
 
@@ -12,15 +12,21 @@ use comfy_table::{
 
 use super::page::Page;
 use crate::Options;
-use crate::document::chart::{Chart, Drawing, Map, Panel, Series, Style};
+use crate::document::chart::{Chart, Drawing, Map, Panel, Series, Style, Tiles};
 use crate::document::{
     Block, Body, Card, Cell, Document, Fact, Level, Node, Row, Section, Table, Tone,
 };
-use crate::figures::sparkline;
+use crate::figures::{sparkline, sparkline_below};
 use crate::visible::visible;
 
 // From this width on columns have air between them.
 const WIDTH_ROOMY: usize = 92;
+
+/// Bars of a sparkline.
+const SPARKS_MAX: usize = 60;
+
+/// Letters of a line.
+const TILES_ACROSS: usize = 64;
 
 /// Of what stands below a heading.
 const INDENT: &str = "  ";
@@ -141,28 +147,86 @@ fn node(node: &Node, first: &str, further: &str, page: &mut Page) {
 fn chart(chart: &Chart, indent: &str, page: &mut Page) {
     match &chart.drawing {
         Drawing::Plot(panels) => {
-            page.paragraph(
-                indent,
-                Tone::Plain,
-                &format!("{}: {}", chart.title, sparklines(panels)),
-            );
+            let lines = sparks(panels);
+            let length =
+                |(name, line): &(&str, String)| name.chars().count() + line.chars().count();
+            // A sparkline that is broken over lines shows nothing.
+            if chart.title.len() + lines.iter().map(length).sum::<usize>() > page.width() {
+                page.paragraph(indent, Tone::Strong, &chart.title);
+                let widest = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+                for (name, line) in &lines {
+                    page.labelled(indent, name, widest, Tone::Plain, line);
+                }
+                return;
+            }
+            let text = format!("{}: {}", chart.title, sparklines(panels));
+            page.paragraph(indent, Tone::Plain, &text);
         }
         Drawing::Map(map) => {
             page.paragraph(indent, Tone::Strong, &chart.title);
             table(&map_table(map), indent, page);
         }
+        Drawing::Tiles(tiles) => {
+            page.paragraph(indent, Tone::Strong, &chart.title);
+            let room = page.width().saturating_sub(indent.len());
+            for line in tile_lines(tiles, room) {
+                page.line(&format!("{indent}{line}"));
+            }
+            page.paragraph(indent, Tone::Note, &tile_words(tiles));
+        }
         Drawing::Bars(_) => {}
     }
 }
 
-/// The lines of a plot, each in characters.
+/// The lines of a plot, in one.
 pub(super) fn sparklines(panels: &[Panel]) -> String {
+    let lines = sparks(panels).into_iter().map(|(name, line)| format!("{name} {line}"));
+    lines.collect::<Vec<_>>().join(", ")
+}
+
+/// The names of a plot's lines, and each in characters.
+fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
     let is_line =
         |it: &&Series| matches!(it.style, Style::Line | Style::Columns) && !it.name.is_empty();
-    let series = panels.iter().flat_map(|panel| &panel.series).filter(is_line);
-    let figures = |it: &Series| it.points.iter().map(|(_, y)| *y).collect::<Vec<f64>>();
-    let lines = series.map(|it| format!("{} {}", it.name, sparkline(&figures(it))));
-    lines.collect::<Vec<_>>().join(", ")
+    let lines = panels.iter().flat_map(|panel| {
+        let drawn = move || panel.series.iter().filter(is_line);
+        // Columns stand before each other: a high one of one series is as high as that of another.
+        let columns = drawn().filter(|it| it.style == Style::Columns).flat_map(|it| &it.points);
+        let highest = columns.map(|(_, y)| *y).fold(0.0, f64::max);
+        drawn().map(move |it| {
+            let figures = shortened(&it.points);
+            let line = match it.style {
+                Style::Columns => sparkline_below(&figures, highest),
+                _ => sparkline(&figures),
+            };
+            (it.name.as_str(), line)
+        })
+    });
+    lines.collect()
+}
+
+/// As many figures as half a line has room for: of several the highest.
+fn shortened(points: &[(f64, f64)]) -> Vec<f64> {
+    let highest = |part: &[(f64, f64)]| part.iter().map(|(_, y)| *y).fold(f64::NAN, f64::max);
+    points.chunks(points.len().div_ceil(SPARKS_MAX).max(1)).map(highest).collect()
+}
+
+/// A letter for each piece, in lines of at most so many characters.
+pub(super) fn tile_lines(tiles: &Tiles, width: usize) -> Vec<String> {
+    let labels = tiles.areas.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    let room = width.saturating_sub(labels + 2).clamp(8, TILES_ACROSS);
+    let letter = |kind: &usize| tiles.kinds.get(*kind).map_or(' ', |it| it.letter);
+    // Whole eights, so that places can be counted.
+    let lines = tiles.lines(room / 8 * 8).into_iter().map(|(label, line)| {
+        format!("{label:labels$}  {}", line.iter().map(letter).collect::<String>())
+    });
+    lines.collect()
+}
+
+/// What the letters stand for.
+pub(super) fn tile_words(tiles: &Tiles) -> String {
+    let words = tiles.kinds.iter().map(|it| format!("{} {}", it.letter, it.name));
+    words.collect::<Vec<_>>().join(" · ")
 }
 
 pub(super) fn map_table(map: &Map) -> Table {

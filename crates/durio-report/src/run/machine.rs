@@ -30,7 +30,7 @@ pub(super) const fn cache_name(cache: CacheMode) -> &'static str {
 }
 
 /// The machine in one short line: what a title has room for.
-pub(super) fn host_short(host: &Host) -> String {
+pub(crate) fn host_short(host: &Host) -> String {
     let machine = match (&host.hypervisor, &host.dmi_product) {
         // The product of a guest's DMI is what its hypervisor made up.
         (Some(hypervisor), _) => format!("virtual machine ({hypervisor})"),

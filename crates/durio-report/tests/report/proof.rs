@@ -3,11 +3,15 @@
 use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, analyse_proof};
+use durio_observe::{Host, PowerState};
 use durio_plan::proof::{
     CommandGuest, CommandTarget, Expected, FrontEnd, GuestLayers, LossClass, ProofTarget,
 };
 use durio_record::Outcome;
-use durio_record::proof::{CheckFindings, CutRecord, InPlace, ProofFolder, ProofManifest};
+use durio_record::proof::{
+    AcknowledgedWrite, CheckFindings, CutRecord, InPlace, Inventory, LossPicture, MapArea,
+    ProofFolder, ProofManifest, Slot, TileState, Tiles,
+};
 use durio_report::{Format, Options, write};
 use durio_units::{Bytes, Nanos};
 
@@ -30,6 +34,46 @@ fn passed() -> ProofFindings {
 fn failed() -> ProofFindings {
     let (mut manifest, cuts) = golden();
     manifest.plan.series[1].expected = Some(Expected::Holds);
+    analyse_proof(&manifest, &cuts)
+}
+
+/// A picture as large as they come, in which no two tiles beside each other are alike.
+fn picture() -> LossPicture {
+    let tile = |at: usize| TileState::ALL[at % TileState::ALL.len()];
+    let area = |(name, first_cell, tiles): (&str, u64, usize)| MapArea {
+        name: name.to_owned(),
+        first_cell,
+        tiles: Tiles((0..tiles).map(tile).collect()),
+    };
+    let areas =
+        [("journal", 1, 256), ("table", 65, 512), ("control", 193, 64), ("canary", 209, 196)];
+    let slot = |at: u32| Slot { acknowledged: 5 + at % 7, missing: if at > 80 { 3 } else { 0 } };
+    let write = |at: i64| AcknowledgedWrite {
+        at_ns: (at - 250) * 390_000,
+        cell: at.unsigned_abs() * 1000 % 262_144,
+        is_there: at < 128,
+    };
+    LossPicture {
+        slot_ns: 1_000_000,
+        begin_before_ns: 98_000_000,
+        slots: (0..100).map(slot).collect(),
+        writes: (0..256).map(write).collect(),
+        areas: areas.map(area).into(),
+        cells_per_tile: 256,
+    }
+}
+
+/// That surprise, with all that a record of today has.
+fn pictured() -> ProofFindings {
+    let (mut manifest, mut cuts) = golden();
+    manifest.plan.series[1].expected = Some(Expected::Holds);
+    for cut in cuts.iter_mut().filter(|cut| !cut.findings.findings.is_empty()) {
+        cut.findings.picture = Some(Box::new(picture()));
+        let host =
+            Host { hostname: Some("db1".into()), kernel: "6.12.9".into(), ..Host::default() };
+        let (stack, qemu, power) = (None, Some("7.2".into()), PowerState::default());
+        cut.inventory = Some(Box::new(Inventory { host, stack, qemu, power }));
+    }
     analyse_proof(&manifest, &cuts)
 }
 
@@ -168,8 +212,61 @@ fn odd_figures_stop_no_format() {
 }
 
 #[test]
+fn a_loss_is_drawn_in_characters_with_the_words_for_each() {
+    let text = written(Format::Text, &pictured(), false);
+    let line = |begin: &str| {
+        let found = text.lines().find(|it| it.trim_start().starts_with(begin));
+        found.unwrap_or_else(|| panic!("no {begin}:\n{text}")).trim().to_owned()
+    };
+    assert!(line("acknowledged per 1 ms").ends_with('█') || text.contains('█'), "{text}");
+    assert!(line("not there").contains("▁▁▁"), "{text}");
+    assert!(line("journal").ends_with(&"GEMXCULTxfkc.".repeat(5)[..64]), "{text}");
+    assert!(line("The target after the cut").contains("256 cells of 4 KiB"), "{text}");
+    assert!(text.contains("L lost: 79 · T torn: 79"), "{text}");
+    assert!(written(Format::Text, &pictured(), true).contains("Linux 6.12.9"));
+    let narrow = Options { width: 50, ..Options::default() };
+    let mut out = Vec::new();
+    write(Format::Text, &pictured(), &narrow, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let widest = text.lines().filter(|it| it.contains("GEMXCULT")).map(|it| it.chars().count());
+    assert_eq!(widest.max(), Some(2 + 8 + 2 + 32), "{text}");
+}
+
+#[test]
+fn pictures_of_many_losses_leave_a_page_below_a_megabyte_and_surprises_have_theirs() {
+    let mut findings = pictured();
+    let expected = {
+        let mut it = findings.series[1].clone();
+        it.as_expected = Some(true);
+        it
+    };
+    findings.series.splice(0..1, vec![expected; 60]);
+    let html = written(Format::Html, &findings, true);
+    assert!(html.len() < 1 << 20, "{} bytes", html.len());
+    assert_eq!(html.matches("The target after the cut").count(), 2 * 8, "caption and label");
+    assert_eq!(html.matches("pictures are left out").count(), 61 - 8);
+    let last = html.rfind("The target after the cut").unwrap();
+    assert!(html[last..].matches("Lost: ").count() == 0, "the surprise comes last, and has one");
+}
+
+#[test]
+fn a_record_keeps_its_picture_and_its_inventory() {
+    let (_, cuts) = golden();
+    let mut cut = cuts.into_iter().next().unwrap();
+    cut.findings.picture = Some(Box::new(picture()));
+    let text = serde_json::to_string(&cut).unwrap();
+    assert_eq!(serde_json::from_str::<CutRecord>(&text).unwrap(), cut);
+    assert!(text.len() < 16 << 10, "{} bytes", text.len());
+    let json: serde_json::Value =
+        serde_json::from_str(&written(Format::Json, &pictured(), false)).unwrap();
+    let loss = &json["series"][1]["loss"];
+    assert_eq!(loss["picture"]["slots"][99], serde_json::json!([6, 3]));
+    assert_eq!(json["series"][1]["inventory"]["host"]["hostname"], "db1");
+}
+
+#[test]
 fn the_page_of_a_proof_shows_itself_and_asks_for_nothing() {
-    for findings in [passed(), failed()] {
+    for findings in [passed(), failed(), pictured()] {
         let html = written(Format::Html, &findings, true);
         let Some(visit) = visit("the_page_of_a_proof_shows_itself_and_asks_for_nothing", &html)
         else {

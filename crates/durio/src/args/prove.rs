@@ -73,9 +73,9 @@ pub(crate) struct ProveRun {
     #[arg(long, value_name = "TEXT", help_heading = "What")]
     pub(crate) only: Vec<String>,
 
-    /// Cuts of each series, instead of what the spec says
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
-          help_heading = "What")]
+    /// Cuts of each series, instead of what the spec says: a number, smoke (5), standard (59), strong (299)
+    /// or paper (3000)
+    #[arg(long, value_name = "COUNT", value_parser = values::cuts, help_heading = "What")]
     pub(crate) cuts: Option<u32>,
 
     /// Seed of all random choices, to repeat a proof [default: a new one]

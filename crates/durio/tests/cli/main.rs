@@ -23,6 +23,7 @@ mod audit;
 mod audit_documents;
 mod audit_own;
 mod broken_kvm;
+mod by_hand;
 mod check;
 mod compare;
 mod config;

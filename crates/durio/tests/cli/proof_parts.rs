@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "{what}");
@@ -24,7 +24,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A disk of this profile, at the socket `disk` of the sandbox.
-fn served(sandbox: &Sandbox, profile: &str) -> Running {
+pub(crate) fn served(sandbox: &Sandbox, profile: &str) -> Running {
     let line = format!("simdisk serve --profile {profile} --size 1MiB --seed 1 --socket disk");
     let running = sandbox.durio(&line).start();
     wait_until("the disk is served", || sandbox.root().join("disk.control").exists());
@@ -35,7 +35,7 @@ fn uri(sandbox: &Sandbox) -> String {
     format!("nbd+unix:///?socket={}", sandbox.root().join("disk").display())
 }
 
-fn lines(path: &Path) -> usize {
+pub(crate) fn lines(path: &Path) -> usize {
     fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
@@ -50,12 +50,12 @@ fn witness(sandbox: &Sandbox, options: &str) -> (Running, String) {
     (witness, address)
 }
 
-fn writer(sandbox: &Sandbox, address: &str, options: &str) -> Running {
+pub(crate) fn writer(sandbox: &Sandbox, address: &str, options: &str) -> Running {
     let line = format!("prove write --witness {address} --token secret {options}");
     sandbox.durio(&line).word(uri(sandbox)).start()
 }
 
-fn permitted(sandbox: &Sandbox) -> String {
+pub(crate) fn permitted(sandbox: &Sandbox) -> String {
     format!("--destroy {}", uri(sandbox))
 }
 

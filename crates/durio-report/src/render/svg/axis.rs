@@ -39,7 +39,7 @@ impl Axis {
         let (low, high) =
             values.fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)));
         match scale {
-            Scale::Linear(unit) => linear(*unit, high),
+            Scale::Linear(unit) => linear(*unit, low, high),
             Scale::Logarithmic(unit) => logarithmic(*unit, low, high),
             Scale::Nines => nines(high.max(1.0)),
             Scale::Steps(labels) => steps(labels),
@@ -47,28 +47,39 @@ impl Axis {
     }
 }
 
-fn linear(unit: Unit, highest: f64) -> Axis {
+fn linear(unit: Unit, lowest: f64, highest: f64) -> Axis {
+    // Air before the first point of an axis that does not begin at zero, too.
+    let low = if lowest < 0.0 { lowest * 1.02 } else { 0.0 };
     let high = match (highest > 0.0, unit) {
+        (false, _) if low < 0.0 => -low * 0.02,
         (false, _) => 1.0,
         // Time ends where the run did; other axes leave air above the highest point.
         (true, Unit::Seconds) => highest,
         (true, _) => highest * 1.06,
     };
-    let marks = linear_marks(high, 6.0).into_iter().map(|at| (at, unit.label(at))).collect();
-    Axis { low: 0.0, high, marks }
+    // Round in the unit that stands beside the mark.
+    let unit_size = match unit {
+        Unit::Bytes => 1024_f64.powf((high.max(1.0).log2() / 10.0).floor()),
+        _ => 1.0,
+    };
+    let marks = linear_marks(low / unit_size, high / unit_size, 6.0);
+    let marks = marks.into_iter().map(|at| at * unit_size).map(|at| (at, unit.label(at)));
+    Axis { low, high, marks: marks.collect() }
 }
 
-/// Round numbers from zero to `end`, about this many.
-fn linear_marks(end: f64, about: f64) -> Vec<f64> {
-    let rough = end / about;
+/// Round numbers from `begin`, which is not above zero, to `end`, about this many.
+fn linear_marks(begin: f64, end: f64, about: f64) -> Vec<f64> {
+    let rough = (end - begin) / about;
     if !rough.is_finite() || rough <= 0.0 {
         return Vec::new();
     }
     let decade = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade).into_iter().find(|it| *it >= rough);
     let step = step.unwrap_or(rough);
-    // Bounded, whatever rounding makes of the step.
-    (0..=20).map(|it| f64::from(it) * step).take_while(|it| *it <= end).collect()
+    let first = (begin / step).ceil();
+    // Bounded, whatever rounding makes of the step; no minus before zero.
+    let places = (0..=20).map(|it| (first + f64::from(it)) * step + 0.0);
+    places.take_while(|it| *it <= end).collect()
 }
 
 fn logarithmic(unit: Unit, low: f64, high: f64) -> Axis {
@@ -162,9 +173,10 @@ mod tests {
 
     #[test]
     fn other_values_are_marked_in_round_steps() {
-        assert_eq!(linear_marks(7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
-        assert_eq!(linear_marks(6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert!(linear_marks(0.0, 4.0).is_empty());
+        assert_eq!(linear_marks(0.0, 7_900.0, 4.0), [0.0, 2000.0, 4000.0, 6000.0]);
+        assert_eq!(linear_marks(0.0, 6.0, 6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!(linear_marks(0.0, 0.0, 4.0).is_empty());
+        assert_eq!(linear_marks(-5.2, 0.1, 6.0), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
     }
 
     #[test]

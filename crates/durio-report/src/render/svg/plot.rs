@@ -86,7 +86,7 @@ fn brief(value: f64) -> f64 {
 fn axis_values(scale: &Scale) -> AxisValues<'_> {
     let unit = |unit: &Unit| match unit {
         Unit::Bytes => "bytes",
-        Unit::Number => "number",
+        Unit::Number | Unit::Milliseconds => "number",
         Unit::Seconds => "seconds",
         Unit::Latency => "latency",
         Unit::Bandwidth => "bandwidth",
@@ -180,8 +180,8 @@ impl<'a> View<'a> {
             Style::Crosses => drawn().for_each(|at| sheet.cross(at, colour)),
             Style::Rings => drawn().for_each(|at| sheet.ring(at, 17.0, colour)),
             Style::Columns => {
-                let half = 0.32 * (self.across(1.0) - self.across(0.0));
-                drawn().for_each(|(x, y)| {
+                let half = 0.32 * (self.across(spacing(it)) - self.across(0.0));
+                drawn().filter(|(_, y)| *y < bottom).for_each(|(x, y)| {
                     sheet.rect((x - half, y), (x + half, bottom), (colour, 1.0));
                 });
             }
@@ -207,6 +207,12 @@ impl<'a> View<'a> {
             }
         }
     }
+}
+
+/// How far apart columns are: a step, or less where they are closer.
+fn spacing(series: &Series) -> f64 {
+    let pairs = series.points.windows(2).map(|pair| (pair[1].0 - pair[0].0).abs());
+    pairs.filter(|it| *it > 0.0).fold(1.0, f64::min)
 }
 
 /// What must fit from left to right.

@@ -1,0 +1,62 @@
+//! What shows that a machine and its drives were without power between two moments.
+//!
+//! In: what the machine told before and after. Out: [`CutEvidence`]. Not here: whether that is enough
+//! (durio-analyse).
+
+use durio_observe::{DriveCounters, PowerState};
+use durio_record::proof::CutEvidence;
+
+/// What has changed from one state to the other.
+#[must_use]
+pub fn compare(before: &PowerState, after: &PowerState) -> CutEvidence {
+    let pairs = before.drives.iter().filter_map(|old| {
+        let new = after.drives.iter().find(|it| it.drive == old.drive)?;
+        Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles(old, new)))
+    });
+    // A cut of an array is one if each of its drives was without power.
+    let least = pairs.min_by_key(|([old, new], _)| new.saturating_sub(*old));
+    let boots = before.boot_id.as_ref().zip(after.boot_id.as_ref());
+    CutEvidence {
+        unsafe_shutdowns: least.map(|(pair, _)| pair),
+        power_cycles: least.and_then(|(_, pair)| pair),
+        rebooted: boots.map(|(before, after)| before != after),
+        ..CutEvidence::default()
+    }
+}
+
+fn power_cycles(old: &DriveCounters, new: &DriveCounters) -> Option<[u64; 2]> {
+    Some([old.power_cycles?, new.power_cycles?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(boot: &str, drives: &[(&str, Option<u64>)]) -> PowerState {
+        let drive = |(name, unsafe_shutdowns): &(&str, Option<u64>)| DriveCounters {
+            drive: (*name).to_owned(),
+            unsafe_shutdowns: *unsafe_shutdowns,
+            power_cycles: Some(9),
+            missing: None,
+        };
+        let drives = drives.iter().map(drive).collect();
+        PowerState { boot_id: Some(boot.to_owned()), drives }
+    }
+
+    #[test]
+    fn of_several_drives_the_one_counts_that_rose_least() {
+        let before = state("a", &[("S1", Some(4)), ("S2", Some(70)), ("S3", None)]);
+        let after = state("b", &[("S3", Some(1)), ("S2", Some(70)), ("S1", Some(5))]);
+        let found = compare(&before, &after);
+        assert_eq!((found.unsafe_shutdowns, found.power_cycles), (Some([70, 70]), Some([9, 9])));
+        assert_eq!(found.rebooted, Some(true));
+    }
+
+    #[test]
+    fn what_nobody_told_is_no_evidence() {
+        let found = compare(&state("a", &[("S1", Some(4))]), &state("a", &[("S2", Some(9))]));
+        assert_eq!((found.unsafe_shutdowns, found.rebooted), (None, Some(false)));
+        let nothing = compare(&PowerState::default(), &state("a", &[]));
+        assert_eq!(nothing, CutEvidence::default());
+    }
+}
