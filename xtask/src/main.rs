@@ -19,6 +19,7 @@ mod dist;
 mod fuzz;
 mod lab;
 mod packages;
+mod prove;
 mod seams;
 mod test;
 mod tidy;
@@ -54,6 +55,9 @@ enum Command {
     /// Fetches what the lab needs and is not part of the checkout
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Proofs that are too long for the tests
+    #[command(subcommand)]
+    Prove(prove::Prove),
 }
 
 fn main() -> ExitCode {
@@ -74,5 +78,6 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Book(arguments) => book::run(arguments),
         Command::Dist(arguments) => dist::run(arguments),
         Command::Lab(command) => lab::run(command),
+        Command::Prove(command) => prove::run(command),
     }
 }

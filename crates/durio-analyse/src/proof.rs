@@ -366,7 +366,10 @@ fn is_as_expected(expected: Expected, verdict: ProofVerdict, cut: Option<u32>) -
             let is_part = class == LossClass::Lost && found == LossClass::Torn;
             (found == class || is_part) && cut.is_some_and(|it| it <= within)
         }
-        (Expected::Breaks { .. }, _) => false,
+        (Expected::Loses { within }, ProofVerdict::Breaks { .. }) => {
+            cut.is_some_and(|it| it <= within)
+        }
+        (Expected::Breaks { .. } | Expected::Loses { .. }, _) => false,
     }
 }
 
@@ -504,6 +507,18 @@ mod tests {
             let with_loss = [&cuts[..], &[cut(59, &[10], None)]].concat();
             assert_eq!(of(&with_loss), Some(expected == breaks));
         }
+    }
+
+    #[test]
+    fn a_loss_that_was_expected_may_show_in_any_way_but_not_late_and_not_never() {
+        let loses = Some(Expected::Loses { within: 2 });
+        let mut gone = cut(2, &[10], None);
+        gone.findings.findings[0].class = LossClass::Gone;
+        assert_eq!(of(&[cut(1, &[], None), gone.clone()], loses).as_expected, Some(true));
+        gone.cut = 3;
+        assert_eq!(of(&[gone], loses).as_expected, Some(false));
+        let kept: Vec<_> = (1..=59).map(|number| cut(number, &[], Some(5))).collect();
+        assert_eq!(of(&kept, loses).as_expected, Some(false));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use durio_prove::wire::AgentSays;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
-use crate::proof_in_guest::{make_filesystem, mount, unmount};
+use crate::guest_layers::{make_filesystem, mount, unmount};
 
 /// Where the guest has the filesystem; the command finds it in `DURIO_DATA`.
 const DATA: &str = "/durio/data";

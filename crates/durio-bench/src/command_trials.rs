@@ -39,7 +39,7 @@ use durio_workload::job_seed;
 use crate::command_in_guest::{ACKNOWLEDGED, CommandOrder, CommandTask};
 use crate::error::BenchError;
 use crate::guest::kernel_named;
-use crate::guest_trials::{cannot, disk, said_failed, stopped, undecided};
+use crate::guest_trials::{self, cannot, said_failed, stopped, undecided};
 use printed::{Lines, Printed, Tail, lock, text};
 
 /// How often is looked whether it is time to cut.
@@ -319,7 +319,10 @@ fn request(target: &CommandTarget) -> Result<LabRequest, BenchError> {
 }
 
 fn lab_disk(target: &CommandTarget, socket: &Path) -> LabDisk {
-    disk(socket, target.front_end, target.write_cache)
+    LabDisk {
+        serial: "durio-exec".to_owned(),
+        ..guest_trials::lab_disk(socket, target.front_end, target.write_cache)
+    }
 }
 
 fn by_shell(text: &str) -> Vec<String> {

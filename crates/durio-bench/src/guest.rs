@@ -3,7 +3,7 @@
 //! In: a spec, a kernel, what the guest shall be like. Out: a bench folder, and how it ended. Not here:
 //! the bench itself, which is the same command in the guest.
 
-mod needs;
+pub(crate) mod needs;
 
 use std::ffi::OsString;
 use std::fs;

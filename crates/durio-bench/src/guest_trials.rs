@@ -1,18 +1,19 @@
-//! One power cut after the other on a simulated disk in a guest of the lab: boot, load, cut, boot, verify.
+//! One power cut after the other on simulated disks in a guest of the lab: boot, load, cut, boot, verify.
 //!
 //! In: a profile, a front end, layers, an arm. Out: what each cut left. Not here: what runs in the guest
 //! (`proof_in_guest.rs`), QEMU (durio-lab), verdicts.
 //!
 //! ```text
-//!  boot: make layers, stamp ──► boot: load ──► cut: disk, then QEMU ──► restore ──► boot: read
+//!  boot: make layers, stamp ──► boot: load ──► cut: disks, then QEMU ──► restore ──► boot: read
 //!                                   ▲                                                   │
 //!                                   └───────────────────────────────────────────────────┘
 //! ```
 //!
-//! The disk is in this process and loses what a power cut takes; QEMU, which keeps nothing of it, is
+//! The disks are in this process and lose what a power cut takes; QEMU, which keeps nothing of them, is
 //! killed within microseconds. What the guest has said before is in a pipe of this process.
 
 mod conversation;
+mod disks;
 mod states;
 
 use std::collections::VecDeque;
@@ -22,31 +23,30 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
-use durio_plan::proof::{Arm, FrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget};
-use durio_prove::background::BackgroundServer;
+use durio_plan::proof::{Arm, FrontEnd, GuestTarget, ProofPlan, ProofTarget};
 use durio_prove::classify::gone;
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
 use durio_prove::history::History;
 use durio_prove::layout::CELL;
 use durio_prove::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
-use durio_prove::served::Advertised;
 use durio_prove::stamp::Owner;
 use durio_prove::verify::settle;
 use durio_prove::wire::AgentSays;
 use durio_record::proof::{CutEvidence, CutFindings};
-use durio_simdisk::{Disk, Lie, Profile, Request, SharedDisk, named};
+use durio_simdisk::named;
 use durio_units::{Bytes, Nanos};
 use durio_workload::job_seed;
 
 use crate::error::{BenchError, BenchErrorKind};
 use crate::guest::kernel_named;
+use crate::guest_layers;
 pub(crate) use conversation::stopped;
 use conversation::{Conversation, Machine, Readings};
+use disks::GuestDisks;
+pub(crate) use disks::lab_disk;
 use states::Mailbox;
 
-/// The disk's serial number in the guest.
-const SERIAL: &str = "durio-proof";
-/// A quarter of the disk is used, at most so much: the rest is the filesystem's, and all of it is read
+/// A quarter of a disk is used, at most so much: the rest is the filesystem's, and all of it is read
 /// three times by an emulated processor.
 const CELLS_MAX: u64 = 1024;
 const MEMORY: Bytes = Bytes::from_mib(1024);
@@ -98,20 +98,19 @@ impl GuestLab {
         let mut front_ends: Vec<FrontEnd> = own().map(|it| it.front_end).collect();
         front_ends.sort_unstable();
         front_ends.dedup();
-        let has_ext4 = own().any(|it| it.layers == GuestLayers::Ext4);
-        let needs = |name: &str| if has_ext4 { vec![name.to_owned()] } else { Vec::new() };
+        let needs = guest_layers::needs(own().map(|it| it.layers));
         // Never booted with these disks: they say which drivers are needed.
         let disks = front_ends.into_iter().map(|it| LabDisk {
             serial: it.word().to_owned(),
-            ..disk(Path::new("/nonexistent"), it, true)
+            ..lab_disk(Path::new("/nonexistent"), it, true)
         });
         let kernel = kernel_named(kernel.map(Path::new), None).map_err(undecided)?;
         let request = LabRequest {
             timing: LabTiming::Wall,
             memory: MEMORY,
             limit: LIMIT,
-            tools: needs("mkfs.ext4"),
-            modules: needs("ext4"),
+            tools: needs.tools,
+            modules: needs.modules,
             disks: disks.collect(),
             has_witness: true,
             ..LabRequest::new(kernel, program, vec!["durio".into()])
@@ -139,20 +138,6 @@ pub(crate) fn name_kernels(plan: &mut ProofPlan) -> Result<(), BenchError> {
     Ok(())
 }
 
-pub(crate) fn disk(socket: &Path, front_end: FrontEnd, write_cache: bool) -> LabDisk {
-    LabDisk {
-        socket: socket.to_owned(),
-        export: String::new(),
-        front_end: match front_end {
-            FrontEnd::VirtioBlk => durio_lab::FrontEnd::VirtioBlk,
-            FrontEnd::Nvme => durio_lab::FrontEnd::Nvme,
-            FrontEnd::Scsi => durio_lab::FrontEnd::Scsi,
-        },
-        write_cache,
-        serial: SERIAL.to_owned(),
-    }
-}
-
 /// A guest that does not work decides nothing about the disk.
 pub(crate) fn undecided(mut error: BenchError) -> BenchError {
     if error.kind == BenchErrorKind::LabFailed {
@@ -161,14 +146,12 @@ pub(crate) fn undecided(mut error: BenchError) -> BenchError {
     error
 }
 
-/// Trials on one disk in one guest.
+/// Trials on the disks of one guest.
 #[derive(Debug)]
 pub(crate) struct GuestTrials {
     machine: Machine,
     order: GuestOrder,
-    disk: SharedDisk,
-    /// What the disk tells once its layers are made.
-    lies: Vec<Lie>,
+    disks: GuestDisks,
     seed: u64,
     ledger: PathBuf,
     /// None until the target is stamped.
@@ -184,7 +167,7 @@ pub(crate) struct GuestTrials {
 }
 
 impl GuestTrials {
-    /// Trials whose ledger is this file; the disk is new, and so is the ledger. Where crash states are
+    /// Trials whose ledger is this file; the disks are new, and so is the ledger. Where crash states are
     /// read, `cuts` of them.
     pub(crate) fn new(
         lab: &GuestLab,
@@ -196,12 +179,8 @@ impl GuestTrials {
         let named = named(&target.profile).ok_or_else(|| {
             BenchError::cannot_measure(format!("there is no profile '{}'", target.profile))
         })?;
-        let lying = named.profile(target.size.get());
-        let advertised = Advertised::of(&lying);
-        let honest = Profile { lies: Vec::new(), ..lying.clone() };
-        let shared = SharedDisk::new(Disk::new(honest, seed));
-        let server = BackgroundServer::start(&shared, advertised).map_err(cannot)?;
-        let lab_disk = disk(server.socket(), target.front_end, target.write_cache);
+        let disks = GuestDisks::new(target, named, seed)?;
+        let in_lab = disks.in_lab(target);
         let mut run = [0; 16];
         run[..8].copy_from_slice(&job_seed(seed, 0, 0).to_le_bytes());
         run[8..].copy_from_slice(&job_seed(seed, 0, 1).to_le_bytes());
@@ -214,17 +193,16 @@ impl GuestTrials {
             arm,
             engine: target.engine,
             layers: target.layers,
-            disk: lab_disk.path_in_guest(),
+            disks: in_lab.iter().map(LabDisk::path_in_guest).collect(),
             mailbox: mailbox.as_ref().map(|it| it.disk.path_in_guest()),
         };
         let guest = lab.guest(target.kernel.as_ref())?;
-        let disks = [Some(lab_disk), mailbox.as_ref().map(|it| it.disk.clone())];
-        let machine = Machine::new(guest, disks.into_iter().flatten().collect(), server);
+        let all = in_lab.into_iter().chain(mailbox.as_ref().map(|it| it.disk.clone()));
+        let machine = Machine::new(guest, all.collect());
         Ok(Self {
             machine,
             order,
-            disk: shared,
-            lies: lying.lies,
+            disks,
             seed,
             ledger,
             book: None,
@@ -236,7 +214,7 @@ impl GuestTrials {
         })
     }
 
-    /// One life of the disk, or one of its crash states.
+    /// One life of the disks, or a crash state of the only one.
     pub(crate) fn cut(
         &mut self,
         stop: &dyn Fn() -> bool,
@@ -247,10 +225,8 @@ impl GuestTrials {
         if self.book.is_none() {
             self.prepare(stop)?;
         }
-        let size = self.disk.lock().size();
         let evidence = self.load(stop)?;
-        let is_back = self.disk.lock().restore().is_ok();
-        if !is_back || self.disk.lock().size() < size {
+        if !self.disks.restore() {
             return Ok((evidence, gone(self.book()?.state.history.as_ref())));
         }
         Ok((evidence, self.verify(stop)?))
@@ -263,12 +239,13 @@ impl GuestTrials {
             while let Some((heard_at, said)) = guest.hear(stop)? {
                 match said {
                     AgentSays::Prepared => at = Some(heard_at),
+                    AgentSays::Failed { reason } => return Err(said_failed(&reason)),
                     _ => return Err(unexpected()),
                 }
             }
             at.ok_or_else(|| guest.is_over("before the disk was stamped"))
         })?;
-        self.begin_to_lie()?;
+        self.disks.begin_to_lie(self.machine.now())?;
         let file = File::create(&self.ledger)
             .map_err(|error| BenchError::io("make the ledger", &self.ledger, error))?;
         let GuestOrder { owner, cells, arm, .. } = self.order;
@@ -280,20 +257,9 @@ impl GuestTrials {
         Ok(())
     }
 
-    /// Only now: a filesystem must be there to be tested.
-    fn begin_to_lie(&self) -> Result<(), BenchError> {
-        let disk = &mut *self.disk.lock();
-        if self.lies.contains(&Lie::ClaimsWriteThrough) {
-            // Nobody could flush it.
-            disk.carry_out(0, self.machine.now(), Request::Flush, &mut []).map_err(cannot)?;
-        }
-        self.lies.iter().for_each(|&lie| disk.add_lie(lie));
-        Ok(())
-    }
-
-    /// Loads the disk, and takes its power away.
+    /// Loads the disks, and takes their power away.
     fn load(&mut self, stop: &dyn Fn() -> bool) -> Result<CutEvidence, BenchError> {
-        let (disk, seed) = (self.disk.clone(), self.seed);
+        let (disks, seed) = (&self.disks, self.seed);
         let book = self.book.as_mut().ok_or_else(not_stamped)?;
         let first_seq = book.state.next_seq;
         let seed = job_seed(seed, first_seq, 0);
@@ -303,13 +269,13 @@ impl GuestTrials {
         self.machine.boot(&order, stop, |guest| {
             load_for(guest, book, span, stop, &mut |_, _| {})?;
             // One moment for both: what the guest says of it in between is of before.
-            disk.lock().cut();
+            disks.cut();
             let cut_at = guest.cut();
             while let Some((at, said)) = guest.hear(stop)? {
                 let is_late = at.get() > cut_at.get() + ON_THE_WAY.get();
                 let is_acknowledged = matches!(said, AgentSays::Acknowledged { .. });
                 evidence.acknowledged_after += u64::from(is_late && is_acknowledged);
-                // Its disk has no power any more.
+                // Its disks have no power any more.
                 if !matches!(said, AgentSays::Failed { .. }) {
                     record(book, at, said)?;
                 }

@@ -55,6 +55,7 @@ mod environment;
 mod error;
 mod execute;
 mod guest;
+mod guest_layers;
 mod guest_trials;
 mod interleave;
 mod lab_compare;

@@ -1,44 +1,28 @@
-//! The part of a proof that runs in a guest of the lab: makes layers on the guest's disk, writes, reads.
+//! The part of a proof that runs in a guest of the lab: makes layers on the guest's disks, writes, reads.
 //!
-//! In: an order of the host. Out: messages to its witness. Not here: stamps (durio-prove), the host's
-//! side (`guest_trials.rs`).
+//! In: an order of the host. Out: messages to its witness. Not here: stamps (durio-prove), what is run to
+//! make the layers (`guest_layers.rs`), the host's side (`guest_trials.rs`).
 //!
 //! The command can destroy what its order names, so it does nothing on a machine that is no guest.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use durio_block::ask;
 use durio_lab::LabRequest;
 use durio_observe::read_host;
-use durio_plan::proof::GuestLayers;
 use durio_prove::agent::{AgentError, Target, Wanted};
 use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
 use durio_prove::layout::CELL;
 use durio_prove::wire::AgentSays;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
+use crate::guest_layers::GuestStack;
 use crate::proof_target::ProofStorage;
 
-const MOUNT_POINT: &str = "/mnt";
-const FILE: &str = "/mnt/proof";
-/// How long a command may take; an emulated guest is slow.
-const COMMAND_MAX: Duration = Duration::from_secs(120);
 /// How often the mailbox is looked at.
 const LOOK: Duration = Duration::from_millis(2);
-/// Blocks of the page's size; everything is written at once, so that nothing writes later of its own accord.
-const MAKE_EXT4: &[&str] = &[
-    "mkfs.ext4",
-    "-q",
-    "-F",
-    "-b",
-    "4096",
-    "-E",
-    "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
-];
 
 /// Follows an order of the host that this guest belongs to.
 ///
@@ -83,12 +67,13 @@ impl From<BenchError> for Obstacle {
 }
 
 fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle> {
+    let stack = GuestStack { layers: order.layers, disks: &order.disks };
     let path = match order.task {
-        GuestTask::ReadStates => return Ok(read_states(order, port)?),
-        GuestTask::Prepare => make(order)?,
-        GuestTask::Load { .. } => attach(order)?,
-        // The same filesystem could be mounted before the power went.
-        GuestTask::Read => attach(order).map_err(|error| Obstacle::Gone(with_causes(&error)))?,
+        GuestTask::ReadStates => return Ok(read_states(order, &stack, port)?),
+        GuestTask::Prepare => make(order, &stack)?,
+        GuestTask::Load { .. } => stack.attach()?,
+        // The same filesystem could be mounted, the same array be assembled before the power went.
+        GuestTask::Read => stack.attach().map_err(|error| Obstacle::Gone(with_causes(&error)))?,
     };
     let mut storage = storage(order, &path)?;
     if order.task == GuestTask::Read && storage.size() / (CELL as u64) < order.cells {
@@ -97,13 +82,17 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
     carry_out(order, &mut storage, port).map_err(failed)?;
     drop(storage);
     if order.task == GuestTask::Prepare {
-        detach(order)?;
+        stack.detach()?;
     }
     Ok(())
 }
 
 /// One crash state after the other. The host ends the guest after the last.
-fn read_states(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), BenchError> {
+fn read_states(
+    order: &GuestOrder,
+    stack: &GuestStack<'_>,
+    port: &mut GuestPort<File>,
+) -> Result<(), BenchError> {
     let missing = || BenchError::cannot_measure("the order names no mailbox");
     let mailbox = order.mailbox.as_deref().ok_or_else(missing)?;
     let mut mailbox = storage(order, mailbox)?;
@@ -114,11 +103,11 @@ fn read_states(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Ben
         // What is known of the last state must not be taken for this one.
         let caches = Path::new("/proc/sys/vm/drop_caches");
         fs::write(caches, "3").map_err(|error| BenchError::io("write to", caches, error))?;
-        match attach(order).map_err(|error| with_causes(&error)) {
+        match stack.attach().map_err(|error| with_causes(&error)) {
             Err(reason) => port.say(&AgentSays::Gone { reason }).map_err(failed)?,
             Ok(path) => {
                 read_state(order, &path, port)?;
-                detach(order)?;
+                stack.detach()?;
             }
         }
         port.say(&AgentSays::Released).map_err(failed)?;
@@ -147,69 +136,21 @@ fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> 
     ProofStorage::find(&name, &[path.to_owned()], true, Some(order.engine))
 }
 
-/// Makes the layers on an empty disk, and says what is written to.
-fn make(order: &GuestOrder) -> Result<PathBuf, BenchError> {
-    if order.layers == GuestLayers::Raw {
-        return Ok(order.disk.clone());
+/// Makes the layers on empty disks, and says what is written to.
+fn make(order: &GuestOrder, stack: &GuestStack<'_>) -> Result<PathBuf, BenchError> {
+    let path = stack.make()?;
+    if order.layers.is_device() {
+        return Ok(path);
     }
-    make_filesystem(order.layers, &order.disk)?;
-    let path = attach(order)?;
     // Blocks that were never written would be journalled with the first write of each.
     let write = || -> std::io::Result<()> {
+        let bytes = order.cells.saturating_mul(CELL as u64);
         let mut file = File::options().write(true).create_new(true).open(&path)?;
-        std::io::copy(&mut std::io::Read::take(std::io::repeat(0), bytes_of(order)), &mut file)?;
+        std::io::copy(&mut std::io::Read::take(std::io::repeat(0), bytes), &mut file)?;
         file.sync_all()
     };
     write().map_err(|error| BenchError::io("fill", &path, error))?;
     Ok(path)
-}
-
-fn bytes_of(order: &GuestOrder) -> u64 {
-    order.cells.saturating_mul(CELL as u64)
-}
-
-/// Makes the target be there after a boot.
-fn attach(order: &GuestOrder) -> Result<PathBuf, BenchError> {
-    if order.layers == GuestLayers::Raw {
-        return Ok(order.disk.clone());
-    }
-    mount(order.layers, &order.disk, Path::new(MOUNT_POINT))?;
-    Ok(PathBuf::from(FILE))
-}
-
-pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), BenchError> {
-    match layers {
-        GuestLayers::Raw => Ok(()),
-        GuestLayers::Ext4 => run(MAKE_EXT4, &[disk]),
-    }
-}
-
-pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(place).map_err(|error| BenchError::io("make the folder", place, error))?;
-    run(&["mount", "-t", layers.word()], &[disk, place])
-}
-
-pub(crate) fn unmount(place: &Path) -> Result<(), BenchError> {
-    run(&["umount"], &[place])
-}
-
-/// In order: what the layers keep in memory is on the disk, as far as that keeps its word.
-fn detach(order: &GuestOrder) -> Result<(), BenchError> {
-    match order.layers {
-        GuestLayers::Raw => Ok(()),
-        GuestLayers::Ext4 => unmount(Path::new(MOUNT_POINT)),
-    }
-}
-
-fn run(words: &[&str], paths: &[&Path]) -> Result<(), BenchError> {
-    let (program, arguments) = words.split_first().unwrap_or((&"true", &[]));
-    let failed = |why: String| BenchError::cannot_measure(format!("{program}: {why}"));
-    let answer = ask(Command::new(program).args(arguments).args(paths), COMMAND_MAX)
-        .map_err(|error| failed(error.to_string()))?;
-    match answer.status.success() {
-        true => Ok(()),
-        false => Err(failed(String::from_utf8_lossy(&answer.stderr).trim().to_owned())),
-    }
 }
 
 fn failed(error: AgentError) -> BenchError {

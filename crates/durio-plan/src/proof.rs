@@ -68,7 +68,7 @@ pub enum ProofTarget {
     },
     /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
     Agent(AgentTarget),
-    /// A simulated disk in a guest of the lab, whose power goes with the disk's.
+    /// Simulated disks in a guest of the lab, whose power goes with the disks'.
     Guest(GuestTarget),
     /// What a user's command keeps on such a disk.
     Command(CommandTarget),
@@ -104,18 +104,18 @@ pub struct AgentTarget {
     pub size: Option<Bytes>,
 }
 
-/// A simulated disk as a guest sees it, and what the guest puts on it.
+/// Simulated disks as a guest sees them, as many as its layers take, and what the guest puts on them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestTarget {
-    /// The disk's profile, by its name. Its lie begins when the guest has made its layers.
+    /// The profile of each disk, by its name. Its lie begins when the guest has made its layers.
     pub profile: String,
-    /// The disk's size.
+    /// The size of each disk.
     pub size: Bytes,
     /// Which device QEMU shows.
     pub front_end: FrontEnd,
     /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
     pub write_cache: bool,
-    /// What lies on it.
+    /// What lies on them.
     pub layers: GuestLayers,
     /// How the guest's writer submits.
     pub engine: EngineKind,
@@ -203,7 +203,7 @@ impl FrontEnd {
     }
 }
 
-/// What a guest puts on its disk.
+/// What a guest puts on its disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestLayers {
@@ -211,6 +211,14 @@ pub enum GuestLayers {
     Raw,
     /// A file on ext4, all of which was written before.
     Ext4,
+    /// The same on XFS.
+    Xfs,
+    /// The same on Btrfs, which writes each block to a new place.
+    Btrfs,
+    /// The device of a mirror of two disks, of the kernel's md.
+    MdRaid1,
+    /// The device of an array of three disks with parity, of the kernel's md.
+    MdRaid5,
 }
 
 impl GuestLayers {
@@ -220,7 +228,27 @@ impl GuestLayers {
         match self {
             Self::Raw => "raw",
             Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+            Self::MdRaid1 => "md-raid1",
+            Self::MdRaid5 => "md-raid5",
         }
+    }
+
+    /// Disks that it takes.
+    #[must_use]
+    pub const fn disks(self) -> u32 {
+        match self {
+            Self::Raw | Self::Ext4 | Self::Xfs | Self::Btrfs => 1,
+            Self::MdRaid1 => 2,
+            Self::MdRaid5 => 3,
+        }
+    }
+
+    /// True if a device is written to, and no file.
+    #[must_use]
+    pub const fn is_device(self) -> bool {
+        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5)
     }
 }
 
@@ -310,6 +338,12 @@ pub enum Expected {
     Breaks {
         /// How it shows.
         class: LossClass,
+        /// Within how many cuts.
+        within: u32,
+    },
+    /// It does not, within this many cuts. How it shows depends on what the cut leaves of the data of a
+    /// filesystem or an array: a file is older, cannot be read, or is gone with all others.
+    Loses {
         /// Within how many cuts.
         within: u32,
     },

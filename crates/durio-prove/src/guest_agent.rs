@@ -3,8 +3,9 @@
 //! In: an order, a target. Out: messages. Not here: filesystems and how a target is opened, when the
 //! power goes.
 //!
-//! What is written to the port is with the host when the call returns, so an announcement needs no
-//! answer.
+//! What is written to the port is with the host when the call returns, unless the host's pipe is full: then
+//! up to [`WAITING_MAX`] messages wait in the guest, and go with it. So a write is announced so many
+//! messages before it begins, and its announcement needs no answer.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,6 +24,12 @@ use crate::wire::{AgentSays, send};
 /// Readings after a cut: two that are compared, and one for cells that are not as they must be.
 pub const READINGS: usize = 3;
 
+/// Messages that may wait in the guest: a port's queue has 128 places (QEMU 7.2, hw/char/virtio-serial-bus.c),
+/// and one message is with QEMU, which holds it back while the host's pipe is full. The next call waits.
+const WAITING_MAX: usize = 129;
+/// Writes that may be in flight together, and so end in another order than they began.
+const DEPTH_MAX: u32 = 64;
+
 /// What a guest shall do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestOrder {
@@ -36,10 +43,10 @@ pub struct GuestOrder {
     pub arm: Arm,
     /// How operations are submitted.
     pub engine: EngineKind,
-    /// What lies on the disk.
+    /// What lies on the disks.
     pub layers: GuestLayers,
-    /// The disk, in the guest.
-    pub disk: PathBuf,
+    /// The disks, in the guest.
+    pub disks: Vec<PathBuf>,
     /// A disk on which the host tells the number of the state that it has put on the other, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<PathBuf>,
@@ -113,6 +120,10 @@ impl<W: Write> Listener for GuestPort<W> {
 impl<W: Write> Witness for GuestPort<W> {
     type Error = AgentError;
 
+    // Of two writes one is a control, which may be left out without a word; the writer announces again when
+    // 32 of them have begun.
+    const AHEAD: usize = 2 * (WAITING_MAX + DEPTH_MAX as usize) + 64;
+
     fn intend(&mut self, intents: &[Intent]) -> Result<(), AgentError> {
         self.say(&AgentSays::Intend { writes: intents.to_vec() })
     }
@@ -149,5 +160,63 @@ pub fn carry_out<W: Write>(
             target.open(Wanted::READING, Reading { link: &mut *link, owner, cells })
         }),
         GuestTask::ReadStates => target.open(Wanted::READING, Reading { link, owner, cells }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+
+    use durio_block::{Buffers, Ticks};
+    use durio_plan::proof::DurablePath;
+    use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
+
+    use super::*;
+    use crate::layout::Layout;
+    use crate::schedule::Schedule;
+    use crate::wire::receive;
+    use crate::writer::Writer;
+
+    /// What a writer says, in its order.
+    fn said(depth: u32) -> Vec<AgentSays> {
+        let cells = 256;
+        let disk = SharedDisk::new(Disk::new(Profile::honest(cells * 4096), 7));
+        let buffers = Buffers::try_new(depth as usize + 1, 4096).unwrap();
+        let mut engine = SimEngine::new(disk, 1, Ticks(0), 7, buffers);
+        let mut port = GuestPort::new(Vec::new());
+        let schedule = Schedule::new(Layout::new(cells), 1, depth, 1, 7);
+        let owner = Owner { run: [1; 16], target: 1 };
+        let path = DurablePath::RwfDsync;
+        Writer::new((&mut engine, &mut port), owner, path, depth, schedule)
+            .run(Ticks(u64::MAX), 2000)
+            .unwrap();
+        let mut bytes = io::Cursor::new(port.0);
+        std::iter::from_fn(|| receive(&mut bytes).ok()).collect()
+    }
+
+    #[test]
+    fn a_write_begins_when_its_announcement_can_wait_in_the_guest_no_more() {
+        for depth in [1, DEPTH_MAX] {
+            let mut announced = BTreeMap::new();
+            let mut nearest = usize::MAX;
+            for (place, message) in said(depth).into_iter().enumerate() {
+                match message {
+                    AgentSays::Intend { writes } => {
+                        announced.extend(writes.iter().map(|it| (it.seq, place)));
+                    }
+                    // The first announcement finds an empty pipe.
+                    AgentSays::Acknowledged { seq } | AgentSays::ControlDone { seq }
+                        if announced[&seq] > 0 =>
+                    {
+                        nearest = nearest.min(place - announced[&seq]);
+                    }
+                    _ => {}
+                }
+            }
+            // It has begun at most so many messages before it ended.
+            let begun = nearest - depth as usize;
+            assert!(begun > WAITING_MAX, "depth {depth}: {begun} messages");
+        }
     }
 }

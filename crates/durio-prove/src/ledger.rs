@@ -49,6 +49,10 @@ pub trait Witness {
     /// What went wrong.
     type Error;
 
+    /// Writes that are known to it before the first of them begins, at least 64: as many as it takes until
+    /// an announcement has surely come to where no power cut reaches it.
+    const AHEAD: usize = 64;
+
     /// Writes that will be done. None of them begins before this has returned.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use crate::seal::seal_write;
 use crate::stamp::{LABEL_SEQ, Owner};
 use durio_simdisk::SECTOR;
 
-/// Intents that are told at once; the writer waits for the witness once in so many writes.
-const AHEAD: usize = 64;
+/// The writer waits for the witness once in so many writes.
+const STEP: usize = 32;
 
 /// Why a writer ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
             depth,
             schedule,
             acknowledgements_left: 0,
-            announced: VecDeque::with_capacity(AHEAD),
+            announced: VecDeque::with_capacity(W::AHEAD),
             slots: vec![Slot::Idle; slots],
             operations: Vec::with_capacity(slots),
             completions: vec![Completion::default(); slots],
@@ -133,11 +133,11 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     }
 
     fn announce(&mut self) -> Result<(), WriterError<W::Error>> {
-        if self.announced.len() > AHEAD / 2 {
+        if self.announced.len() > W::AHEAD - STEP {
             return Ok(());
         }
         let known = self.announced.len();
-        self.announced.extend(self.schedule.by_ref().take(AHEAD - known));
+        self.announced.extend(self.schedule.by_ref().take(W::AHEAD - known));
         let new = &self.announced.make_contiguous()[known..];
         self.witness.intend(new).map_err(WriterError::Witness)
     }

@@ -20,8 +20,8 @@ use crate::Report;
 use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, Tone};
 use crate::figures::{latency, percent};
 
-/// Rows of a summary; more are a detail, but for those that are not as expected.
-const ROWS_MAX: usize = 100;
+/// Rows of a summary; more are a detail, but for those that are not as expected. Each built-in proof fits.
+const ROWS_MAX: usize = 120;
 /// Losses that a terminal lists.
 const LOSSES_SHOWN: usize = 5;
 /// Series with pictures: each takes some 20 to 60 KiB of a page, which shall stay below 1 MiB.
@@ -263,6 +263,7 @@ fn expected_word(expected: Option<Expected>) -> Cell {
         Some(Expected::Breaks { class, within }) => {
             Cell::text(format!("{} within {within}", class.word()))
         }
+        Some(Expected::Loses { within }) => Cell::text(format!("a loss within {within}")),
     }
 }
 

@@ -108,14 +108,15 @@ table! {
         /// Whether that device has a volatile write cache; without it QEMU sends every write with
         /// FUA. Default: true.
         write_cache: Levels<bool>,
-        /// What lies on the disk: nothing, or a file on ext4 all of which was written before.
-        /// Default: raw.
+        /// What lies on the disk: nothing, or a filesystem with a file all of which was written
+        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), which
+        /// lose their power in the same instant. Default: raw.
         layers: Levels<GuestLayers>,
         /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
         /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.
         engine: Levels<EngineKind>,
-        /// Bytes of the disk, a multiple of 4 KiB, at least 16 MiB; a quarter is used, 4 MiB at most.
-        /// Default: 16 MiB.
+        /// Bytes of each disk, a multiple of 4 KiB; a quarter is used, 4 MiB at most. Default, and the
+        /// least: 16 MiB, under btrfs 128 MiB, under xfs 320 MiB.
         size: One<Amount>,
         /// The kernel's release, as durio lab kernels shows it, or its image. Default: the newest.
         kernel: One<String>,
@@ -143,7 +144,14 @@ table! {
 
 words! {
     FrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
-    GuestLayers { "raw" => Raw, "ext4" => Ext4 }
+    GuestLayers {
+        "raw" => Raw,
+        "ext4" => Ext4,
+        "xfs" => Xfs,
+        "btrfs" => Btrfs,
+        "md-raid1" => MdRaid1,
+        "md-raid5" => MdRaid5,
+    }
     SimulatedVia { "process" => Process, "nbd" => Nbd }
     DurablePath {
         "fsync" => Fsync,
@@ -385,7 +393,7 @@ fn one(
     let expected = expected(named, arm, via);
     let cuts = match expected {
         Expected::Holds => cuts,
-        Expected::Breaks { within, .. } => cuts.max(within),
+        Expected::Breaks { within, .. } | Expected::Loses { within } => cuts.max(within),
     };
     ProofSeries { name, target, arm: Some(arm), cuts, expected: Some(expected) }
 }

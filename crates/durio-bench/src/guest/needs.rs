@@ -37,6 +37,11 @@ impl GuestNeeds {
         }
     }
 
+    /// All that those stacks need.
+    pub(crate) fn all(stacks: &[DeclaredStack]) -> Self {
+        Self::named(stacks.iter().flat_map(requirements).collect::<Vec<_>>().iter())
+    }
+
     fn named<'a>(needs: impl Iterator<Item = &'a Missing>) -> Self {
         let mut named = Self::default();
         for need in needs {

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use durio_lab::{
     Boot, Cutter, LabDisk, LabError, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams,
 };
-use durio_prove::background::BackgroundServer;
 use durio_prove::guest_agent::{GuestOrder, READINGS};
 use durio_prove::reading::Observed;
 use durio_prove::wire::{AgentSays, receive};
@@ -26,14 +25,12 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Messages that wait for the ledger; then the guest waits.
 const WAITING_MAX: usize = 4096;
 
-/// A guest with its disk.
+/// A guest with its disks.
 #[derive(Debug)]
 pub(super) struct Machine {
     guest: PreparedGuest,
     disks: Vec<LabDisk>,
     begin: Instant,
-    /// Serves the disk while this is here.
-    _server: BackgroundServer,
 }
 
 /// A message, and when it came; or why there will be no other.
@@ -48,8 +45,8 @@ pub(super) struct Conversation<'a> {
 }
 
 impl Machine {
-    pub(super) fn new(guest: PreparedGuest, disks: Vec<LabDisk>, server: BackgroundServer) -> Self {
-        Self { guest, disks, begin: Instant::now(), _server: server }
+    pub(super) fn new(guest: PreparedGuest, disks: Vec<LabDisk>) -> Self {
+        Self { guest, disks, begin: Instant::now() }
     }
 
     /// The witness's clock.

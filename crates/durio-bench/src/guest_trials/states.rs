@@ -31,7 +31,7 @@ use durio_units::Nanos;
 use durio_workload::job_seed;
 
 use super::conversation::{Conversation, Readings};
-use super::{GuestTrials, cannot, disk, load_for, not_stamped, said_failed, span_of};
+use super::{GuestTrials, cannot, lab_disk, load_for, not_stamped, said_failed, span_of};
 use crate::error::BenchError;
 
 /// States of one boot: an emulated guest takes about a second for each, and has its time limit.
@@ -74,7 +74,8 @@ impl Mailbox {
         let advertised = Advertised::of(&profile);
         let contents = SharedDisk::new(Disk::new(profile, 0));
         let server = BackgroundServer::start(&contents, advertised).map_err(cannot)?;
-        let disk = LabDisk { serial: SERIAL.to_owned(), ..disk(server.socket(), front_end, true) };
+        let disk =
+            LabDisk { serial: SERIAL.to_owned(), ..lab_disk(server.socket(), front_end, true) };
         Ok(Self { contents, disk, _server: server })
     }
 
@@ -94,7 +95,7 @@ impl GuestTrials {
     ) -> Result<(CutEvidence, CutFindings), BenchError> {
         if self.states.is_empty() {
             self.lives += 1;
-            replace(&self.disk, &Image::default())?;
+            replace(self.disks.only(), &Image::default())?;
             self.prepare(stop)?;
             let (recording, heard) = self.recorded_load(stop)?;
             self.states = self.read_states(&recording, &heard, stop)?;
@@ -105,7 +106,7 @@ impl GuestTrials {
 
     /// Loads the disk, and records what the guest asks of it.
     fn recorded_load(&mut self, stop: &dyn Fn() -> bool) -> Result<(Recording, Heard), BenchError> {
-        let (disk, book) = (self.disk.clone(), self.book.as_mut().ok_or_else(not_stamped)?);
+        let (disk, book) = (self.disks.only().clone(), self.book.as_mut().ok_or_else(not_stamped)?);
         let first_seq = book.state.next_seq;
         let seed = job_seed(self.seed, self.lives, 0);
         let order = GuestOrder { task: GuestTask::Load { first_seq, seed }, ..self.order.clone() };
@@ -142,7 +143,7 @@ impl GuestTrials {
         let stamped = self.stamped.clone().ok_or_else(not_stamped)?;
         let mut history = heard.announced(stamped)?;
         let order = GuestOrder { task: GuestTask::ReadStates, ..self.order.clone() };
-        let (disk, machine) = (&self.disk, &self.machine);
+        let (disk, machine) = (self.disks.only(), &self.machine);
         let mut taken = 0;
         machine.boot(&order, stop, |guest| {
             let mut found = VecDeque::new();

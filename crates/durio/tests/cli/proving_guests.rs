@@ -59,6 +59,25 @@ fn crash_states_of_a_guest_that_acknowledges_too_early_lose_and_others_do_not() 
 
 #[test]
 #[ignore = "slow"]
+fn xfs_on_an_honest_disk_keeps_what_was_synced_and_a_mirror_of_two_liars_does_not() {
+    let Some(sandbox) = bootable(&["mkfs.xfs", "mdadm"]) else { return };
+    let (kept, lost) =
+        ("write-back/virtio-blk/xfs/fdatasync/1", "flush-ignored/scsi/md-raid1/o_dsync/1");
+    let line = format!(
+        "prove run prove-matrix --only {kept} --only {lost} --cuts 2 --seed 7 --format json --out out"
+    );
+    let ended = with_kernels(&sandbox, &line).start().wait_at_most(PATIENCE).expect_exit(0);
+    let proof = ended.json();
+    let (kept, lost) = (series(&proof, kept), series(&proof, lost));
+    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &2.into()));
+    assert_eq!(
+        (&lost["verdict"]["verdict"], &lost["as_expected"]),
+        (&"breaks".into(), &true.into())
+    );
+}
+
+#[test]
+#[ignore = "slow"]
 fn an_interrupt_ends_the_guests_of_a_proof_and_it_can_be_resumed() {
     let Some(sandbox) = bootable(&[]) else { return };
     let line =

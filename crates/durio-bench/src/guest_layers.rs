@@ -1,0 +1,238 @@
+//! What lies on the disks of a guest that is proved: a filesystem, an array, or nothing.
+//!
+//! In: layers, disks. Out: what a guest must have for them; in the guest, the same made, attached after a
+//! boot, and detached. The words of mkfs, mount and mdadm are those of stacks (durio-layers). Not here:
+//! what is written there. No journal is kept: the machine and its disks go with the proof.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use durio_block::ask;
+use durio_layers::{
+    Action, Btrfs, BtrfsProfile, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
+    DeclaredStack, Device, Ext4, MadeFilesystem, MdBitmap, Xfs, commands,
+};
+use durio_plan::proof::GuestLayers;
+
+use crate::error::{BenchError, BenchErrorKind};
+use crate::guest::needs::GuestNeeds;
+
+/// Of all that is made, in every guest: there is one proof in it.
+const ID: &str = "proof00";
+/// How long a command may take: half of what a boot may. An emulated guest on a busy machine is slow.
+const COMMAND_MAX: Duration = Duration::from_secs(300);
+
+/// Programs and drivers for all of these layers.
+pub(crate) fn needs(layers: impl Iterator<Item = GuestLayers>) -> GuestNeeds {
+    let declared = layers.filter_map(declared).map(|kind| stack(vec![kind]));
+    GuestNeeds::all(&declared.collect::<Vec<_>>())
+}
+
+fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
+    let layer = |kind| DeclaredLayer { kind, groups: 1, measured: true };
+    DeclaredStack { name: String::new(), layers: kinds.into_iter().map(layer).collect() }
+}
+
+fn declared(layers: GuestLayers) -> Option<DeclaredKind> {
+    Some(match layers {
+        GuestLayers::Raw => return None,
+        // Blocks of a cell's size, which a filesystem this small has not by itself.
+        GuestLayers::Ext4 => DeclaredKind::Ext4(Ext4 {
+            options: MadeFilesystem { mkfs: vec!["-b".into(), "4096".into()], mount: Vec::new() },
+        }),
+        GuestLayers::Xfs => DeclaredKind::Xfs(Xfs::default()),
+        GuestLayers::Btrfs => DeclaredKind::Btrfs(Btrfs {
+            profile: BtrfsProfile::Single,
+            options: MadeFilesystem::default(),
+        }),
+        GuestLayers::MdRaid1 => DeclaredKind::Md(md(1)),
+        GuestLayers::MdRaid5 => DeclaredKind::Md(md(5)),
+    })
+}
+
+/// As mdadm makes a small one: without a bitmap, so that all of it is synced after a cut.
+const fn md(level: u8) -> DeclaredMd {
+    DeclaredMd {
+        level,
+        layout: None,
+        chunk: None,
+        bitmap: MdBitmap::None,
+        bitmap_chunk: None,
+        ppl: false,
+        journal: false,
+        initial_sync: false,
+        removed: 0,
+        degraded: false,
+    }
+}
+
+/// Layers on disks of the guest in which this runs.
+pub(crate) struct GuestStack<'a> {
+    pub(crate) layers: GuestLayers,
+    pub(crate) disks: &'a [PathBuf],
+}
+
+impl GuestStack<'_> {
+    /// Makes them on empty disks, and says what is written to: a device, or a file that is not there yet.
+    pub(crate) fn make(&self) -> Result<PathBuf, BenchError> {
+        self.actions()?.iter().try_for_each(carry_out)?;
+        self.target()
+    }
+
+    /// Makes them be there after a boot.
+    pub(crate) fn attach(&self) -> Result<PathBuf, BenchError> {
+        let actions = self.actions()?;
+        actions.iter().filter(|it| !is_making(it)).try_for_each(carry_out)?;
+        if let Some(DeclaredKind::Md(_)) = declared(self.layers) {
+            // Also where a member is missing or was kicked out: what then can be read is the finding.
+            let words = ["--assemble", "--run", "--quiet", &array()].map(String::from);
+            run("mdadm", &words.into_iter().chain(self.disk_words()).collect::<Vec<_>>())?;
+        }
+        self.target()
+    }
+
+    /// In order: what they keep in memory is on the disks, as far as those keep their word.
+    pub(crate) fn detach(&self) -> Result<(), BenchError> {
+        match declared(self.layers) {
+            None => Ok(()),
+            Some(DeclaredKind::Md(_)) => {
+                run("mdadm", &["--stop".into(), "--quiet".into(), array()])
+            }
+            Some(_) => unmount(&mount_point()),
+        }
+    }
+
+    fn target(&self) -> Result<PathBuf, BenchError> {
+        match declared(self.layers) {
+            None => self.disks.first().cloned().ok_or_else(no_disk),
+            Some(DeclaredKind::Md(_)) => Ok(PathBuf::from(array())),
+            Some(_) => Ok(mount_point().join("proof")),
+        }
+    }
+
+    fn disk_words(&self) -> impl Iterator<Item = String> {
+        self.disks.iter().map(|it| it.display().to_string())
+    }
+
+    /// All that makes them, above the disks.
+    fn actions(&self) -> Result<Vec<Action>, BenchError> {
+        let Some(kind) = declared(self.layers) else { return Ok(Vec::new()) };
+        let disks = DeclaredKind::Device(Device { paths: self.disk_words().collect() });
+        let steps = commands(&stack(vec![disks, kind]), &place())
+            .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+        let above = steps.into_iter().filter(|step| step.layer > 0);
+        Ok(above.map(|step| step.action).collect())
+    }
+}
+
+/// Makes the filesystem alone.
+pub(crate) fn make_filesystem(layers: GuestLayers, disk: &Path) -> Result<(), BenchError> {
+    let stack = GuestStack { layers, disks: &[disk.to_owned()] };
+    stack.actions()?.iter().filter(|it| is_making(it)).try_for_each(carry_out)
+}
+
+/// Mounts it somewhere.
+pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(place).map_err(|error| BenchError::io("make the folder", place, error))?;
+    let words = ["-t", layers.word()].map(String::from).into_iter();
+    run("mount", &words.chain([disk, place].map(|it| it.display().to_string())).collect::<Vec<_>>())
+}
+
+/// Takes it off again.
+pub(crate) fn unmount(place: &Path) -> Result<(), BenchError> {
+    run("umount", &[place.display().to_string()])
+}
+
+fn is_making(action: &Action) -> bool {
+    matches!(action, Action::Run { program, .. } if program != "mount")
+}
+
+fn place() -> BuildPlace {
+    BuildPlace::with_id(ID, Path::new("/tmp"))
+}
+
+fn mount_point() -> PathBuf {
+    place().mounts.join(place().tag())
+}
+
+/// The array's device: of layer 1, its first group.
+fn array() -> String {
+    format!("/dev/md/{}-1-0", place().tag())
+}
+
+fn carry_out(action: &Action) -> Result<(), BenchError> {
+    match action {
+        Action::Run { program, arguments, .. } => run(program, arguments),
+        Action::Load { module, arguments } => {
+            let words: Vec<String> = std::iter::once(module).chain(arguments).cloned().collect();
+            run("modprobe", &words)
+        }
+        Action::MakeDirectory { path } => fs::create_dir_all(path)
+            .map_err(|error| BenchError::io("make the folder", Path::new(path), error)),
+        // What the command that follows needs, or the target's opening, it sees by itself.
+        Action::Check(_) => Ok(()),
+        Action::MountConfigfs | Action::Write { .. } | Action::MakeFile { .. } => {
+            Err(BenchError::cannot_measure(format!("'{action}' is not known in a proof's guest")))
+        }
+    }
+}
+
+fn run(program: &str, arguments: &[String]) -> Result<(), BenchError> {
+    let failed = |why: String| BenchError::cannot_measure(format!("{program}: {why}"));
+    let answer = ask(Command::new(program).args(arguments), COMMAND_MAX)
+        .map_err(|error| failed(error.to_string()))?;
+    match answer.status.success() {
+        true => Ok(()),
+        false => Err(failed(String::from_utf8_lossy(&answer.stderr).trim().to_owned())),
+    }
+}
+
+fn no_disk() -> BenchError {
+    BenchError::cannot_measure("the guest has no disk")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(layers: GuestLayers) -> Vec<String> {
+        let disks: Vec<PathBuf> =
+            (0..layers.disks()).map(|it| format!("/dev/disk/by-id/{it}").into()).collect();
+        let stack = GuestStack { layers, disks: &disks };
+        let shown = stack.actions().unwrap().iter().map(ToString::to_string).collect();
+        assert!(stack.target().is_ok());
+        shown
+    }
+
+    #[test]
+    fn an_array_is_made_of_all_disks_where_it_is_looked_for() {
+        for (layers, level) in [(GuestLayers::MdRaid1, 1), (GuestLayers::MdRaid5, 5)] {
+            let words = words(layers);
+            let create = words.iter().find(|it| it.starts_with("mdadm --create")).unwrap();
+            assert!(create.contains(&format!("--create {} ", array())), "{create}");
+            let last = format!("/dev/disk/by-id/{}", layers.disks() - 1);
+            assert!(create.contains(&format!("--level={level} ")) && create.ends_with(&last));
+        }
+    }
+
+    #[test]
+    fn a_filesystem_is_made_on_the_disk_and_mounted_where_it_is_looked_for() {
+        for layers in [GuestLayers::Ext4, GuestLayers::Xfs, GuestLayers::Btrfs] {
+            let words = words(layers);
+            let name = layers.word();
+            assert!(words[0].starts_with(&format!("mkfs.{name} ")), "{words:?}");
+            let mount = format!("mount -t {name} /dev/disk/by-id/0 {}", mount_point().display());
+            assert!(words.contains(&mount), "{words:?}");
+        }
+        assert!(words(GuestLayers::Raw).is_empty());
+    }
+
+    #[test]
+    fn a_guest_has_the_programs_and_drivers_of_its_layers() {
+        let needs = needs([GuestLayers::Raw, GuestLayers::Xfs, GuestLayers::MdRaid5].into_iter());
+        assert_eq!(needs.tools, ["mdadm", "mkfs.xfs"]);
+        assert_eq!(needs.modules, ["raid456", "xfs"]);
+    }
+}

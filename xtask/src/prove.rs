@@ -1,0 +1,47 @@
+//! `cargo xtask prove`: proofs that are too long for the tests.
+//!
+//! In: nothing but the checkout and a kernel of the lab. Out: durio's own table of what came out and what
+//! was expected, its exit code, and how long it took. Not here: the cells, and what is expected of them
+//! (the built-in proof spec `prove-matrix`).
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cargo;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Prove {
+    /// Cuts the power of guests with simulated disks: devices of QEMU × filesystems and arrays ×
+    /// honest and lying disks; an hour and more on two processors
+    ///
+    /// Runs `durio prove run prove-matrix` of the release build. The exit code is durio's: 0 if every
+    /// cell is as expected, 1 if one is not, 3 if one came to no verdict.
+    Matrix {
+        /// Only series whose name contains TEXT, such as nvme/btrfs; may be given several times
+        #[arg(long, value_name = "TEXT")]
+        only: Vec<String>,
+    },
+}
+
+pub(crate) fn run(command: &Prove) -> Result<ExitCode> {
+    match command {
+        Prove::Matrix { only } => matrix(only),
+    }
+}
+
+fn matrix(only: &[String]) -> Result<ExitCode> {
+    let built = cargo::command(&["build", "--release", "-p", "durio"]).status();
+    ensure!(built.context("cannot run cargo")?.success(), "durio cannot be built");
+    let target = cargo::metadata()?.target_directory.into_std_path_buf();
+    let begin = Instant::now();
+    let mut durio = Command::new(target.join("release/durio"));
+    durio.args(["prove", "run", "prove-matrix"]);
+    durio.args(only.iter().flat_map(|text| ["--only", text]));
+    let status = durio.status().context("cannot run durio")?;
+    println!("{} s", begin.elapsed().as_secs());
+    // Ended by a signal, it has told nothing.
+    let code = status.code().and_then(|it| u8::try_from(it).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
