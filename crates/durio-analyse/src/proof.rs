@@ -7,26 +7,27 @@
 //! counts is an *effective* cut: the target was busy with acknowledged writes, and something shows that
 //! the power was gone. A loss counts in any cut.
 
+mod effective;
+mod loss;
+
 use durio_plan::proof::{Expected, LossClass, ProofSeries};
 use durio_record::Outcome;
 use durio_record::proof::{
-    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, Finding, InFlight, Inventory,
-    LATE_NS, LossPicture, ProofManifest,
+    CheckFindings, Controls, CutEvidence, CutFindings, CutRecord, InFlight, Inventory,
+    ProofManifest,
 };
 use durio_stats::binomial::clopper_pearson;
 use serde::Serialize;
 
+pub use effective::{ACKNOWLEDGED_MIN, Ineffective, why_ineffective};
+use effective::{at_risk_of, has_counted};
+use loss::loss_findings;
+pub use loss::{LossFindings, LossShape};
+
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
-/// Acknowledged writes that a cut must find at risk, or in its life where the target is slow; below, it
-/// was idle.
-pub const ACKNOWLEDGED_MIN: u64 = 32;
 /// Of the bound.
 pub const CONFIDENCE: f64 = 0.95;
-/// Sectors of a cell, the unit in which the prover looks at a target.
-const CELL_SECTORS: u64 = 8;
-/// Losses of one cut that are listed.
-const LISTED_MAX: usize = 20;
 
 /// A whole proof.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -118,134 +119,6 @@ pub enum ProofVerdict {
     NoLoss,
     /// No cut that counts.
     Inconclusive,
-}
-
-/// Why a cut does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ineffective {
-    /// Acknowledgements came after it.
-    NotCut,
-    /// The drive counts its power losses, and this was none.
-    KeptPower,
-    /// Too few acknowledged writes before it.
-    Idle,
-    /// Nothing shows that the power was gone: no counter moved, and no control was lost.
-    NoProof,
-}
-
-impl Ineffective {
-    /// What was wrong with the cut.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NotCut => "acknowledgements came after the cut",
-            Self::KeptPower => {
-                "the drive kept its power: its counter of unexpected power losses did not rise"
-            }
-            Self::Idle => "the target was idle: fewer than 32 acknowledged writes were at risk",
-            Self::NoProof => {
-                "nothing shows that the power was gone: no counter rose, no control was lost"
-            }
-        }
-    }
-}
-
-/// The first cut that lost something.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LossFindings {
-    /// Which cut of the series, or which state.
-    pub cut: u32,
-    /// The crash state, where it was no cut.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// What happened, gravest first.
-    pub classes: Vec<LossClass>,
-    /// In which order writes are missing.
-    pub shape: Option<LossShape>,
-    /// How long before the cut the oldest write was acknowledged that is missing.
-    pub oldest_ns: Option<u64>,
-    /// Cells that are not as they must be.
-    pub cells: u64,
-    /// Cells whose acknowledged write is there.
-    pub kept: u64,
-    /// The first of them.
-    pub listed: Vec<Finding>,
-    /// What the check of a user's command said; none where nobody asked one.
-    pub check: Option<CheckFindings>,
-    /// Acknowledgements around the cut, and a map of the target; none of an older durio's folder.
-    pub picture: Option<Box<LossPicture>>,
-}
-
-/// In which order acknowledged writes are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossShape {
-    /// All of this life: nothing was made durable at all.
-    Total,
-    /// All from some moment on: a cache was dropped.
-    Suffix,
-    /// Later ones are there: writes overtook each other across a completed sync.
-    Holes,
-}
-
-impl LossShape {
-    /// What it says.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Total => "nothing that was acknowledged since power-on is there",
-            Self::Suffix => {
-                "everything acknowledged after some moment is gone: a cache was dropped"
-            }
-            Self::Holes => "later writes are there: they overtook the lost ones across a sync",
-        }
-    }
-}
-
-/// Why a cut does not count; none if it does.
-#[must_use]
-pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
-    if evidence.state.is_some() {
-        // Nobody waited for a good moment: each moment is tried.
-        return None;
-    }
-    let has_counted = has_counted(evidence);
-    let has_proof = evidence.simulated || has_counted == Some(true) || findings.controls.lost > 0;
-    if evidence.acknowledged_after > 0 {
-        Some(Ineffective::NotCut)
-    } else if has_counted == Some(false) {
-        // Also where a control was lost: a cache above the drive lost it, and the drive was not tried.
-        Some(Ineffective::KeptPower)
-    } else if !was_busy(evidence, findings) {
-        Some(Ineffective::Idle)
-    } else if has_proof {
-        None
-    } else {
-        Some(Ineffective::NoProof)
-    }
-}
-
-/// Enough writes, and at the end no fewer than the target's own pace lets one expect: half of its mean. A
-/// disk that needs 10 ms for each durable write cannot have [`ACKNOWLEDGED_MIN`] in the last 100 ms.
-fn was_busy(evidence: &CutEvidence, findings: &CutFindings) -> bool {
-    let enough = |count: u64| count >= ACKNOWLEDGED_MIN;
-    let CutFindings { acknowledged, acknowledged_late: late, acknowledging_ns, .. } = *findings;
-    let mean = acknowledging_ns
-        .map(|span| u128::from(acknowledged) * u128::from(LATE_NS) / u128::from(span.max(LATE_NS)));
-    let keeps_pace = mean.is_some_and(|mean| late > 0 && u128::from(late) >= mean / 2);
-    enough(at_risk_of(evidence, findings)) || (enough(acknowledged) && keeps_pace)
-}
-
-/// Whether the drive has counted an unexpected loss of power; none where it does not count.
-fn has_counted(evidence: &CutEvidence) -> Option<bool> {
-    evidence.unsafe_shutdowns.map(|[before, after]| after > before)
-}
-
-/// Acknowledged writes that a cache may still have held: those of the last 100 ms; of a simulated disk,
-/// whose cache knows no time but that of its requests, those of its life.
-fn at_risk_of(evidence: &CutEvidence, findings: &CutFindings) -> u64 {
-    if evidence.simulated { findings.acknowledged } else { findings.acknowledged_late }
 }
 
 /// The findings of a proof, from its folder.
@@ -373,49 +246,12 @@ fn is_as_expected(expected: Expected, verdict: ProofVerdict, cut: Option<u32>) -
     }
 }
 
-fn loss_findings(cut: &CutRecord) -> LossFindings {
-    let found = &cut.findings;
-    let of_cells = found.findings.iter().map(|it| it.class);
-    let mut classes: Vec<LossClass> = of_cells.chain(found.class()).collect();
-    classes.sort_unstable();
-    classes.dedup();
-    let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
-    cells.sort_unstable();
-    cells.dedup();
-    let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
-    let missing = found.findings.iter().filter(is_missing);
-    let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
-    LossFindings {
-        cut: cut.cut,
-        state: cut.evidence.state.clone(),
-        classes,
-        shape: oldest_ns.map(|oldest| match found.youngest_kept_ns {
-            None => LossShape::Total,
-            Some(kept) if kept > oldest => LossShape::Suffix,
-            Some(_) => LossShape::Holes,
-        }),
-        oldest_ns,
-        cells: (cells.len() as u64).saturating_add(found.left_out),
-        kept: found.kept,
-        listed: listed(&found.findings),
-        check: found.check.clone(),
-        picture: found.picture.clone(),
-    }
-}
-
-/// The gravest first, and of those the oldest.
-fn listed(findings: &[Finding]) -> Vec<Finding> {
-    let mut sorted: Vec<&Finding> = findings.iter().collect();
-    sorted.sort_by_key(|it| (it.class, std::cmp::Reverse(it.acknowledged_before_ns), it.sector));
-    sorted.into_iter().take(LISTED_MAX).cloned().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use durio_plan::proof::{
         Arm, DurablePath, FrontEnd, GuestLayers, GuestTarget, ProofPlan, ProofTarget, SimulatedVia,
     };
-    use durio_record::proof::InPlace;
+    use durio_record::proof::{Finding, InPlace};
     use durio_units::Bytes;
 
     use super::*;

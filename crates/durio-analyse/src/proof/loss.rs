@@ -1,0 +1,102 @@
+//! What the first losing cut of a series took.
+//!
+//! In: the record of that cut. Out: classes, order and cells of the loss. Not here: finding losses
+//! (durio-prove), verdicts.
+
+use durio_plan::proof::LossClass;
+use durio_record::proof::{CheckFindings, CutRecord, Finding, LossPicture};
+use serde::Serialize;
+
+/// Sectors of a cell, the unit in which the prover looks at a target.
+const CELL_SECTORS: u64 = 8;
+/// Losses of one cut that are listed.
+const LISTED_MAX: usize = 20;
+
+/// The first cut that lost something.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LossFindings {
+    /// Which cut of the series, or which state.
+    pub cut: u32,
+    /// The crash state, where it was no cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// What happened, gravest first.
+    pub classes: Vec<LossClass>,
+    /// In which order writes are missing.
+    pub shape: Option<LossShape>,
+    /// How long before the cut the oldest write was acknowledged that is missing.
+    pub oldest_ns: Option<u64>,
+    /// Cells that are not as they must be.
+    pub cells: u64,
+    /// Cells whose acknowledged write is there.
+    pub kept: u64,
+    /// The first of them.
+    pub listed: Vec<Finding>,
+    /// What the check of a user's command said; none where nobody asked one.
+    pub check: Option<CheckFindings>,
+    /// Acknowledgements around the cut, and a map of the target; none of an older durio's folder.
+    pub picture: Option<Box<LossPicture>>,
+}
+
+/// In which order acknowledged writes are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossShape {
+    /// All of this life: nothing was made durable at all.
+    Total,
+    /// All from some moment on: a cache was dropped.
+    Suffix,
+    /// Later ones are there: writes overtook each other across a completed sync.
+    Holes,
+}
+
+impl LossShape {
+    /// What it says.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Total => "nothing that was acknowledged since power-on is there",
+            Self::Suffix => {
+                "everything acknowledged after some moment is gone: a cache was dropped"
+            }
+            Self::Holes => "later writes are there: they overtook the lost ones across a sync",
+        }
+    }
+}
+
+pub(super) fn loss_findings(cut: &CutRecord) -> LossFindings {
+    let found = &cut.findings;
+    let of_cells = found.findings.iter().map(|it| it.class);
+    let mut classes: Vec<LossClass> = of_cells.chain(found.class()).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut cells: Vec<u64> = found.findings.iter().map(|it| it.sector / CELL_SECTORS).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    let is_missing = |it: &&Finding| matches!(it.class, LossClass::Lost | LossClass::Torn);
+    let missing = found.findings.iter().filter(is_missing);
+    let oldest_ns = missing.filter_map(|it| it.acknowledged_before_ns).max();
+    LossFindings {
+        cut: cut.cut,
+        state: cut.evidence.state.clone(),
+        classes,
+        shape: oldest_ns.map(|oldest| match found.youngest_kept_ns {
+            None => LossShape::Total,
+            Some(kept) if kept > oldest => LossShape::Suffix,
+            Some(_) => LossShape::Holes,
+        }),
+        oldest_ns,
+        cells: (cells.len() as u64).saturating_add(found.left_out),
+        kept: found.kept,
+        listed: listed(&found.findings),
+        check: found.check.clone(),
+        picture: found.picture.clone(),
+    }
+}
+
+/// The gravest first, and of those the oldest.
+fn listed(findings: &[Finding]) -> Vec<Finding> {
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(|it| (it.class, std::cmp::Reverse(it.acknowledged_before_ns), it.sector));
+    sorted.into_iter().take(LISTED_MAX).cloned().collect()
+}
