@@ -41,13 +41,13 @@ const CASES: [(&str, u32, f64); 4] =
     [("randwrite", 16, 1.2), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
 
 /// A server, until it is dropped.
-struct Serving {
+pub(super) struct Serving {
     program: Child,
     socket: PathBuf,
 }
 
 impl Serving {
-    fn begin(mut command: Command, socket: PathBuf) -> Result<Self> {
+    pub(super) fn begin(mut command: Command, socket: PathBuf) -> Result<Self> {
         // durio's ends with this pipe.
         let program = command.stdin(Stdio::piped()).spawn().context("cannot run the server")?;
         let serving = Self { program, socket };
@@ -59,7 +59,7 @@ impl Serving {
         Ok(serving)
     }
 
-    fn uri(&self) -> String {
+    pub(super) fn uri(&self) -> String {
         // The folder of benches has no name that would have to be spelt out.
         format!("nbd+unix:///?socket={}", self.socket.display())
     }

@@ -1,10 +1,14 @@
-//! `bench prove`: crash states per second.
+//! `bench prove`: power cuts and crash states per second, and durio beside fio's verify.
 //!
-//! In: an example of durio-prove, built for release. Out: how many states of a recorded run are made and
-//! checked in this process's way, and the goal. Not here: checks by commands, which take what the
-//! command takes.
+//! In: durio, and an example of durio-prove, built for release; fio. Out: cuts of simulated disks per
+//! second, in process and over NBD; states of a recorded run per second; which liars durio and fio find;
+//! the goals. Not here: checks by commands, which take what the command takes; guests.
 
-use std::process::Command;
+mod fio_verify;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
@@ -16,17 +20,29 @@ use crate::cargo;
 
 const ROUNDS: usize = 5;
 const GOAL: f64 = 2000.0;
+/// Whole campaigns with their records, two series at once: which, how many cuts of each, the least rate.
+const CUTS: [(&str, [&str; 2], u32, f64); 2] = [
+    ("in process", ["write-back/fdatasync/8", "write-through/fdatasync/8"], 5000, 5000.0),
+    ("over NBD", ["nbd/write-back/fdatasync/1", "nbd/write-through/fdatasync/1"], 300, 50.0),
+];
 const CASES: [&str; 2] = ["every cell of each state read", "none read"];
 
 /// Runs `bench prove`.
 pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    let words = ["build", "--release", "-p", "durio-prove", "--example", "states_per_second"];
-    let status = cargo::command(&words).status().context("cannot run cargo")?;
-    ensure!(status.success(), "the example cannot be built");
+    let build = |words: &[&str]| -> Result<()> {
+        let words = [&["build", "--release"], words].concat();
+        let status = cargo::command(&words).status().context("cannot run cargo")?;
+        ensure!(status.success(), "{words:?} failed");
+        Ok(())
+    };
+    build(&["-p", "durio-prove", "--example", "states_per_second"])?;
+    build(&["-p", "durio"])?;
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
     let program = target.join("release/examples/states_per_second");
-    machine::print_machine("Crash states of a recorded run: 256 cells, 32 writes in flight");
-    println!("- rounds: {ROUNDS}, one thread; medians");
+    let durio = target.join("release/durio");
+    machine::print_machine("Proofs: power cuts, crash states, and fio's verify on the same disks");
+    println!("- disks of 256 cells of 4 KiB; {ROUNDS} rounds, medians");
+    println!("- states: one thread, 32 writes in flight");
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         interrupt.check()?;
@@ -42,9 +58,31 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     let row =
         |(case, rates): (&&str, &Vec<f64>)| [(*case).to_owned(), format!("{:.0}", median(rates))];
     table::print(&["states", "per second"], rows.map(row));
-    let goals = vec![goal(median(&rates[0]))];
+    let mut goals = vec![goal(median(&rates[0]))];
+    for (how, series, cuts, least) in CUTS {
+        let rates: Vec<f64> = (0..ROUNDS)
+            .map(|_| interrupt.check().and_then(|()| cuts_per_second(&durio, series, cuts)))
+            .collect::<Result<_>>()?;
+        let what = format!("power cuts per second, {how}");
+        goals.push(Goal::at_least(what, median(&rates), least));
+    }
+    let [by_durio, by_fio, all] = fio_verify::side_by_side(&durio, interrupt)?;
+    println!("\nOf {all} disks that lie durio has found {by_durio}, fio {by_fio}.");
     goals::print(&goals);
     Ok(goals)
+}
+
+/// A campaign as a user runs it, record and verdict included.
+fn cuts_per_second(durio: &Path, series: [&str; 2], cuts: u32) -> Result<f64> {
+    let folder = tempfile::tempdir().context("no folder for a proof")?;
+    let mut command = Command::new(durio);
+    let only = series.iter().flat_map(|it| ["--only", it]);
+    command.args(["prove", "run", "prove-smoke"]).args(only);
+    command.args(["--cuts", &cuts.to_string(), "--out"]);
+    command.arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let begin = Instant::now();
+    ensure!(command.status().context("cannot run durio")?.success(), "{series:?}: not as expected");
+    Ok(2.0 * f64::from(cuts) / begin.elapsed().as_secs_f64())
 }
 
 fn goal(per_second: f64) -> Goal {

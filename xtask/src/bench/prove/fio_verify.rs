@@ -1,0 +1,128 @@
+//! The disks that lie, under durio and under fio's verify, side by side.
+//!
+//! In: a built durio; fio with its nbd engine. Out: after how many power cuts each has found a disk. Not
+//! here: other people's ways to use fio.
+//!
+//! fio is used as its manual describes it for power cuts: a trigger takes the power away when fio has
+//! saved which blocks it has written (`--verify_state_save`), and after the restart it verifies those
+//! (`--verify_state_load`). Both write 4 KiB at a time, each followed by a flush, over NBD to the same
+//! server, and both get as many cuts.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::bench::nbd::Serving;
+use crate::bench::session::Interrupt;
+use crate::bench::table;
+
+/// Cuts for each: the rarest liar needs 68, and fio a second and more for each.
+const CUTS_MAX: u64 = 10;
+/// How long fio writes before its power goes.
+const LOAD_SECONDS: u32 = 1;
+const SEED: &str = "1";
+
+/// What has become of a disk under one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    AtCut(u64),
+    Nothing,
+}
+
+impl Found {
+    fn text(self, cuts: u64) -> String {
+        match self {
+            Self::AtCut(cut) => format!("found at cut {cut}"),
+            Self::Nothing => format!("nothing in {cuts}"),
+        }
+    }
+}
+
+/// Prints the table, and says how many liars durio has found, how many fio, and of how many.
+///
+/// # Errors
+/// If one of them blames a disk that keeps its word.
+pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 3]> {
+    let plan = ["prove", "plan", "prove-smoke", "--only", "nbd/", "--json"];
+    let plan: Value = serde_json::from_slice(&answer(Command::new(durio).args(plan))?)?;
+    let mut rows = Vec::new();
+    let mut counts = [0; 3];
+    for series in plan["series"].as_array().context("a plan without series")? {
+        if series["arm"]["path"] != "fdatasync" {
+            continue;
+        }
+        interrupt.check()?;
+        let profile = series["target"]["profile"].as_str().context("a series without a disk")?;
+        let lies = series["expected"]["expect"] == "breaks";
+        let within = series["expected"]["within"].as_u64().unwrap_or(CUTS_MAX);
+        let cuts = within.min(CUTS_MAX);
+        eprintln!("{profile}");
+        let name = series["name"].as_str().context("a series without a name")?;
+        let [by_durio, by_fio] =
+            [durio_finds(durio, name, cuts)?, fio_finds(durio, profile, cuts)?];
+        let found = |it: Found| u64::from(it != Found::Nothing);
+        ensure!(
+            lies || found(by_durio) + found(by_fio) == 0,
+            "{profile} keeps its word, and was blamed"
+        );
+        counts[0] += u64::from(lies) * found(by_durio);
+        counts[1] += u64::from(lies) * found(by_fio);
+        counts[2] += u64::from(lies);
+        let word = if lies { profile.to_owned() } else { format!("{profile} (keeps its word)") };
+        rows.push([word, by_durio.text(cuts), by_fio.text(cuts)]);
+    }
+    println!("\nPower cuts until a disk that lies is found, at most {CUTS_MAX}\n");
+    table::print(&["disk", "durio", "fio's verify"], rows);
+    Ok(counts)
+}
+
+fn durio_finds(durio: &Path, series: &str, cuts: u64) -> Result<Found> {
+    let folder = tempfile::tempdir().context("no folder for a proof")?;
+    let mut command = Command::new(durio);
+    command.args(["prove", "run", "prove-smoke", "--only", series, "--seed", SEED, "--json"]);
+    command.args(["--cuts", &cuts.to_string(), "--out"]).arg(folder.path());
+    let output = command.stderr(Stdio::null()).output().context("cannot run durio")?;
+    let document: Value = serde_json::from_slice(&output.stdout).context("durio told nothing")?;
+    let found = document["series"][0]["loss"]["cut"].as_u64();
+    Ok(found.map_or(Found::Nothing, Found::AtCut))
+}
+
+fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
+    let folder = tempfile::tempdir().context("no folder for fio")?;
+    let socket = folder.path().join("disk");
+    let mut serve = Command::new(durio);
+    serve.args(["simdisk", "serve", "--profile", profile, "--size", "1MiB", "--seed", SEED]);
+    serve.arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
+    let disk = Serving::begin(serve, socket.clone())?;
+    let switch =
+        |word: &str| format!("{} simdisk {word} --socket {}", durio.display(), socket.display());
+    let fio = |options: &[&str]| {
+        let mut command = Command::new("fio");
+        command.current_dir(folder.path()).args(["--name=proof", "--ioengine=nbd"]);
+        command.arg(format!("--uri={}", disk.uri())).args(["--rw=randwrite", "--bs=4k"]);
+        command.args(["--size=1m", "--norandommap", "--verify=crc32c"]).args(options);
+        command.output().context("cannot run fio")
+    };
+    for cut in 1..=cuts {
+        let (trigger, load) =
+            (format!("--trigger={}", switch("cut")), format!("--trigger-timeout={LOAD_SECONDS}"));
+        let words = ["--fsync=1", "--do_verify=0", "--verify_state_save=1", "--time_based"];
+        let words = [&words[..], &["--runtime=60", &load, &trigger]].concat();
+        fio(&words)?;
+        // A disk that does not come back is found by whoever looks.
+        let is_back = Command::new("sh").args(["-c", &switch("restore")]).output()?;
+        let seen = fio(&["--verify_state_load=1", "--verify_only"])?;
+        if !is_back.status.success() || !seen.status.success() {
+            return Ok(Found::AtCut(cut));
+        }
+    }
+    Ok(Found::Nothing)
+}
+
+fn answer(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().context("cannot run durio")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
