@@ -10,7 +10,7 @@
 //! table that came later was stored by at least half of them, so one of those that are there would know.
 
 use crate::geometry::BLOCK;
-use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE};
+use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
 use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
 use crate::{Fault, layout};
 
@@ -229,6 +229,11 @@ fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> Pla
         planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
         planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
         if entry.state != MemberState::InSync {
+            // What was written to it alone, before it was away, is copied over too.
+            if entry.by_map && device.is_some() {
+                let own = marks_of(newest.map(|(_, bytes, _)| bytes));
+                planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
+            }
             continue;
         }
         // Of a page that is lost, all may be dirty.
@@ -237,6 +242,17 @@ fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> Pla
         planned.all.iter_mut().zip(bytes).for_each(|(to, byte)| *to &= byte);
     }
     planned
+}
+
+/// The regions that a member that was away names itself, as stale ones; all of a page that is lost.
+fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
+    let byte_at = move |at: usize| page.map_or(DIRTY, |bytes| bytes[at]);
+    (0..REGIONS_PER_PAGE as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
+}
+
+/// The same for a page of its whole map.
+pub(crate) fn own_marks(name: PageName, map: &[u8]) -> impl Iterator<Item = u8> {
+    marks_of(newest_page(name, map).map(|(_, bytes, _)| bytes))
 }
 
 /// Generation, bytes and slot of the newest whole page.

@@ -205,6 +205,9 @@ impl Engine {
             engine.rebuilt[usize::from(role)] = engine.table.entries[usize::from(role)].watermark;
         }
         engine.load_map(&plan.pages);
+        for page in 0..engine.pages.len() as u32 {
+            engine.start_page(page, out);
+        }
         engine.start_update(out);
         engine
     }
@@ -334,7 +337,7 @@ impl Engine {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let is_whole = self.unsynced == 0 && self.copier.is_idle() && !self.has_rebuild;
-        let is_quiet = !self.update.is_running && self.pages.iter().all(|it| !it.is_running);
+        let is_quiet = !self.update.is_running && self.has_quiet_map();
         let has_no_request = self.free_requests.len() == self.requests.len();
         self.is_stopped() || (self.run == Run::Running && is_whole && is_quiet && has_no_request)
     }

@@ -33,11 +33,13 @@ pub(super) struct Copier {
     /// Where the search for a region goes on, and the bytes of it that are done.
     region: u32,
     within: u64,
+    /// Some of them could be read of no copy.
+    has_failed: bool,
 }
 
 impl Copier {
     pub(super) fn new(part: u16) -> Self {
-        Self { part, job: None, source: 0, region: 0, within: 0 }
+        Self { part, job: None, source: 0, region: 0, within: 0, has_failed: false }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -75,17 +77,21 @@ impl Engine {
             let region = &self.regions[at as usize];
             let writable = self.sets[usize::from(set)].writable;
             let length = self.region_bytes(at);
-            if region.needs_sync && writable.count_ones() > 1 && self.copier.within < length {
+            let is_open = region.needs_sync && !region.is_unreadable;
+            if is_open && writable.count_ones() > 1 && self.copier.within < length {
                 let first = u64::from(at % self.regions_per_set) << self.region_shift;
                 let place = Place { set, offset: first + self.copier.within };
                 return self.start_copy(Job::Resync { region: at }, place, out);
             }
-            if region.needs_sync {
-                self.regions[at as usize].needs_sync = false;
-                self.regions[at as usize].touched = true;
+            if is_open {
+                let region = &mut self.regions[at as usize];
+                // Copies of it may still differ, so it is read from one, and stays marked.
+                region.is_unreadable = self.copier.has_failed;
+                region.needs_sync = self.copier.has_failed;
+                region.touched = true;
                 self.unsynced -= 1;
             }
-            self.copier.within = 0;
+            (self.copier.within, self.copier.has_failed) = (0, false);
             self.copier.region = (at + 1) % self.regions.len() as u32;
         }
         self.copy_next(out);
@@ -179,9 +185,9 @@ impl Engine {
     pub(super) fn copy_ended(&mut self, is_good: bool, out: &mut Output) {
         let chunk = u64::from(self.geometry.chunk);
         match self.copier.job.take() {
-            // What no copy can be read of stays as it is: each read of it is an error.
             Some(Job::Resync { region }) if region == self.copier.region => {
                 self.copier.within += chunk;
+                self.copier.has_failed |= !is_good;
             }
             Some(Job::Rebuild { role, since }) => {
                 let at = usize::from(role);

@@ -26,7 +26,8 @@ use crate::geometry::{BLOCK, Place};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
 use crate::superblock::{MemberState, SPARES_MAX};
-use crate::{MEMBERS_MAX, assembly::PlannedPage};
+use crate::MEMBERS_MAX;
+use crate::assembly::{PlannedPage, own_marks};
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +40,8 @@ pub(super) struct Region {
     pub(super) durable: bool,
     /// Copies may differ since before the start.
     pub(super) needs_sync: bool,
+    /// A part of it could be read of no copy: it stays so until the next start.
+    pub(super) is_unreadable: bool,
     /// Written since the last sweep.
     pub(super) touched: bool,
 }
@@ -107,6 +110,8 @@ impl Engine {
                 self.unsynced += u32::from(is_dirty);
             }
             let state = &mut self.pages[page as usize];
+            // All copies get what one of them says: otherwise it is lost with that one.
+            state.is_wanted = plan.any != plan.all;
             // A member that is not here may have the one that was on its way at the end.
             state.generation = plan.generation + 2;
             for (copy, next) in (0..).zip(&plan.next_slots) {
@@ -139,6 +144,23 @@ impl Engine {
         }
     }
 
+    /// What a member that was away names itself is copied to it too.
+    pub(super) fn take_marks(&mut self, role: u8, map: &[u8]) {
+        let set = role / self.copies;
+        for page in 0..self.pages_per_set {
+            let name = PageName { array: self.table.array, set, page };
+            let regions = self.regions_of(u32::from(set) * self.pages_per_set + page);
+            for (region, mark) in self.regions[regions].iter_mut().zip(own_marks(name, map)) {
+                region.byte |= mark;
+            }
+        }
+    }
+
+    /// True if no page is on its way.
+    pub(super) fn has_quiet_map(&self) -> bool {
+        self.pages.iter().all(|it| !it.is_running)
+    }
+
     /// True if the member in this role has every page of the map of its set as it is now.
     pub(super) fn has_map(&self, role: u8) -> bool {
         let set = u32::from(role / self.copies);
@@ -166,7 +188,7 @@ impl Engine {
     pub(super) fn start_page(&mut self, page: u32, out: &mut Output) {
         let regions = self.regions_of(page);
         let state = &mut self.pages[page as usize];
-        if state.is_running || !state.is_wanted || self.run != Run::Running {
+        if state.is_running || !state.is_wanted || matches!(self.run, Run::Stopped(_)) {
             return;
         }
         state.is_running = true;
@@ -242,6 +264,9 @@ impl Engine {
             self.issue_writes(index, out);
         }
         self.start_page(page, out);
+        if self.run == Run::Starting {
+            self.start_update(out);
+        }
     }
 
     /// A role failed: no page waits for it.

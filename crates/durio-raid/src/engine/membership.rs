@@ -13,11 +13,11 @@ use super::fault::Fault;
 use super::output::{Buffer, GENERATION_MASK, MemberOp, MemberOpKind, Outcome, Output, Owner};
 use super::output::TagFields;
 use super::{Engine, Run, StopReason};
-use crate::assembly::{self, Present};
+use crate::assembly::{self, Found, Present};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
-use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX, Superblock};
+use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX};
 use crate::Id;
 
 /// A bit for each of the two slots that are written, at the begin and at the end.
@@ -78,8 +78,8 @@ pub struct Newcomer {
     /// Its new id, if it is not a member that was away. Then the caller has zeroed all slots of its
     /// superblock and all of its map.
     pub id: Id,
-    /// Its superblock and in which slots it was, if it is a member that was away.
-    pub found: Option<(Superblock, u8)>,
+    /// What was found on it, if it is a member that was away.
+    pub found: Option<Found>,
 }
 
 /// Why a device does not become a member.
@@ -180,6 +180,16 @@ impl Engine {
         let is_wanted = update.wants_epoch || update.wants_revision;
         if update.is_running || !is_wanted || matches!(self.run, Run::Stopped(_)) {
             return;
+        }
+        // Marks that one member alone has must be on all before one of them can be dropped.
+        if self.run == Run::Starting && !self.has_quiet_map() {
+            return;
+        }
+        // A table that too few can store is not begun: whoever found it on one member alone would take
+        // its few members in sync for all.
+        let survivors = assembly::in_sync(&self.table) & self.voters;
+        if survivors.count_ones() * 2 < self.voters.count_ones() {
+            return self.stop_with(StopReason::NoMajority, out);
         }
         self.drop_lost_spares();
         let update = &mut self.update;
@@ -301,9 +311,6 @@ impl Engine {
     fn release_settled(&mut self, out: &mut Output) {
         if self.run == Run::Starting {
             self.run = Run::Running;
-            for page in 0..self.pages.len() as u32 {
-                self.start_page(page, out);
-            }
         }
         let held = std::mem::replace(&mut self.held, Chain::EMPTY);
         self.ready.append(held, &mut self.links);
@@ -361,7 +368,7 @@ impl Engine {
             return Err(AddError::Doubled);
         }
         let mut next_slot = 0;
-        if let Some((superblock, slot)) = &newcomer.found {
+        if let Some(Found { superblock, slot, .. }) = &newcomer.found {
             if superblock.table.array != self.table.array {
                 return Err(AddError::Foreign);
             }
@@ -372,6 +379,9 @@ impl Engine {
             next_slot = 1 - slot;
         }
         let by_map = newcomer.found.is_some() && newcomer.id == entry.member && entry.by_map;
+        if let Some(found) = newcomer.found.as_ref().filter(|_| by_map) {
+            self.take_marks(role, &found.map);
+        }
         let (device, bytes) = (newcomer.device, newcomer.device_bytes);
         self.join(role, newcomer.id, Present { device, bytes, next_slot }, by_map, out);
         self.start_update(out);

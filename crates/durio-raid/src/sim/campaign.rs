@@ -12,8 +12,9 @@ use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
 use super::{Scenario, Tally};
+use crate::assembly::Present;
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
-use crate::superblock::MemberState;
+use crate::superblock::{MemberState, Relation};
 use crate::{
     AssembleError, AssembleOptions, Fault, Found, Id, Member, Plan, assemble, create, layout,
 };
@@ -34,6 +35,8 @@ pub(super) struct Campaign {
     pub(super) model: Model,
     /// Drives that were read when the array last ran, a bit each.
     serving: u64,
+    /// A minority was forced to start: the rest may not know of it until all have run together.
+    is_forced: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -62,6 +65,7 @@ impl Campaign {
             },
             model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
             serving: (1 << geometry.members) - 1,
+            is_forced: false,
             number: 0,
             drives_made: 0,
             tally: Tally::default(),
@@ -149,7 +153,10 @@ impl Campaign {
         is_settled: bool,
         is_calm: bool,
     ) -> Result<(), String> {
+        let is_here = |it: &Option<Present>| it.is_some();
+        let is_all = plan.devices.iter().filter(|it| is_here(it)).count() >= self.drives.len();
         let trusted = self.trusted(&plan);
+        self.trace(|| describe(&plan));
         let (geometry, data_at) = (self.geometry, self.data_at);
         media::check(&geometry, data_at, &self.drives, &trusted, false, &mut self.model)?;
         let mut life = Life::begin(self, plan, &trusted, is_calm);
@@ -161,6 +168,9 @@ impl Campaign {
             life.settle()?;
         }
         let served = life.end();
+        if served.is_some() && is_all {
+            self.is_forced = false;
+        }
         self.serving = served.unwrap_or(self.serving);
         let serving = self.serving;
         self.trace(|| format!("power cut; in sync were devices {serving:b}"));
@@ -179,7 +189,10 @@ impl Campaign {
                 let read = both.filter(|(it, _)| it.state == MemberState::InSync);
                 read.filter_map(|(_, device)| device.map(|it| usize::from(it.device))).collect()
             });
-        Trusted::read(&self.geometry, &self.drives, sets.collect())
+        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
+        let here = roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
+        let others: Vec<(usize, usize)> = here.collect();
+        Trusted::read(&self.geometry, &self.drives, sets.collect(), &others)
     }
 
     /// All drives, in any order.
@@ -200,12 +213,12 @@ impl Campaign {
 
     fn assemble(&mut self) -> Result<Plan, String> {
         let mut found = self.found();
-        let options = self.options();
+        let mut options = self.options();
         if self.chance.below(5) == 0 {
             let mut some = found.clone();
             some.truncate(found.len().saturating_sub(1 + self.chance.below(2) as usize));
             if let Some(plan) = self.assemble_some(&some, options) {
-                self.model.lose_copy();
+                self.model.lose_copy(self.number);
                 self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
                 return Ok(plan);
             }
@@ -219,7 +232,8 @@ impl Campaign {
                 Err(AssembleError::Diverged(device)) => {
                     self.tally.refusals += 1;
                     self.trace(|| format!("refused: device {device} went on apart"));
-                    found = self.give_up_one(found, options)?;
+                    found = self.give_up_some(&found, options)?;
+                    options.force = true;
                 }
                 Err(error) => return Err(format!("all drives are here: {error}")),
             }
@@ -228,7 +242,7 @@ impl Campaign {
 
     fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
         let refused = match assemble(found, options) {
-            Ok(plan) => return Some(plan),
+            Ok(plan) => return (!self.is_forced || self.gives_nothing_up(&plan)).then_some(plan),
             Err(error) => error,
         };
         self.tally.refusals += 1;
@@ -238,6 +252,7 @@ impl Campaign {
             return None;
         }
         let plan = assemble(found, AssembleOptions { force: true, ..options }).ok()?;
+        self.is_forced |= self.gives_nothing_up(&plan);
         self.gives_nothing_up(&plan).then_some(plan)
     }
 
@@ -248,27 +263,33 @@ impl Campaign {
         read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
     }
 
-    /// Gives up a member that went on apart: one that did not serve, or one without which all is here.
-    fn give_up_one(
+    /// Gives up all members that went on apart from those that served.
+    fn give_up_some(
         &mut self,
-        found: Vec<Found>,
+        found: &[Found],
         options: AssembleOptions,
     ) -> Result<Vec<Found>, String> {
-        self.model.lose_copy();
-        let did_not_serve = found.iter().position(|it| self.serving & (1 << it.device) == 0);
-        let is_enough = |left: usize| {
-            let rest: Vec<Found> =
-                found.iter().enumerate().filter(|(at, _)| *at != left).map(|(_, it)| it.clone()).collect();
-            assemble(&rest, options).is_ok_and(|plan| self.gives_nothing_up(&plan))
+        self.model.lose_copy(self.number);
+        let side_of = |holder: &Found| -> Vec<Found> {
+            let table = &holder.superblock.table;
+            let is_ours =
+                |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+            found.iter().filter(is_ours).cloned().collect()
         };
-        let at = did_not_serve.or_else(|| (0..found.len()).find(|&at| is_enough(at)));
-        let at = at.ok_or("members are said to have gone on apart, and did not")?;
-        let device = usize::from(found[at].device);
-        self.trace(|| format!("device {device} is given up"));
-        self.drives[device] = self.blank_drive();
-        let mut found = found;
-        found.remove(at);
-        Ok(found)
+        let is_enough = |side: &Vec<Found>| {
+            let forced = AssembleOptions { force: true, ..options };
+            assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
+        };
+        let sides = found.iter().map(side_of).filter(is_enough);
+        let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        for device in 0..self.drives.len() {
+            let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
+            if is_there(found) && !is_there(&kept) {
+                self.trace(|| format!("device {device} is given up"));
+                self.drives[device] = self.blank_drive();
+            }
+        }
+        Ok(kept)
     }
 
     /// Two halves are forced to run without each other; then they must not be taken as one array. False
@@ -294,7 +315,7 @@ impl Campaign {
         let mut models = Vec::new();
         for half in halves {
             self.model = before.clone();
-            self.model.lose_copy();
+            self.model.lose_copy(self.number);
             let is_here = |it: &Found| half & (1 << it.device) != 0;
             let here: Vec<Found> = self.found().into_iter().filter(is_here).collect();
             self.trace(|| format!("half {half:b} is forced to start"));
@@ -318,6 +339,17 @@ impl Campaign {
         }
         Ok(true)
     }
+}
+
+fn describe(plan: &Plan) -> String {
+    let entries = plan.table.entries.iter().zip(&plan.devices);
+    let words = entries.map(|(entry, device)| {
+        let device = device.map_or_else(|| "-".to_owned(), |it| it.device.to_string());
+        let by_map = if entry.by_map { " by map" } else { "" };
+        format!("{:?}{by_map} on {device}", entry.state)
+    });
+    let words: Vec<String> = words.collect();
+    format!("epoch {}: {}", plan.table.epoch, words.join(", "))
 }
 
 fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {

@@ -117,7 +117,8 @@ impl<'a> Life<'a> {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.submits = false;
         self.failures = 0;
-        self.errors_per_mille = 0;
+        // What no copy could be read of stays marked.
+        let had_errors = std::mem::take(&mut self.errors_per_mille) > 0;
         let is_clean = self.campaign.chance.below(3) == 0;
         if is_clean {
             self.engine.close(&mut self.out);
@@ -144,10 +145,11 @@ impl<'a> Life<'a> {
         };
         let sets = roles.chunks(copies).map(read).collect();
         let geometry = self.campaign.geometry;
-        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets);
+        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
-        media::check(&geometry, data_at, drives, &trusted, true, &mut self.campaign.model)?;
-        if is_clean && trusted.dirty.contains(&true) {
+        let model = &mut self.campaign.model;
+        media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
+        if is_clean && !had_errors && trusted.dirty.contains(&true) {
             return Err("a clean stop left dirty regions".to_owned());
         }
         self.campaign.trace(|| "settled: all copies are equal".to_owned());
@@ -229,7 +231,7 @@ impl<'a> Life<'a> {
             return;
         }
         self.used = now;
-        self.campaign.model.lose_copy();
+        self.campaign.model.lose_copy(self.campaign.number);
         self.flights.retain(|it| lost & (1 << it.op.device) == 0);
         // What was asked of them and is not yet on its way.
         self.out.ops.retain(|it| lost & (1 << it.device) == 0);
@@ -258,13 +260,19 @@ impl<'a> Life<'a> {
         }
         let drive = &mut self.campaign.drives[device];
         let (id, device_bytes) = (drive.id, drive.disk.size());
-        let found = drive.find(device as u8).map(|it| (it.superblock, it.slot));
+        let map = media::newest_map(&drive.disk);
+        let found = drive.find(device as u8);
         let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
         for role in (0..).zip(&status.roles).filter(|(_, it)| is_free(it)).map(|(role, _)| role) {
             if self.engine.add(role, &newcomer, &mut self.out).is_ok() {
                 self.campaign.tally.rejoined += 1;
                 self.campaign.trace(|| format!("device {device} joins in role {role}"));
                 self.used |= 1 << device;
+                let set = role / self.campaign.geometry.copies();
+                let regions = self.campaign.geometry.regions() as usize;
+                for (region, byte) in map.iter().take(regions).enumerate() {
+                    self.may_rejoin[usize::from(set) * regions + region] |= *byte != 0;
+                }
                 return;
             }
         }
@@ -370,7 +378,7 @@ impl<'a> Life<'a> {
         let outcome = if is_done { Outcome::Done } else { Outcome::Error };
         self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
         if !is_done {
-            self.campaign.model.lose_copy();
+            self.campaign.model.lose_copy(self.campaign.number);
         }
         self.engine.completed(flight.op.tag, outcome, &mut self.out);
         if !is_done {

@@ -27,8 +27,13 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// Reads the maps of the members that are trusted.
-    pub(super) fn read(geometry: &Geometry, drives: &[Drive], sets: Vec<Vec<usize>>) -> Self {
+    /// Reads the maps of the members that are trusted, and of others, with their sets, that come back.
+    pub(super) fn read(
+        geometry: &Geometry,
+        drives: &[Drive],
+        sets: Vec<Vec<usize>>,
+        others: &[(usize, usize)],
+    ) -> Self {
         let regions = geometry.regions() as usize;
         let mut trusted = Self {
             dirty: vec![false; regions * sets.len()],
@@ -44,12 +49,18 @@ impl Trusted {
                 }
             }
         }
+        for &(set, member) in others {
+            for (region, byte) in newest_map(&drives[member].disk).iter().take(regions).enumerate()
+            {
+                trusted.marked[set * regions + region] |= *byte != 0;
+            }
+        }
         trusted
     }
 }
 
 /// The map of a small member: one page, the newer whole one of two.
-fn newest_map(disk: &Disk) -> Vec<u8> {
+pub(super) fn newest_map(disk: &Disk) -> Vec<u8> {
     let mut newest: (u64, Vec<u8>) = (0, Vec::new());
     for slot in 0..2 {
         let mut block = vec![0; BLOCK];
@@ -95,7 +106,9 @@ pub(super) fn check(
             if must_be_equal && !is_equal {
                 return Err(format!("sector {at} of set {set}: copies differ, region {region}"));
             }
-            if let Some(value) = first.filter(|_| is_equal) {
+            // A copy that is not here may be trusted at the next start, if this one is not complete.
+            let is_whole = all_equal || members.len() == usize::from(geometry.copies());
+            if let Some(value) = first.filter(|_| is_equal && is_whole) {
                 model.settle(at, value);
             }
         }

@@ -23,25 +23,29 @@ pub(super) const ZERO: u32 = 0;
 
 /// All sectors of an array.
 #[derive(Debug, Clone)]
-pub(super) struct Model(Vec<Sector>);
+pub(super) struct Model {
+    sectors: Vec<Sector>,
+    /// The last request before a copy was lost: what it read may have been of that copy.
+    lost_after: u32,
+}
 
 impl Model {
     pub(super) fn new(sectors: usize) -> Self {
-        Self(vec![Sector::default(); sectors])
+        Self { sectors: vec![Sector::default(); sectors], lost_after: 0 }
     }
 
     pub(super) fn sectors(&self) -> usize {
-        self.0.len()
+        self.sectors.len()
     }
 
     /// A request to write begins.
     pub(super) fn announce(&mut self, sectors: std::ops::Range<usize>, number: u32, value: u32) {
-        self.0[sectors].iter_mut().for_each(|it| it.open.push((number, value)));
+        self.sectors[sectors].iter_mut().for_each(|it| it.open.push((number, value)));
     }
 
     /// It was acknowledged.
     pub(super) fn acknowledge(&mut self, sectors: std::ops::Range<usize>, number: u32, value: u32) {
-        for sector in &mut self.0[sectors] {
+        for sector in &mut self.sectors[sectors] {
             if number > sector.number {
                 (sector.acknowledged, sector.number, sector.seen) = (value, number, None);
             }
@@ -52,7 +56,7 @@ impl Model {
 
     /// A value was read by the request of this number. False if it must not be.
     pub(super) fn read(&mut self, sector: usize, number: u32, value: u32) -> bool {
-        let sector = &mut self.0[sector];
+        let sector = &mut self.sectors[sector];
         if sector.number > number || sector.seen.is_some_and(|(by, _)| by > number) {
             // A part of a longer read, which was done before a later request: nothing tells how long.
             return true;
@@ -64,7 +68,7 @@ impl Model {
             Some((seen_by, seen)) => value == seen || is_open(seen_by),
             None => value == sector.acknowledged || is_open(0),
         };
-        if !sector.open.is_empty() {
+        if !sector.open.is_empty() && number > self.lost_after {
             sector.seen = Some((number, value));
         }
         is_legal
@@ -72,29 +76,25 @@ impl Model {
 
     /// Whether a copy may hold a value on its medium.
     pub(super) fn may_hold(&self, sector: usize, value: u32) -> bool {
-        let sector = &self.0[sector];
+        let sector = &self.sectors[sector];
         value == sector.acknowledged || sector.open.iter().any(|&(_, it)| it == value)
     }
 
     /// All copies hold this value, and nothing is on its way.
     pub(super) fn settle(&mut self, sector: usize, value: u32) {
-        let sector = &mut self.0[sector];
+        let sector = &mut self.sectors[sector];
         (sector.acknowledged, sector.seen) = (value, None);
         sector.open.clear();
     }
 
-    /// A copy is lost: where copies may differ, another may answer from now on.
-    pub(super) fn lose_copy(&mut self) {
-        self.lose_reads(0..self.0.len());
-    }
-
-    /// The same, for a part.
-    pub(super) fn lose_reads(&mut self, sectors: std::ops::Range<usize>) {
-        self.0[sectors].iter_mut().for_each(|it| it.seen = None);
+    /// A copy is lost after this request: where copies may differ, another may answer from now on.
+    pub(super) fn lose_copy(&mut self, number: u32) {
+        self.lost_after = number;
+        self.sectors.iter_mut().for_each(|it| it.seen = None);
     }
 
     pub(super) fn describe(&self, sector: usize) -> String {
-        format!("{:?}", self.0[sector])
+        format!("{:?}", self.sectors[sector])
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         model.announce(0..1, 4, 44);
         assert!(model.clone().read(0, 5, 44));
         assert!(!model.clone().read(0, 5, 11));
-        model.lose_copy();
+        model.lose_copy(4);
         assert!(model.read(0, 5, 11));
     }
 
