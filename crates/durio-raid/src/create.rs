@@ -5,7 +5,9 @@
 
 use crate::geometry::{BLOCK, Geometry, GeometryError};
 use crate::layout::{self, SUPERBLOCKS};
-use crate::superblock::{Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Table, encode};
+use crate::superblock::{
+    Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Table, encode,
+};
 use crate::{Id, map_page};
 
 /// A device that becomes a member.

@@ -115,8 +115,10 @@ pub struct RoleStatus {
 /// How an array stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// None while the first superblocks are on their way.
+    /// False while the first superblocks are on their way, and when it has stopped.
     pub is_running: bool,
+    /// All members know of every failure: a member that failed may be erased or replaced.
+    pub is_settled: bool,
     /// Why it stopped.
     pub stopped: Option<StopReason>,
     /// The epoch of the newest table.
@@ -373,6 +375,7 @@ impl Engine {
         let is_dirty = |it: &&Region| it.byte & crate::map_page::DIRTY != 0;
         Status {
             is_running: self.run == Run::Running,
+            is_settled: self.is_settled(),
             stopped: match self.run {
                 Run::Stopped(reason) => Some(reason),
                 Run::Starting | Run::Running => None,

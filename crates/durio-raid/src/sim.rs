@@ -113,8 +113,9 @@ pub fn replay(scenario: Scenario, cut: u64) -> (Vec<String>, Option<Violation>) 
     let life = cut % CUTS_PER_CAMPAIGN;
     campaign.trace_life(life);
     let violation = campaign.run(life + 1);
-    let violation = violation.err().map(|(life, what)| {
-        Violation { cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life, what }
+    let violation = violation.err().map(|(life, what)| Violation {
+        cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life,
+        what,
     });
     (campaign.take_trace(), violation)
 }

@@ -18,16 +18,16 @@ use durio_units::Nanos;
 use super::fault::Fault;
 use super::lanes::{Part, Phase};
 use super::membership::metadata_range;
-use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::output::GENERATION_MASK;
+use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, Run};
+use crate::MEMBERS_MAX;
+use crate::assembly::{PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
 use crate::superblock::{MemberState, SPARES_MAX};
-use crate::MEMBERS_MAX;
-use crate::assembly::{PlannedPage, own_marks};
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,8 +116,7 @@ impl Engine {
             state.generation = plan.generation + 2;
             for (copy, next) in (0..).zip(&plan.next_slots) {
                 let role = set * u32::from(self.copies) + copy;
-                let is_in_sync =
-                    self.table.entries[role as usize].state == MemberState::InSync;
+                let is_in_sync = self.table.entries[role as usize].state == MemberState::InSync;
                 let is_stored = is_in_sync && next.is_some();
                 let at = self.slots_at(role, page % self.pages_per_set);
                 self.page_slots[at] = PageSlots { next: next.unwrap_or(0), is_stored };
@@ -203,7 +202,8 @@ impl Engine {
         let bytes = self.regions[regions].iter().map(|it| it.byte);
         map_page::encode(name, generation, bytes, &mut self.metadata[metadata_range(block)]);
         let mut copies = self.sets[set as usize].writable;
-        if self.has(Fault::MarkOnOneMember) {
+        let is_mark = !self.pages[page as usize].riding.is_empty();
+        if is_mark && self.has(Fault::MarkOnOneMember) {
             copies &= copies.wrapping_neg();
         }
         self.pages[page as usize].pending = copies;

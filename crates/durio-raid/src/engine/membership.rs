@@ -10,15 +10,15 @@
 use durio_units::Nanos;
 
 use super::fault::Fault;
-use super::output::{Buffer, GENERATION_MASK, MemberOp, MemberOpKind, Outcome, Output, Owner};
 use super::output::TagFields;
+use super::output::{Buffer, GENERATION_MASK, MemberOp, MemberOpKind, Outcome, Output, Owner};
 use super::{Engine, Run, StopReason};
+use crate::Id;
 use crate::assembly::{self, Found, Present};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
 use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX};
-use crate::Id;
 
 /// A bit for each of the two slots that are written, at the begin and at the end.
 const BOTH_ENDS: u8 = 0b11;
@@ -100,8 +100,8 @@ pub enum AddError {
     /// It is one already.
     #[error("the device is a member already")]
     Doubled,
-    /// The array has stopped, or has not started.
-    #[error("the array is not running")]
+    /// The array has stopped or has not started, or not all members know of a failure yet.
+    #[error("the array does not run, or superblocks are being written")]
     NotRunning,
 }
 
@@ -146,15 +146,14 @@ impl Engine {
         self.devices[usize::from(role)] = None;
         self.outstanding[usize::from(role)] = 0;
         self.update.wants_epoch = true;
-        let was_pending = std::mem::replace(&mut self.update.pending[usize::from(role)], 0) != 0;
-        if was_pending {
-            self.check_update(out);
-        }
-        self.start_update(out);
-        if entry.state != MemberState::Spare && !matches!(self.run, Run::Stopped(_)) {
+        self.update.pending[usize::from(role)] = 0;
+        if entry.state != MemberState::Spare {
+            // Before a spare takes the role, whose operations these would be then.
             self.release_pages(role, out);
             self.release_role(role, out);
         }
+        self.check_update(out);
+        self.start_update(out);
     }
 
     /// Stops for ever: every request is answered with an error, and nothing is written any more.
@@ -273,7 +272,8 @@ impl Engine {
 
     /// Everybody who is here has the table: it counts, if they are enough.
     fn check_update(&mut self, out: &mut Output) {
-        if !self.update.is_running || self.update.pending.iter().any(|&it| it != 0) {
+        let is_over = !self.update.is_running || matches!(self.run, Run::Stopped(_));
+        if is_over || self.update.pending.iter().any(|&it| it != 0) {
             return;
         }
         self.update.is_running = false;
@@ -352,7 +352,7 @@ impl Engine {
     /// # Errors
     /// [`AddError`]; then nothing has happened.
     pub fn add(&mut self, role: u8, newcomer: &Newcomer, out: &mut Output) -> Result<(), AddError> {
-        if self.run != Run::Running {
+        if self.run != Run::Running || !self.is_settled() {
             return Err(AddError::NotRunning);
         }
         let entry = self.table.entries.get(usize::from(role)).copied().ok_or(AddError::Taken)?;

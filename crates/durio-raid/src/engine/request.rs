@@ -108,7 +108,11 @@ impl Engine {
         if parts > u64::from(self.parts_max) {
             return Err(SubmitError::Beyond);
         }
-        if parts as usize > self.free_parts.len() { Err(SubmitError::Busy) } else { Ok(parts as u16) }
+        if parts as usize > self.free_parts.len() {
+            Err(SubmitError::Busy)
+        } else {
+            Ok(parts as u16)
+        }
     }
 
     fn enter(&mut self, request: &Request, slot: u16, at: u64, length: u32, out: &mut Output) {
@@ -142,7 +146,12 @@ impl Engine {
     }
 
     /// A part of a request is done: leaves everything, and answers if it was the last.
-    pub(super) fn finish(&mut self, index: u16, result: Result<(), RequestError>, out: &mut Output) {
+    pub(super) fn finish(
+        &mut self,
+        index: u16,
+        result: Result<(), RequestError>,
+        out: &mut Output,
+    ) {
         let part = self.parts[usize::from(index)];
         self.release_region(&part);
         self.leave_lane(index);

@@ -141,7 +141,8 @@ impl Engine {
             },
         };
         let generation = part.generation;
-        let tag = TagFields { owner: Owner::Part, role, generation, index: u32::from(index) }.pack();
+        let tag =
+            TagFields { owner: Owner::Part, role, generation, index: u32::from(index) }.pack();
         self.outstanding[usize::from(role)] += 1;
         let device = self.device_numbers[usize::from(role)];
         let offset = self.data_at + part.offset;

@@ -190,7 +190,8 @@ impl Campaign {
                 read.filter_map(|(_, device)| device.map(|it| usize::from(it.device))).collect()
             });
         let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
-        let here = roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
+        let here =
+            roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
         let others: Vec<(usize, usize)> = here.collect();
         Trusted::read(&self.geometry, &self.drives, sets.collect(), &others)
     }
@@ -313,13 +314,19 @@ impl Campaign {
         let halves = [first, self.serving & !first];
         let before = self.model.clone();
         let mut models = Vec::new();
+        let here = |half: u64, found: &[Found]| -> Vec<Found> {
+            found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
+        };
+        if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
+            // What makes it whole is in the table of one half alone.
+            return Ok(false);
+        }
         for half in halves {
             self.model = before.clone();
             self.model.lose_copy(self.number);
-            let is_here = |it: &Found| half & (1 << it.device) != 0;
-            let here: Vec<Found> = self.found().into_iter().filter(is_here).collect();
             self.trace(|| format!("half {half:b} is forced to start"));
-            let plan = assemble(&here, options).map_err(|it| format!("half forced: {it}"))?;
+            let found = here(half, &self.found());
+            let plan = assemble(&found, options).map_err(|it| format!("half forced: {it}"))?;
             let steps = self.chance.below(100);
             self.live_with(plan, steps, false, true)?;
             models.push(std::mem::replace(&mut self.model, Model::new(0)));

@@ -46,6 +46,8 @@ pub(super) struct Life<'a> {
     may_rejoin: Vec<bool>,
     depth: usize,
     errors_per_mille: u64,
+    /// Some operations may have failed.
+    had_errors: bool,
     /// Of 10 000 steps, those in which members fail.
     failures: u64,
     submits: bool,
@@ -86,6 +88,7 @@ impl<'a> Life<'a> {
             may_rejoin: trusted.marked.clone(),
             depth,
             errors_per_mille,
+            had_errors: errors_per_mille > 0,
             failures,
             submits: true,
             is_calm,
@@ -118,7 +121,8 @@ impl<'a> Life<'a> {
         self.submits = false;
         self.failures = 0;
         // What no copy could be read of stays marked.
-        let had_errors = std::mem::take(&mut self.errors_per_mille) > 0;
+        self.errors_per_mille = 0;
+        let had_errors = self.had_errors;
         let is_clean = self.campaign.chance.below(3) == 0;
         if is_clean {
             self.engine.close(&mut self.out);
@@ -167,7 +171,9 @@ impl<'a> Life<'a> {
         if !status.is_running && status.stopped.is_none() {
             return None;
         }
-        let read = status.roles.iter().filter(|it| it.is_read);
+        // One that the next table has in sync has all data too.
+        let is_whole = |it: &&RoleStatus| it.is_read || it.state == MemberState::InSync;
+        let read = status.roles.iter().filter(is_whole);
         Some(read.filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device))
     }
 
@@ -251,7 +257,11 @@ impl<'a> Life<'a> {
         let status = self.engine.status();
         let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
         let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
-        if self.is_calm || self.used & (1 << device) != 0 || !status.is_running {
+        if self.is_calm
+            || self.used & (1 << device) != 0
+            || !status.is_running
+            || !status.is_settled
+        {
             return;
         }
         let is_replaced = self.campaign.chance.below(4) == 0;
@@ -364,8 +374,7 @@ impl<'a> Life<'a> {
             return;
         }
         if flight.ticket.is_none() {
-            let (drive, memory) =
-                (&mut self.campaign.drives[device], &self.campaign.memory);
+            let (drive, memory) = (&mut self.campaign.drives[device], &self.campaign.memory);
             drive.begin(&mut flight, &self.engine, memory);
             self.flights[at] = flight;
             self.campaign.trace(|| format!("begins: {}", words(&flight.op)));
@@ -433,7 +442,7 @@ impl<'a> Life<'a> {
     fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
         let is_copy = op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write;
         let Some(tag) = TagFields::unpack(op.tag).filter(|_| is_copy) else { return Ok(()) };
-        if self.errors_per_mille > 0 {
+        if self.had_errors {
             // A copy that could not be read is written too.
             return Ok(());
         }
