@@ -180,6 +180,8 @@ pub struct Engine {
     copier: Copier,
     has_rebuild: bool,
     rebuilt: [u64; MEMBERS_MAX as usize],
+    /// The first block of `metadata` that holds a page of the map.
+    first_page: u32,
     metadata: Vec<u8>,
 }
 
@@ -229,7 +231,9 @@ impl Engine {
             is_running: false,
             is_wanted: false,
         };
-        let blocks = 2 * (usize::from(MEMBERS_MAX) + SPARES_MAX) + (sets * pages_per_set) as usize;
+        // Two for each superblock, then the pages.
+        let first_page = 2 * plan.table.entries.len() as u32;
+        let blocks = (first_page + sets * pages_per_set) as usize;
         let lanes = usize::from(parts).next_power_of_two() * 2;
         Self {
             geometry,
@@ -273,6 +277,7 @@ impl Engine {
             copier: Copier::new(config.parts_max),
             has_rebuild: true,
             rebuilt: [0; MEMBERS_MAX as usize],
+            first_page,
             metadata: vec![0; blocks * BLOCK as usize],
         }
     }
@@ -385,6 +390,16 @@ impl Engine {
             regions_unsynced: self.unsynced,
             regions_dirty: self.regions.iter().filter(is_dirty).count() as u32,
         }
+    }
+
+    /// Devices that are read, a bit each.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn devices_read(&self) -> u64 {
+        let roles = (0..self.geometry.members).filter(|role| {
+            let set = self.sets[usize::from(role / self.copies)];
+            set.in_sync & (1 << (role % self.copies)) != 0
+        });
+        roles.fold(0, |bits, role| bits | 1 << self.device_numbers[usize::from(role)])
     }
 
     fn is_stopped(&self) -> bool {

@@ -21,13 +21,12 @@ use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, Run};
-use crate::MEMBERS_MAX;
 use crate::assembly::{PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
-use crate::superblock::{MemberState, SPARES_MAX};
+use crate::superblock::MemberState;
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,9 +69,6 @@ pub(super) struct PageSlots {
     /// A page was stored since the member took its role.
     pub(super) is_stored: bool,
 }
-
-/// The first block of the engine's metadata that holds a page: before are two for each superblock.
-const FIRST_PAGE: u32 = 2 * (MEMBERS_MAX as u32 + SPARES_MAX as u32);
 
 impl Engine {
     /// The region of a place, counted over all sets.
@@ -198,7 +194,7 @@ impl Engine {
         let generation = state.generation;
         let (set, page_of_set) = (page / self.pages_per_set, page % self.pages_per_set);
         let name = PageName { array: self.table.array, set: set as u8, page: page_of_set };
-        let block = FIRST_PAGE + page;
+        let block = self.first_page + page;
         let bytes = self.regions[regions].iter().map(|it| it.byte);
         map_page::encode(name, generation, bytes, &mut self.metadata[metadata_range(block)]);
         let mut copies = self.sets[set as usize].writable;

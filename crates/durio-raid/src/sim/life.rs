@@ -48,6 +48,8 @@ pub(super) struct Life<'a> {
     errors_per_mille: u64,
     /// Some operations may have failed.
     had_errors: bool,
+    /// Devices that have all that was acknowledged, a bit each.
+    serving: u64,
     /// Of 10 000 steps, those in which members fail.
     failures: u64,
     submits: bool,
@@ -89,6 +91,7 @@ impl<'a> Life<'a> {
             depth,
             errors_per_mille,
             had_errors: errors_per_mille > 0,
+            serving: 0,
             failures,
             submits: true,
             is_calm,
@@ -160,7 +163,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// The devices that were read, if the array ran at all.
+    /// The devices that have all that was acknowledged, if anything was.
     pub(super) fn end(self) -> Option<u64> {
         let status = self.engine.status();
         let tally = &mut self.campaign.tally;
@@ -168,13 +171,13 @@ impl<'a> Life<'a> {
         tally.cuts_at_start += u64::from(!status.is_running);
         tally.cuts_in_resync += u64::from(status.is_running && status.regions_unsynced > 0);
         tally.cuts_in_rebuild += u64::from(status.roles.iter().any(is_rebuilding));
-        if !status.is_running && status.stopped.is_none() {
+        if self.serving == 0 {
             return None;
         }
         // One that the next table has in sync has all data too.
         let is_whole = |it: &&RoleStatus| it.is_read || it.state == MemberState::InSync;
-        let read = status.roles.iter().filter(is_whole);
-        Some(read.filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device))
+        let whole = status.roles.iter().filter(is_whole).filter_map(|it| it.device);
+        Some(whole.fold(self.serving, |bits, device| bits | 1 << device))
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -267,6 +270,7 @@ impl<'a> Life<'a> {
         let is_replaced = self.campaign.chance.below(4) == 0;
         if is_replaced && status.roles.iter().any(is_free) {
             self.campaign.drives[device] = self.campaign.blank_drive();
+            self.serving &= !(1 << device);
         }
         let drive = &mut self.campaign.drives[device];
         let (id, device_bytes) = (drive.id, drive.disk.size());
@@ -410,6 +414,10 @@ impl<'a> Life<'a> {
             };
             self.campaign.trace(|| format!("request {}: {:?}", asked.number, answer.result));
             if answer.result.is_ok() {
+                // A read says nothing of who lacks what; a write is answered when these have it.
+                let read = self.engine.devices_read();
+                let is_read = asked.kind == RequestKind::Read;
+                self.serving = if is_read { self.serving | read } else { read };
                 self.check_answer(slot, &asked)?;
             }
         }
