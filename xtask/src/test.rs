@@ -97,6 +97,7 @@ impl Session {
                 self.stage("doc tests", || stages::doc_tests(missing));
                 if !arguments.fast {
                     self.stage("seams", stages::seams);
+                    self.stage("simulated cuts", stages::simulated_cuts);
                     self.stage("fuzz", || stages::fuzz(arguments.long));
                 }
             });

@@ -250,9 +250,10 @@ fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
     (0..REGIONS_PER_PAGE as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
 }
 
-/// The same for a page of its whole map.
-pub(crate) fn own_marks(name: PageName, map: &[u8]) -> impl Iterator<Item = u8> {
-    marks_of(newest_page(name, map).map(|(_, bytes, _)| bytes))
+/// The same for a page of its whole map, and the slot that is written next.
+pub(crate) fn own_marks(name: PageName, map: &[u8]) -> (impl Iterator<Item = u8>, u8) {
+    let newest = newest_page(name, map);
+    (marks_of(newest.map(|(_, bytes, _)| bytes)), newest.map_or(0, |(_, _, slot)| 1 - slot))
 }
 
 /// Generation, bytes and slot of the newest whole page.

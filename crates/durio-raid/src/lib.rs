@@ -40,7 +40,8 @@ pub use engine::request::{Request, RequestKind, SubmitError};
 pub use engine::{AddError, Config, Engine, Newcomer, RoleStatus, Status, StopReason};
 pub use geometry::{BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR};
 pub use superblock::{
-    Entry, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table, newest,
+    Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,
+    newest,
 };
 
 /// Names an array or a member: 16 random bytes of whoever creates it.

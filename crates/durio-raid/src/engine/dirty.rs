@@ -145,9 +145,13 @@ impl Engine {
         for page in 0..self.pages_per_set {
             let name = PageName { array: self.table.array, set, page };
             let regions = self.regions_of(u32::from(set) * self.pages_per_set + page);
-            for (region, mark) in self.regions[regions].iter_mut().zip(own_marks(name, map)) {
+            let (marks, next) = own_marks(name, map);
+            for (region, mark) in self.regions[regions].iter_mut().zip(marks) {
                 region.byte |= mark;
             }
+            // Not over its newest page: a cut would leave it without any.
+            let at = self.slots_at(u32::from(role), page);
+            self.page_slots[at].next = next;
         }
     }
 
