@@ -230,7 +230,7 @@ fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> Pla
         planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
         if entry.state != MemberState::InSync {
             // What was written to it alone, before it was away, is copied over too.
-            if entry.by_map && device.is_some() {
+            if entry.by_map && entry.state == MemberState::Rebuilding {
                 let own = marks_of(newest.map(|(_, bytes, _)| bytes));
                 planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
             }

@@ -39,6 +39,9 @@ pub enum CreateError {
     Name,
 }
 
+/// What is written to one device, in this order: places, and blocks of 4 KiB.
+pub type Blocks = Vec<(u64, Vec<u8>)>;
+
 /// Blocks of 4 KiB for each device, with their places: first the map, which is clean, then the
 /// superblocks. The copies of a new array are taken to be equal: what was never written may read
 /// differently from each, so devices that are not blank are to be zeroed by the caller.
@@ -51,7 +54,7 @@ pub fn create(
     geometry: Geometry,
     data_alignment: u64,
     members: &[Member],
-) -> Result<Vec<Vec<(u64, Vec<u8>)>>, CreateError> {
+) -> Result<Vec<Blocks>, CreateError> {
     geometry.check()?;
     let roles = usize::from(geometry.members);
     if members.len() < roles || members.len() > roles + SPARES_MAX {
@@ -93,7 +96,7 @@ pub fn create(
     Ok((0..).zip(members).map(|(role, member)| blocks(&table, role, member)).collect())
 }
 
-fn blocks(table: &Table, role: u8, member: &Member) -> Vec<(u64, Vec<u8>)> {
+fn blocks(table: &Table, role: u8, member: &Member) -> Blocks {
     let mut blocks = Vec::new();
     let set = role / table.geometry.copies();
     for page in 0..layout::map_pages(&table.geometry) {

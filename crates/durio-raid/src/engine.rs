@@ -10,6 +10,8 @@ mod lanes;
 mod membership;
 pub(crate) mod output;
 pub(crate) mod request;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use durio_units::Nanos;

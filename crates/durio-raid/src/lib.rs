@@ -21,6 +21,11 @@
 //!
 //! With the feature `simulate` there are a simulator ([`sim`]) and faults that it plants.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "roles, parts, pages and regions are few by what a geometry and a configuration permit"
+)]
+
 mod assembly;
 mod chain;
 mod create;
@@ -33,7 +38,7 @@ pub mod sim;
 mod superblock;
 
 pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
-pub use create::{CreateError, Member, create};
+pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
 pub use engine::output::{Answer, Buffer, MemberOp, MemberOpKind, OpTag, Outcome, Output};
 pub use engine::request::{Request, RequestKind, SubmitError};

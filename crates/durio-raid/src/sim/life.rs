@@ -190,11 +190,11 @@ impl<'a> Life<'a> {
             self.add_some();
         } else {
             let may_submit = self.submits && self.asked.iter().flatten().count() < self.depth;
-            let moves = !self.flights.is_empty() && !(may_submit && draw.is_multiple_of(4));
-            match moves {
-                true => self.advance(),
-                false if may_submit => self.submit(),
-                false => self.tick(),
+            match self.flights.is_empty() {
+                true if may_submit => self.submit(),
+                true => self.tick(),
+                false if may_submit && draw.is_multiple_of(4) => self.submit(),
+                false => self.advance(),
             }
         }
         self.take_output()
