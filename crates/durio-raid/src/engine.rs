@@ -140,6 +140,9 @@ pub struct Engine {
     geometry: Geometry,
     size: u64,
     data_at: u64,
+    /// The geometry's, which counts them anew each time.
+    set_count: u64,
+    chunk_shift: u32,
     region_shift: u32,
     regions_per_set: u32,
     pages_per_set: u32,
@@ -241,6 +244,8 @@ impl Engine {
             geometry,
             size: geometry.size(),
             data_at: plan.table.data_at,
+            set_count: u64::from(sets),
+            chunk_shift: geometry.chunk_shift(),
             region_shift: geometry.region.trailing_zeros(),
             regions_per_set: geometry.regions(),
             pages_per_set,
@@ -409,7 +414,15 @@ impl Engine {
     }
 
     /// Carries out what has become ready.
+    #[inline]
     fn pump(&mut self, out: &mut Output) {
+        let has_copies = self.unsynced > 0 || self.has_rebuild;
+        if has_copies || self.is_closing || !self.ready.is_empty() {
+            self.carry_out_ready(out);
+        }
+    }
+
+    fn carry_out_ready(&mut self, out: &mut Output) {
         loop {
             if self.is_stopped() {
                 return;

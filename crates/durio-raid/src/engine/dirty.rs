@@ -16,7 +16,7 @@
 use durio_units::Nanos;
 
 use super::fault::Fault;
-use super::lanes::{Part, Phase};
+use super::lanes::Phase;
 use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
@@ -283,7 +283,8 @@ impl Engine {
     }
 
     /// A part that kept its region dirty does so no longer.
-    pub(super) fn release_region(&mut self, part: &Part) {
+    pub(super) fn release_region(&mut self, index: u16) {
+        let part = &self.parts[usize::from(index)];
         if part.holds_region {
             let region = &mut self.regions[part.region as usize];
             region.writers -= 1;

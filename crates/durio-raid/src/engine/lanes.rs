@@ -94,17 +94,17 @@ impl Part {
 impl Engine {
     /// The lane of the chunk at this byte of the array.
     pub(super) fn lane_of(&self, at: u64) -> u16 {
-        (at >> self.geometry.chunk_shift()) as u16 & (self.lanes.len() - 1) as u16
+        (at >> self.chunk_shift) as u16 & (self.lanes.len() - 1) as u16
     }
 
     /// Takes a part into its lane; it begins at once if nothing there overlaps it.
     pub(super) fn enter_lane(&mut self, index: u16, out: &mut Output) {
-        let part = self.parts[usize::from(index)];
-        let lane = &mut self.lanes[usize::from(part.lane)];
+        let lane = &mut self.lanes[usize::from(self.parts[usize::from(index)].lane)];
         if *lane == NONE {
             *lane = index;
             return self.begin(index, out);
         }
+        let part = self.parts[usize::from(index)];
         let mut must_wait = false;
         let mut at = *lane;
         loop {
@@ -128,7 +128,7 @@ impl Engine {
 
     /// Takes a part out of its lane; what waited for it alone becomes ready.
     pub(super) fn leave_lane(&mut self, index: u16) {
-        let Part { lane, lane_next, .. } = self.parts[usize::from(index)];
+        let &Part { lane, lane_next, .. } = &self.parts[usize::from(index)];
         let head = &mut self.lanes[usize::from(lane)];
         if *head == index {
             *head = lane_next;

@@ -17,7 +17,8 @@ pub(crate) enum Owner {
     Superblock,
 }
 
-/// A tag in its fields: 8 bits of owner, 8 of role, 24 of generation, 24 of index.
+/// A tag in its fields: 8 bits of owner, 8 of role (of a part: which copy), 24 of generation, 24 of
+/// index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagFields {
     pub(crate) owner: Owner,
@@ -35,8 +36,7 @@ impl TagFields {
     }
 
     pub(crate) fn unpack(tag: OpTag) -> Option<Self> {
-        let bytes = tag.0.to_be_bytes();
-        let owner = match bytes[0] {
+        let owner = match tag.0 >> 56 {
             0 => Owner::Part,
             1 => Owner::Page,
             2 => Owner::Superblock,
@@ -44,9 +44,9 @@ impl TagFields {
         };
         Some(Self {
             owner,
-            role: bytes[1],
-            generation: u32::from_be_bytes([0, bytes[2], bytes[3], bytes[4]]),
-            index: u32::from_be_bytes([0, bytes[5], bytes[6], bytes[7]]),
+            role: (tag.0 >> 48) as u8,
+            generation: (tag.0 >> 24) as u32 & GENERATION_MASK,
+            index: tag.0 as u32 & GENERATION_MASK,
         })
     }
 }

@@ -5,7 +5,7 @@
 use super::lanes::{Part, PartKind, Phase};
 use super::output::{Answer, Output};
 use super::{Engine, RequestError, Run};
-use crate::geometry::SECTOR;
+use crate::geometry::{Place, SECTOR};
 
 /// What a user asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +78,9 @@ impl Engine {
         }
         let parts = self.parts_of(&request)?;
         let slot = self.free_requests.pop().ok_or(SubmitError::Busy)?;
-        let RequestSlot { failed, answered, .. } = RequestSlot::default();
+        let (tag, buffer) = (request.tag, request.buffer);
         self.requests[usize::from(slot)] =
-            RequestSlot { tag: request.tag, buffer: request.buffer, parts, failed, answered };
+            RequestSlot { tag, buffer, parts, ..RequestSlot::default() };
         let (mut at, mut left) = (request.offset, request.length);
         while left > 0 {
             let room = self.geometry.chunk - (at as u32 & (self.geometry.chunk - 1));
@@ -103,7 +103,7 @@ impl Engine {
         if end > self.size {
             return Err(SubmitError::Beyond);
         }
-        let shift = self.geometry.chunk_shift();
+        let shift = self.chunk_shift;
         let parts = ((end - 1) >> shift) - (request.offset >> shift) + 1;
         if parts > u64::from(self.parts_max) {
             return Err(SubmitError::Beyond);
@@ -115,9 +115,16 @@ impl Engine {
         }
     }
 
+    /// As the geometry has it.
+    fn locate(&self, at: u64) -> Place {
+        let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
+        let (row, set) = (chunk / self.set_count, chunk % self.set_count);
+        Place { set: set as u8, offset: (row << self.chunk_shift) | within }
+    }
+
     fn enter(&mut self, request: &Request, slot: u16, at: u64, length: u32, out: &mut Output) {
         let Some(index) = self.free_parts.pop() else { return };
-        let place = self.geometry.locate(at);
+        let place = self.locate(at);
         let region = self.region_at(place);
         let kind = match request.kind {
             RequestKind::Read => PartKind::Read,
@@ -152,22 +159,22 @@ impl Engine {
         result: Result<(), RequestError>,
         out: &mut Output,
     ) {
-        let part = self.parts[usize::from(index)];
-        self.release_region(&part);
+        self.release_region(index);
         self.leave_lane(index);
+        let part = &mut self.parts[usize::from(index)];
         if part.kind == PartKind::Copy {
             return self.copy_ended(result.is_ok(), out);
         }
-        self.parts[usize::from(index)].phase = Phase::Free;
+        part.phase = Phase::Free;
+        let request = part.request;
         self.free_parts.push(index);
-        let slot = &mut self.requests[usize::from(part.request)];
+        let slot = &mut self.requests[usize::from(request)];
         slot.failed |= result.is_err();
         slot.parts -= 1;
         if slot.parts > 0 {
             return;
         }
-        let slot = *slot;
-        self.free_requests.push(part.request);
+        self.free_requests.push(request);
         if !slot.answered {
             let result = if slot.failed { Err(RequestError::Unreadable) } else { Ok(()) };
             out.answers.push(Answer { tag: slot.tag, result });

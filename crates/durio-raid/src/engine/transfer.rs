@@ -16,8 +16,8 @@ use super::{Engine, RequestError, Run};
 impl Engine {
     /// Begins a part, or holds it until superblocks are stored.
     pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
-        let part = self.parts[usize::from(index)];
-        let is_unsynced = self.regions[part.region as usize].needs_sync;
+        let &Part { kind, region, .. } = &self.parts[usize::from(index)];
+        let is_unsynced = self.regions[region as usize].needs_sync;
         // Before all survivors know of a failure, a copy that may differ is not read in its place: the
         // power could go, and the failed one be read again.
         let must_hold = self.run == Run::Starting || (!self.is_settled() && is_unsynced);
@@ -26,7 +26,7 @@ impl Engine {
             self.held.push(index, &mut self.links);
             return;
         }
-        match part.kind {
+        match kind {
             PartKind::Read => self.begin_read(index, out),
             PartKind::Copy => self.begin_copy(index, out),
             PartKind::Write | PartKind::Zero => self.begin_write(index, out),
@@ -70,11 +70,10 @@ impl Engine {
     pub(super) fn issue_read(&mut self, index: u16, copy: u8, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.phase = Phase::Reading;
-        part.remaining = 1 << copy;
-        part.issued = self.now;
-        self.issue(index, copy, MemberOpKind::Read, out);
+        self.issue(index, 1 << copy, MemberOpKind::Read, out);
     }
 
+    #[inline]
     fn begin_write(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.holds_region = true;
@@ -92,33 +91,23 @@ impl Engine {
 
     /// Writes a part to its copies, its region being marked.
     pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
-        let part = self.parts[usize::from(index)];
+        let part = &self.parts[usize::from(index)];
         let writable = self.sets[usize::from(part.set)].writable;
-        let mut copies = match part.kind {
-            PartKind::Write | PartKind::Zero => writable,
-            PartKind::Read => writable & part.tried,
-            PartKind::Copy => writable & self.copy_targets(&part),
+        let (mut copies, kind) = match part.kind {
+            PartKind::Write => (writable, self.write_kind()),
+            PartKind::Zero => (writable, MemberOpKind::Zero),
+            PartKind::Read => (writable & part.tried, MemberOpKind::Write),
+            PartKind::Copy => (writable & self.copy_targets(part), MemberOpKind::Write),
         };
-        if part.kind == PartKind::Zero && self.has(Fault::DiscardNotMirrored) {
+        if kind == MemberOpKind::Zero && self.has(Fault::DiscardNotMirrored) {
             copies &= copies.wrapping_neg();
         }
-        let kind = match part.kind {
-            PartKind::Zero => MemberOpKind::Zero,
-            PartKind::Write => self.write_kind(),
-            PartKind::Read | PartKind::Copy => MemberOpKind::Write,
-        };
         let part = &mut self.parts[usize::from(index)];
         part.phase = Phase::Writing;
-        part.remaining = copies;
-        part.issued = self.now;
         if copies == 0 {
             return self.written(index, out);
         }
-        while copies != 0 {
-            let copy = copies.trailing_zeros() as u8;
-            copies &= copies - 1;
-            self.issue(index, copy, kind, out);
-        }
+        self.issue(index, copies, kind, out);
     }
 
     fn write_kind(&self) -> MemberOpKind {
@@ -129,9 +118,12 @@ impl Engine {
         MemberOpKind::Write
     }
 
-    fn issue(&mut self, index: u16, copy: u8, kind: MemberOpKind, out: &mut Output) {
-        let part = &self.parts[usize::from(index)];
-        let role = part.set * self.copies + copy;
+    /// Asks each of these copies for the same.
+    fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining = copies;
+        part.issued = self.now;
+        let first = part.set * self.copies;
         let buffer = match (part.kind, kind) {
             (PartKind::Copy, _) => Buffer::Copy,
             (_, MemberOpKind::Zero) => Buffer::None,
@@ -140,25 +132,31 @@ impl Engine {
                 offset: part.buffer_offset,
             },
         };
-        let generation = part.generation;
-        let tag =
-            TagFields { owner: Owner::Part, role, generation, index: u32::from(index) }.pack();
-        self.outstanding[usize::from(role)] += 1;
-        let device = self.device_numbers[usize::from(role)];
-        let offset = self.data_at + part.offset;
-        out.ops.push(MemberOp { device, kind, offset, length: part.length, buffer, tag });
+        let (owner, generation) = (Owner::Part, part.generation);
+        let fields = TagFields { owner, role: 0, generation, index: u32::from(index) };
+        let (offset, length) = (self.data_at + part.offset, part.length);
+        let mut left = copies;
+        while left != 0 {
+            let copy = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.outstanding[usize::from(first + copy)] += 1;
+            let device = self.device_numbers[usize::from(first + copy)];
+            let tag = TagFields { role: copy, ..fields }.pack();
+            out.ops.push(MemberOp { device, kind, offset, length, buffer, tag });
+        }
     }
 
     /// An operation of a part has ended.
     pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
         let index = tag.index as u16;
-        let bit = 1 << (tag.role - tag.role / self.copies * self.copies);
+        let bit = 1_u8.checked_shl(u32::from(tag.role)).unwrap_or(0);
         let Some(part) = self.parts.get_mut(usize::from(index)) else { return };
         let is_ours = part.generation & super::output::GENERATION_MASK == tag.generation;
         if !is_ours || part.remaining & bit == 0 {
             return;
         }
-        self.outstanding[usize::from(tag.role)] -= 1;
+        let role = part.set * self.copies + tag.role;
+        self.outstanding[usize::from(role)] -= 1;
         match (part.phase, outcome) {
             (Phase::Reading, Outcome::Done) => {
                 part.remaining = 0;
@@ -177,7 +175,7 @@ impl Engine {
                     self.answer_early(index, out);
                 }
             }
-            (_, Outcome::Error) => self.fail_role(tag.role, out),
+            (_, Outcome::Error) => self.fail_role(role, out),
         }
     }
 
@@ -198,6 +196,7 @@ impl Engine {
     }
 
     /// All copies that are in sync have it.
+    #[inline]
     pub(super) fn written(&mut self, index: u16, out: &mut Output) {
         if self.is_settled() || self.has(Fault::EpochNotRaised) {
             self.finish(index, Ok(()), out);

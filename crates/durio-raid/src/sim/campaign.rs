@@ -33,8 +33,8 @@ pub(super) struct Campaign {
     pub(super) drives: Vec<Drive>,
     pub(super) memory: Memory,
     pub(super) model: Model,
-    /// Drives that were read when the array last ran, a bit each.
-    serving: u64,
+    /// Drives that have all that was acknowledged, a bit each.
+    pub(super) serving: u64,
     /// A minority was forced to start: the rest may not know of it until all have run together.
     is_forced: bool,
     /// Counts requests; a write writes its number.
@@ -167,11 +167,8 @@ impl Campaign {
         if is_settled {
             life.settle()?;
         }
-        let served = life.end();
-        if served.is_some() && is_all {
-            self.is_forced = false;
-        }
-        self.serving = served.unwrap_or(self.serving);
+        let has_run = life.end();
+        self.is_forced &= !(has_run && is_all);
         let serving = self.serving;
         self.trace(|| format!("power cut; in sync were devices {serving:b}"));
         self.drives.iter_mut().for_each(Drive::reset);
@@ -257,7 +254,7 @@ impl Campaign {
         self.gives_nothing_up(&plan).then_some(plan)
     }
 
-    /// True if each member that would be read served when the array last ran.
+    /// True if each member that would be read has all that was acknowledged.
     fn gives_nothing_up(&self, plan: &Plan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
         let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
@@ -322,6 +319,7 @@ impl Campaign {
             return Ok(false);
         }
         for half in halves {
+            self.serving = half;
             self.model = before.clone();
             self.model.lose_copy(self.number);
             self.trace(|| format!("half {half:b} is forced to start"));

@@ -9,7 +9,6 @@ use super::campaign::{Campaign, DEPTH, REQUEST_BYTES};
 use super::drives::{Flight, STAMP};
 use super::media::{self, Trusted};
 use super::model::ZERO;
-use crate::engine::output::TagFields;
 use crate::geometry::{BLOCK, SECTOR};
 use crate::superblock::MemberState;
 use crate::{
@@ -48,8 +47,6 @@ pub(super) struct Life<'a> {
     errors_per_mille: u64,
     /// Some operations may have failed.
     had_errors: bool,
-    /// Devices that have all that was acknowledged, a bit each.
-    serving: u64,
     /// Of 10 000 steps, those in which members fail.
     failures: u64,
     submits: bool,
@@ -91,7 +88,6 @@ impl<'a> Life<'a> {
             depth,
             errors_per_mille,
             had_errors: errors_per_mille > 0,
-            serving: 0,
             failures,
             submits: true,
             is_calm,
@@ -163,21 +159,19 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// The devices that have all that was acknowledged, if anything was.
-    pub(super) fn end(self) -> Option<u64> {
+    /// Counts how it stood at the cut. True if it ran.
+    pub(super) fn end(self) -> bool {
         let status = self.engine.status();
         let tally = &mut self.campaign.tally;
         let is_rebuilding = |it: &RoleStatus| it.state == MemberState::Rebuilding;
         tally.cuts_at_start += u64::from(!status.is_running);
         tally.cuts_in_resync += u64::from(status.is_running && status.regions_unsynced > 0);
         tally.cuts_in_rebuild += u64::from(status.roles.iter().any(is_rebuilding));
-        if self.serving == 0 {
-            return None;
-        }
-        // One that the next table has in sync has all data too.
+        // One that is to be in sync has all data too.
         let is_whole = |it: &&RoleStatus| it.is_read || it.state == MemberState::InSync;
         let whole = status.roles.iter().filter(is_whole).filter_map(|it| it.device);
-        Some(whole.fold(self.serving, |bits, device| bits | 1 << device))
+        self.campaign.serving |= whole.fold(0, |bits, device| bits | 1 << device);
+        status.is_running
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -270,7 +264,7 @@ impl<'a> Life<'a> {
         let is_replaced = self.campaign.chance.below(4) == 0;
         if is_replaced && status.roles.iter().any(is_free) {
             self.campaign.drives[device] = self.campaign.blank_drive();
-            self.serving &= !(1 << device);
+            self.campaign.serving &= !(1 << device);
         }
         let drive = &mut self.campaign.drives[device];
         let (id, device_bytes) = (drive.id, drive.disk.size());
@@ -417,7 +411,8 @@ impl<'a> Life<'a> {
                 // A read says nothing of who lacks what; a write is answered when these have it.
                 let read = self.engine.devices_read();
                 let is_read = asked.kind == RequestKind::Read;
-                self.serving = if is_read { self.serving | read } else { read };
+                let before = if is_read { self.campaign.serving } else { 0 };
+                self.campaign.serving = before | read;
                 self.check_answer(slot, &asked)?;
             }
         }
@@ -449,14 +444,14 @@ impl<'a> Life<'a> {
     /// A background copy goes where copies may differ, and nowhere else.
     fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
         let is_copy = op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write;
-        let Some(tag) = TagFields::unpack(op.tag).filter(|_| is_copy) else { return Ok(()) };
-        if self.had_errors {
-            // A copy that could not be read is written too.
+        // A copy that could not be read is written too.
+        if !is_copy || self.had_errors {
             return Ok(());
         }
-        let status = self.engine.status();
-        let role = status.roles[usize::from(tag.role)];
-        let set = tag.role / self.campaign.geometry.copies();
+        let roles = self.engine.status().roles;
+        let role = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+        let set = role as u8 / self.campaign.geometry.copies();
+        let role = roles[role];
         let region = self.region_of(set, op.offset - self.campaign.data_at);
         let may = match role.state {
             MemberState::Rebuilding => !role.by_map || self.may_rejoin[region],
