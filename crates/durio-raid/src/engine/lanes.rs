@@ -98,15 +98,22 @@ impl Engine {
     }
 
     /// Takes a part into its lane; it begins at once if nothing there overlaps it.
+    #[inline(always)]
     pub(super) fn enter_lane(&mut self, index: u16, out: &mut Output) {
         let lane = &mut self.lanes[usize::from(self.parts[usize::from(index)].lane)];
         if *lane == NONE {
             *lane = index;
             return self.begin(index, out);
         }
+        self.queue(index, out);
+    }
+
+    /// The same, behind others.
+    fn queue(&mut self, index: u16, out: &mut Output) {
+        let lane = self.lanes[usize::from(self.parts[usize::from(index)].lane)];
         let part = self.parts[usize::from(index)];
         let mut must_wait = false;
-        let mut at = *lane;
+        let mut at = lane;
         loop {
             let before = &self.parts[usize::from(at)];
             must_wait |= part.conflicts(before);
@@ -127,6 +134,7 @@ impl Engine {
     }
 
     /// Takes a part out of its lane; what waited for it alone becomes ready.
+    #[inline(always)]
     pub(super) fn leave_lane(&mut self, index: u16) {
         let &Part { lane, lane_next, .. } = &self.parts[usize::from(index)];
         let head = &mut self.lanes[usize::from(lane)];

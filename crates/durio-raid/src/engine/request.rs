@@ -118,10 +118,12 @@ impl Engine {
     /// As the geometry has it.
     fn locate(&self, at: u64) -> Place {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
-        let (row, set) = (chunk / self.set_count, chunk % self.set_count);
+        let row = chunk / self.set_count;
+        let set = chunk - row * self.set_count;
         Place { set: set as u8, offset: (row << self.chunk_shift) | within }
     }
 
+    #[inline]
     fn enter(&mut self, request: &Request, slot: u16, at: u64, length: u32, out: &mut Output) {
         let Some(index) = self.free_parts.pop() else { return };
         let place = self.locate(at);
@@ -133,8 +135,9 @@ impl Engine {
         };
         // A read of copies that may differ must not run beside another: one that meets an error writes.
         let exclusive = kind != PartKind::Read || self.regions[region as usize].needs_sync;
-        let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
-        self.parts[usize::from(index)] = Part {
+        let (lane, issued) = (self.lane_of(at), self.now);
+        let part = &mut self.parts[usize::from(index)];
+        *part = Part {
             kind,
             phase: Phase::Queued,
             exclusive,
@@ -144,9 +147,9 @@ impl Engine {
             region,
             request: slot,
             buffer_offset: (at - request.offset) as u32,
-            lane: self.lane_of(at),
-            generation,
-            issued: self.now,
+            lane,
+            generation: part.generation.wrapping_add(1),
+            issued,
             ..Part::FREE
         };
         self.enter_lane(index, out);

@@ -15,6 +15,7 @@ use super::{Engine, RequestError, Run};
 
 impl Engine {
     /// Begins a part, or holds it until superblocks are stored.
+    #[inline]
     pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
         let &Part { kind, region, .. } = &self.parts[usize::from(index)];
         let is_unsynced = self.regions[region as usize].needs_sync;
@@ -73,7 +74,7 @@ impl Engine {
         self.issue(index, 1 << copy, MemberOpKind::Read, out);
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin_write(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.holds_region = true;
@@ -90,6 +91,7 @@ impl Engine {
     }
 
     /// Writes a part to its copies, its region being marked.
+    #[inline]
     pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
         let part = &self.parts[usize::from(index)];
         let writable = self.sets[usize::from(part.set)].writable;
@@ -119,6 +121,8 @@ impl Engine {
     }
 
     /// Asks each of these copies for the same.
+    // A prologue less for each write; the same below.
+    #[inline(always)]
     fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
@@ -147,6 +151,7 @@ impl Engine {
     }
 
     /// An operation of a part has ended.
+    #[inline(always)]
     pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
         let index = tag.index as u16;
         let bit = 1_u8.checked_shl(u32::from(tag.role)).unwrap_or(0);
@@ -196,7 +201,7 @@ impl Engine {
     }
 
     /// All copies that are in sync have it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn written(&mut self, index: u16, out: &mut Output) {
         if self.is_settled() || self.has(Fault::EpochNotRaised) {
             self.finish(index, Ok(()), out);

@@ -152,6 +152,8 @@ impl<'a> Life<'a> {
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         let model = &mut self.campaign.model;
         media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
+        // What these have counts from now on.
+        self.campaign.serving = self.engine.devices_read();
         if is_clean && !had_errors && trusted.dirty.contains(&true) {
             return Err("a clean stop left dirty regions".to_owned());
         }
