@@ -283,6 +283,7 @@ impl Engine {
     }
 
     /// A part that kept its region dirty does so no longer.
+    #[inline(always)]
     pub(super) fn release_region(&mut self, index: u16) {
         let part = &self.parts[usize::from(index)];
         if part.holds_region {

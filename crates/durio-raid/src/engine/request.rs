@@ -156,6 +156,7 @@ impl Engine {
     }
 
     /// A part of a request is done: leaves everything, and answers if it was the last.
+    #[inline(always)]
     pub(super) fn finish(
         &mut self,
         index: u16,

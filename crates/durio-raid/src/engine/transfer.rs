@@ -13,9 +13,10 @@ use super::lanes::{Part, PartKind, Phase};
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, RequestError, Run};
 
+// Inlined is what each write passes: by callgrind, a sixth of its instructions was entering functions.
 impl Engine {
     /// Begins a part, or holds it until superblocks are stored.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
         let &Part { kind, region, .. } = &self.parts[usize::from(index)];
         let is_unsynced = self.regions[region as usize].needs_sync;
@@ -91,7 +92,7 @@ impl Engine {
     }
 
     /// Writes a part to its copies, its region being marked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
         let part = &self.parts[usize::from(index)];
         let writable = self.sets[usize::from(part.set)].writable;
@@ -121,7 +122,6 @@ impl Engine {
     }
 
     /// Asks each of these copies for the same.
-    // A prologue less for each write; the same below.
     #[inline(always)]
     fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
@@ -154,7 +154,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
         let index = tag.index as u16;
-        let bit = 1_u8.checked_shl(u32::from(tag.role)).unwrap_or(0);
+        let bit = 1_u8 << (tag.role & 7);
         let Some(part) = self.parts.get_mut(usize::from(index)) else { return };
         let is_ours = part.generation & super::output::GENERATION_MASK == tag.generation;
         if !is_ours || part.remaining & bit == 0 {

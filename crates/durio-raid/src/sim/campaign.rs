@@ -37,6 +37,8 @@ pub(super) struct Campaign {
     pub(super) serving: u64,
     /// A minority was forced to start: the rest may not know of it until all have run together.
     is_forced: bool,
+    /// Members were erased, and the array has not run since: it must be forced.
+    has_given_up: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -66,6 +68,7 @@ impl Campaign {
             model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
             serving: (1 << geometry.members) - 1,
             is_forced: false,
+            has_given_up: false,
             number: 0,
             drives_made: 0,
             tally: Tally::default(),
@@ -169,6 +172,7 @@ impl Campaign {
         }
         let has_run = life.end();
         self.is_forced &= !(has_run && is_all);
+        self.has_given_up &= !has_run;
         let serving = self.serving;
         self.trace(|| format!("power cut; in sync were devices {serving:b}"));
         self.drives.iter_mut().for_each(Drive::reset);
@@ -206,13 +210,13 @@ impl Campaign {
 
     fn options(&mut self) -> AssembleOptions {
         let rejoin = self.chance.below(5) != 0;
-        AssembleOptions { force: false, rejoin, fault: self.fault }
+        AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
     }
 
     fn assemble(&mut self) -> Result<Plan, String> {
         let mut found = self.found();
         let mut options = self.options();
-        if self.chance.below(5) == 0 {
+        if self.chance.below(5) == 0 && !self.has_given_up {
             let mut some = found.clone();
             some.truncate(found.len().saturating_sub(1 + self.chance.below(2) as usize));
             if let Some(plan) = self.assemble_some(&some, options) {
@@ -280,6 +284,7 @@ impl Campaign {
         };
         let sides = found.iter().map(side_of).filter(is_enough);
         let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        self.has_given_up = true;
         for device in 0..self.drives.len() {
             let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
             if is_there(found) && !is_there(&kept) {
