@@ -36,7 +36,7 @@ pub struct AssembleOptions {
     pub force: bool,
     /// Take members back that were away.
     pub rejoin: bool,
-    /// What is wrong on purpose.
+    /// What is wrong on purpose; without the feature `simulate` it is not looked at.
     pub fault: Option<Fault>,
 }
 
@@ -115,7 +115,7 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let newest = newest_of(found)?;
     let mut table = newest.superblock.table.clone();
     table.revision = found.iter().map(|it| it.superblock.table.revision).max().unwrap_or(0);
-    if options.fault != Some(Fault::SplitHalvesJoined) {
+    if !Fault::SplitHalvesJoined.is_in(options.fault) {
         refuse_diverged(found, &table)?;
     }
     let voters = in_sync(&table);
@@ -175,7 +175,7 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
         MemberState::Rebuilding => *entry = Entry { state: MemberState::Faulty, since, ..*entry },
         MemberState::Faulty => {}
     }
-    if own.is_some() && options.fault == Some(Fault::StaleMemberTrusted) {
+    if own.is_some() && Fault::StaleMemberTrusted.is_in(options.fault) {
         *entry = Entry { state: MemberState::InSync, since, ..*entry };
     } else if is_ancestor && options.rejoin {
         *entry = Entry { state: MemberState::Rebuilding, since, watermark: 0, ..*entry };

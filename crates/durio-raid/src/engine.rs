@@ -290,15 +290,8 @@ impl Engine {
     }
 
     /// Whether this rule is broken on purpose.
-    #[cfg(any(test, feature = "simulate"))]
     fn has(&self, fault: Fault) -> bool {
-        self.config.fault == Some(fault)
-    }
-
-    #[cfg(not(any(test, feature = "simulate")))]
-    #[expect(clippy::unused_self, reason = "the answer depends on the engine in a simulation")]
-    const fn has(&self, _: Fault) -> bool {
-        false
+        fault.is_in(self.config.fault)
     }
 
     /// An operation has ended. Those of a failed member, and of a stopped array, are ignored.

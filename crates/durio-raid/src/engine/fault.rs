@@ -58,6 +58,17 @@ impl Fault {
         Self::SpareTakenTwice,
     ];
 
+    /// Whether this is the fault that is planted.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_in(self, planted: Option<Self>) -> bool {
+        planted == Some(self)
+    }
+
+    #[cfg(not(any(test, feature = "simulate")))]
+    pub(crate) const fn is_in(self, _: Option<Self>) -> bool {
+        false
+    }
+
     /// In words.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::geometry::Level;
+use crate::map_page::{self, DIRTY, PageName};
 use crate::{
     AssembleOptions, Buffer, Found, Id, Member, MemberOp, MemberOpKind, Request, RequestKind,
     SubmitError, assemble, create,
@@ -215,6 +216,47 @@ fn half_of_the_members_do_not_start_and_no_member_twice() {
     twins.push(Found { device: 9, ..all[1].clone() });
     assert_eq!(assemble(&twins, options).unwrap_err(), crate::AssembleError::Cloned(1, 9));
     assert_eq!(assemble(&[], options).unwrap_err(), crate::AssembleError::Nothing);
+}
+
+/// Marks a region in the map of a member that was found.
+fn mark_alone(found: &mut Found, set: u8, region: usize) {
+    let name = PageName { array: Id([9; 16]), set, page: 0 };
+    let bytes = (0..=region).map(|it| if it == region { DIRTY } else { 0 });
+    map_page::encode(name, 5, bytes, &mut found.map[BLOCK as usize..2 * BLOCK as usize]);
+}
+
+#[test]
+fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
+    let mut all = found(Level::StripedMirrors);
+    mark_alone(&mut all[1], 0, 3);
+    let plan = assemble(&all, AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    // To the slot that does not hold the newest page.
+    let places: Vec<(u8, u64)> = out.ops.iter().map(|it| (it.device, it.offset)).collect();
+    assert_eq!(places, [(0, layout::map_slot(0, 1)), (1, layout::map_slot(0, 0))]);
+    let ops = complete_all(&mut engine, &mut out);
+    let copied = ops.iter().filter(|it| it.buffer == Buffer::Copy && it.device == 1);
+    assert_eq!(copied.count(), (1 << 20) / CHUNK as usize);
+}
+
+#[test]
+fn a_member_that_comes_back_gets_what_its_own_map_names() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(1, &mut out);
+    complete_all(&mut engine, &mut out);
+    let mut back = found(Level::StripedMirrors).swap_remove(1);
+    mark_alone(&mut back, 0, 3);
+    let superblock = &back.superblock;
+    let (id, device_bytes) = (superblock.member, superblock.device_bytes);
+    let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
+    engine.add(1, &newcomer, &mut out).unwrap();
+    let ops = complete_all(&mut engine, &mut out);
+    let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
+    let written = copies.filter(|it| it.kind == MemberOpKind::Write);
+    let places: Vec<u64> = written.map(|it| (it.offset - engine.data_at) >> 20).collect();
+    assert_eq!(places, [3; (1 << 20) / CHUNK as usize]);
+    assert!(engine.status().roles[1].is_read);
 }
 
 #[test]
