@@ -135,6 +135,13 @@ impl Engine {
         if !self.has_map(role) {
             return false;
         }
+        let first = u32::from(role / self.copies) * self.regions_per_set;
+        let of_set = first as usize..(first + self.regions_per_set) as usize;
+        if self.regions[of_set].iter().any(|it| it.needs_sync) {
+            // It lacks what could not be read, and would be read in its place.
+            self.fail_role(role, out);
+            return false;
+        }
         let entry = &mut self.table.entries[usize::from(role)];
         let (state, since) = (MemberState::InSync, self.table.epoch + 1);
         *entry = Entry { state, by_map: false, since, watermark: 0, ..*entry };

@@ -277,7 +277,9 @@ impl Engine {
             return;
         }
         self.update.is_running = false;
-        let (stored, voters) = (self.update.stored & self.voters, self.voters);
+        // One that is rebuilt has a voice again when it is in sync again.
+        let stored = self.update.stored & self.update.in_sync & self.voters;
+        let voters = self.voters;
         if stored.count_ones() * 2 < voters.count_ones() {
             if self.update.wants_epoch {
                 self.update.failure = Failure::Waiting;
