@@ -79,7 +79,7 @@ pub enum AssembleError {
 pub struct Plan {
     pub(crate) table: Table,
     /// Roles that were in sync by the last table that counts for sure; half of them must store the next.
-    pub(crate) voters: u64,
+    pub(crate) voters: [u64; 2],
     /// The device of each entry.
     pub(crate) devices: Vec<Option<Present>>,
     /// Pages of the map, by set and page.
@@ -137,7 +137,8 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let present = present.collect();
     let pages = pages(&table, &devices);
     // The newest table may not count yet: half of those before it must store the next.
-    let voters = if options.force { 0 } else { table.voters };
+    // And it may count: half of its own, too.
+    let voters = if options.force { [0; 2] } else { [table.voters, voters] };
     Ok(Plan { voters, devices: present, pages, table })
 }
 

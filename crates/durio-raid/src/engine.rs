@@ -177,7 +177,8 @@ pub struct Engine {
     unsynced: u32,
     table: Table,
     /// Entries of which half must store the next table, a bit each.
-    voters: u64,
+    /// At the start by the newest table, and by the one that it names.
+    voters: [u64; 2],
     /// The last epoch that enough members have.
     committed: u64,
     devices: Vec<Option<Present>>,

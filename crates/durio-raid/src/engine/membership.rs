@@ -186,14 +186,13 @@ impl Engine {
         }
         // A table that too few can store is not begun: whoever found it on one member alone would take
         // its few members in sync for all.
-        let survivors = assembly::in_sync(&self.table) & self.voters;
-        if survivors.count_ones() * 2 < self.voters.count_ones() {
+        if !self.are_enough(assembly::in_sync(&self.table)) {
             return self.stop_with(StopReason::NoMajority, out);
         }
         self.drop_lost_spares();
         let update = &mut self.update;
         if update.wants_epoch {
-            (self.table.committed, self.table.voters) = (self.committed, self.voters);
+            (self.table.committed, self.table.voters) = (self.committed, self.voters[0]);
             self.table.advance();
         }
         self.table.revision += 1;
@@ -212,6 +211,12 @@ impl Engine {
                 self.write_superblocks(at, device, out);
             }
         }
+    }
+
+    /// Whether these are half of those that were in sync before.
+    fn are_enough(&self, members: u64) -> bool {
+        let is_half = |voters: &u64| (members & voters).count_ones() * 2 >= voters.count_ones();
+        self.voters.iter().all(is_half)
     }
 
     fn drop_lost_spares(&mut self) {
@@ -278,16 +283,14 @@ impl Engine {
         }
         self.update.is_running = false;
         // One that is rebuilt has a voice again when it is in sync again.
-        let stored = self.update.stored & self.update.in_sync & self.voters;
-        let voters = self.voters;
-        if stored.count_ones() * 2 < voters.count_ones() {
+        if !self.are_enough(self.update.stored & self.update.in_sync) {
             if self.update.wants_epoch {
                 self.update.failure = Failure::Waiting;
                 return self.start_update(out);
             }
             return self.stop_with(StopReason::NoMajority, out);
         }
-        self.voters = self.update.in_sync;
+        self.voters = [self.update.in_sync; 2];
         self.committed = self.update.epoch;
         self.promote_stored();
         if self.update.failure == Failure::Storing {
