@@ -21,6 +21,7 @@ mod lab;
 mod packages;
 mod prove;
 mod seams;
+mod sim;
 mod test;
 mod tidy;
 
@@ -45,6 +46,9 @@ enum Command {
     Seams,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::Arguments),
+    /// Simulates power cuts
+    #[command(subcommand)]
+    Sim(sim::Sim),
     /// Fuzzes what reads input, with feedback from coverage
     Fuzz(fuzz::Arguments),
     /// Measures durio itself, with the installed fio beside it
@@ -73,6 +77,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Tidy(arguments) => tidy::run(arguments),
         Command::Seams => seams::run(),
         Command::Attack(arguments) => attack::run(arguments),
+        Command::Sim(command) => sim::run(command),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Book(arguments) => book::run(arguments),

@@ -5,9 +5,9 @@
 //! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ────────────────┬─ long tests ─ dist ─ attack
-//!                                  ├─ slow tests ─ tests of crates ───┤
-//!                                  └─ clippy ─ doc tests ─ seams ─ fuzz ┘
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ dist ─ attack
+//!                                  ├─ slow tests ─ tests of crates ────────────┤
+//!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz ┘
 //! ```
 //!
 //! Tests find two variables in their environment: `DURIO_TEST_MISSING`, the comma-separated names
@@ -97,6 +97,7 @@ impl Session {
                 self.stage("doc tests", || stages::doc_tests(missing));
                 if !arguments.fast {
                     self.stage("seams", stages::seams);
+                    self.stage("simulated cuts", stages::simulated_cuts);
                     self.stage("fuzz", || stages::fuzz(arguments.long));
                 }
             });

@@ -33,6 +33,7 @@ pub use engine::{SharedDisk, SimEngine};
 pub use image::{Image, SECTOR};
 pub use lie::{Lie, Symptom};
 pub use profile::{CacheKind, Pace, Profile, Survivors};
+pub use random::Chance;
 pub use recording::{Event, Recording, Unflushed, Write};
 pub use request::{Leg, Request, Stats};
 pub use truth::{CutTruth, LieTold, Truth, Waiting};

@@ -5,19 +5,22 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A seeded source of decisions.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(Xoshiro256PlusPlus);
+pub struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The same seed gives the same decisions.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    pub(crate) fn bits(&mut self) -> u64 {
+    /// Any bits.
+    pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// Evenly among 0 to `bound` - 1; 0 if there is no other.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         // The product's upper half (Lemire, 2019); its bias is below bound / 2^64.
         let product = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(product >> 64).unwrap_or(0)

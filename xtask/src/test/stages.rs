@@ -16,11 +16,13 @@ use tempfile::NamedTempFile;
 
 use super::output::Output;
 use super::tally::{Tally, read_skips};
-use crate::{attack, book, cargo, dist, fuzz, packages, seams, tidy};
+use crate::{attack, book, cargo, dist, fuzz, packages, seams, sim, tidy};
 
 // What was found in hours stays found in the tests beside the code; this finds what is new and
 // near.
 const FUZZ_SECONDS: u32 = 5;
+// Some 5000 a second, with the engine optimised in every build.
+const SIMULATED_CUTS: u64 = 1_000_000;
 const FUZZ_SECONDS_LONG: u32 = 60;
 // For each core: a test waits for most of its time, and each measures for itself.
 const BLACK_BOX_THREADS: usize = 3;
@@ -157,6 +159,16 @@ pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
         tally.add(Tally::of_check(&format!("fuzz {name}"), !failed.contains(&name)));
     }
     Ok(tally)
+}
+
+/// Simulated power cuts of the RAID engine, as one test.
+pub(super) fn simulated_cuts() -> Result<Tally> {
+    let violation = sim::suite(SIMULATED_CUTS);
+    if let Some(what) = &violation {
+        println!("cargo xtask sim raid: {what}");
+    }
+    let name = format!("{SIMULATED_CUTS} simulated power cuts of RAID");
+    Ok(Tally::of_check(&name, violation.is_none()))
 }
 
 /// Toys that are added to a copy of the tree, each a test.

@@ -1,0 +1,439 @@
+//! The engine: what it holds, and the events that it takes.
+//!
+//! In: a plan of an assembled array; then requests, completions, time. Out: operations and answers. Each
+//! event is carried out whole; nothing waits. Not here: what each kind of work does, which has its file.
+
+mod copying;
+mod dirty;
+pub(crate) mod fault;
+mod lanes;
+mod membership;
+pub(crate) mod output;
+pub(crate) mod request;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use durio_units::Nanos;
+
+use crate::assembly::{Plan, Present, in_sync};
+use crate::chain::{Chain, NONE};
+use crate::geometry::{BLOCK, Geometry, MEMBERS_MAX};
+use crate::layout;
+use crate::superblock::{MemberState, SPARES_MAX, Table};
+use copying::Copier;
+use dirty::{Page, PageSlots, Region};
+use fault::Fault;
+use lanes::Part;
+use membership::Update;
+pub use membership::{AddError, Newcomer};
+use output::{OpTag, Outcome, Output, Owner, TagFields};
+use request::RequestSlot;
+
+/// How an engine works, beyond what its superblocks say.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Requests in flight at most.
+    pub requests_max: u16,
+    /// Parts in flight at most: a request has one for each chunk that it touches.
+    pub parts_max: u16,
+    /// A member that has an operation for longer than this has failed.
+    pub timeout: Nanos,
+    /// A region that was not written for this long, up to twice, is cleared.
+    pub clear_after: Nanos,
+    /// Bytes of a rebuild after which its watermark is stored.
+    pub watermark_every: u64,
+    /// What is wrong on purpose; without the feature `simulate` it is not looked at.
+    pub fault: Option<Fault>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            requests_max: 256,
+            parts_max: 1024,
+            timeout: Nanos::from_secs(30),
+            clear_after: Nanos::from_secs(5),
+            watermark_every: 64 << 20,
+            fault: None,
+        }
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No copy could be read.
+    #[error("no copy can be read")]
+    Unreadable,
+    /// The array stopped before it was done; whether a write took place is not known.
+    #[error("the array has stopped")]
+    Stopped,
+}
+
+/// Why an array stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StopReason {
+    /// The last copy of a set failed, in this role.
+    #[error("the last copy, member {0}, failed")]
+    LastCopy(u8),
+    /// More than half of the members failed at once: those could start without the rest.
+    #[error("too many members failed at once: the rest could not know of later writes")]
+    NoMajority,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// The first superblocks are on their way; requests wait.
+    Starting,
+    Running,
+    Stopped(StopReason),
+}
+
+/// Copies of a set, a bit each.
+#[derive(Debug, Clone, Copy, Default)]
+struct Set {
+    /// They have all that was acknowledged.
+    in_sync: u8,
+    /// They get writes: those, and those that are rebuilt.
+    writable: u8,
+}
+
+/// How a role stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoleStatus {
+    /// Its device, if it is here.
+    pub device: Option<u8>,
+    /// How it stands.
+    pub state: MemberState,
+    /// True if it is read.
+    pub is_read: bool,
+    /// Bytes that are rebuilt.
+    pub rebuilt: u64,
+    /// A rebuild copies only what the map names.
+    pub by_map: bool,
+}
+
+/// How an array stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// False while the first superblocks are on their way, and when it has stopped.
+    pub is_running: bool,
+    /// All members know of every failure: a member that failed may be erased or replaced.
+    pub is_settled: bool,
+    /// Why it stopped.
+    pub stopped: Option<StopReason>,
+    /// The epoch of the newest table.
+    pub epoch: u64,
+    /// Each role, then each spare.
+    pub roles: Vec<RoleStatus>,
+    /// Regions whose copies may differ.
+    pub regions_unsynced: u32,
+    /// Regions that are marked.
+    pub regions_dirty: u32,
+}
+
+/// The engine of one array.
+#[derive(Debug)]
+pub struct Engine {
+    // What every write looks at.
+    geometry: Geometry,
+    size: u64,
+    data_at: u64,
+    /// The geometry's, which counts them anew each time.
+    set_count: u64,
+    chunk_shift: u32,
+    region_shift: u32,
+    regions_per_set: u32,
+    pages_per_set: u32,
+    copies: u8,
+    all_copies: u8,
+    run: Run,
+    is_closing: bool,
+    now: Nanos,
+    sets: Vec<Set>,
+    parts: Vec<Part>,
+    lanes: Vec<u16>,
+    /// A part is in one list at a time: of those below, or of a page.
+    links: Vec<u16>,
+    ready: Chain,
+    /// Until superblocks are stored.
+    held: Chain,
+    /// Written, and answered when superblocks are stored.
+    unsettled: Chain,
+    requests: Vec<RequestSlot>,
+    free_parts: Vec<u16>,
+    free_requests: Vec<u16>,
+    parts_max: u16,
+    regions: Vec<Region>,
+    /// Of each role: operations of parts that are on their way.
+    outstanding: [u16; MEMBERS_MAX as usize + SPARES_MAX],
+    device_numbers: [u8; MEMBERS_MAX as usize + SPARES_MAX],
+    // What changes seldom.
+    config: Config,
+    pages: Vec<Page>,
+    page_slots: Vec<PageSlots>,
+    swept: Nanos,
+    unsynced: u32,
+    table: Table,
+    /// Entries of which half must store the next table, a bit each.
+    /// At the start by the newest table, and by the one that it names.
+    voters: [u64; 2],
+    /// The last epoch that enough members have.
+    committed: u64,
+    devices: Vec<Option<Present>>,
+    update: Update,
+    copier: Copier,
+    has_rebuild: bool,
+    rebuilt: [u64; MEMBERS_MAX as usize],
+    /// The first block of `metadata` that holds a page of the map.
+    first_page: u32,
+    metadata: Vec<u8>,
+}
+
+impl Engine {
+    /// Starts an assembled array: superblocks of the next epoch are written, and requests wait for it.
+    ///
+    /// # Panics
+    /// If `config` has no request or no part, or more than 32 768 of them.
+    #[must_use]
+    pub fn start(plan: Plan, config: &Config, out: &mut Output) -> Self {
+        let limits = 1..=1 << 15;
+        assert!(limits.contains(&config.requests_max) && limits.contains(&config.parts_max));
+        let mut engine = Self::empty(&plan, *config);
+        engine.devices = plan.devices;
+        for (role, device) in engine.devices.iter().enumerate() {
+            engine.device_numbers[role] = device.map_or(u8::MAX, |it| it.device);
+        }
+        let trusted = in_sync(&engine.table);
+        for role in 0..engine.geometry.members {
+            let (set, bit) = (usize::from(role / engine.copies), 1 << (role % engine.copies));
+            let is_trusted = trusted & (1 << role) != 0;
+            let is_here = engine.devices[usize::from(role)].is_some();
+            engine.sets[set].in_sync |= if is_trusted { bit } else { 0 };
+            engine.sets[set].writable |= if is_here { bit } else { 0 };
+            engine.rebuilt[usize::from(role)] = engine.table.entries[usize::from(role)].watermark;
+        }
+        engine.load_map(&plan.pages);
+        for page in 0..engine.pages.len() as u32 {
+            engine.start_page(page, out);
+        }
+        engine.start_update(out);
+        engine
+    }
+
+    fn empty(plan: &Plan, config: Config) -> Self {
+        let geometry = plan.table.geometry;
+        let (copies, sets) = (geometry.copies(), u32::from(geometry.sets()));
+        let pages_per_set = layout::map_pages(&geometry);
+        // One more than asked for, for background copies.
+        let parts = config.parts_max + 1;
+        let page = Page {
+            generation: 0,
+            issued: Nanos::new(0),
+            waiting: Chain::EMPTY,
+            riding: Chain::EMPTY,
+            pending: 0,
+            is_running: false,
+            is_wanted: false,
+        };
+        // Two for each superblock, then the pages.
+        let first_page = 2 * plan.table.entries.len() as u32;
+        let blocks = (first_page + sets * pages_per_set) as usize;
+        let lanes = usize::from(parts).next_power_of_two() * 2;
+        Self {
+            geometry,
+            size: geometry.size(),
+            data_at: plan.table.data_at,
+            set_count: u64::from(sets),
+            chunk_shift: geometry.chunk_shift(),
+            region_shift: geometry.region.trailing_zeros(),
+            regions_per_set: geometry.regions(),
+            pages_per_set,
+            copies,
+            all_copies: ((1_u16 << copies) - 1) as u8,
+            run: Run::Starting,
+            is_closing: false,
+            now: Nanos::new(0),
+            sets: vec![Set::default(); sets as usize],
+            parts: vec![Part::FREE; usize::from(parts)],
+            lanes: vec![NONE; lanes],
+            links: vec![NONE; usize::from(parts)],
+            ready: Chain::EMPTY,
+            held: Chain::EMPTY,
+            unsettled: Chain::EMPTY,
+            requests: vec![RequestSlot::default(); usize::from(config.requests_max)],
+            free_parts: (0..config.parts_max).rev().collect(),
+            free_requests: (0..config.requests_max).rev().collect(),
+            parts_max: config.parts_max,
+            regions: vec![Region::default(); (sets * geometry.regions()) as usize],
+            outstanding: [0; MEMBERS_MAX as usize + SPARES_MAX],
+            device_numbers: [u8::MAX; MEMBERS_MAX as usize + SPARES_MAX],
+            config,
+            pages: vec![page; (sets * pages_per_set) as usize],
+            page_slots: vec![
+                PageSlots::default();
+                usize::from(geometry.members) * pages_per_set as usize
+            ],
+            swept: Nanos::new(0),
+            unsynced: 0,
+            table: plan.table.clone(),
+            voters: plan.voters,
+            committed: plan.table.committed,
+            devices: Vec::new(),
+            update: Update::FIRST,
+            copier: Copier::new(config.parts_max),
+            has_rebuild: true,
+            rebuilt: [0; MEMBERS_MAX as usize],
+            first_page,
+            metadata: vec![0; blocks * BLOCK as usize],
+        }
+    }
+
+    /// Whether this rule is broken on purpose.
+    fn has(&self, fault: Fault) -> bool {
+        fault.is_in(self.config.fault)
+    }
+
+    /// An operation has ended. Those of a failed member, and of a stopped array, are ignored.
+    pub fn completed(&mut self, tag: OpTag, outcome: Outcome, out: &mut Output) {
+        let Some(fields) = TagFields::unpack(tag).filter(|_| !self.is_stopped()) else { return };
+        match fields.owner {
+            Owner::Part => self.part_completed(fields, outcome, out),
+            Owner::Page => self.page_completed(fields, outcome, out),
+            Owner::Superblock => self.superblock_completed(fields, outcome, out),
+        }
+        self.pump(out);
+    }
+
+    /// Time has come to `now`: members that owe an answer for too long have failed, regions that nobody
+    /// writes are cleared. To be called a few times in each `timeout` and `clear_after`.
+    pub fn tick(&mut self, now: Nanos, out: &mut Output) {
+        self.now = now;
+        if self.is_stopped() {
+            return;
+        }
+        self.fail_late_parts(out);
+        self.fail_late_metadata(self.config.timeout, out);
+        if self.run == Run::Running && now.saturating_sub(self.swept) >= self.config.clear_after {
+            self.sweep(false, out);
+        }
+        self.pump(out);
+    }
+
+    fn fail_late_parts(&mut self, out: &mut Output) {
+        for index in 0..self.parts.len() {
+            let part = self.parts[index];
+            let is_late = self.now.saturating_sub(part.issued) > self.config.timeout;
+            if part.remaining == 0 || !is_late {
+                continue;
+            }
+            for copy in (0..self.copies).filter(|copy| part.remaining & (1 << copy) != 0) {
+                self.fail_role(part.set * self.copies + copy, out);
+            }
+        }
+    }
+
+    /// Takes no requests from now on, and clears the map when the last is answered: once the engine is
+    /// idle, the next start finds nothing to resync.
+    pub fn close(&mut self, out: &mut Output) {
+        self.is_closing = true;
+        self.pump(out);
+    }
+
+    /// True if nothing is on its way and nothing is left to do without an event.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let is_whole = self.unsynced == 0 && self.copier.is_idle() && !self.has_rebuild;
+        let is_quiet = !self.update.is_running && self.has_quiet_map();
+        let has_no_request = self.free_requests.len() == self.requests.len();
+        self.is_stopped() || (self.run == Run::Running && is_whole && is_quiet && has_no_request)
+    }
+
+    /// A block of the engine's own, for an operation that names it.
+    ///
+    /// # Panics
+    /// If no operation names it.
+    #[must_use]
+    pub fn metadata(&self, block: u32) -> &[u8] {
+        &self.metadata[membership::metadata_range(block)]
+    }
+
+    /// The array's size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How the array stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let role = |(at, entry): (usize, &crate::Entry)| {
+            let set = self.sets.get(at / usize::from(self.copies));
+            RoleStatus {
+                device: self.devices[at].map(|it| it.device),
+                state: entry.state,
+                is_read: set.is_some_and(|it| it.in_sync & (1 << (at as u8 % self.copies)) != 0),
+                rebuilt: self.rebuilt.get(at).copied().unwrap_or(0),
+                by_map: entry.by_map,
+            }
+        };
+        let is_dirty = |it: &&Region| it.byte & crate::map_page::DIRTY != 0;
+        Status {
+            is_running: self.run == Run::Running,
+            is_settled: self.is_settled(),
+            stopped: match self.run {
+                Run::Stopped(reason) => Some(reason),
+                Run::Starting | Run::Running => None,
+            },
+            epoch: self.table.epoch,
+            roles: self.table.entries.iter().enumerate().map(role).collect(),
+            regions_unsynced: self.unsynced,
+            regions_dirty: self.regions.iter().filter(is_dirty).count() as u32,
+        }
+    }
+
+    /// Devices that are read, a bit each.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn devices_read(&self) -> u64 {
+        let roles = (0..self.geometry.members).filter(|role| {
+            let set = self.sets[usize::from(role / self.copies)];
+            set.in_sync & (1 << (role % self.copies)) != 0
+        });
+        roles.fold(0, |bits, role| bits | 1 << self.device_numbers[usize::from(role)])
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.run, Run::Stopped(_))
+    }
+
+    /// Carries out what has become ready.
+    #[inline]
+    fn pump(&mut self, out: &mut Output) {
+        let has_copies = self.unsynced > 0 || self.has_rebuild;
+        if has_copies || self.is_closing || !self.ready.is_empty() {
+            self.carry_out_ready(out);
+        }
+    }
+
+    fn carry_out_ready(&mut self, out: &mut Output) {
+        loop {
+            if self.is_stopped() {
+                return;
+            }
+            if let Some(index) = self.ready.pop(&self.links) {
+                self.begin(index, out);
+                continue;
+            }
+            if self.unsynced > 0 || self.has_rebuild {
+                self.copy_next(out);
+            }
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        if self.is_closing && self.free_requests.len() == self.requests.len() {
+            self.sweep(true, out);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Background copies: resync of regions that may differ, and rebuild of members that lack data.
+//!
+//! In: idle moments. Out: one copy of a chunk at a time, as a part in its lane, so that it meets no
+//! write. Not here: who is rebuilt (`membership.rs`).
+//!
+//! Resync comes first. A rebuild goes from the begin to the end; its watermark is stored behind it. A
+//! member that was in sync once gets only what the map names.
+
+use super::fault::Fault;
+use super::lanes::{Part, PartKind, Phase};
+use super::output::Output;
+use super::{Engine, RequestError, Run};
+use crate::geometry::Place;
+use crate::superblock::{Entry, MemberState};
+
+/// What is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// A region, from the copy that is read to the others.
+    Resync { region: u32 },
+    /// The member that took this role in this epoch.
+    Rebuild { role: u8, since: u64 },
+}
+
+/// The copy on its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copier {
+    /// The part that is kept for it.
+    pub(super) part: u16,
+    job: Option<Job>,
+    /// The copy that is read.
+    source: u8,
+    /// Where the search for a region goes on, and the bytes of it that are done.
+    region: u32,
+    within: u64,
+    /// Some of them could be read of no copy.
+    has_failed: bool,
+}
+
+impl Copier {
+    pub(super) fn new(part: u16) -> Self {
+        Self { part, job: None, source: 0, region: 0, within: 0, has_failed: false }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.job.is_none()
+    }
+}
+
+impl Engine {
+    /// Begins the next copy, if there is one and none is on its way.
+    pub(super) fn copy_next(&mut self, out: &mut Output) {
+        if self.copier.job.is_some() || self.run != Run::Running || !self.is_settled() {
+            return;
+        }
+        if self.unsynced > 0 {
+            return self.resync_next(out);
+        }
+        if !self.has_rebuild {
+            return;
+        }
+        self.has_rebuild = false;
+        for role in 0..self.geometry.members {
+            if self.table.entries[usize::from(role)].state == MemberState::Rebuilding {
+                self.has_rebuild = true;
+                if self.rebuild_next(role, out) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn resync_next(&mut self, out: &mut Output) {
+        while self.unsynced > 0 {
+            let at = self.copier.region;
+            let set = (at / self.regions_per_set) as u8;
+            let region = &self.regions[at as usize];
+            let writable = self.sets[usize::from(set)].writable;
+            let length = self.region_bytes(at);
+            let is_open = region.needs_sync && !region.is_unreadable;
+            if is_open && writable.count_ones() > 1 && self.copier.within < length {
+                let first = u64::from(at % self.regions_per_set) << self.region_shift;
+                let place = Place { set, offset: first + self.copier.within };
+                return self.start_copy(Job::Resync { region: at }, place, out);
+            }
+            if is_open {
+                let region = &mut self.regions[at as usize];
+                // Copies of it may still differ, so it is read from one, and stays marked.
+                region.is_unreadable = self.copier.has_failed;
+                region.needs_sync = self.copier.has_failed;
+                region.touched = true;
+                self.unsynced -= 1;
+            }
+            (self.copier.within, self.copier.has_failed) = (0, false);
+            self.copier.region = (at + 1) % self.regions.len() as u32;
+        }
+        self.copy_next(out);
+    }
+
+    fn region_bytes(&self, region: u32) -> u64 {
+        let first = u64::from(region % self.regions_per_set) << self.region_shift;
+        self.geometry.region.min(self.geometry.member_bytes - first)
+    }
+
+    /// False if there is nothing to do for this role now.
+    fn rebuild_next(&mut self, role: u8, out: &mut Output) -> bool {
+        let entry = self.table.entries[usize::from(role)];
+        let set = role / self.copies;
+        let mut at = self.rebuilt[usize::from(role)];
+        while entry.by_map && at < self.geometry.member_bytes {
+            let region = self.region_at(Place { set, offset: at });
+            if self.regions[region as usize].byte != 0 {
+                break;
+            }
+            at = ((at >> self.region_shift) + 1) << self.region_shift;
+        }
+        at = at.min(self.geometry.member_bytes);
+        self.rebuilt[usize::from(role)] = at;
+        if at == self.geometry.member_bytes {
+            return self.promote(role, out);
+        }
+        if self.has(Fault::WatermarkBeforeCopy) {
+            let all = self.geometry.member_bytes;
+            let ahead = at + self.config.watermark_every.max(u64::from(self.geometry.chunk));
+            self.table.entries[usize::from(role)].watermark = ahead.min(all);
+            self.want_revision(out);
+        }
+        let job = Job::Rebuild { role, since: entry.since };
+        self.start_copy(job, Place { set, offset: at }, out);
+        true
+    }
+
+    /// The member has all data: the next table has it in sync.
+    fn promote(&mut self, role: u8, out: &mut Output) -> bool {
+        if !self.has_map(role) {
+            return false;
+        }
+        let first = u32::from(role / self.copies) * self.regions_per_set;
+        let of_set = first as usize..(first + self.regions_per_set) as usize;
+        if self.regions[of_set].iter().any(|it| it.needs_sync) {
+            // It lacks what could not be read, and would be read in its place.
+            self.fail_role(role, out);
+            return false;
+        }
+        let entry = &mut self.table.entries[usize::from(role)];
+        let (state, since) = (MemberState::InSync, self.table.epoch + 1);
+        *entry = Entry { state, by_map: false, since, watermark: 0, ..*entry };
+        self.want_epoch(out);
+        false
+    }
+
+    fn start_copy(&mut self, job: Job, place: Place, out: &mut Output) {
+        self.copier.job = Some(job);
+        let index = self.copier.part;
+        let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
+        self.parts[usize::from(index)] = Part {
+            kind: PartKind::Copy,
+            phase: Phase::Queued,
+            exclusive: true,
+            set: place.set,
+            offset: place.offset,
+            length: self.geometry.chunk,
+            region: self.region_at(place),
+            lane: self.lane_of(self.geometry.locate_back(place)),
+            generation,
+            issued: self.now,
+            ..Part::FREE
+        };
+        self.enter_lane(index, out);
+    }
+
+    pub(super) fn begin_copy(&mut self, index: u16, out: &mut Output) {
+        let part = self.parts[usize::from(index)];
+        let in_sync = self.sets[usize::from(part.set)].in_sync & !part.tried;
+        if in_sync == 0 {
+            return self.finish(index, Err(RequestError::Unreadable), out);
+        }
+        self.copier.source = in_sync.trailing_zeros() as u8;
+        self.issue_read(index, self.copier.source, out);
+    }
+
+    /// The copies that a background copy writes.
+    pub(super) fn copy_targets(&self, part: &Part) -> u8 {
+        match self.copier.job {
+            // Any that lacks it, and any that could not be read.
+            Some(Job::Resync { .. }) => !(1 << self.copier.source),
+            Some(Job::Rebuild { role, .. }) => (1 << (role % self.copies)) | part.tried,
+            None => 0,
+        }
+    }
+
+    pub(super) fn copy_ended(&mut self, is_good: bool, out: &mut Output) {
+        let chunk = u64::from(self.geometry.chunk);
+        match self.copier.job.take() {
+            Some(Job::Resync { region }) if region == self.copier.region => {
+                self.copier.within += chunk;
+                self.copier.has_failed |= !is_good;
+            }
+            Some(Job::Rebuild { role, since }) => {
+                let at = usize::from(role);
+                let entry = &mut self.table.entries[at];
+                if entry.state != MemberState::Rebuilding || entry.since != since {
+                    return;
+                }
+                if !is_good {
+                    return self.fail_role(role, out);
+                }
+                self.rebuilt[at] += chunk;
+                if self.rebuilt[at] - entry.watermark.min(self.rebuilt[at])
+                    >= self.config.watermark_every
+                {
+                    entry.watermark = self.rebuilt[at];
+                    self.want_revision(out);
+                }
+            }
+            Some(Job::Resync { .. }) | None => {}
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Faults that are planted to test the simulator: each breaks one rule of the engine.
+//!
+//! In: nothing. Out: names. Where a rule is, the engine asks for its fault; without the feature
+//! `simulate` the answer is no at compile time.
+
+/// A rule that is broken on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// Data is written while the mark of its region is on its way.
+    MarkNotAwaited,
+    /// A region is cleared while a write of it is on its way.
+    ClearUnderWriter,
+    /// A write is answered when the first copy has it.
+    AnswerAfterOneCopy,
+    /// Overlapping requests run side by side.
+    NoOrder,
+    /// Superblocks and map are overwritten in place.
+    OneMetadataSlot,
+    /// A mark goes to one copy.
+    MarkOnOneMember,
+    /// A member that was away is taken as in sync.
+    StaleMemberTrusted,
+    /// A write that a copy failed is answered before the other superblocks say so.
+    EpochNotRaised,
+    /// The watermark of a rebuild is stored before the data below it.
+    WatermarkBeforeCopy,
+    /// A rebuild copies beside writes of the same bytes.
+    RebuildRacesWrite,
+    /// Halves that went on without each other are taken as one array.
+    SplitHalvesJoined,
+    /// A dirty region is read from any copy.
+    DirtyReadFromAny,
+    /// Members may keep data in a volatile cache.
+    FuaLeftOut,
+    /// A discard goes to one copy.
+    DiscardNotMirrored,
+    /// A spare takes the place of two members.
+    SpareTakenTwice,
+}
+
+impl Fault {
+    /// All, in the order of reports.
+    pub const ALL: [Self; 15] = [
+        Self::MarkNotAwaited,
+        Self::ClearUnderWriter,
+        Self::AnswerAfterOneCopy,
+        Self::NoOrder,
+        Self::OneMetadataSlot,
+        Self::MarkOnOneMember,
+        Self::StaleMemberTrusted,
+        Self::EpochNotRaised,
+        Self::WatermarkBeforeCopy,
+        Self::RebuildRacesWrite,
+        Self::SplitHalvesJoined,
+        Self::DirtyReadFromAny,
+        Self::FuaLeftOut,
+        Self::DiscardNotMirrored,
+        Self::SpareTakenTwice,
+    ];
+
+    /// Whether this is the fault that is planted.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_in(self, planted: Option<Self>) -> bool {
+        planted == Some(self)
+    }
+
+    #[cfg(not(any(test, feature = "simulate")))]
+    pub(crate) const fn is_in(self, _: Option<Self>) -> bool {
+        false
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MarkNotAwaited => "mark not awaited",
+            Self::ClearUnderWriter => "region cleared under a writer",
+            Self::AnswerAfterOneCopy => "write acknowledged after one copy",
+            Self::NoOrder => "overlapping writes not ordered",
+            Self::OneMetadataSlot => "one slot for metadata",
+            Self::MarkOnOneMember => "mark on one member only",
+            Self::StaleMemberTrusted => "stale member trusted",
+            Self::EpochNotRaised => "epoch not raised before the acknowledgement",
+            Self::WatermarkBeforeCopy => "watermark stored before the copy",
+            Self::RebuildRacesWrite => "rebuild races a write",
+            Self::SplitHalvesJoined => "split halves joined",
+            Self::DirtyReadFromAny => "dirty region read from either copy",
+            Self::FuaLeftOut => "FUA left out",
+            Self::DiscardNotMirrored => "discard not mirrored",
+            Self::SpareTakenTwice => "spare taken twice",
+        }
+    }
+}

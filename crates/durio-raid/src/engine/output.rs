@@ -1,0 +1,144 @@
+//! What the engine asks of members and answers to requests.
+//!
+//! In: nothing. Out: data. The caller owns the [`Output`] and empties it after each event; what it has
+//! allocated is kept.
+
+use super::RequestError;
+
+/// Names an operation on a member until it is completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpTag(pub u64);
+
+/// What an operation is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Part,
+    Page,
+    Superblock,
+}
+
+/// A tag in its fields: 8 bits of owner, 8 of role (of a part: which copy), 24 of generation, 24 of
+/// index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TagFields {
+    pub(crate) owner: Owner,
+    pub(crate) role: u8,
+    pub(crate) generation: u32,
+    pub(crate) index: u32,
+}
+
+pub(crate) const GENERATION_MASK: u32 = (1 << 24) - 1;
+
+impl TagFields {
+    pub(crate) fn pack(self) -> OpTag {
+        let high = u64::from(self.owner as u8) << 56 | u64::from(self.role) << 48;
+        OpTag(high | u64::from(self.generation & GENERATION_MASK) << 24 | u64::from(self.index))
+    }
+
+    pub(crate) fn unpack(tag: OpTag) -> Option<Self> {
+        let owner = match tag.0 >> 56 {
+            0 => Owner::Part,
+            1 => Owner::Page,
+            2 => Owner::Superblock,
+            _ => return None,
+        };
+        Some(Self {
+            owner,
+            role: (tag.0 >> 48) as u8,
+            generation: (tag.0 >> 24) as u32 & GENERATION_MASK,
+            index: tag.0 as u32 & GENERATION_MASK,
+        })
+    }
+}
+
+/// Where bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffer {
+    /// From this byte on of the buffer that the request named.
+    Request {
+        /// The request's buffer.
+        buffer: u32,
+        /// From where on.
+        offset: u32,
+    },
+    /// The caller's buffer for background copies, of one chunk.
+    Copy,
+    /// A block of the engine's own: [`crate::Engine::metadata`].
+    Metadata(u32),
+    /// None.
+    None,
+}
+
+/// What a member does. Each write is durable before it is completed: a write with FUA, or a write and a
+/// flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberOpKind {
+    /// Read.
+    Read,
+    /// Write durably.
+    Write,
+    /// Make zero durably.
+    Zero,
+    /// Write, durable or not: only a planted fault asks for it.
+    #[cfg(any(test, feature = "simulate"))]
+    VolatileWrite,
+}
+
+/// An operation on a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberOp {
+    /// The caller's name of the device.
+    pub device: u8,
+    /// What.
+    pub kind: MemberOpKind,
+    /// Bytes from the begin of the device.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+    /// From where, or to where. It must not be reused before the operation is completed, or before the
+    /// device is closed.
+    pub buffer: Buffer,
+    /// To be given back with its completion.
+    pub tag: OpTag,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Whole, and durable if it was a write.
+    Done,
+    /// Anything else, also a short transfer.
+    Error,
+}
+
+/// A request is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The request's tag.
+    pub tag: u64,
+    /// How.
+    pub result: Result<(), RequestError>,
+}
+
+/// What came of an event.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    /// Operations to begin, in any order.
+    pub ops: Vec<MemberOp>,
+    /// Requests that are done.
+    pub answers: Vec<Answer>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_holds_its_fields() {
+        for (owner, role) in [(Owner::Part, 31), (Owner::Page, 0), (Owner::Superblock, 39)] {
+            let fields = TagFields { owner, role, generation: 0x00ab_cdef, index: 0x0012_3456 };
+            assert_eq!(TagFields::unpack(fields.pack()), Some(fields));
+        }
+        assert_eq!(TagFields::unpack(OpTag(u64::MAX)), None);
+    }
+}

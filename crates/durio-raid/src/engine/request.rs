@@ -1,0 +1,203 @@
+//! Requests of users: checked, cut at the borders of chunks, counted, answered.
+//!
+//! In: requests. Out: parts in lanes (`lanes.rs`), answers. Not here: what a part does (`transfer.rs`).
+
+use super::lanes::{Part, PartKind, Phase};
+use super::output::{Answer, Output};
+use super::{Engine, RequestError, Run};
+use crate::geometry::{Place, SECTOR};
+
+/// What a user asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Read into the buffer.
+    Read,
+    /// Write the buffer, durable when it is answered.
+    Write,
+    /// Make zero, durable when it is answered: write zeroes, and discard.
+    Zero,
+    /// Answered at once: whatever was answered is durable.
+    Flush,
+}
+
+/// A request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Comes back with the answer.
+    pub tag: u64,
+    /// What.
+    pub kind: RequestKind,
+    /// Bytes from the begin of the array, a multiple of 512.
+    pub offset: u64,
+    /// Bytes, a multiple of 512, at least one sector; nothing for a flush.
+    pub length: u32,
+    /// The caller's name of the buffer.
+    pub buffer: u32,
+}
+
+/// Why a request is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// No slot is free: submit it again after the next answer.
+    #[error("as many requests as the engine holds are in flight")]
+    Busy,
+    /// Not whole sectors.
+    #[error("offset and length must be multiples of 512, and the length not zero")]
+    Unaligned,
+    /// Beyond the end, or more than fits at once.
+    #[error("the request reaches beyond the end of the array, or is longer than it permits")]
+    Beyond,
+    /// The array has stopped.
+    #[error("the array has stopped")]
+    Stopped,
+}
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestSlot {
+    pub(super) tag: u64,
+    pub(super) buffer: u32,
+    pub(super) parts: u16,
+    pub(super) failed: bool,
+    pub(super) answered: bool,
+}
+
+impl Engine {
+    /// Takes a request.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; then nothing has happened.
+    pub fn submit(&mut self, request: Request, out: &mut Output) -> Result<(), SubmitError> {
+        if matches!(self.run, Run::Stopped(_)) || self.is_closing {
+            return Err(SubmitError::Stopped);
+        }
+        if request.kind == RequestKind::Flush {
+            // Every write that was answered is durable on all copies.
+            out.answers.push(Answer { tag: request.tag, result: Ok(()) });
+            return Ok(());
+        }
+        let parts = self.parts_of(&request)?;
+        let slot = self.free_requests.pop().ok_or(SubmitError::Busy)?;
+        let (tag, buffer) = (request.tag, request.buffer);
+        self.requests[usize::from(slot)] =
+            RequestSlot { tag, buffer, parts, ..RequestSlot::default() };
+        let (mut at, mut left) = (request.offset, request.length);
+        while left > 0 {
+            let room = self.geometry.chunk - (at as u32 & (self.geometry.chunk - 1));
+            let length = left.min(room);
+            self.enter(&request, slot, at, length, out);
+            at += u64::from(length);
+            left -= length;
+        }
+        self.pump(out);
+        Ok(())
+    }
+
+    /// How many parts a request has, if it can be taken now.
+    fn parts_of(&self, request: &Request) -> Result<u16, SubmitError> {
+        let (sector, length) = (SECTOR, u64::from(request.length));
+        if length == 0 || !request.offset.is_multiple_of(sector) || !length.is_multiple_of(sector) {
+            return Err(SubmitError::Unaligned);
+        }
+        let end = request.offset.checked_add(length).ok_or(SubmitError::Beyond)?;
+        if end > self.size {
+            return Err(SubmitError::Beyond);
+        }
+        let shift = self.chunk_shift;
+        let parts = ((end - 1) >> shift) - (request.offset >> shift) + 1;
+        if parts > u64::from(self.parts_max) {
+            return Err(SubmitError::Beyond);
+        }
+        if parts as usize > self.free_parts.len() {
+            Err(SubmitError::Busy)
+        } else {
+            Ok(parts as u16)
+        }
+    }
+
+    /// As the geometry has it.
+    fn locate(&self, at: u64) -> Place {
+        let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
+        let row = chunk / self.set_count;
+        let set = chunk - row * self.set_count;
+        Place { set: set as u8, offset: (row << self.chunk_shift) | within }
+    }
+
+    #[inline]
+    fn enter(&mut self, request: &Request, slot: u16, at: u64, length: u32, out: &mut Output) {
+        let Some(index) = self.free_parts.pop() else { return };
+        let place = self.locate(at);
+        let region = self.region_at(place);
+        let kind = match request.kind {
+            RequestKind::Read => PartKind::Read,
+            RequestKind::Write => PartKind::Write,
+            RequestKind::Zero | RequestKind::Flush => PartKind::Zero,
+        };
+        // A read of copies that may differ must not run beside another: one that meets an error writes.
+        let exclusive = kind != PartKind::Read || self.regions[region as usize].needs_sync;
+        let (lane, issued) = (self.lane_of(at), self.now);
+        let part = &mut self.parts[usize::from(index)];
+        *part = Part {
+            kind,
+            phase: Phase::Queued,
+            exclusive,
+            set: place.set,
+            offset: place.offset,
+            length,
+            region,
+            request: slot,
+            buffer_offset: (at - request.offset) as u32,
+            lane,
+            generation: part.generation.wrapping_add(1),
+            issued,
+            ..Part::FREE
+        };
+        self.enter_lane(index, out);
+    }
+
+    /// A part of a request is done: leaves everything, and answers if it was the last.
+    #[inline(always)]
+    pub(super) fn finish(
+        &mut self,
+        index: u16,
+        result: Result<(), RequestError>,
+        out: &mut Output,
+    ) {
+        self.release_region(index);
+        self.leave_lane(index);
+        let part = &mut self.parts[usize::from(index)];
+        if part.kind == PartKind::Copy {
+            return self.copy_ended(result.is_ok(), out);
+        }
+        part.phase = Phase::Free;
+        let request = part.request;
+        self.free_parts.push(index);
+        let slot = &mut self.requests[usize::from(request)];
+        slot.failed |= result.is_err();
+        slot.parts -= 1;
+        if slot.parts > 0 {
+            return;
+        }
+        self.free_requests.push(request);
+        if !slot.answered {
+            let result = if slot.failed { Err(RequestError::Unreadable) } else { Ok(()) };
+            out.answers.push(Answer { tag: slot.tag, result });
+        }
+    }
+
+    /// Every request is answered with an error: the array has stopped.
+    pub(super) fn refuse_all(&mut self, out: &mut Output) {
+        for slot in &mut self.requests {
+            if slot.parts > 0 && !slot.answered {
+                out.answers.push(Answer { tag: slot.tag, result: Err(RequestError::Stopped) });
+            }
+            slot.parts = 0;
+        }
+        // What is still on its way belongs to no part any more.
+        for part in &mut self.parts {
+            part.generation = part.generation.wrapping_add(1);
+            part.remaining = 0;
+            part.phase = Phase::Free;
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The engine event by event, with members that complete when a test says so.
+
+use super::*;
+use crate::geometry::Level;
+use crate::map_page::{self, DIRTY, PageName};
+use crate::{
+    AssembleOptions, Buffer, Found, Id, Member, MemberOp, MemberOpKind, Request, RequestKind,
+    SubmitError, assemble, create,
+};
+
+const CHUNK: u32 = 16 << 10;
+
+/// Metadata of four new members, as assembly finds it.
+fn found(level: Level) -> Vec<Found> {
+    let geometry =
+        Geometry { level, members: 4, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
+    let data_at = layout::data_at(&geometry, BLOCK);
+    let device_bytes = layout::device_bytes(&geometry, data_at);
+    let members = [1, 2, 3, 4].map(|number| Member { id: Id([number; 16]), device_bytes });
+    let written = create(Id([9; 16]), "test", geometry, BLOCK, &members).unwrap();
+    let find = |(device, blocks): (u8, &crate::Blocks)| {
+        let read = |place| blocks.iter().find(|(at, _)| *at == place).unwrap().1.clone();
+        let slots = [0, 1, 2, 3].map(|it| read(layout::superblock_slot(device_bytes, it).unwrap()));
+        let [a, b, c, d] = &slots;
+        let (superblock, slot) = crate::newest([a, b, c, d]).unwrap();
+        let pages = 0..layout::map_pages(&geometry) * 2;
+        let map = pages.flat_map(|it| read(layout::map_slot(it / 2, (it % 2) as u8))).collect();
+        Found { device, superblock, slot, map }
+    };
+    (0..).zip(&written).map(find).collect()
+}
+
+fn running(level: Level) -> (Engine, Output) {
+    let plan = assemble(&found(level), AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    complete_all(&mut engine, &mut out);
+    assert!(engine.status().is_running);
+    (engine, out)
+}
+
+/// Completes all, and what follows of it; all operations.
+fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
+    let mut all = Vec::new();
+    while !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            all.push(op);
+            engine.completed(op.tag, Outcome::Done, out);
+        }
+    }
+    all
+}
+
+fn write(tag: u64, offset: u64) -> Request {
+    Request { tag, kind: RequestKind::Write, offset, length: 4096, buffer: 7 }
+}
+
+fn answers(out: &mut Output) -> Vec<u64> {
+    out.answers.drain(..).map(|it| it.result.map(|()| it.tag).unwrap()).collect()
+}
+
+#[test]
+fn a_write_to_a_dirty_region_costs_two_member_writes_and_nothing_else() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    let first = complete_all(&mut engine, &mut out);
+    let marks = first.iter().filter(|it| matches!(it.buffer, Buffer::Metadata(_)));
+    assert_eq!((marks.count(), first.len()), (2, 4));
+    engine.submit(write(2, 8192), &mut out).unwrap();
+    let second = complete_all(&mut engine, &mut out);
+    let devices: Vec<u8> = second.iter().map(|it| it.device).collect();
+    assert_eq!(devices, [0, 1]);
+    assert!(second.iter().all(|it| it.kind == MemberOpKind::Write && it.length == 4096));
+    assert_eq!(answers(&mut out), [1, 2]);
+}
+
+#[test]
+fn marks_of_writes_that_wait_together_are_one_write() {
+    let (mut engine, mut out) = running(Level::Mirrored);
+    for tag in 0..10 {
+        engine.submit(write(tag, tag << 20), &mut out).unwrap();
+    }
+    let all = complete_all(&mut engine, &mut out);
+    let marks = all.iter().filter(|it| matches!(it.buffer, Buffer::Metadata(_))).count();
+    // The first goes alone, to four copies; nine wait for it, and ride on the second.
+    assert_eq!(marks, 8);
+    assert_eq!(answers(&mut out).len(), 10);
+}
+
+#[test]
+fn an_overlapping_write_begins_when_the_one_before_is_answered() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    engine.submit(write(2, 0), &mut out).unwrap();
+    engine.submit(write(3, 512), &mut out).unwrap();
+    engine.submit(write(4, 8192), &mut out).unwrap();
+    let offsets: Vec<u64> = out.ops.iter().map(|it| it.offset - engine.data_at).collect();
+    assert_eq!(offsets, [0, 0, 8192, 8192]);
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [1, 2, 4, 3]);
+}
+
+#[test]
+fn a_write_is_answered_when_the_others_know_of_the_copy_that_failed() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    answers(&mut out);
+    engine.submit(write(2, 0), &mut out).unwrap();
+    let ops = std::mem::take(&mut out.ops);
+    engine.completed(ops[0].tag, Outcome::Done, &mut out);
+    engine.completed(ops[1].tag, Outcome::Error, &mut out);
+    assert!(out.answers.is_empty());
+    // Two slots on each of three survivors.
+    assert_eq!(out.ops.len(), 6);
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [2]);
+    assert_eq!(engine.status().roles[1].state, MemberState::Faulty);
+}
+
+#[test]
+fn the_last_copy_is_never_given_up_and_stops_the_array() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(0, &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    engine.member_failed(1, &mut out);
+    assert_eq!(engine.status().stopped, Some(StopReason::LastCopy(1)));
+    assert_eq!(engine.status().roles[1].state, MemberState::InSync);
+    assert_eq!(out.answers[0].result, Err(RequestError::Stopped));
+    assert_eq!(engine.submit(write(2, 0), &mut out), Err(SubmitError::Stopped));
+}
+
+#[test]
+fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let read = Request { kind: RequestKind::Read, ..write(1, 0) };
+    engine.submit(read, &mut out).unwrap();
+    let op = out.ops.pop().unwrap();
+    engine.completed(op.tag, Outcome::Error, &mut out);
+    let ops = complete_all(&mut engine, &mut out);
+    let repair = ops.last().unwrap();
+    assert_eq!((repair.device, repair.kind), (op.device, MemberOpKind::Write));
+    assert_eq!(answers(&mut out), [1]);
+}
+
+#[test]
+fn reads_go_to_the_copy_with_less_to_do() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    for tag in 0..4 {
+        let kind = RequestKind::Read;
+        engine.submit(Request { kind, ..write(tag, tag * 4096) }, &mut out).unwrap();
+    }
+    let devices: Vec<u8> = out.ops.iter().map(|it| it.device).collect();
+    assert_eq!(devices, [0, 1, 0, 1]);
+}
+
+#[test]
+fn a_member_that_owes_an_answer_for_too_long_has_failed() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    engine.submit(write(2, 0), &mut out).unwrap();
+    let ops = std::mem::take(&mut out.ops);
+    engine.completed(ops[0].tag, Outcome::Done, &mut out);
+    engine.tick(Nanos::from_secs(31), &mut out);
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [1, 2]);
+    // Too late.
+    engine.completed(ops[1].tag, Outcome::Done, &mut out);
+    assert_eq!(engine.status().roles[1].device, None);
+}
+
+#[test]
+fn a_closed_array_leaves_nothing_dirty() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    assert_eq!(engine.status().regions_dirty, 1);
+    engine.close(&mut out);
+    complete_all(&mut engine, &mut out);
+    assert!(engine.is_idle());
+    assert_eq!(engine.status().regions_dirty, 0);
+    assert_eq!(engine.submit(write(2, 0), &mut out), Err(SubmitError::Stopped));
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let size = engine.size();
+    let refused = |engine: &mut Engine, offset, length| {
+        let request = Request { length, ..write(1, offset) };
+        engine.submit(request, &mut Output::default()).unwrap_err()
+    };
+    assert_eq!(refused(&mut engine, 100, 512), SubmitError::Unaligned);
+    assert_eq!(refused(&mut engine, 0, 0), SubmitError::Unaligned);
+    assert_eq!(refused(&mut engine, size - 512, 1024), SubmitError::Beyond);
+    assert_eq!(refused(&mut engine, u64::MAX - 511, 1024), SubmitError::Beyond);
+    let kind = RequestKind::Flush;
+    engine.submit(Request { kind, length: 0, ..write(5, 0) }, &mut out).unwrap();
+    assert_eq!(answers(&mut out), [5]);
+}
+
+#[test]
+fn half_of_the_members_do_not_start_and_no_member_twice() {
+    let all = found(Level::StripedMirrors);
+    let options = AssembleOptions::default();
+    let half = [all[0].clone(), all[2].clone()];
+    let refused = assemble(&half, options).unwrap_err();
+    assert_eq!(refused, crate::AssembleError::NoMajority { present: 2, voters: 4 });
+    assert!(assemble(&half, AssembleOptions { force: true, ..options }).is_ok());
+    let one_set = [all[0].clone(), all[1].clone()];
+    assert_eq!(assemble(&one_set, options).unwrap_err(), crate::AssembleError::Incomplete(1));
+    let mut twins = all.clone();
+    twins.push(Found { device: 9, ..all[1].clone() });
+    assert_eq!(assemble(&twins, options).unwrap_err(), crate::AssembleError::Cloned(1, 9));
+    assert_eq!(assemble(&[], options).unwrap_err(), crate::AssembleError::Nothing);
+}
+
+/// Marks a region in the map of a member that was found.
+fn mark_alone(found: &mut Found, set: u8, region: usize) {
+    let name = PageName { array: Id([9; 16]), set, page: 0 };
+    let bytes = (0..=region).map(|it| if it == region { DIRTY } else { 0 });
+    map_page::encode(name, 5, bytes, &mut found.map[BLOCK as usize..2 * BLOCK as usize]);
+}
+
+#[test]
+fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
+    let mut all = found(Level::StripedMirrors);
+    mark_alone(&mut all[1], 0, 3);
+    let plan = assemble(&all, AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    // To the slot that does not hold the newest page.
+    let places: Vec<(u8, u64)> = out.ops.iter().map(|it| (it.device, it.offset)).collect();
+    assert_eq!(places, [(0, layout::map_slot(0, 1)), (1, layout::map_slot(0, 0))]);
+    let ops = complete_all(&mut engine, &mut out);
+    let copied = ops.iter().filter(|it| it.buffer == Buffer::Copy && it.device == 1);
+    assert_eq!(copied.count(), (1 << 20) / CHUNK as usize);
+}
+
+#[test]
+fn a_member_that_comes_back_gets_what_its_own_map_names() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(1, &mut out);
+    complete_all(&mut engine, &mut out);
+    let mut back = found(Level::StripedMirrors).swap_remove(1);
+    mark_alone(&mut back, 0, 3);
+    let superblock = &back.superblock;
+    let (id, device_bytes) = (superblock.member, superblock.device_bytes);
+    let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
+    engine.add(1, &newcomer, &mut out).unwrap();
+    let ops = complete_all(&mut engine, &mut out);
+    let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
+    let written = copies.filter(|it| it.kind == MemberOpKind::Write);
+    let places: Vec<u64> = written.map(|it| (it.offset - engine.data_at) >> 20).collect();
+    assert_eq!(places, [3; (1 << 20) / CHUNK as usize]);
+    assert!(engine.status().roles[1].is_read);
+}
+
+#[test]
+fn level_0_writes_one_copy_without_a_map() {
+    let (mut engine, mut out) = running(Level::Striped);
+    engine.submit(Request { length: 2 * CHUNK, ..write(1, 0) }, &mut out).unwrap();
+    let ops = complete_all(&mut engine, &mut out);
+    assert_eq!(ops.iter().map(|it| it.device).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(answers(&mut out), [1]);
+}

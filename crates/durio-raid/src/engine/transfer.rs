@@ -1,0 +1,242 @@
+//! What a part does once it may: read from one copy, or write to all.
+//!
+//! In: parts that begin, completions. Out: operations on members, parts that are done. Not here: marks
+//! (`dirty.rs`), what follows of a failed member (`membership.rs`), background copies (`copying.rs`).
+//!
+//! ```text
+//!  read:   one copy ──► done                      error ──► another copy ──► write the first ──► done
+//!  write:  mark, if the region is clean ──► all copies ──► superblocks, if one failed ──► done
+//! ```
+
+use super::fault::Fault;
+use super::lanes::{Part, PartKind, Phase};
+use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
+use super::{Engine, RequestError, Run};
+
+// Inlined is what each write passes: by callgrind, a sixth of its instructions was entering functions.
+impl Engine {
+    /// Begins a part, or holds it until superblocks are stored.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
+        let &Part { kind, region, .. } = &self.parts[usize::from(index)];
+        let is_unsynced = self.regions[region as usize].needs_sync;
+        // Before all survivors know of a failure, a copy that may differ is not read in its place: the
+        // power could go, and the failed one be read again.
+        let must_hold = self.run == Run::Starting || (!self.is_settled() && is_unsynced);
+        if must_hold {
+            self.parts[usize::from(index)].phase = Phase::Waiting;
+            self.held.push(index, &mut self.links);
+            return;
+        }
+        match kind {
+            PartKind::Read => self.begin_read(index, out),
+            PartKind::Copy => self.begin_copy(index, out),
+            PartKind::Write | PartKind::Zero => self.begin_write(index, out),
+        }
+    }
+
+    fn begin_read(&mut self, index: u16, out: &mut Output) {
+        let part = self.parts[usize::from(index)];
+        match self.copy_to_read(&part) {
+            Some(copy) => self.issue_read(index, copy, out),
+            None => self.finish(index, Err(RequestError::Unreadable), out),
+        }
+    }
+
+    /// Of copies that may differ always the same, else the least busy.
+    fn copy_to_read(&mut self, part: &Part) -> Option<u8> {
+        let in_sync = self.sets[usize::from(part.set)].in_sync & !part.tried;
+        if in_sync == 0 {
+            return None;
+        }
+        if self.regions[part.region as usize].needs_sync {
+            return Some(if self.has(Fault::DirtyReadFromAny) {
+                self.any_copy(in_sync)
+            } else {
+                in_sync.trailing_zeros() as u8
+            });
+        }
+        let first = part.set * self.copies;
+        let copies = (0..self.copies).filter(|copy| in_sync & (1 << copy) != 0);
+        copies.min_by_key(|copy| self.outstanding[usize::from(first + copy)])
+    }
+
+    /// Another copy each time, by the count of requests: only a fault asks.
+    fn any_copy(&self, in_sync: u8) -> u8 {
+        let other = in_sync & !(1 << in_sync.trailing_zeros());
+        let is_odd = self.parts.iter().map(|it| it.generation).fold(0, u32::wrapping_add) % 2 == 1;
+        let chosen = if is_odd && other != 0 { other } else { in_sync };
+        chosen.trailing_zeros() as u8
+    }
+
+    pub(super) fn issue_read(&mut self, index: u16, copy: u8, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        part.phase = Phase::Reading;
+        self.issue(index, 1 << copy, MemberOpKind::Read, out);
+    }
+
+    #[inline(always)]
+    fn begin_write(&mut self, index: u16, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        part.holds_region = true;
+        let region = part.region;
+        let region = &mut self.regions[region as usize];
+        region.writers += 1;
+        if region.durable || self.copies == 1 {
+            return self.issue_writes(index, out);
+        }
+        self.mark(index, out);
+        if self.has(Fault::MarkNotAwaited) {
+            self.issue_writes(index, out);
+        }
+    }
+
+    /// Writes a part to its copies, its region being marked.
+    #[inline(always)]
+    pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
+        let part = &self.parts[usize::from(index)];
+        let writable = self.sets[usize::from(part.set)].writable;
+        let (mut copies, kind) = match part.kind {
+            PartKind::Write => (writable, self.write_kind()),
+            PartKind::Zero => (writable, MemberOpKind::Zero),
+            PartKind::Read => (writable & part.tried, MemberOpKind::Write),
+            PartKind::Copy => (writable & self.copy_targets(part), MemberOpKind::Write),
+        };
+        if kind == MemberOpKind::Zero && self.has(Fault::DiscardNotMirrored) {
+            copies &= copies.wrapping_neg();
+        }
+        let part = &mut self.parts[usize::from(index)];
+        part.phase = Phase::Writing;
+        if copies == 0 {
+            return self.written(index, out);
+        }
+        self.issue(index, copies, kind, out);
+    }
+
+    fn write_kind(&self) -> MemberOpKind {
+        #[cfg(any(test, feature = "simulate"))]
+        if self.has(Fault::FuaLeftOut) {
+            return MemberOpKind::VolatileWrite;
+        }
+        MemberOpKind::Write
+    }
+
+    /// Asks each of these copies for the same.
+    #[inline(always)]
+    fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining = copies;
+        part.issued = self.now;
+        let first = part.set * self.copies;
+        let buffer = match (part.kind, kind) {
+            (PartKind::Copy, _) => Buffer::Copy,
+            (_, MemberOpKind::Zero) => Buffer::None,
+            _ => Buffer::Request {
+                buffer: self.requests[usize::from(part.request)].buffer,
+                offset: part.buffer_offset,
+            },
+        };
+        let (owner, generation) = (Owner::Part, part.generation);
+        let fields = TagFields { owner, role: 0, generation, index: u32::from(index) };
+        let (offset, length) = (self.data_at + part.offset, part.length);
+        let mut left = copies;
+        while left != 0 {
+            let copy = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.outstanding[usize::from(first + copy)] += 1;
+            let device = self.device_numbers[usize::from(first + copy)];
+            let tag = TagFields { role: copy, ..fields }.pack();
+            out.ops.push(MemberOp { device, kind, offset, length, buffer, tag });
+        }
+    }
+
+    /// An operation of a part has ended.
+    #[inline(always)]
+    pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
+        let index = tag.index as u16;
+        let bit = 1_u8 << (tag.role & 7);
+        let Some(part) = self.parts.get_mut(usize::from(index)) else { return };
+        let is_ours = part.generation & super::output::GENERATION_MASK == tag.generation;
+        if !is_ours || part.remaining & bit == 0 {
+            return;
+        }
+        let role = part.set * self.copies + tag.role;
+        self.outstanding[usize::from(role)] -= 1;
+        match (part.phase, outcome) {
+            (Phase::Reading, Outcome::Done) => {
+                part.remaining = 0;
+                self.have_read(index, out);
+            }
+            (Phase::Reading, Outcome::Error) => {
+                part.remaining = 0;
+                part.tried |= bit;
+                self.begin(index, out);
+            }
+            (_, Outcome::Done) => {
+                part.remaining &= !bit;
+                if part.remaining == 0 {
+                    self.written(index, out);
+                } else if self.has(Fault::AnswerAfterOneCopy) {
+                    self.answer_early(index, out);
+                }
+            }
+            (_, Outcome::Error) => self.fail_role(role, out),
+        }
+    }
+
+    fn have_read(&mut self, index: u16, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        if part.kind == PartKind::Copy {
+            return self.issue_writes(index, out);
+        }
+        if part.tried == 0 {
+            return self.finish(index, Ok(()), out);
+        }
+        if !part.exclusive {
+            // Reads beside it get the same bytes from another copy; writes wait for it.
+            part.exclusive = true;
+        }
+        // A copy that could not be read is written, as any write is.
+        self.begin_write(index, out);
+    }
+
+    /// All copies that are in sync have it.
+    #[inline(always)]
+    pub(super) fn written(&mut self, index: u16, out: &mut Output) {
+        if self.is_settled() || self.has(Fault::EpochNotRaised) {
+            self.finish(index, Ok(()), out);
+        } else {
+            self.parts[usize::from(index)].phase = Phase::Waiting;
+            self.unsettled.push(index, &mut self.links);
+        }
+    }
+
+    fn answer_early(&mut self, index: u16, out: &mut Output) {
+        let part = self.parts[usize::from(index)];
+        if matches!(part.kind, PartKind::Write | PartKind::Zero) {
+            let slot = &mut self.requests[usize::from(part.request)];
+            if slot.parts == 1 && !slot.answered {
+                slot.answered = true;
+                out.answers.push(super::output::Answer { tag: slot.tag, result: Ok(()) });
+            }
+        }
+    }
+
+    /// A role failed: no part waits for it.
+    pub(super) fn release_role(&mut self, role: u8, out: &mut Output) {
+        let (set, bit) = (role / self.copies, 1 << (role % self.copies));
+        for index in 0..self.parts.len() as u16 {
+            let part = &mut self.parts[usize::from(index)];
+            if part.phase == Phase::Free || part.set != set || part.remaining & bit == 0 {
+                continue;
+            }
+            part.remaining &= !bit;
+            // Its completion may come yet, and must not count for another copy in the same role.
+            match part.phase {
+                Phase::Reading => self.begin(index, out),
+                _ if part.remaining == 0 => self.written(index, out),
+                _ => {}
+            }
+        }
+    }
+}

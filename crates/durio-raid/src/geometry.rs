@@ -1,0 +1,216 @@
+//! Where a byte of the array lies on its members.
+//!
+//! In: level, members, chunk. Out: places. Not here: what else a member holds (`layout.rs`).
+//!
+//! Members of one *set* hold the same data. Level 0 has sets of one member, level 1 one set of all,
+//! level 10 sets of two neighbours (near layout). Chunks go round over the sets:
+//!
+//! ```text
+//!  chunk of the array   0   1   2   3        level 10, 4 members
+//!  set                  0   1   0   1        set 0: members 0 and 1
+//!  offset on member     0   0   1   1        set 1: members 2 and 3
+//! ```
+
+/// Most members of an array, spares apart.
+pub const MEMBERS_MAX: u8 = 32;
+/// Most copies of a byte.
+pub const COPIES_MAX: u8 = 4;
+/// Bytes in which places and lengths on members are counted: metadata is written in these.
+pub const BLOCK: u64 = 4096;
+/// Bytes of the unit of requests.
+pub const SECTOR: u64 = 512;
+
+const CHUNK_MIN: u32 = 4 << 10;
+const CHUNK_MAX: u32 = 1 << 20;
+
+/// How data is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// 0: chunks in turn, one copy.
+    Striped,
+    /// 1: the same on all members.
+    Mirrored,
+    /// 10: chunks in turn over pairs of members.
+    StripedMirrors,
+}
+
+/// An array as it was created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// How data is spread.
+    pub level: Level,
+    /// Members, spares apart.
+    pub members: u8,
+    /// Bytes of a chunk, a power of two. A request is carried out in pieces that lie within one.
+    pub chunk: u32,
+    /// Bytes of one member that are marked as dirty together, a power of two, at least a chunk.
+    pub region: u64,
+    /// Bytes of data on each member, a multiple of `chunk`.
+    pub member_bytes: u64,
+}
+
+/// Why an array cannot be so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Members do not fit the level.
+    #[error(
+        "level 0 takes 2 to 32 members, level 1 takes 2 to 4, level 10 an even number from 4 to 32"
+    )]
+    Members,
+    /// A chunk that is none.
+    #[error("a chunk is a power of two from 4 KiB to 1 MiB")]
+    Chunk,
+    /// A region that is none.
+    #[error("a region is a power of two and at least a chunk")]
+    Region,
+    /// No room for a chunk, or more than there is.
+    #[error("the members are too small for one chunk each, or too large")]
+    Size,
+}
+
+/// Where a byte lies: the same on each member of the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The set.
+    pub set: u8,
+    /// Bytes from the begin of the member's data.
+    pub offset: u64,
+}
+
+impl Geometry {
+    /// Checks what nobody else checks.
+    ///
+    /// # Errors
+    /// [`GeometryError`], the first of what is wrong.
+    pub fn check(&self) -> Result<(), GeometryError> {
+        let fits = match self.level {
+            Level::Striped => (2..=MEMBERS_MAX).contains(&self.members),
+            Level::Mirrored => (2..=COPIES_MAX).contains(&self.members),
+            Level::StripedMirrors => {
+                (4..=MEMBERS_MAX).contains(&self.members) && self.members.is_multiple_of(2)
+            }
+        };
+        let chunk = u64::from(self.chunk);
+        if !fits {
+            Err(GeometryError::Members)
+        } else if !self.chunk.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&self.chunk) {
+            Err(GeometryError::Chunk)
+        } else if !self.region.is_power_of_two() || self.region < chunk {
+            Err(GeometryError::Region)
+        } else if self.member_bytes == 0
+            || !self.member_bytes.is_multiple_of(chunk)
+            || self.member_bytes >= 1 << 56
+            || self.member_bytes.div_ceil(self.region) >= 1 << 24
+        {
+            // More regions per member than this would not fit the tags of operations.
+            Err(GeometryError::Size)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Copies of each byte.
+    #[must_use]
+    pub fn copies(&self) -> u8 {
+        match self.level {
+            Level::Striped => 1,
+            Level::Mirrored => self.members,
+            Level::StripedMirrors => 2,
+        }
+    }
+
+    /// Sets of members that hold the same.
+    #[must_use]
+    pub fn sets(&self) -> u8 {
+        self.members / self.copies()
+    }
+
+    /// Bytes of the array.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.member_bytes * u64::from(self.sets())
+    }
+
+    /// Regions of a set.
+    #[must_use]
+    pub fn regions(&self) -> u32 {
+        // `check` has bounded it.
+        u32::try_from(self.member_bytes.div_ceil(self.region)).unwrap_or(u32::MAX)
+    }
+
+    /// Where a byte of the array lies.
+    #[must_use]
+    pub fn locate(&self, offset: u64) -> Place {
+        let (chunk, within) = (offset >> self.chunk_shift(), offset & u64::from(self.chunk - 1));
+        let sets = u64::from(self.sets());
+        let set = (chunk % sets) as u8;
+        Place { set, offset: ((chunk / sets) << self.chunk_shift()) | within }
+    }
+
+    /// Which byte of the array lies there.
+    #[must_use]
+    pub fn locate_back(&self, place: Place) -> u64 {
+        let chunk = place.offset >> self.chunk_shift();
+        let within = place.offset & u64::from(self.chunk - 1);
+        let chunk = chunk * u64::from(self.sets()) + u64::from(place.set);
+        (chunk << self.chunk_shift()) | within
+    }
+
+    pub(crate) fn chunk_shift(&self) -> u32 {
+        self.chunk.trailing_zeros()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn geometry(level: Level, members: u8) -> Geometry {
+        Geometry { level, members, chunk: 16384, region: 65536, member_bytes: 1 << 20 }
+    }
+
+    #[test]
+    fn chunks_go_round_over_the_sets() {
+        let geometry = geometry(Level::StripedMirrors, 4);
+        let place = |chunk: u64| geometry.locate(chunk * 16384 + 5);
+        assert_eq!(place(0), Place { set: 0, offset: 5 });
+        assert_eq!(place(1), Place { set: 1, offset: 5 });
+        assert_eq!(place(2), Place { set: 0, offset: 16389 });
+        assert_eq!(geometry.size(), 2 << 20);
+    }
+
+    #[test]
+    fn what_no_array_can_be_is_refused() {
+        for (level, members) in [
+            (Level::Striped, 1),
+            (Level::Mirrored, 5),
+            (Level::StripedMirrors, 2),
+            (Level::StripedMirrors, 5),
+        ] {
+            assert_eq!(geometry(level, members).check(), Err(GeometryError::Members));
+        }
+        let good = geometry(Level::Mirrored, 2);
+        assert_eq!(good.check(), Ok(()));
+        assert_eq!(Geometry { chunk: 2048, ..good }.check(), Err(GeometryError::Chunk));
+        assert_eq!(Geometry { chunk: 12288, ..good }.check(), Err(GeometryError::Chunk));
+        assert_eq!(Geometry { region: 8192, ..good }.check(), Err(GeometryError::Region));
+        assert_eq!(Geometry { member_bytes: 100, ..good }.check(), Err(GeometryError::Size));
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_has_one_place(offset in 0_u64..16 << 20, members in 1_u8..=16) {
+            for geometry in [
+                geometry(Level::Striped, members * 2),
+                geometry(Level::Mirrored, members % 3 + 2),
+                geometry(Level::StripedMirrors, members * 2 + 2),
+            ] {
+                let place = geometry.locate(offset);
+                prop_assert!(place.set < geometry.sets());
+                prop_assert_eq!(geometry.locate_back(place), offset);
+            }
+        }
+    }
+}

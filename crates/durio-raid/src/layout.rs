@@ -1,0 +1,61 @@
+//! What lies where on a member.
+//!
+//! In: sizes. Out: places. Not here: what the blocks hold (`superblock.rs`, `map_page.rs`).
+//!
+//! ```text
+//!  block  0 1      2 ...            data_at             end
+//!         SS SS    page 0 0, 1 1 …  data                SS SS
+//! ```
+//!
+//! Each block of metadata has two slots, written in turn, so that a torn write leaves the one before.
+
+use crate::geometry::{BLOCK, Geometry};
+use crate::map_page::REGIONS_PER_PAGE;
+
+/// Slots of the superblock: two at the begin, two at the end.
+pub const SUPERBLOCKS: u8 = 4;
+/// Where the map begins.
+const MAP_AT: u64 = 2 * BLOCK;
+/// Blocks of superblocks at the end.
+const END: u64 = 2 * BLOCK;
+
+/// Bytes to which data is aligned on a member, unless a test wants less.
+pub const DATA_ALIGNMENT: u64 = 1 << 20;
+
+/// Pages of the map of one member.
+#[must_use]
+pub fn map_pages(geometry: &Geometry) -> u32 {
+    if geometry.copies() == 1 { 0 } else { geometry.regions().div_ceil(REGIONS_PER_PAGE) }
+}
+
+/// Where data begins, with this alignment.
+#[must_use]
+pub fn data_at(geometry: &Geometry, alignment: u64) -> u64 {
+    (MAP_AT + map_bytes(geometry)).next_multiple_of(alignment)
+}
+
+/// Bytes of the map, both slots of each page.
+#[must_use]
+pub fn map_bytes(geometry: &Geometry) -> u64 {
+    u64::from(map_pages(geometry)) * 2 * BLOCK
+}
+
+/// Where a slot of a page of the map lies; slot 0 of page 0 begins the map.
+#[must_use]
+pub fn map_slot(page: u32, slot: u8) -> u64 {
+    MAP_AT + (u64::from(page) * 2 + u64::from(slot)) * BLOCK
+}
+
+/// Where a slot of the superblock lies on a device of this size; none if it is too small for any.
+#[must_use]
+pub fn superblock_slot(device_bytes: u64, slot: u8) -> Option<u64> {
+    let blocks = device_bytes / BLOCK;
+    let end = (blocks * BLOCK).checked_sub(END).filter(|&end| end >= MAP_AT)?;
+    Some(if slot < 2 { u64::from(slot) * BLOCK } else { end + u64::from(slot - 2) * BLOCK })
+}
+
+/// Bytes that a device needs for data of this geometry from `data_at` on.
+#[must_use]
+pub fn device_bytes(geometry: &Geometry, data_at: u64) -> u64 {
+    data_at + geometry.member_bytes + END
+}

@@ -1,0 +1,54 @@
+//! RAID 0, 1 and 10 for small durable writes, as a state machine.
+//!
+//! ```text
+//!  devices ──► newest ──► assemble ──► Plan ──► Engine::start
+//!  (superblocks, maps)                             │
+//!  submit, completed, tick, member_failed, add ──► Engine ──► Output: member operations, answers
+//! ```
+//!
+//! In: events, with the time by the caller. Out: operations on members, answers to requests. The engine
+//! names buffers and never sees a byte of data, so a server moves data as it likes.
+//! Not here: clocks, threads, files, rings; what makes an array of devices a device.
+//!
+//! What holds (docs/design/0014-raid-engine.md says why):
+//!
+//! - A write is answered when all copies in sync have it durably. One that failed is faulty in the
+//!   superblocks of the others before that.
+//! - Requests on the same bytes are carried out in the order in which they came, on all copies.
+//! - A region is marked on all copies in sync before a write of it begins, and cleared when no write is
+//!   on its way.
+//! - After a stop that was not clean, marked regions are read from one copy until they are the same.
+//!
+//! With the feature `simulate` there are a simulator ([`sim`]) and faults that it plants.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "roles, parts, pages and regions are few by what a geometry and a configuration permit"
+)]
+
+mod assembly;
+mod chain;
+mod create;
+mod engine;
+mod geometry;
+pub mod layout;
+mod map_page;
+#[cfg(any(test, feature = "simulate"))]
+pub mod sim;
+mod superblock;
+
+pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
+pub use create::{Blocks, CreateError, Member, create};
+pub use engine::fault::Fault;
+pub use engine::output::{Answer, Buffer, MemberOp, MemberOpKind, OpTag, Outcome, Output};
+pub use engine::request::{Request, RequestKind, SubmitError};
+pub use engine::{AddError, Config, Engine, Newcomer, RoleStatus, Status, StopReason};
+pub use geometry::{BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR};
+pub use superblock::{
+    Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,
+    newest,
+};
+
+/// Names an array or a member: 16 random bytes of whoever creates it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub [u8; 16]);

@@ -1,0 +1,98 @@
+//! A page of the map of dirty regions: a byte per region.
+//!
+//! In: bytes of regions. Out: a block that tells by itself whether it is whole, of which array, set and
+//! page it is, and how new; and back. Not here: when it is written (`engine/dirty.rs`). The format:
+//! docs/formats/raid-superblock.md.
+
+use crate::Id;
+use crate::geometry::BLOCK;
+
+/// Regions in a page.
+pub(crate) const REGIONS_PER_PAGE: u32 = (CHECKSUM - REGIONS) as u32;
+/// Copies may differ: writes were on their way.
+pub(crate) const DIRTY: u8 = 1;
+/// A member that is away lacks what was written here.
+pub(crate) const STALE: u8 = 2;
+
+const MAGIC: &[u8; 8] = b"durioMAP";
+const VERSION: u16 = 1;
+const SET: usize = 10;
+const PAGE: usize = 12;
+const ARRAY: usize = 16;
+const GENERATION: usize = 32;
+const REGIONS: usize = 64;
+const CHECKSUM: usize = BLOCK as usize - 4;
+
+/// Which page of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageName {
+    pub(crate) array: Id,
+    pub(crate) set: u8,
+    pub(crate) page: u32,
+}
+
+/// Makes the block.
+pub(crate) fn encode(
+    name: PageName,
+    generation: u64,
+    regions: impl Iterator<Item = u8>,
+    to: &mut [u8],
+) {
+    to.fill(0);
+    to[..8].copy_from_slice(MAGIC);
+    to[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    to[SET] = name.set;
+    to[PAGE..PAGE + 4].copy_from_slice(&name.page.to_le_bytes());
+    to[ARRAY..ARRAY + 16].copy_from_slice(&name.array.0);
+    to[GENERATION..GENERATION + 8].copy_from_slice(&generation.to_le_bytes());
+    to[REGIONS..CHECKSUM].iter_mut().zip(regions).for_each(|(to, byte)| *to = byte);
+    let checksum = crc32c::crc32c(&to[..CHECKSUM]);
+    to[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Its generation and the bytes of its regions; none if it is not whole or another page.
+pub(crate) fn decode(name: PageName, from: &[u8]) -> Option<(u64, &[u8])> {
+    let checksum = crc32c::crc32c(from.get(..CHECKSUM)?).to_le_bytes();
+    let is_it = from[CHECKSUM..] == checksum
+        && from[..8] == *MAGIC
+        && from[8..10] == VERSION.to_le_bytes()
+        && from[SET] == name.set
+        && from[PAGE..PAGE + 4] == name.page.to_le_bytes()
+        && from[ARRAY..ARRAY + 16] == name.array.0;
+    let generation = from[GENERATION..GENERATION + 8].try_into().ok().map(u64::from_le_bytes)?;
+    is_it.then_some((generation, &from[REGIONS..CHECKSUM]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_as_it_was_written_and_no_other_page_is() {
+        let name = PageName { array: Id([7; 16]), set: 1, page: 3 };
+        let mut block = [0xff; BLOCK as usize];
+        encode(name, 9, [DIRTY, 0, STALE].into_iter(), &mut block);
+        let (generation, regions) = decode(name, &block).expect("it is whole");
+        assert_eq!((generation, &regions[..4]), (9, &[DIRTY, 0, STALE, 0][..]));
+        assert_eq!(regions.len(), REGIONS_PER_PAGE as usize);
+        for other in [
+            PageName { array: Id([8; 16]), ..name },
+            PageName { set: 0, ..name },
+            PageName { page: 2, ..name },
+        ] {
+            assert!(decode(other, &block).is_none());
+        }
+    }
+
+    #[test]
+    fn a_turned_bit_anywhere_is_seen() {
+        let name = PageName { array: Id([7; 16]), set: 0, page: 0 };
+        let mut block = [0; BLOCK as usize];
+        encode(name, 9, std::iter::repeat_n(DIRTY, 100), &mut block);
+        for at in 0..block.len() {
+            block[at] ^= 4;
+            assert!(decode(name, &block).is_none(), "byte {at}");
+            block[at] ^= 4;
+        }
+    }
+}

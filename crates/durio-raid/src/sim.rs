@@ -1,0 +1,121 @@
+//! Power cuts of simulated arrays, by seed, and whether the engine keeps its word.
+//!
+//! In: a seed, a number of cuts, perhaps a planted fault. Out: the first violation with the number of its
+//! cut, or none. Not here: printing.
+//!
+//! ```text
+//!  campaign: an array that lives for some cuts
+//!    life:   assemble ──► start ──► requests, completions, failures in any order ──► cut
+//!              │ check of the media                         │ check of each answer    │
+//!              └───────────────────── model of each sector ─┴─────────────────────────┘
+//! ```
+//!
+//! Members are disks of durio-simdisk with volatile caches; a cut tears any write that is not durable,
+//! sector by sector. One seeded scheduler decides which operation begins or ends next. What may be read
+//! is known by a model of its own ([`model`]), and the map is read by a parser of its own ([`media`]),
+//! so an error of the engine does not hide itself.
+//!
+//! A campaign follows from the seed and its number, a life from what came before in its campaign: so a
+//! cut is replayed by the lives before it in its campaign.
+
+mod campaign;
+mod drives;
+mod life;
+mod media;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use campaign::Campaign;
+
+use crate::Fault;
+
+/// Cuts of one campaign.
+pub const CUTS_PER_CAMPAIGN: u64 = 40;
+
+/// What is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scenario {
+    /// Of every decision.
+    pub seed: u64,
+    /// What is wrong with the engine on purpose.
+    pub fault: Option<Fault>,
+    /// Only level 10 of four members; else levels 1 and 10 of 2 to 6 members.
+    pub only_four: bool,
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The number of the cut in whose life it was seen, from 0.
+    pub cut: u64,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What happened in a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Power cuts.
+    pub cuts: u64,
+    /// Of those, before the array ran.
+    pub cuts_at_start: u64,
+    /// Of those, while copies were made the same.
+    pub cuts_in_resync: u64,
+    /// Of those, during a rebuild.
+    pub cuts_in_rebuild: u64,
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// Reads that were checked.
+    pub reads: u64,
+    /// Members that failed, stalled, or went away.
+    pub failures: u64,
+    /// Starts that were refused, for a majority or because halves went on apart.
+    pub refusals: u64,
+    /// Members that came back by their map, or were rebuilt.
+    pub rejoined: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.cuts += other.cuts;
+        self.cuts_at_start += other.cuts_at_start;
+        self.cuts_in_resync += other.cuts_in_resync;
+        self.cuts_in_rebuild += other.cuts_in_rebuild;
+        self.writes += other.writes;
+        self.reads += other.reads;
+        self.failures += other.failures;
+        self.refusals += other.refusals;
+        self.rejoined += other.rejoined;
+    }
+}
+
+/// Simulates this many cuts, up to the first violation.
+#[must_use]
+pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
+    let mut tally = Tally::default();
+    for number in 0..cuts.div_ceil(CUTS_PER_CAMPAIGN) {
+        let first = number * CUTS_PER_CAMPAIGN;
+        let mut campaign = Campaign::new(scenario, number);
+        let violation = campaign.run(CUTS_PER_CAMPAIGN.min(cuts - first));
+        tally.add(&campaign.tally());
+        if let Err((life, what)) = violation {
+            return (tally, Some(Violation { cut: first + life, what }));
+        }
+    }
+    (tally, None)
+}
+
+/// The events of the life that ends with this cut, in words, and what was wrong in it.
+#[must_use]
+pub fn replay(scenario: Scenario, cut: u64) -> (Vec<String>, Option<Violation>) {
+    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN);
+    let life = cut % CUTS_PER_CAMPAIGN;
+    campaign.trace_life(life);
+    let violation = campaign.run(life + 1);
+    let violation = violation.err().map(|(life, what)| Violation {
+        cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life,
+        what,
+    });
+    (campaign.take_trace(), violation)
+}

@@ -1,0 +1,377 @@
+//! The life of a simulated array from cut to cut, and whoever operates it.
+//!
+//! In: a scenario. Out: the first broken promise. Not here: what happens while it runs (`life.rs`).
+//!
+//! The operator leaves drives out, brings them back in another order, forces a start when it is known
+//! to give nothing up, and gives up members that went on apart.
+
+use durio_simdisk::Chance;
+
+use super::drives::{Drive, Memory};
+use super::life::Life;
+use super::media::{self, Trusted};
+use super::model::Model;
+use super::{Scenario, Tally};
+use crate::assembly::Present;
+use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
+use crate::superblock::{MemberState, Relation};
+use crate::{
+    AssembleError, AssembleOptions, Fault, Found, Id, Member, Plan, assemble, create, layout,
+};
+
+/// Requests in flight at most, and bytes of one.
+pub(super) const DEPTH: usize = 8;
+pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
+
+/// An array over several cuts.
+#[derive(Debug)]
+pub(super) struct Campaign {
+    pub(super) chance: Chance,
+    pub(super) fault: Option<Fault>,
+    pub(super) geometry: Geometry,
+    pub(super) data_at: u64,
+    pub(super) drives: Vec<Drive>,
+    pub(super) memory: Memory,
+    pub(super) model: Model,
+    /// Drives that have all that was acknowledged, a bit each.
+    pub(super) serving: u64,
+    /// A minority was forced to start: the rest may not know of it until all have run together.
+    is_forced: bool,
+    /// Members were erased, and the array has not run since: it must be forced.
+    has_given_up: bool,
+    /// Counts requests; a write writes its number.
+    pub(super) number: u32,
+    drives_made: u64,
+    pub(super) tally: Tally,
+    traced: Option<u64>,
+    pub(super) is_tracing: bool,
+    trace: Vec<String>,
+}
+
+impl Campaign {
+    pub(super) fn new(scenario: Scenario, number: u64) -> Self {
+        let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
+        let mut chance = Chance::new(mixed);
+        let geometry = draw_geometry(&mut chance, scenario.only_four);
+        let spares = u64::from(chance.below(4) == 0);
+        let data_at = layout::data_at(&geometry, BLOCK);
+        let mut campaign = Self {
+            chance,
+            fault: scenario.fault,
+            geometry,
+            data_at,
+            drives: Vec::new(),
+            memory: Memory {
+                requests: vec![vec![0; REQUEST_BYTES]; DEPTH],
+                copy: vec![0; geometry.chunk as usize],
+            },
+            model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
+            serving: (1 << geometry.members) - 1,
+            is_forced: false,
+            has_given_up: false,
+            number: 0,
+            drives_made: 0,
+            tally: Tally::default(),
+            traced: None,
+            is_tracing: false,
+            trace: Vec::new(),
+        };
+        for _ in 0..u64::from(geometry.members) + spares {
+            let drive = campaign.blank_drive();
+            campaign.drives.push(drive);
+        }
+        campaign.create();
+        campaign
+    }
+
+    fn create(&mut self) {
+        let member = |it: &Drive| Member { id: it.id, device_bytes: it.disk.size() };
+        let members: Vec<Member> = self.drives.iter().map(member).collect();
+        let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
+        // The geometry was drawn to fit.
+        for (drive, blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
+            for (place, data) in blocks {
+                let (sector, fua) = (place / SECTOR, true);
+                let write = durio_simdisk::Request::Write { sector, data: &data, fua };
+                let now = durio_units::Nanos::new(0);
+                // An honest disk with power takes what is within its size.
+                let _ = drive.disk.carry_out(0, now, write, &mut []);
+            }
+        }
+    }
+
+    pub(super) fn blank_drive(&mut self) -> Drive {
+        self.drives_made += 1;
+        let bytes = layout::device_bytes(&self.geometry, self.data_at);
+        Drive::blank(bytes, self.drives_made, self.chance.bits())
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(super) fn trace_life(&mut self, life: u64) {
+        self.traced = Some(life);
+    }
+
+    pub(super) fn take_trace(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.trace)
+    }
+
+    pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
+        if self.is_tracing {
+            self.trace.push(line());
+        }
+    }
+
+    /// Lives so many lives; else the life in which a promise was broken, and how.
+    pub(super) fn run(&mut self, lives: u64) -> Result<(), (u64, String)> {
+        for life in 0..lives {
+            self.is_tracing = self.traced == Some(life);
+            let result = if self.chance.below(25) == 0 { self.split() } else { Ok(false) };
+            let result = result.and_then(|did| if did { Ok(()) } else { self.live() });
+            if let Err(what) = result {
+                self.trace(|| format!("violation: {what}"));
+                return Err((life, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        let plan = self.assemble()?;
+        let steps = match self.chance.below(6) {
+            0 => self.chance.below(30),
+            _ => 30 + self.chance.below(250),
+        };
+        let is_settled = self.chance.below(4) == 0;
+        self.live_with(plan, steps, is_settled, false)
+    }
+
+    /// Checks the media, lets the array run, and cuts its power.
+    fn live_with(
+        &mut self,
+        plan: Plan,
+        steps: u64,
+        is_settled: bool,
+        is_calm: bool,
+    ) -> Result<(), String> {
+        let is_here = |it: &Option<Present>| it.is_some();
+        let is_all = plan.devices.iter().filter(|it| is_here(it)).count() >= self.drives.len();
+        let trusted = self.trusted(&plan);
+        self.trace(|| describe(&plan));
+        let (geometry, data_at) = (self.geometry, self.data_at);
+        media::check(&geometry, data_at, &self.drives, &trusted, false, &mut self.model)?;
+        let mut life = Life::begin(self, plan, &trusted, is_calm);
+        life.run(steps)?;
+        if is_calm {
+            life.run_until_it_serves()?;
+        }
+        if is_settled {
+            life.settle()?;
+        }
+        let has_run = life.end();
+        self.is_forced &= !(has_run && is_all);
+        self.has_given_up &= !has_run;
+        let serving = self.serving;
+        self.trace(|| format!("power cut; in sync were devices {serving:b}"));
+        self.drives.iter_mut().for_each(Drive::reset);
+        self.tally.cuts += 1;
+        Ok(())
+    }
+
+    fn trusted(&self, plan: &Plan) -> Trusted {
+        let copies = usize::from(self.geometry.copies());
+        let sets = plan.table.entries[..usize::from(self.geometry.members)]
+            .chunks(copies)
+            .zip(plan.devices.chunks(copies))
+            .map(|(entries, devices)| {
+                let both = entries.iter().zip(devices);
+                let read = both.filter(|(it, _)| it.state == MemberState::InSync);
+                read.filter_map(|(_, device)| device.map(|it| usize::from(it.device))).collect()
+            });
+        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
+        let here =
+            roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
+        let others: Vec<(usize, usize)> = here.collect();
+        Trusted::read(&self.geometry, &self.drives, sets.collect(), &others)
+    }
+
+    /// All drives, in any order.
+    fn found(&mut self) -> Vec<Found> {
+        let mut found: Vec<Found> =
+            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+        for at in (1..found.len()).rev() {
+            let other = self.chance.below(at as u64 + 1) as usize;
+            found.swap(at, other);
+        }
+        found
+    }
+
+    fn options(&mut self) -> AssembleOptions {
+        let rejoin = self.chance.below(5) != 0;
+        AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
+    }
+
+    fn assemble(&mut self) -> Result<Plan, String> {
+        let mut found = self.found();
+        let mut options = self.options();
+        if self.chance.below(5) == 0 && !self.has_given_up {
+            let mut some = found.clone();
+            some.truncate(found.len().saturating_sub(1 + self.chance.below(2) as usize));
+            if let Some(plan) = self.assemble_some(&some, options) {
+                self.model.lose_copy(self.number);
+                self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
+                return Ok(plan);
+            }
+        }
+        loop {
+            match assemble(&found, options) {
+                Ok(plan) => {
+                    self.trace(|| format!("start with {} drives", found.len()));
+                    return Ok(plan);
+                }
+                Err(AssembleError::Diverged(device)) => {
+                    self.tally.refusals += 1;
+                    self.trace(|| format!("refused: device {device} went on apart"));
+                    found = self.give_up_some(&found, options)?;
+                    options.force = true;
+                }
+                Err(error) => return Err(format!("all drives are here: {error}")),
+            }
+        }
+    }
+
+    fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
+        let refused = match assemble(found, options) {
+            Ok(plan) => return (!self.is_forced || self.gives_nothing_up(&plan)).then_some(plan),
+            Err(error) => error,
+        };
+        self.tally.refusals += 1;
+        self.trace(|| format!("with {} drives: {refused}", found.len()));
+        let may_force = matches!(refused, AssembleError::NoMajority { .. });
+        if !may_force || self.chance.below(3) != 0 {
+            return None;
+        }
+        let plan = assemble(found, AssembleOptions { force: true, ..options }).ok()?;
+        self.is_forced |= self.gives_nothing_up(&plan);
+        self.gives_nothing_up(&plan).then_some(plan)
+    }
+
+    /// True if each member that would be read has all that was acknowledged.
+    fn gives_nothing_up(&self, plan: &Plan) -> bool {
+        let entries = plan.table.entries.iter().zip(&plan.devices);
+        let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
+        read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
+    }
+
+    /// Gives up all members that went on apart from those that served.
+    fn give_up_some(
+        &mut self,
+        found: &[Found],
+        options: AssembleOptions,
+    ) -> Result<Vec<Found>, String> {
+        self.model.lose_copy(self.number);
+        let side_of = |holder: &Found| -> Vec<Found> {
+            let table = &holder.superblock.table;
+            let is_ours =
+                |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+            found.iter().filter(is_ours).cloned().collect()
+        };
+        let is_enough = |side: &Vec<Found>| {
+            let forced = AssembleOptions { force: true, ..options };
+            assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
+        };
+        let sides = found.iter().map(side_of).filter(is_enough);
+        let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        self.has_given_up = true;
+        for device in 0..self.drives.len() {
+            let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
+            if is_there(found) && !is_there(&kept) {
+                self.trace(|| format!("device {device} is given up"));
+                self.drives[device] = self.blank_drive();
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Two halves are forced to run without each other; then they must not be taken as one array. False
+    /// if there are no two halves now.
+    fn split(&mut self) -> Result<bool, String> {
+        let found = self.found();
+        let options = AssembleOptions { force: true, rejoin: true, fault: self.fault };
+        let all: u64 = (1 << self.geometry.members) - 1;
+        let Ok(plan) = assemble(&found, options) else { return Ok(false) };
+        let is_whole = self.serving.count_ones() == all.count_ones()
+            && crate::assembly::in_sync(&plan.table) == all;
+        if !is_whole || !self.gives_nothing_up(&plan) {
+            return Ok(false);
+        }
+        let copies = usize::from(self.geometry.copies());
+        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
+        let first: u64 = roles
+            .filter(|(role, _)| role % copies == 0)
+            .filter_map(|(_, device)| device.map(|it| 1 << it.device))
+            .sum();
+        let halves = [first, self.serving & !first];
+        let before = self.model.clone();
+        let mut models = Vec::new();
+        let here = |half: u64, found: &[Found]| -> Vec<Found> {
+            found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
+        };
+        if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
+            // What makes it whole is in the table of one half alone.
+            return Ok(false);
+        }
+        for half in halves {
+            self.serving = half;
+            self.model = before.clone();
+            self.model.lose_copy(self.number);
+            self.trace(|| format!("half {half:b} is forced to start"));
+            let found = here(half, &self.found());
+            let plan = assemble(&found, options).map_err(|it| format!("half forced: {it}"))?;
+            let steps = self.chance.below(100);
+            self.live_with(plan, steps, false, true)?;
+            models.push(std::mem::replace(&mut self.model, Model::new(0)));
+        }
+        let found = self.found();
+        if assemble(&found, AssembleOptions { force: false, ..options }).is_ok() {
+            return Err("halves that went on without each other are taken as one array".to_owned());
+        }
+        self.tally.refusals += 1;
+        let kept = self.chance.below(2) as usize;
+        self.serving = halves[kept];
+        self.model = models.swap_remove(kept);
+        for device in 0..self.drives.len() {
+            if halves[1 - kept] & (1 << device) != 0 {
+                self.drives[device] = self.blank_drive();
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn describe(plan: &Plan) -> String {
+    let entries = plan.table.entries.iter().zip(&plan.devices);
+    let words = entries.map(|(entry, device)| {
+        let device = device.map_or_else(|| "-".to_owned(), |it| it.device.to_string());
+        let by_map = if entry.by_map { " by map" } else { "" };
+        format!("{:?}{by_map} on {device}", entry.state)
+    });
+    let words: Vec<String> = words.collect();
+    format!("epoch {}: {}", plan.table.epoch, words.join(", "))
+}
+
+fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
+    let (level, members) = match chance.below(8) {
+        _ if only_four => (Level::StripedMirrors, 4),
+        0..=3 => (Level::StripedMirrors, 4),
+        4 => (Level::StripedMirrors, 6),
+        5 => (Level::Mirrored, 2),
+        6 => (Level::Mirrored, 3),
+        _ => (Level::Mirrored, 4),
+    };
+    let chunk = 4096_u32 << chance.below(2);
+    let region = u64::from(chunk) << chance.below(2);
+    Geometry { level, members, chunk, region, member_bytes: 16 * 4096 }
+}

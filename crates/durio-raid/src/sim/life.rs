@@ -1,0 +1,469 @@
+//! One life of a simulated array: from its start to the next cut.
+//!
+//! In: an assembled array. Out: the first broken promise. Not here: starts (`campaign.rs`), media
+//! (`media.rs`).
+
+use durio_units::Nanos;
+
+use super::campaign::{Campaign, DEPTH, REQUEST_BYTES};
+use super::drives::{Flight, STAMP};
+use super::media::{self, Trusted};
+use super::model::ZERO;
+use crate::geometry::{BLOCK, SECTOR};
+use crate::superblock::MemberState;
+use crate::{
+    Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
+    RequestKind, RoleStatus,
+};
+
+/// Steps in which an array without requests must become idle.
+const SETTLE_STEPS: u32 = 100_000;
+const TIMEOUT: Nanos = Nanos::from_secs(50);
+
+/// A request on its way.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    kind: RequestKind,
+    number: u32,
+    first: usize,
+    sectors: usize,
+}
+
+/// An array that runs.
+#[derive(Debug)]
+pub(super) struct Life<'a> {
+    campaign: &'a mut Campaign,
+    engine: Engine,
+    out: Output,
+    flights: Vec<Flight>,
+    asked: [Option<Asked>; DEPTH],
+    now: Nanos,
+    /// Drives that the engine uses, a bit each.
+    used: u64,
+    /// Regions that may be copied to members in sync, and to those that come back by the map.
+    may_resync: Vec<bool>,
+    may_rejoin: Vec<bool>,
+    depth: usize,
+    errors_per_mille: u64,
+    /// Some operations may have failed.
+    had_errors: bool,
+    /// Of 10 000 steps, those in which members fail.
+    failures: u64,
+    submits: bool,
+    /// Drives that are not used are not this array's to take.
+    is_calm: bool,
+}
+
+impl<'a> Life<'a> {
+    pub(super) fn begin(
+        campaign: &'a mut Campaign,
+        plan: Plan,
+        trusted: &Trusted,
+        is_calm: bool,
+    ) -> Self {
+        let config = Config {
+            requests_max: DEPTH as u16,
+            parts_max: 64,
+            timeout: TIMEOUT,
+            clear_after: Nanos::from_secs(2),
+            watermark_every: 2 * u64::from(campaign.geometry.chunk),
+            fault: campaign.fault,
+        };
+        let mut out = Output::default();
+        let engine = Engine::start(plan, &config, &mut out);
+        let chance = &mut campaign.chance;
+        let depth = 1 + chance.below(DEPTH as u64) as usize;
+        let errors_per_mille = if is_calm || chance.below(8) != 0 { 0 } else { 15 };
+        let failures = if is_calm || chance.below(2) != 0 { 0 } else { 60 };
+        let mut life = Self {
+            campaign,
+            engine,
+            out,
+            flights: Vec::new(),
+            asked: [None; DEPTH],
+            now: Nanos::new(0),
+            used: 0,
+            may_resync: trusted.dirty.clone(),
+            may_rejoin: trusted.marked.clone(),
+            depth,
+            errors_per_mille,
+            had_errors: errors_per_mille > 0,
+            failures,
+            submits: true,
+            is_calm,
+        };
+        life.used = life.used_now();
+        life
+    }
+
+    pub(super) fn run(&mut self, steps: u64) -> Result<(), String> {
+        self.take_output()?;
+        for _ in 0..steps {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Until the first superblocks are stored.
+    pub(super) fn run_until_it_serves(&mut self) -> Result<(), String> {
+        for _ in 0..SETTLE_STEPS {
+            if self.engine.status().is_running {
+                return Ok(());
+            }
+            self.step()?;
+        }
+        Err("the array does not start".to_owned())
+    }
+
+    /// Until nothing is on its way; then all copies must be equal.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        self.submits = false;
+        self.failures = 0;
+        // What no copy could be read of stays marked.
+        self.errors_per_mille = 0;
+        let had_errors = self.had_errors;
+        let is_clean = self.campaign.chance.below(3) == 0;
+        if is_clean {
+            self.engine.close(&mut self.out);
+            self.take_output()?;
+        }
+        let mut steps = 0;
+        // A stopped array is idle at once.
+        while !self.engine.is_idle() {
+            self.step()?;
+            steps += 1;
+            if steps == SETTLE_STEPS {
+                return Err(format!("does not become idle: {:?}", self.engine.status()));
+            }
+        }
+        let status = self.engine.status();
+        if status.stopped.is_some() {
+            return Ok(());
+        }
+        let copies = usize::from(self.campaign.geometry.copies());
+        let roles = &status.roles[..usize::from(self.campaign.geometry.members)];
+        let read = |roles: &[RoleStatus]| -> Vec<usize> {
+            let read = roles.iter().filter(|it| it.is_read);
+            read.filter_map(|it| it.device.map(usize::from)).collect()
+        };
+        let sets = roles.chunks(copies).map(read).collect();
+        let geometry = self.campaign.geometry;
+        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, &[]);
+        let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
+        let model = &mut self.campaign.model;
+        media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
+        // What these have counts from now on.
+        self.campaign.serving = self.engine.devices_read();
+        if is_clean && !had_errors && trusted.dirty.contains(&true) {
+            return Err("a clean stop left dirty regions".to_owned());
+        }
+        self.campaign.trace(|| "settled: all copies are equal".to_owned());
+        Ok(())
+    }
+
+    /// Counts how it stood at the cut. True if it ran.
+    pub(super) fn end(self) -> bool {
+        let status = self.engine.status();
+        let tally = &mut self.campaign.tally;
+        let is_rebuilding = |it: &RoleStatus| it.state == MemberState::Rebuilding;
+        tally.cuts_at_start += u64::from(!status.is_running);
+        tally.cuts_in_resync += u64::from(status.is_running && status.regions_unsynced > 0);
+        tally.cuts_in_rebuild += u64::from(status.roles.iter().any(is_rebuilding));
+        // One that is to be in sync has all data too.
+        let is_whole = |it: &&RoleStatus| it.is_read || it.state == MemberState::InSync;
+        let whole = status.roles.iter().filter(is_whole).filter_map(|it| it.device);
+        self.campaign.serving |= whole.fold(0, |bits, device| bits | 1 << device);
+        status.is_running
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let draw = self.campaign.chance.below(10_000);
+        if draw < self.failures {
+            self.fail_some();
+        } else if draw < 400 {
+            self.tick();
+        } else if draw < 500 {
+            self.add_some();
+        } else {
+            let may_submit = self.submits && self.asked.iter().flatten().count() < self.depth;
+            match self.flights.is_empty() {
+                true if may_submit => self.submit(),
+                true => self.tick(),
+                false if may_submit && draw.is_multiple_of(4) => self.submit(),
+                false => self.advance(),
+            }
+        }
+        self.take_output()
+    }
+
+    fn tick(&mut self) {
+        let stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        let pause = self.campaign.chance.below(4) + if stalled { 20 } else { 0 };
+        self.now = Nanos::new(self.now.get() + pause * 1_000_000_000);
+        let seconds = self.now.get() / 1_000_000_000;
+        self.campaign.trace(|| format!("time: {seconds} s"));
+        self.engine.tick(self.now, &mut self.out);
+        if stalled {
+            self.drop_unused();
+        }
+    }
+
+    fn fail_some(&mut self) {
+        let draw = self.campaign.chance.below(8);
+        let count = if draw == 0 { 2 } else { 1 };
+        for _ in 0..count {
+            let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
+            if self.used & (1 << device) == 0 {
+                continue;
+            }
+            self.campaign.tally.failures += 1;
+            if draw < 6 {
+                self.campaign.trace(|| format!("device {device} goes away"));
+                self.engine.member_failed(device as u8, &mut self.out);
+            } else {
+                self.campaign.trace(|| format!("device {device} answers no more"));
+                self.campaign.drives[device].is_stalled = true;
+            }
+        }
+        self.drop_unused();
+    }
+
+    /// Drives that the engine has given up are closed: what was on its way to them is gone.
+    fn drop_unused(&mut self) {
+        let now = self.used_now();
+        let lost = self.used & !now;
+        if lost == 0 {
+            return;
+        }
+        self.used = now;
+        self.campaign.model.lose_copy(self.campaign.number);
+        self.flights.retain(|it| lost & (1 << it.op.device) == 0);
+        // What was asked of them and is not yet on its way.
+        self.out.ops.retain(|it| lost & (1 << it.device) == 0);
+        for device in (0..self.campaign.drives.len()).filter(|it| lost & (1 << it) != 0) {
+            self.campaign.trace(|| format!("device {device} is out"));
+            self.campaign.drives[device].reset();
+        }
+    }
+
+    fn used_now(&self) -> u64 {
+        let roles = self.engine.status().roles;
+        roles.iter().filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device)
+    }
+
+    /// A drive that is not used takes a role that is free.
+    fn add_some(&mut self) {
+        let status = self.engine.status();
+        let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
+        let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
+        if self.is_calm
+            || self.used & (1 << device) != 0
+            || !status.is_running
+            || !status.is_settled
+        {
+            return;
+        }
+        let is_replaced = self.campaign.chance.below(4) == 0;
+        if is_replaced && status.roles.iter().any(is_free) {
+            self.campaign.drives[device] = self.campaign.blank_drive();
+            self.campaign.serving &= !(1 << device);
+        }
+        let drive = &mut self.campaign.drives[device];
+        let (id, device_bytes) = (drive.id, drive.disk.size());
+        let map = media::newest_map(&drive.disk);
+        let found = drive.find(device as u8);
+        let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
+        for role in (0..).zip(&status.roles).filter(|(_, it)| is_free(it)).map(|(role, _)| role) {
+            if self.engine.add(role, &newcomer, &mut self.out).is_ok() {
+                self.campaign.tally.rejoined += 1;
+                self.campaign.trace(|| format!("device {device} joins in role {role}"));
+                self.used |= 1 << device;
+                let set = role / self.campaign.geometry.copies();
+                let regions = self.campaign.geometry.regions() as usize;
+                for (region, byte) in map.iter().take(regions).enumerate() {
+                    self.may_rejoin[usize::from(set) * regions + region] |= *byte != 0;
+                }
+                return;
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        let Some(slot) = self.asked.iter().position(Option::is_none) else { return };
+        let asked = self.draw_request();
+        let Asked { kind, number, first, sectors } = asked;
+        let request = Request {
+            tag: slot as u64,
+            kind,
+            offset: first as u64 * SECTOR,
+            length: (sectors as u64 * SECTOR) as u32,
+            buffer: slot as u32,
+        };
+        if self.engine.submit(request, &mut self.out).is_err() {
+            // It has stopped, and operations may still use the buffers.
+            self.submits = false;
+            return;
+        }
+        self.campaign.trace(|| format!("request {number}: {kind:?} of sectors {first}+{sectors}"));
+        self.asked[slot] = Some(asked);
+        if kind != RequestKind::Read {
+            self.write_stamps(slot, &asked);
+        }
+    }
+
+    /// Fills the buffer of a write before any operation can begin.
+    fn write_stamps(&mut self, slot: usize, asked: &Asked) {
+        let &Asked { kind, number, first, sectors } = asked;
+        let value = if kind == RequestKind::Write { number } else { ZERO };
+        self.campaign.model.announce(first..first + sectors, number, value);
+        let buffer = &mut self.campaign.memory.requests[slot];
+        for (sector, bytes) in (first..first + sectors).zip(buffer.chunks_mut(SECTOR as usize)) {
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            bytes[4..STAMP].copy_from_slice(&(sector as u32).to_le_bytes());
+            bytes[STAMP..].fill(0);
+        }
+        self.allow_copies(first, sectors);
+    }
+
+    fn draw_request(&mut self) -> Asked {
+        self.campaign.number += 1;
+        let all = self.campaign.model.sectors();
+        let chance = &mut self.campaign.chance;
+        let kind = match chance.below(20) {
+            0..=10 => RequestKind::Write,
+            11 | 12 => RequestKind::Zero,
+            _ => RequestKind::Read,
+        };
+        let block = (BLOCK / SECTOR) as usize;
+        // Half of all go to the same few blocks, so that they meet.
+        let blocks = if chance.below(2) == 0 { 6 } else { (all / block) as u64 };
+        let mut first = chance.below(blocks) as usize * block;
+        let mut sectors = block;
+        match chance.below(8) {
+            0 => {
+                first += chance.below(block as u64) as usize;
+                sectors = 1 + chance.below(block as u64) as usize;
+            }
+            1 => sectors = REQUEST_BYTES / SECTOR as usize,
+            _ => {}
+        }
+        Asked { kind, number: self.campaign.number, first, sectors: sectors.min(all - first) }
+    }
+
+    fn allow_copies(&mut self, first: usize, sectors: usize) {
+        let geometry = self.campaign.geometry;
+        for sector in first..first + sectors {
+            let place = geometry.locate(sector as u64 * SECTOR);
+            let region = self.region_of(place.set, place.offset);
+            self.may_resync[region] = true;
+            self.may_rejoin[region] = true;
+        }
+    }
+
+    fn region_of(&self, set: u8, offset: u64) -> usize {
+        let geometry = &self.campaign.geometry;
+        usize::from(set) * geometry.regions() as usize + (offset / geometry.region) as usize
+    }
+
+    /// One operation begins or ends.
+    fn advance(&mut self) {
+        let at = self.campaign.chance.below(self.flights.len() as u64) as usize;
+        let mut flight = self.flights[at];
+        let device = usize::from(flight.op.device);
+        if self.campaign.drives[device].is_stalled {
+            return;
+        }
+        if flight.ticket.is_none() {
+            let (drive, memory) = (&mut self.campaign.drives[device], &self.campaign.memory);
+            drive.begin(&mut flight, &self.engine, memory);
+            self.flights[at] = flight;
+            self.campaign.trace(|| format!("begins: {}", words(&flight.op)));
+            return;
+        }
+        self.flights.swap_remove(at);
+        let is_bad = self.campaign.chance.below(1000) < self.errors_per_mille;
+        let (drive, memory) = (&mut self.campaign.drives[device], &mut self.campaign.memory);
+        let is_done = !is_bad && drive.end(&flight, memory);
+        let outcome = if is_done { Outcome::Done } else { Outcome::Error };
+        self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
+        if !is_done {
+            self.campaign.model.lose_copy(self.campaign.number);
+        }
+        self.engine.completed(flight.op.tag, outcome, &mut self.out);
+        if !is_done {
+            self.drop_unused();
+        }
+    }
+
+    fn take_output(&mut self) -> Result<(), String> {
+        for at in 0..self.out.ops.len() {
+            let op = self.out.ops[at];
+            self.check_copy(&op)?;
+            self.flights.push(Flight { op, ticket: None });
+        }
+        self.out.ops.clear();
+        for at in 0..self.out.answers.len() {
+            let answer = self.out.answers[at];
+            let slot = answer.tag as usize;
+            let Some(asked) = self.asked[slot].take() else {
+                return Err(format!("an answer to a request that was answered: {slot}"));
+            };
+            self.campaign.trace(|| format!("request {}: {:?}", asked.number, answer.result));
+            if answer.result.is_ok() {
+                // A read says nothing of who lacks what; a write is answered when these have it.
+                let read = self.engine.devices_read();
+                let is_read = asked.kind == RequestKind::Read;
+                let before = if is_read { self.campaign.serving } else { 0 };
+                self.campaign.serving = before | read;
+                self.check_answer(slot, &asked)?;
+            }
+        }
+        self.out.answers.clear();
+        Ok(())
+    }
+
+    fn check_answer(&mut self, slot: usize, asked: &Asked) -> Result<(), String> {
+        let &Asked { kind, number, first, sectors } = asked;
+        let value = if kind == RequestKind::Write { number } else { ZERO };
+        if kind != RequestKind::Read {
+            self.campaign.tally.writes += 1;
+            self.campaign.model.acknowledge(first..first + sectors, number, value);
+            return Ok(());
+        }
+        self.campaign.tally.reads += 1;
+        let buffer = &self.campaign.memory.requests[slot];
+        for (at, bytes) in (first..first + sectors).zip(buffer.chunks(SECTOR as usize)) {
+            let value = media::read_stamp(bytes, at)
+                .ok_or_else(|| format!("request {number} read another place at sector {at}"))?;
+            if !self.campaign.model.read(at, number, value) {
+                let held = self.campaign.model.describe(at);
+                return Err(format!("request {number} read {value} of sector {at}; {held}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A background copy goes where copies may differ, and nowhere else.
+    fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
+        let is_copy = op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write;
+        // A copy that could not be read is written too.
+        if !is_copy || self.had_errors {
+            return Ok(());
+        }
+        let roles = self.engine.status().roles;
+        let role = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+        let set = role as u8 / self.campaign.geometry.copies();
+        let role = roles[role];
+        let region = self.region_of(set, op.offset - self.campaign.data_at);
+        let may = match role.state {
+            MemberState::Rebuilding => !role.by_map || self.may_rejoin[region],
+            _ => self.may_resync[region],
+        };
+        if may { Ok(()) } else { Err(format!("region {region} is copied and was not dirty")) }
+    }
+}
+
+fn words(op: &MemberOp) -> String {
+    let MemberOp { device, kind, offset, length, buffer, .. } = op;
+    format!("device {device} {kind:?} at {offset}+{length} {buffer:?}")
+}

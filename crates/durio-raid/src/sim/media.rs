@@ -1,0 +1,132 @@
+//! What lies on the media after a cut, read by eyes of its own.
+//!
+//! In: disks, members that are trusted, the model. Out: what is wrong. Not here: the engine's reader of
+//! maps, which this must not share.
+
+use durio_simdisk::Disk;
+
+use super::drives::{Drive, STAMP};
+use super::model::Model;
+use crate::geometry::{Geometry, Place};
+
+const BLOCK: usize = 4096;
+const SECTOR: u64 = 512;
+/// As docs/formats/raid-superblock.md has it.
+const MAP_BLOCK: u64 = 2;
+const REGIONS: usize = 64;
+const CHECKSUM: usize = 4092;
+
+/// The members of a set that are trusted, and the regions that may differ.
+pub(super) struct Trusted {
+    /// Device numbers by set.
+    pub(super) sets: Vec<Vec<usize>>,
+    /// By set and region.
+    pub(super) dirty: Vec<bool>,
+    /// The same, and what a member that was away may lack.
+    pub(super) marked: Vec<bool>,
+}
+
+impl Trusted {
+    /// Reads the maps of the members that are trusted, and of others, with their sets, that come back.
+    pub(super) fn read(
+        geometry: &Geometry,
+        drives: &[Drive],
+        sets: Vec<Vec<usize>>,
+        others: &[(usize, usize)],
+    ) -> Self {
+        let regions = geometry.regions() as usize;
+        let mut trusted = Self {
+            dirty: vec![false; regions * sets.len()],
+            marked: vec![false; regions * sets.len()],
+            sets,
+        };
+        for (set, members) in trusted.sets.iter().enumerate() {
+            for &member in members {
+                let map = newest_map(&drives[member].disk);
+                for (region, byte) in map.iter().take(regions).enumerate() {
+                    trusted.dirty[set * regions + region] |= byte & 1 != 0;
+                    trusted.marked[set * regions + region] |= *byte != 0;
+                }
+            }
+        }
+        for &(set, member) in others {
+            for (region, byte) in newest_map(&drives[member].disk).iter().take(regions).enumerate()
+            {
+                trusted.marked[set * regions + region] |= *byte != 0;
+            }
+        }
+        trusted
+    }
+}
+
+/// The map of a small member: one page, the newer whole one of two.
+pub(super) fn newest_map(disk: &Disk) -> Vec<u8> {
+    let mut newest: (u64, Vec<u8>) = (0, Vec::new());
+    for slot in 0..2 {
+        let mut block = vec![0; BLOCK];
+        disk.durable().read((MAP_BLOCK + slot) * (BLOCK as u64 / SECTOR), &mut block);
+        let sum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
+        let generation = block[32..40].try_into().map_or(0, u64::from_le_bytes);
+        if block.starts_with(b"durioMAP") && block[CHECKSUM..] == sum && generation > newest.0 {
+            newest = (generation, block[REGIONS..CHECKSUM].to_vec());
+        }
+    }
+    newest.1
+}
+
+/// Compares all copies in sync with the model. Where a region is not dirty they must be equal; if
+/// `all_equal`, everywhere.
+pub(super) fn check(
+    geometry: &Geometry,
+    data_at: u64,
+    drives: &[Drive],
+    trusted: &Trusted,
+    all_equal: bool,
+    model: &mut Model,
+) -> Result<(), String> {
+    let sectors = geometry.member_bytes / SECTOR;
+    for (set, members) in trusted.sets.iter().enumerate() {
+        for sector in 0..sectors {
+            let place = Place { set: set as u8, offset: sector * SECTOR };
+            let at = (geometry.locate_back(place) / SECTOR) as usize;
+            let region = (place.offset / geometry.region) as usize;
+            let must_be_equal =
+                all_equal || !trusted.dirty[set * geometry.regions() as usize + region];
+            let mut first = None;
+            let mut is_equal = true;
+            for &member in members {
+                let value = value_of(&drives[member].disk, data_at / SECTOR + sector, at)
+                    .filter(|&value| model.may_hold(at, value))
+                    .ok_or_else(|| {
+                        let held = model.describe(at);
+                        format!("sector {at}: member {member} holds what it must not; {held}")
+                    })?;
+                is_equal &= *first.get_or_insert(value) == value;
+            }
+            if must_be_equal && !is_equal {
+                return Err(format!("sector {at} of set {set}: copies differ, region {region}"));
+            }
+            // A copy that is not here may be trusted at the next start, if this one is not complete.
+            let is_whole = all_equal || members.len() == usize::from(geometry.copies());
+            if let Some(value) = first.filter(|_| is_equal && is_whole) {
+                model.settle(at, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value in a sector of a disk that belongs to sector `at` of the array; none if it is another's.
+fn value_of(disk: &Disk, sector: u64, at: usize) -> Option<u32> {
+    disk.durable().sector(sector).map_or(Some(0), |bytes| read_stamp(bytes, at))
+}
+
+/// The value of a sector; none if it belongs elsewhere.
+pub(super) fn read_stamp(bytes: &[u8], at: usize) -> Option<u32> {
+    let value = u32::from_le_bytes(bytes[..STAMP / 2].try_into().ok()?);
+    let place = u32::from_le_bytes(bytes[STAMP / 2..STAMP].try_into().ok()?);
+    match value {
+        0 => (place == 0).then_some(0),
+        _ => (place as usize == at).then_some(value),
+    }
+}

@@ -1,0 +1,36 @@
+//! Honest members break no promise, and planted faults are found.
+
+use super::*;
+
+const HONEST: Scenario = Scenario { seed: 1, fault: None, only_four: false };
+/// Ten seeds found each fault within 1400 cuts.
+const FAULT_CUTS: u64 = 10_000;
+
+#[test]
+fn no_promise_is_broken_in_twenty_thousand_cuts() {
+    let (tally, violation) = simulate(HONEST, 20_000);
+    assert_eq!(violation, None, "seed {}", HONEST.seed);
+    // A split is two cuts.
+    assert!(tally.cuts >= 20_000);
+    let rare = [tally.cuts_at_start, tally.cuts_in_resync, tally.cuts_in_rebuild, tally.refusals];
+    assert!(rare.iter().all(|&it| it > 1000), "{tally:?}");
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    for fault in Fault::ALL {
+        let (_, violation) = simulate(Scenario { fault: Some(fault), ..HONEST }, FAULT_CUTS);
+        assert!(violation.is_some(), "{} is not found", fault.name());
+    }
+}
+
+#[test]
+fn a_cut_is_replayed_event_by_event() {
+    let scenario = Scenario { fault: Some(Fault::NoOrder), ..HONEST };
+    let (_, violation) = simulate(scenario, FAULT_CUTS);
+    let found = violation.expect("it is found");
+    let (events, again) = replay(scenario, found.cut);
+    assert_eq!(again.as_ref(), Some(&found));
+    assert_eq!(events.last(), Some(&format!("violation: {}", found.what)));
+    assert_eq!(replay(scenario, found.cut).0, events);
+}
