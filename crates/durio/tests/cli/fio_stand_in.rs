@@ -242,7 +242,9 @@ fn logs_have_fio_s_names_and_columns() {
         let times: Vec<u64> = rows.iter().filter(|row| row[2] == 0).map(|row| row[0]).collect();
         // What is under way at the end is waited for, on a slow disk into the next interval.
         let times = times.strip_suffix(&[1250]).unwrap_or(&times);
-        assert_eq!(times, [250, 500, 750, 1000], "{name}");
+        // An interval in which a busy machine lets nothing come through has no row, in fio's logs neither.
+        assert!(times.iter().all(|it| [250, 500, 750, 1000].contains(it)), "{name}: {times:?}");
+        assert!(times.is_sorted_by(|a, b| a < b) && !times.is_empty(), "{name}: {times:?}");
         assert!(rows.iter().all(|row| row[2] <= 1 && row[1] > 0 && row[3..] == [0, 0]), "{name}");
     }
     // The intervals of a log hold the accesses of its row, but for what was still under way.

@@ -58,7 +58,7 @@ pub(super) const PAGES: &[PageNotes] = &[
             ),
             (
                 "durio prove exec --disk flush-ignored --cuts 59 --check ./check -- ./run",
-                "A command of your own on a disk that lies: does its check see it?",
+                "Whether a check of your own sees what a disk that lies has lost.",
             ),
         ],
         files: &[RUNS, PROOF_FOLDER],
