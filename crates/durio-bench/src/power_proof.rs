@@ -31,7 +31,7 @@ use durio_run::StopFlag;
 use durio_spec::{impossible_series, plan_proof, shipped_proof_spec, shipped_proof_specs};
 
 use crate::command_trials::CommandTrials;
-use crate::error::{BenchError, BenchErrorKind, Ending};
+use crate::error::{BenchError, BenchErrorKind, Ending, with_causes};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
 use crate::guest_trials::{GuestLab, GuestTrials, name_kernels};
 use crate::observer::Observer;
@@ -365,10 +365,13 @@ fn series(
     let seed = durio_workload::job_seed(seed, left.place.into(), 0);
     let ledger = folder.join(format!("ledger-{}.jsonl", left.place));
     let done = left.progress.cuts;
-    let mut trial = trial(series, seed, (ledger, done), lab).map_err(failed)?;
+    let begin_trial = |done| trial(series, seed, (ledger.clone(), done), lab).map_err(failed);
+    let mut trial = begin_trial(done)?;
     // A simulated series begins anew, an agent's goes on, and a guest's goes on with a new disk.
     let is_again = matches!(series.target, ProofTarget::Simulated { .. });
     let mut progress = if is_again { Progress::default() } else { left.progress };
+    // Beside other work an emulated guest now and then hangs, which says nothing of its disk.
+    let mut may_fail = matches!(series.target, ProofTarget::Guest(_));
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
         // Whoever listens no longer has ended the proof.
@@ -376,6 +379,12 @@ fn series(
         let stop = || ending.load(Ordering::Relaxed);
         let tried = match trial(Operator { stop: &stop, tell: &tell }) {
             Err(error) if error.kind == BenchErrorKind::Interrupted => return Ok(()),
+            Err(error) if may_fail => {
+                may_fail = false;
+                tell(format!("durio: {}: {}; once more", series.name, with_causes(&error)));
+                trial = begin_trial(progress.cuts)?;
+                continue;
+            }
             found => found.map_err(failed)?,
         };
         let Tried { evidence, findings, inventory } = tried;
