@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_block::{Answer, ask_stoppable, open_input};
@@ -23,14 +23,12 @@ use durio_simdisk::{Event, Image, Recording, SECTOR, trace};
 use durio_units::{Bytes, Nanos};
 
 use crate::error::{BenchError, BenchErrorKind};
-use crate::observer::Observer;
+use crate::observer::{Due, Observer};
 
 /// A log is kept in memory, with all that was written.
 const LOG_MAX: Bytes = Bytes::from_gib(4);
 /// Bytes of a disk's image that are looked at together; zeros are not kept.
 const PART: usize = 4096;
-/// How often progress is told.
-const TELL: Duration = Duration::from_secs(2);
 /// Lines of a check's output that are told.
 const LINES: usize = 3;
 
@@ -66,12 +64,10 @@ pub fn check_crash_states(
     let scratch = Scratch::new(&recorded)?;
     let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
     let limits = Limits { states: wish.limit, seed: wish.seed, ..Limits::default() };
-    let (begin, mut told, mut ended) = (Instant::now(), Instant::now(), Ok(()));
+    let (mut due, mut ended) = (Due::new(), Ok(()));
     let found = visit(&recorded.recording, limits, |image, state| {
-        if told.elapsed() >= TELL {
-            told = Instant::now();
+        if let Some(elapsed) = due.now() {
             let (states, failed) = (findings.states, findings.failed);
-            let elapsed = begin.elapsed().as_secs();
             observer.progress(&format!("{states} crash states in {elapsed} s, {failed} failed"));
         }
         match scratch.check(image, state, wish, stop) {

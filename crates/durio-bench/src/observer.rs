@@ -3,6 +3,7 @@
 //! In: lines, the events of runs. Out: nothing. Not here: results; those are values.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use durio_plan::Plan;
 use durio_record::Event;
@@ -30,6 +31,33 @@ pub trait RunObserver {
 
     /// A file is being laid out.
     fn layout(&mut self, plan: &Plan, progress: LayoutProgress);
+}
+
+/// When a line of progress is due: soon at first, once a minute in work of hours.
+#[derive(Debug)]
+pub(crate) struct Due {
+    begin: Instant,
+    told: Instant,
+}
+
+impl Due {
+    const SOONEST: Duration = Duration::from_secs(2);
+    const LATEST: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new() -> Self {
+        let begin = Instant::now();
+        Self { begin, told: begin }
+    }
+
+    /// The seconds since the beginning, if a line is due.
+    pub(crate) fn now(&mut self) -> Option<u64> {
+        let elapsed = self.begin.elapsed();
+        let wait = (elapsed / 10).clamp(Self::SOONEST, Self::LATEST);
+        (self.told.elapsed() >= wait).then(|| {
+            self.told = Instant::now();
+            elapsed.as_secs()
+        })
+    }
 }
 
 /// Keeps what it is told, for tests.

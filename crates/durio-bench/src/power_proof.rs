@@ -34,7 +34,7 @@ use crate::command_trials::CommandTrials;
 use crate::error::{BenchError, BenchErrorKind, Ending, with_causes};
 use crate::execute::{Execution, RunOptions, command_line, save_findings};
 use crate::guest_trials::{GuestLab, GuestTrials, name_kernels};
-use crate::observer::Observer;
+use crate::observer::{Due, Observer};
 use crate::text_file::{name_if_no_file, read_spec};
 
 /// Attempts for each effective cut that a series asks for; what fails more often will not come.
@@ -43,8 +43,6 @@ const ATTEMPTS: u64 = 3;
 const GUESTS_MAX: usize = 4;
 /// How often the user's wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often progress is told.
-const TELL: Duration = Duration::from_secs(2);
 
 /// A proof that is over.
 #[derive(Debug)]
@@ -267,6 +265,8 @@ impl<'a> Left<'a> {
 enum News {
     /// A cut is done.
     Cut(Box<CutRecord>),
+    /// A series is decided.
+    Over,
     /// Somebody must do something.
     Say(String),
     /// It cannot go on.
@@ -306,9 +306,11 @@ fn all(
             let (sender, next, ending) = (sender.clone(), &next, &ending);
             scope.spawn(move || {
                 while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = series(it, surroundings, &sender, ending) {
-                        // Whoever listens has gone, or hears of it.
-                        let _ = sender.send(News::Failed(error));
+                    let ended = series(it, surroundings, &sender, ending);
+                    let is_over = ended.is_ok();
+                    // Whoever listens has gone, or hears of it.
+                    let _ = sender.send(ended.map_or_else(News::Failed, |()| News::Over));
+                    if !is_over {
                         return;
                     }
                 }
@@ -330,13 +332,14 @@ fn record(
     stop: &StopFlag,
     observer: &dyn Observer,
 ) -> Result<Ending, BenchError> {
-    let (begin, mut told, mut cuts) = (Instant::now(), Instant::now(), 0_u64);
+    let (mut due, mut cuts, mut over) = (Due::new(), 0_u64, 0_usize);
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(News::Cut(cut)) => {
                 writer.write(&cut)?;
                 cuts += 1;
             }
+            Ok(News::Over) => over += 1,
             Ok(News::Say(text)) => observer.remark(&text),
             Ok(News::Failed(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Complete),
@@ -345,10 +348,9 @@ fn record(
         if stop.is_set() {
             return Ok(Ending::Interrupted);
         }
-        if told.elapsed() >= TELL {
-            told = Instant::now();
-            let elapsed = begin.elapsed().as_secs();
-            observer.progress(&format!("{cuts} cuts of {} series in {elapsed} s", left.len()));
+        if let Some(elapsed) = due.now() {
+            let all = left.len();
+            observer.progress(&format!("{over} of {all} series, {cuts} cuts, {elapsed} s"));
         }
     }
 }

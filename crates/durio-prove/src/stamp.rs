@@ -75,8 +75,8 @@ pub fn fill_words(stamp: &Stamp) -> impl Iterator<Item = [u8; 8]> {
     let run = u64::from_le_bytes(std::array::from_fn(|at| stamp.owner.run[at]));
     let key = run ^ stamp.seq.wrapping_mul(0xd134_2543_de82_ef95) ^ stamp.sector.rotate_left(32);
     let words = (place::FILL.end - place::FILL.start).div_ceil(8) as u64;
-    (1..=words).map(move |number| {
-        let mut bits = key.wrapping_add(number.wrapping_mul(STEP));
+    (0..words).map(move |place| {
+        let mut bits = key.wrapping_add((place + 1).wrapping_mul(STEP));
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (bits ^ (bits >> 31)).to_le_bytes()

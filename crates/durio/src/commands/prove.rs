@@ -36,7 +36,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
 
 fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
     refuse_fio(arguments.output)?;
-    let (stop, terminal) = (stop_on_signals()?, Terminal::new(true));
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
     let proved = match (&arguments.resume, &arguments.spec) {
         (Some(folder), _) => resume_power_proof(&find_run(folder)?, &stop, &terminal)?,
         (None, spec) => {
@@ -71,7 +71,7 @@ fn verdict(findings: &ProofFindings) -> Exit {
 }
 
 fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
-    let (stop, terminal) = (stop_on_signals()?, Terminal::new(true));
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
     let token = arguments.token.clone().unwrap_or_else(|| {
         let token = random_token();
         output::remark(&format!("durio: the token is {token}"));

@@ -16,7 +16,7 @@ pub(super) fn exec(arguments: &ProveExec) -> Result<Exit, BenchError> {
     prove::refuse_fio(arguments.output)?;
     let plan = plan_command_proof(target(arguments)?, arguments.cuts, arguments.seed)?;
     let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
-    let proved = prove_power(plan, &options, &stop_on_signals()?, &Terminal::new(true))?;
+    let proved = prove_power(plan, &options, &stop_on_signals()?, &Terminal::new(false))?;
     prove::conclude(arguments.output, &proved)
 }
 

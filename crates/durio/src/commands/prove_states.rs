@@ -1,7 +1,5 @@
 //! `durio prove states`: the crash states of a log, each checked by the user's command.
 
-use std::io::{self, IsTerminal};
-
 use durio_analyse::crash_states::CheckOutcome;
 use durio_bench::{BenchError, CrashStatesWish, check_crash_state, check_crash_states};
 
@@ -13,8 +11,7 @@ use crate::stop_signals::stop_on_signals;
 
 pub(super) fn states(arguments: &ProveStates) -> Result<Exit, BenchError> {
     super::prove::refuse_fio(arguments.output)?;
-    // Nobody watches a file.
-    let (stop, terminal) = (stop_on_signals()?, Terminal::new(!io::stderr().is_terminal()));
+    let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
     let wish = CrashStatesWish {
         log: &arguments.log,
         base: arguments.base.as_deref(),

@@ -6,7 +6,8 @@
 //! fio is used as its manual describes it for power cuts: a trigger takes the power away when fio has
 //! saved which blocks it has written (`--verify_state_save`), and after the restart it verifies those
 //! (`--verify_state_load`). Both write 4 KiB at a time, each followed by a flush, over NBD to the same
-//! server, and both get as many cuts.
+//! server, and both get as many cuts. fio writes each block once after a restart: overwritten, a block
+//! that the cut tore fails fio's checksum on an honest disk too, as fio looks for the older write there.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,8 +19,8 @@ use crate::bench::nbd::Serving;
 use crate::bench::session::Interrupt;
 use crate::bench::table;
 
-/// Cuts for each: the rarest liar needs 68, and fio a second and more for each.
-const CUTS_MAX: u64 = 10;
+/// Cuts for each, if durio is not said to need more: fio takes two seconds for each.
+const CUTS: u64 = 10;
 /// How long fio writes before its power goes.
 const LOAD_SECONDS: u32 = 1;
 const SEED: &str = "1";
@@ -56,24 +57,25 @@ pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 
         interrupt.check()?;
         let profile = series["target"]["profile"].as_str().context("a series without a disk")?;
         let lies = series["expected"]["expect"] == "breaks";
-        let within = series["expected"]["within"].as_u64().unwrap_or(CUTS_MAX);
-        let cuts = within.min(CUTS_MAX);
+        let cuts = series["expected"]["within"].as_u64().unwrap_or(CUTS).max(CUTS);
         eprintln!("{profile}");
         let name = series["name"].as_str().context("a series without a name")?;
         let [by_durio, by_fio] =
             [durio_finds(durio, name, cuts)?, fio_finds(durio, profile, cuts)?];
         let found = |it: Found| u64::from(it != Found::Nothing);
-        ensure!(
-            lies || found(by_durio) + found(by_fio) == 0,
-            "{profile} keeps its word, and was blamed"
-        );
+        for (who, it) in [("durio", by_durio), ("fio", by_fio)] {
+            ensure!(lies || found(it) == 0, "{who} blames {profile}, which keeps its word");
+        }
         counts[0] += u64::from(lies) * found(by_durio);
         counts[1] += u64::from(lies) * found(by_fio);
         counts[2] += u64::from(lies);
         let word = if lies { profile.to_owned() } else { format!("{profile} (keeps its word)") };
         rows.push([word, by_durio.text(cuts), by_fio.text(cuts)]);
     }
-    println!("\nPower cuts until a disk that lies is found, at most {CUTS_MAX}\n");
+    println!(
+        "\nPower cuts until a disk that lies is found. Before each durio does 40 to 130 writes, fio some \
+         16,000\n(a second of them).\n"
+    );
     table::print(&["disk", "durio", "fio's verify"], rows);
     Ok(counts)
 }
@@ -93,27 +95,26 @@ fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
     let folder = tempfile::tempdir().context("no folder for fio")?;
     let socket = folder.path().join("disk");
     let mut serve = Command::new(durio);
-    serve.args(["simdisk", "serve", "--profile", profile, "--size", "1MiB", "--seed", SEED]);
+    serve.args(["simdisk", "serve", "--profile", profile, "--size", "1GiB", "--seed", SEED]);
     serve.arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
     let disk = Serving::begin(serve, socket.clone())?;
     let switch =
         |word: &str| format!("{} simdisk {word} --socket {}", durio.display(), socket.display());
-    let fio = |options: &[&str]| {
+    let fio = |cut: u64, options: &[&str]| {
         let mut command = Command::new("fio");
         command.current_dir(folder.path()).args(["--name=proof", "--ioengine=nbd"]);
         command.arg(format!("--uri={}", disk.uri())).args(["--rw=randwrite", "--bs=4k"]);
-        command.args(["--size=1m", "--norandommap", "--verify=crc32c"]).args(options);
+        // Another seed after each cut: what an earlier load wrote is not what this one did.
+        command.args(["--size=1g", "--verify=crc32c", &format!("--randseed={cut}")]).args(options);
         command.output().context("cannot run fio")
     };
     for cut in 1..=cuts {
         let (trigger, load) =
             (format!("--trigger={}", switch("cut")), format!("--trigger-timeout={LOAD_SECONDS}"));
-        let words = ["--fsync=1", "--do_verify=0", "--verify_state_save=1", "--time_based"];
-        let words = [&words[..], &["--runtime=60", &load, &trigger]].concat();
-        fio(&words)?;
+        fio(cut, &["--fsync=1", "--do_verify=0", "--verify_state_save=1", &load, &trigger])?;
         // A disk that does not come back is found by whoever looks.
         let is_back = Command::new("sh").args(["-c", &switch("restore")]).output()?;
-        let seen = fio(&["--verify_state_load=1", "--verify_only"])?;
+        let seen = fio(cut, &["--verify_state_load=1", "--verify_only"])?;
         if !is_back.status.success() || !seen.status.success() {
             return Ok(Found::AtCut(cut));
         }
