@@ -27,12 +27,16 @@ pub(super) fn of_environment(baseline: &Side, other: &Side) -> Vec<Difference> {
 
 /// The facts of all runs of a side: where they differ among each other, all values.
 fn joined(runs: Vec<Vec<Named>>) -> Vec<Named> {
-    let facts = grouped(runs.into_iter().flatten(), |a, b| a.0 == b.0);
-    let joined = facts.into_iter().map(|alike| {
+    by_name(runs.into_iter().flatten(), " or ")
+}
+
+/// One fact for each name, with all its values.
+fn by_name(facts: impl Iterator<Item = Named>, between: &str) -> Vec<Named> {
+    let facts = grouped(facts, |a, b| a.0 == b.0).into_iter().map(|alike| {
         let (names, values): (Vec<String>, Vec<String>) = alike.into_iter().unzip();
-        (names.into_iter().next().unwrap_or_default(), each_once(values).join(" or "))
+        (names.into_iter().next().unwrap_or_default(), each_once(values).join(between))
     });
-    joined.collect()
+    facts.collect()
 }
 
 fn facts(findings: &Findings) -> Vec<Named> {
@@ -53,11 +57,7 @@ fn facts(findings: &Findings) -> Vec<Named> {
     .to_vec();
     let parameters = host.kernel_parameters.iter();
     facts.extend(parameters.map(|fact| (fact.name.clone(), fact.value.clone())));
-    let several = findings.stack.len() > 1;
-    for (number, stack) in findings.stack.iter().enumerate() {
-        let place = if several { format!(" of location {}", number + 1) } else { String::new() };
-        facts.extend(storage(stack).into_iter().map(|(name, value)| (name + &place, value)));
-    }
+    facts.extend(by_name(findings.stack.iter().flat_map(storage), ", "));
     facts
 }
 
@@ -67,28 +67,28 @@ fn storage(stack: &Stack) -> Vec<Named> {
         let options = filesystem.relevant_options.join(",");
         facts.push(("filesystem".to_owned(), format!("{} {options}", filesystem.fs_type)));
     }
-    let layers: Vec<String> = stack.walk().filter_map(|(_, layer)| device(layer)).collect();
-    facts.push(("devices".to_owned(), layers.join(", ")));
+    facts.extend(stack.walk().flat_map(|(_, layer)| device(layer)));
     facts
 }
 
 /// A block device in words: what it is, not what the kernel happened to call it.
-fn device(layer: &Layer) -> Option<String> {
-    let block = layer.block.as_ref()?;
-    let (size, cache) = (block.size.map(|size| size.to_string()), block.write_cache);
+fn device(layer: &Layer) -> Vec<Named> {
+    let Some(block) = &layer.block else { return Vec::new() };
     // Not the kernel's name: sda and sdb may change places with the next boot.
-    let known = [
-        block.vendor.clone(),
-        block.model.clone(),
-        block.serial.clone().map(|serial| format!("serial {serial}")),
-        size,
-        block.scheduler.clone().map(|scheduler| format!("scheduler {scheduler}")),
-        cache.map(|cache| format!("{cache:?}").to_lowercase().replace("write", "write ")),
+    let serial = block.serial.as_ref().map(|it| format!("serial {it}"));
+    let size = block.size.map(|it| it.to_string());
+    let known = [block.vendor.clone(), block.model.clone(), serial, size];
+    let known = known.into_iter().flatten().filter(|it| !it.is_empty());
+    let kind = std::iter::once(format!("{:?}", layer.kind));
+    let cache =
+        block.write_cache.map(|it| format!("{it:?}").to_lowercase().replace("write", "write "));
+    let facts = [
+        ("device", Some(kind.chain(known).collect::<Vec<_>>().join(" "))),
+        ("scheduler", block.scheduler.clone()),
+        ("write cache", cache),
     ];
-    let known: Vec<String> = known.into_iter().flatten().filter(|it| !it.is_empty()).collect();
-    let facts = layer.facts.iter().map(|fact| format!("{} {}", fact.name, fact.value));
-    let facts: Vec<String> = known.into_iter().chain(facts).collect();
-    Some(format!("{:?} ({})", layer.kind, facts.join(" ")))
+    let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    facts.chain(layer.facts.iter().map(|it| (it.name.clone(), it.value.clone()))).collect()
 }
 
 /// In what two steps differ, and whether their workloads are different ones.

@@ -86,10 +86,11 @@ fn blocks(section: &Section, indent: &str, page: &mut Page) {
             }
             Body::Cards(all) => cards(all, indent, page),
             Body::Tree(nodes) => nodes.iter().for_each(|it| node(it, indent, indent, page)),
-            // A path that is broken over lines cannot be copied.
-            Body::Verbatim(text) => {
-                text.lines().for_each(|it| page.line(&format!("{indent}{it}")));
-            }
+            // A path that is broken over lines cannot be copied. What a shell takes for a comment may go.
+            Body::Verbatim(text) => text.lines().map(|it| format!("{indent}{it}")).for_each(|it| {
+                let command = it.split_once("  # ").map_or(&*it, |(command, _)| command.trim_end());
+                page.line(if it.chars().count() > page.width() { command } else { &it });
+            }),
             Body::Group(group) => {
                 page.paragraph(indent, Tone::Strong, &group.heading);
                 blocks(group, &format!("{indent}{INDENT}"), page);
@@ -310,6 +311,23 @@ mod tests {
             assert!(widths.iter().all(|it| it == &widths[0]), "{text}");
             assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_command_is_never_broken_and_its_comment_goes_where_it_has_no_room() {
+        let shown_at = |width| {
+            let mut section = Section::new("Next");
+            let text =
+                "durio durable /data  # the fastest write, and its price\n/a/long/path/of/a/report"
+                    .to_owned();
+            section.push(Level::Summary, Body::Verbatim(text));
+            shown(section, &Options { width, ..Options::default() })
+        };
+        assert!(
+            shown_at(60).contains("  durio durable /data  # the fastest write, and its price\n")
+        );
+        assert!(shown_at(40).contains("  durio durable /data\n"));
+        assert!(shown_at(20).contains("  /a/long/path/of/a/report\n"));
     }
 
     #[test]

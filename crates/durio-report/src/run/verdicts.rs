@@ -98,17 +98,21 @@ fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
     if !in_states {
         table = table.with_level(Level::Detail, &["workload"]);
     }
-    let row = |it: &&Verdict| {
-        vec![
+    // Those that nobody can tell of are named below, with the reason.
+    let told = judged.iter().any(|it| it.doubt.is_none());
+    for it in judged {
+        let level = if told && it.doubt.is_some() { Level::Detail } else { Level::default() };
+        let cells = vec![
             Cell::text(name(it)),
             Cell::Word(tone(it.verdict), it.verdict.words().to_owned()),
             Cell::text(it.limit.as_str()),
             Cell::text(it.workload.as_str()),
             measured(it),
             Cell::of(it.headroom, Cell::Factor),
-        ]
-    };
-    table.with(judged.iter().map(row))
+        ];
+        table.rows.push(Row { level, cells, ..Row::default() });
+    }
+    table
 }
 
 fn side_by_side(judged: &[&Verdict], locations: &[&str]) -> Table {

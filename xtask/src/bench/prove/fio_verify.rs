@@ -44,7 +44,7 @@ impl Found {
 /// Prints the table, and says how many liars durio has found, how many fio, and of how many.
 ///
 /// # Errors
-/// If one of them blames a disk that keeps its word.
+/// If durio blames a disk that keeps its word.
 pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 3]> {
     let plan = ["prove", "plan", "prove-smoke", "--only", "nbd/", "--json"];
     let plan: Value = serde_json::from_slice(&answer(Command::new(durio).args(plan))?)?;
@@ -63,14 +63,16 @@ pub(super) fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 
         let [by_durio, by_fio] =
             [durio_finds(durio, name, cuts)?, fio_finds(durio, profile, cuts)?];
         let found = |it: Found| u64::from(it != Found::Nothing);
-        for (who, it) in [("durio", by_durio), ("fio", by_fio)] {
-            ensure!(lies || found(it) == 0, "{who} blames {profile}, which keeps its word");
-        }
+        ensure!(lies || found(by_durio) == 0, "durio blames {profile}, which keeps its word");
         counts[0] += u64::from(lies) * found(by_durio);
         counts[1] += u64::from(lies) * found(by_fio);
         counts[2] += u64::from(lies);
         let word = if lies { profile.to_owned() } else { format!("{profile} (keeps its word)") };
-        rows.push([word, by_durio.text(cuts), by_fio.text(cuts)]);
+        let fios = match (lies, by_fio) {
+            (false, Found::AtCut(cut)) => format!("FALSE ALARM at cut {cut}"),
+            _ => by_fio.text(cuts),
+        };
+        rows.push([word, by_durio.text(cuts), fios]);
     }
     println!(
         "\nPower cuts until a disk that lies is found. Before each durio does 40 to 130 writes, fio some \
@@ -116,6 +118,8 @@ fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
         let is_back = Command::new("sh").args(["-c", &switch("restore")]).output()?;
         let seen = fio(cut, &["--verify_state_load=1", "--verify_only"])?;
         if !is_back.status.success() || !seen.status.success() {
+            let said = String::from_utf8_lossy(&seen.stdout);
+            said.lines().filter(|it| it.contains("verify")).for_each(|it| eprintln!("fio: {it}"));
             return Ok(Found::AtCut(cut));
         }
     }
