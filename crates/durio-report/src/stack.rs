@@ -18,7 +18,7 @@ use durio_analyse::attribution::{
 use durio_analyse::grouping::each_once;
 
 use crate::Report;
-use crate::document::{Cell, Document, Section, Table, Tone};
+use crate::document::{Cell, Document, Fact, Level, Section, Table, Tone};
 use crate::figures::{added, counted, decimal, grouped, latency, mean_latency, share};
 use ladders::{LADDER_NOTE, ladders};
 use tables::{
@@ -72,13 +72,23 @@ fn head(findings: &StackFindings) -> Section {
     head.say(Tone::Plain, &findings.summary);
     head.note(bench_line(findings));
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
-    for warning in &findings.warnings {
-        head.toned(Tone::Warning, "WARNING", &warning.seen);
-        head.fact("", &warning.why);
-        head.fact("", format!("→ {}", warning.advice));
+    let warnings = findings.warnings.iter().map(|it| ((&it.why, &it.advice), &it.seen));
+    for ((why, advice), seen) in grouped(warnings) {
+        for (at, seen) in seen.iter().enumerate() {
+            let level = if at < ALIKE_MAX { Level::Summary } else { Level::Detail };
+            head.fact_at(level, Fact::new(Tone::Warning, "WARNING", *seen));
+        }
+        if let Some(more) = seen.len().checked_sub(ALIKE_MAX).filter(|more| *more > 0) {
+            head.fact("", format!("and {more} more of this kind (--verbose)"));
+        }
+        head.fact("", why);
+        head.fact("", format!("→ {advice}"));
     }
     head
 }
+
+/// Warnings of one kind that a summary has.
+const ALIKE_MAX: usize = 2;
 
 // A screen has room for so many workloads beside each other.
 const GLANCE_MAX: usize = 3;
@@ -92,8 +102,13 @@ fn glance(findings: &StackFindings) -> Section {
     let shown = all.get(..GLANCE_MAX).unwrap_or(&all);
     let titles =
         shown.iter().flat_map(|it| [format!("{} per s", it.label), "of raw".into(), "p50".into()]);
-    let mut table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
-    for (at, _) in findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at)) {
+    let table = Table::new(std::iter::once("stack".to_owned()).chain(titles));
+    // 80 columns have no room for them.
+    let mut table = table.with_level(Level::Detail, &["p50"]);
+    let tops = findings.points.iter().enumerate().filter(|(at, _)| is_top(findings, *at));
+    let tops: Vec<_> = tops.collect();
+    let are_distinct = each_once(tops.iter().map(|(_, it)| &it.stack)).len() == tops.len();
+    for &(at, point) in &tops {
         let cells = shown.iter().flat_map(|it| {
             let row = it.rows.iter().find(|row| row.point == at);
             let figures = row.and_then(|row| row.figures.as_ref());
@@ -104,7 +119,8 @@ fn glance(findings: &StackFindings) -> Section {
                 Cell::or_absent(p50, Cell::nanos),
             ]
         });
-        table.row(std::iter::once(Cell::Text(row_name(findings, at))).chain(cells));
+        let name = if are_distinct { point.stack.clone() } else { row_name(findings, at) };
+        table.row(std::iter::once(Cell::Text(name)).chain(cells));
     }
     section.table(table);
     for (at, point) in findings.points.iter().enumerate() {
