@@ -269,7 +269,7 @@ mod tests {
         ProofSeries {
             name: "x/fdatasync/1".into(),
             target: ProofTarget::Simulated { profile, size, via },
-            arm: Some(Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 }),
+            arm: Some(Arm::new(DurablePath::Fdatasync, 1)),
             cuts: 59,
             expected,
         }

@@ -23,11 +23,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
-use durio_plan::proof::{Arm, FrontEnd, GuestTarget, ProofPlan, ProofTarget};
+use durio_plan::proof::{Arm, FileWrites, FrontEnd, GuestTarget, ProofPlan, ProofTarget};
 use durio_prove::classify::gone;
 use durio_prove::guest_agent::{GuestOrder, GuestTask};
 use durio_prove::history::History;
-use durio_prove::layout::CELL;
+use durio_prove::layout::{CELL, CELL_SECTORS, Layout};
 use durio_prove::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use durio_prove::stamp::Owner;
 use durio_prove::verify::settle;
@@ -49,6 +49,8 @@ use states::Mailbox;
 /// A quarter of a disk is used, at most so much: the rest is the filesystem's, and all of it is read
 /// three times by an emulated processor.
 const CELLS_MAX: u64 = 1024;
+/// Where all are read in each crash state, or each is a file.
+const CELLS_OF_FEW: u64 = 256;
 const MEMORY: Bytes = Bytes::from_mib(1024);
 /// Of one boot; the longest that works takes a tenth of it.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -185,7 +187,9 @@ impl GuestTrials {
         run[..8].copy_from_slice(&job_seed(seed, 0, 0).to_le_bytes());
         run[8..].copy_from_slice(&job_seed(seed, 0, 1).to_le_bytes());
         let mailbox = target.enumerated.then(|| Mailbox::new(target.front_end)).transpose()?;
-        let most = if target.enumerated { states::CELLS } else { CELLS_MAX };
+        // A file for each cell takes longer to make and to read.
+        let is_small = target.enumerated || arm.writes.makes_files();
+        let most = if is_small { CELLS_OF_FEW } else { CELLS_MAX };
         let order = GuestOrder {
             task: GuestTask::Prepare,
             owner: Owner { run, target: 1 },
@@ -321,7 +325,8 @@ fn span_of(seed: u64) -> Duration {
 }
 
 /// Keeps the ledger until so long after the first acknowledgement, and until the disk is busy: a cut of
-/// an idle one would not count. `heard` gets each message first.
+/// an idle one would not count. A log that grows must do so when the power goes, so half of it is enough.
+/// `heard` gets each message first.
 fn load_for(
     guest: &Conversation<'_>,
     book: &mut LedgerBook,
@@ -335,10 +340,14 @@ fn load_for(
             return Err(guest.is_over("before its power was cut"));
         };
         heard(at, &said);
-        let is_acknowledged = matches!(said, AgentSays::Acknowledged { .. });
+        let acknowledged = match said {
+            AgentSays::Acknowledged { seq } => Some(seq),
+            _ => None,
+        };
         record(book, at, said)?;
-        if !is_acknowledged {
-            continue;
+        let Some(seq) = acknowledged else { continue };
+        if is_half_of_log(book, seq) {
+            return Ok(());
         }
         let begin: Instant = *first.get_or_insert_with(Instant::now);
         if recent.len() == BUSY {
@@ -351,6 +360,14 @@ fn load_for(
             return Ok(());
         }
     }
+}
+
+fn is_half_of_log(book: &LedgerBook, seq: u64) -> bool {
+    let LedgerHead { cells, arm, .. } = book.state.head;
+    let log = Layout::new(cells).journal;
+    let half = log.start.midpoint(log.end) * CELL_SECTORS;
+    let written = book.state.history.as_ref().and_then(|it| it.intent(seq));
+    arm.writes == FileWrites::Append && written.is_some_and(|it| it.sector >= half)
 }
 
 fn record(book: &mut LedgerBook, at: Nanos, said: AgentSays) -> Result<(), BenchError> {

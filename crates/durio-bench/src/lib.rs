@@ -54,6 +54,7 @@ mod doctor;
 mod environment;
 mod error;
 mod execute;
+mod folder_engine;
 mod guest;
 mod guest_layers;
 mod guest_trials;

@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use durio_lab::LabRequest;
 use durio_observe::read_host;
-use durio_prove::agent::{AgentError, Target, Wanted};
+use durio_plan::proof::{Arm, FileWrites};
+use durio_prove::agent::{AgentError, Target, Wanted, prepared_size};
 use durio_prove::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
-use durio_prove::layout::CELL;
+use durio_prove::layout::{CELL, Layout};
 use durio_prove::wire::AgentSays;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
+use crate::folder_engine::FolderWrites;
 use crate::guest_layers::GuestStack;
 use crate::proof_target::ProofStorage;
 
@@ -71,12 +73,18 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
     let path = match order.task {
         GuestTask::ReadStates => return Ok(read_states(order, &stack, port)?),
         GuestTask::Prepare => make(order, &stack)?,
-        GuestTask::Load { .. } => stack.attach()?,
+        GuestTask::Load { .. } => {
+            let path = stack.attach()?;
+            if order.arm.writes == FileWrites::Append {
+                empty_log(order, &path)?;
+            }
+            path
+        }
         // The same filesystem could be mounted, the same array be assembled before the power went.
         GuestTask::Read => stack.attach().map_err(|error| Obstacle::Gone(with_causes(&error)))?,
     };
     let mut storage = storage(order, &path)?;
-    if order.task == GuestTask::Read && storage.size() / (CELL as u64) < order.cells {
+    if order.task == GuestTask::Read && !fits(order, &storage) {
         return Err(Obstacle::Gone("the target is smaller".to_owned()));
     }
     carry_out(order, &mut storage, port).map_err(failed)?;
@@ -122,9 +130,8 @@ fn read_state(
     port: &mut GuestPort<File>,
 ) -> Result<(), BenchError> {
     let found = storage(order, path).map_err(|error| with_causes(&error));
-    let fits = |it: &ProofStorage| it.size() / (CELL as u64) >= order.cells;
     match found {
-        Ok(mut storage) if fits(&storage) => carry_out(order, &mut storage, port),
+        Ok(mut storage) if fits(order, &storage) => carry_out(order, &mut storage, port),
         Ok(_) => port.say(&AgentSays::Gone { reason: "the target is smaller".to_owned() }),
         Err(reason) => port.say(&AgentSays::Gone { reason }),
     }
@@ -132,6 +139,20 @@ fn read_state(
 }
 
 fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> {
+    let Arm { path: durable, writes, .. } = order.arm;
+    // The host's mailbox is a device also where cells are files.
+    if writes.makes_files() && order.mailbox.as_deref() != Some(path) {
+        let controls = Layout::new(order.cells).control;
+        let syncs_folder = writes == FileWrites::Replace;
+        let writes = match order.task {
+            GuestTask::Load { .. } => {
+                FolderWrites::Replace { path: durable, syncs_folder, controls }
+            }
+            _ => FolderWrites::Make,
+        };
+        let size = order.cells.saturating_mul(CELL as u64);
+        return Ok(ProofStorage::of_folder(path.to_owned(), size, writes));
+    }
     let name = path.to_string_lossy();
     ProofStorage::find(&name, &[path.to_owned()], true, Some(order.engine))
 }
@@ -139,20 +160,50 @@ fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> 
 /// Makes the layers on empty disks, and says what is written to.
 fn make(order: &GuestOrder, stack: &GuestStack<'_>) -> Result<PathBuf, BenchError> {
     let path = stack.make()?;
-    if order.layers.is_device() {
-        return Ok(path);
+    if !order.layers.is_device() {
+        make_target(order, &path)?;
+    }
+    Ok(path)
+}
+
+/// A file, or a folder for files.
+fn make_target(order: &GuestOrder, path: &Path) -> Result<(), BenchError> {
+    if order.arm.writes.makes_files() {
+        return fs::create_dir(path)
+            .map_err(|error| BenchError::io("make the folder", path, error));
     }
     // Blocks that were never written would be journalled with the first write of each.
     let write = || -> std::io::Result<()> {
-        let bytes = order.cells.saturating_mul(CELL as u64);
-        let mut file = File::options().write(true).create_new(true).open(&path)?;
+        let bytes = prepared(order);
+        let mut file = File::options().write(true).create_new(true).open(path)?;
         std::io::copy(&mut std::io::Read::take(std::io::repeat(0), bytes), &mut file)?;
         file.sync_all()
     };
-    write().map_err(|error| BenchError::io("fill", &path, error))?;
-    Ok(path)
+    write().map_err(|error| BenchError::io("fill", path, error))
+}
+
+/// A life begins with an empty log, so that it grows until the cut.
+fn empty_log(order: &GuestOrder, path: &Path) -> Result<(), BenchError> {
+    let empty = || -> std::io::Result<()> {
+        let file = File::options().write(true).open(path)?;
+        file.set_len(prepared(order))?;
+        file.sync_all()
+    };
+    empty().map_err(|error| BenchError::io("cut off the log of", path, error))
+}
+
+/// Whether all is there that was before the first write.
+fn fits(order: &GuestOrder, storage: &ProofStorage) -> bool {
+    storage.size() >= prepared(order)
+}
+
+fn prepared(order: &GuestOrder) -> u64 {
+    prepared_size(order.cells, order.arm.writes).unwrap_or(u64::MAX)
 }
 
 fn failed(error: AgentError) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error)
 }
+
+#[cfg(test)]
+mod tests;

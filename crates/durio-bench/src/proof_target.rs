@@ -13,10 +13,12 @@ use durio_block::{
 use durio_nbd::{NbdEngine, Uri};
 use durio_observe::{PowerState, read_host, read_power_state, read_stack};
 use durio_prove::agent::{Target, Wanted};
+use durio_prove::layout::CELL;
 use durio_prove::wire::{Hello, PROTOCOL};
 use durio_record::proof::Inventory;
 
 use crate::error::{BenchError, BenchErrorKind};
+use crate::folder_engine::{FolderEngine, FolderWrites};
 use crate::locate::{Permission, locate};
 
 /// A target that can be opened again and again.
@@ -30,7 +32,16 @@ pub struct ProofStorage {
 #[derive(Debug)]
 enum Kind {
     Nbd(Uri),
-    Local { path: PathBuf, access: Arc<TargetAccess>, engine: EngineKind },
+    Local {
+        path: PathBuf,
+        access: Arc<TargetAccess>,
+        engine: EngineKind,
+    },
+    /// A file for each cell.
+    Folder {
+        path: PathBuf,
+        writes: FolderWrites,
+    },
 }
 
 impl ProofStorage {
@@ -65,6 +76,11 @@ impl ProofStorage {
         let may_write = matches!(*access, TargetAccess::Write(_));
         Self::check_direct(&access, &path)?;
         Ok(Self { kind: Kind::Local { path, access, engine }, size, may_write })
+    }
+
+    /// A folder that exists, with room for so many bytes, which only the prover writes to.
+    pub(crate) fn of_folder(path: PathBuf, size: u64, writes: FolderWrites) -> Self {
+        Self { kind: Kind::Folder { path, writes }, size, may_write: true }
     }
 
     fn of_nbd(target: &str, destroy: &[PathBuf]) -> Result<Self, BenchError> {
@@ -104,7 +120,7 @@ impl ProofStorage {
     pub(crate) fn inventory(&self) -> Inventory {
         let stack = match &self.kind {
             // A target that can be written to can be proved, whether its layers are shown or not.
-            Kind::Local { path, .. } => read_stack(path).ok(),
+            Kind::Local { path, .. } | Kind::Folder { path, .. } => read_stack(path).ok(),
             Kind::Nbd(_) => None,
         };
         let power = stack.as_ref().map_or_else(PowerState::of_machine, read_power_state);
@@ -153,6 +169,13 @@ impl Target for ProofStorage {
                             .map_err(|it| refusal(durio_block::ErrorKind::Io, "use the target", it))
                     });
                 match engine {
+                    Ok(engine) => user.drive(engine),
+                    Err(error) => user.refused(error),
+                }
+            }
+            Kind::Folder { path, writes } => {
+                let buffers = Buffers::try_new(wanted.depth as usize, CELL);
+                match buffers.and_then(|it| FolderEngine::open(path, writes.clone(), it)) {
                     Ok(engine) => user.drive(engine),
                     Err(error) => user.refused(error),
                 }

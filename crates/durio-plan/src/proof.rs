@@ -290,6 +290,66 @@ pub struct Arm {
     pub depth: u32,
     /// Cells of 4 KiB that a write has.
     pub write_cells: u64,
+    /// How files are written.
+    #[serde(default, skip_serializing_if = "FileWrites::is_overwrite")]
+    pub writes: FileWrites,
+}
+
+impl Arm {
+    /// Overwrites of a cell each.
+    #[must_use]
+    pub const fn new(path: DurablePath, depth: u32) -> Self {
+        Self { path, depth, write_cells: 1, writes: FileWrites::Overwrite }
+    }
+
+    /// The words for how a write is made durable: `fdatasync`, `append/fdatasync`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.writes {
+            FileWrites::Overwrite => self.path.word().to_owned(),
+            other => format!("{}/{}", other.word(), self.path.word()),
+        }
+    }
+}
+
+/// How a file of a filesystem is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileWrites {
+    /// Where it was written before. A device takes nothing else.
+    #[default]
+    Overwrite,
+    /// Its log at its end, so that it grows: its new size must last too.
+    Append,
+    /// A new file is written, made durable, renamed over the old one, and the folder synced.
+    Replace,
+    /// The same without the folder's sync: nothing promises that the new name lasts.
+    Rename,
+}
+
+impl FileWrites {
+    /// True if nothing but data changes.
+    #[must_use]
+    pub fn is_overwrite(&self) -> bool {
+        *self == Self::Overwrite
+    }
+
+    /// True if each write makes a new file.
+    #[must_use]
+    pub const fn makes_files(self) -> bool {
+        matches!(self, Self::Replace | Self::Rename)
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
+            Self::Replace => "replace",
+            Self::Rename => "rename",
+        }
+    }
 }
 
 /// What makes a write durable.

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use durio_block::{Buffers, Ticks};
-use durio_plan::proof::DurablePath;
+use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::stamped::{MarkingLedger, StampCheck};
 use durio_prove::enumerate::{Enumeration, Limits, enumerate};
 use durio_prove::layout::Layout;
@@ -27,10 +27,10 @@ fn main() {
     let buffers = Buffers::try_new(DEPTH as usize + 1, 4096).unwrap();
     let mut engine = SimEngine::new(disk.clone(), 2, Ticks(0), 1, buffers);
     let layout = Layout::new(CELLS);
-    prepare(&mut engine, OWNER, DurablePath::Fdatasync, &layout).unwrap();
+    prepare(&mut engine, OWNER, DurablePath::Fdatasync, layout.stamped()).unwrap();
     disk.lock().record();
     let mut ledger = MarkingLedger::new(disk.clone());
-    let schedule = Schedule::new(layout, 1, DEPTH, 1, 5);
+    let schedule = Schedule::new(layout, &Arm::new(DurablePath::Fdatasync, DEPTH), 1, 5);
     let target = (&mut engine, &mut ledger);
     let mut writer = Writer::new(target, OWNER, DurablePath::Fdatasync, DEPTH, schedule);
     writer.run(Ticks(u64::MAX), ACKNOWLEDGEMENTS).unwrap();

@@ -9,12 +9,12 @@
 use std::io::{self, BufReader, Read, Write};
 
 use durio_block::{BlockError, Clock, Engine, EngineUser, MonotonicClock};
-use durio_plan::proof::{Arm, DurablePath};
+use durio_plan::proof::{Arm, DurablePath, FileWrites};
 use durio_units::Nanos;
 
 use crate::layout::{CELL, Layout};
 use crate::ledger::{Intent, Witness};
-use crate::reading::{label_of, observe, observe_cell};
+use crate::reading::{extend_by_log, label_of, observe, observe_cell};
 use crate::schedule::Schedule;
 use crate::stamp::Owner;
 use crate::wire::{AgentSays, CELLS_AT_ONCE, CellText, Hello, WitnessSays, receive, send};
@@ -102,7 +102,8 @@ where
                 task.carry_out(target)
             }
             WitnessSays::Read { owner, cells } => {
-                target.open(Wanted::READING, Reading { link: &mut link, owner, cells })
+                let log_end = None;
+                target.open(Wanted::READING, Reading { link: &mut link, owner, cells, log_end })
             }
             WitnessSays::Again { owner, cell } => {
                 target.open(Wanted::READING, ReadingAgain { link: &mut link, owner, cell })
@@ -117,6 +118,12 @@ where
         }
         return Err(error);
     }
+}
+
+/// Bytes that a target of so many cells has before the first write; none for more than there are.
+#[must_use]
+pub fn prepared_size(cells: u64, writes: FileWrites) -> Option<u64> {
+    Layout::new(cells).prepared(writes).end.checked_mul(CELL as u64)
 }
 
 fn check_label(target: &mut impl Target, owner: Owner) -> Result<(), AgentError> {
@@ -193,7 +200,7 @@ pub(crate) struct Preparing {
 
 impl Preparing {
     pub(crate) fn check(&self, size: u64) -> Result<(), AgentError> {
-        match self.cells.checked_mul(CELL as u64) {
+        match prepared_size(self.cells, self.arm.writes) {
             Some(bytes) if bytes <= size => Ok(()),
             _ => Err(AgentError::Failed(
                 "the target is smaller than the witness takes it for".into(),
@@ -207,7 +214,9 @@ impl EngineUser<MonotonicClock> for Preparing {
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
         let failed = |error| AgentError::Failed(with_causes(&error));
-        prepare(&mut engine, self.owner, self.arm.path, &Layout::new(self.cells)).map_err(failed)
+        let cells = Layout::new(self.cells).prepared(self.arm.writes);
+        let path = if self.arm.writes.makes_files() { DurablePath::Fsync } else { self.arm.path };
+        prepare(&mut engine, self.owner, path, cells).map_err(failed)
     }
 
     fn refused(self, error: BlockError) -> Self::Output {
@@ -237,9 +246,11 @@ impl<W: Witness<Error = AgentError>> EngineUser<MonotonicClock> for Loading<'_, 
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let Arm { path, depth, write_cells } = self.arm;
+        let Arm { path, depth, writes, .. } = self.arm;
+        // Whoever makes files syncs them: its write is durable when it returns.
+        let path = if writes.makes_files() { DurablePath::ODsync } else { path };
         let layout = Layout::new(self.cells);
-        let schedule = Schedule::new(layout, write_cells, depth, self.first_seq, self.seed);
+        let schedule = Schedule::new(layout, &self.arm, self.first_seq, self.seed);
         let never = engine.clock().now().plus(u64::MAX);
         let ends = (&mut engine, self.link);
         match Writer::new(ends, self.owner, path, depth, schedule).run(never, u64::MAX) {
@@ -259,15 +270,22 @@ pub(crate) struct Reading<'a, L> {
     pub(crate) link: &'a mut L,
     pub(crate) owner: Owner,
     pub(crate) cells: u64,
+    /// The cell at which the target ends, if it grows.
+    pub(crate) log_end: Option<u64>,
 }
 
 impl<L: Listener> EngineUser<MonotonicClock> for Reading<'_, L> {
     type Output = Result<(), AgentError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let cells = Layout::new(self.cells).stamped();
-        let mut observed = Vec::new();
-        observe(&mut engine, self.owner, cells.clone(), READS, &mut observed)?;
+        let layout = Layout::new(self.cells);
+        let (cells, mut observed) = (layout.stamped(), Vec::new());
+        let end = self.log_end.map_or(cells.end, |end| end.clamp(layout.journal.start, cells.end));
+        observe(&mut engine, self.owner, cells.start..end, READS, &mut observed)?;
+        if self.log_end.is_some() {
+            let place = |cell| usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
+            extend_by_log(&mut observed, place(layout.journal.start), place(cells.end));
+        }
         for (first, part) in
             (cells.start..).step_by(CELLS_AT_ONCE).zip(observed.chunks(CELLS_AT_ONCE))
         {

@@ -240,6 +240,7 @@ fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InP
     match state {
         SectorState::Write(seq) => (gone, InPlace::Older { seq }),
         SectorState::Zeros => (gone, InPlace::Zeros),
+        SectorState::Nothing => (gone, InPlace::Nothing),
         SectorState::Elsewhere { home, seq } => {
             // The parts of one write in one cell lie one after the other, and are told as one.
             (

@@ -11,11 +11,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use durio_block::{BlockError, Engine, EngineKind, EngineUser, MonotonicClock};
-use durio_plan::proof::{Arm, GuestLayers};
+use durio_plan::proof::{Arm, FileWrites, GuestLayers};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentError, Listener, Loading, Preparing, READ, Reading, Target, Wanted};
+use crate::layout::CELL;
 use crate::ledger::{Intent, Witness};
 use crate::reading::read_cell;
 use crate::stamp::Owner;
@@ -102,6 +103,11 @@ impl<W: Write> GuestPort<W> {
         Self(port)
     }
 
+    /// The port itself.
+    pub fn into_inner(self) -> W {
+        self.0
+    }
+
     /// Says something.
     ///
     /// # Errors
@@ -147,6 +153,8 @@ pub fn carry_out<W: Write>(
     link: &mut GuestPort<W>,
 ) -> Result<(), AgentError> {
     let GuestOrder { task, owner, cells, arm, .. } = *order;
+    let is_growing = arm.writes == FileWrites::Append;
+    let log_end = is_growing.then(|| target.size() / CELL as u64);
     match task {
         GuestTask::Prepare => {
             let task = Preparing { owner, cells, arm };
@@ -157,9 +165,11 @@ pub fn carry_out<W: Write>(
             Loading { link, owner, cells, arm, first_seq, seed }.carry_out(target)
         }
         GuestTask::Read => (0..READINGS).try_for_each(|_| {
-            target.open(Wanted::READING, Reading { link: &mut *link, owner, cells })
+            target.open(Wanted::READING, Reading { link: &mut *link, owner, cells, log_end })
         }),
-        GuestTask::ReadStates => target.open(Wanted::READING, Reading { link, owner, cells }),
+        GuestTask::ReadStates => {
+            target.open(Wanted::READING, Reading { link, owner, cells, log_end })
+        }
     }
 }
 
@@ -185,9 +195,9 @@ mod tests {
         let buffers = Buffers::try_new(depth as usize + 1, 4096).unwrap();
         let mut engine = SimEngine::new(disk, 1, Ticks(0), 7, buffers);
         let mut port = GuestPort::new(Vec::new());
-        let schedule = Schedule::new(Layout::new(cells), 1, depth, 1, 7);
-        let owner = Owner { run: [1; 16], target: 1 };
         let path = DurablePath::RwfDsync;
+        let schedule = Schedule::new(Layout::new(cells), &Arm::new(path, depth), 1, 7);
+        let owner = Owner { run: [1; 16], target: 1 };
         Writer::new((&mut engine, &mut port), owner, path, depth, schedule)
             .run(Ticks(u64::MAX), 2000)
             .unwrap();

@@ -192,6 +192,19 @@ impl History {
         self.cut_at = None;
     }
 
+    /// A log that is appended begins anew: this was promised before the first write of a life, and none of
+    /// the life before is in these cells.
+    pub(crate) fn empty(&mut self, cells: Range<u64>, at: Nanos) {
+        for cell in cells {
+            let history = self.cell_mut(cell);
+            *history = CellHistory {
+                floor: [0; SECTORS],
+                ground: Ground::Acknowledged(at),
+                later: Vec::new(),
+            };
+        }
+    }
+
     fn intend(&mut self, intent: Intent) -> Result<(), HistoryError> {
         if self.intents.list.last().is_some_and(|last| last.seq + 1 != intent.seq) {
             return Err(HistoryError::OutOfOrder(intent.seq));

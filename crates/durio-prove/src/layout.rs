@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use durio_plan::proof::FileWrites;
 use durio_simdisk::SECTOR;
 
 /// Bytes of a cell, the unit in which the prover looks at a target.
@@ -17,7 +18,8 @@ pub const USED_MAX: u64 = 1 << 30;
 /// Fewer cells than this are no target.
 pub const CELLS_MIN: u64 = 64;
 
-/// The areas of a target, each a range of cells. The first cell has the label.
+/// The areas of a target, each a range of cells. The first cell has the label, and the log is the last, so
+/// that a file can grow by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Written from its begin to its end and again, as a database writes its log.
@@ -40,18 +42,42 @@ impl Layout {
     pub fn new(cells: u64) -> Self {
         assert!(cells >= CELLS_MIN, "{cells} cells are too few");
         let [journal, table, control] = [cells / 4, cells / 2, cells / 16];
-        let borders = [1, 1 + journal, 1 + journal + table, 1 + journal + table + control, cells];
+        let borders = [1, 1 + table, 1 + table + control, cells - journal, cells];
         Self {
-            journal: borders[0]..borders[1],
-            table: borders[1]..borders[2],
-            control: borders[2]..borders[3],
-            canary: borders[3]..borders[4],
+            table: borders[0]..borders[1],
+            control: borders[1]..borders[2],
+            canary: borders[2]..borders[3],
+            journal: borders[3]..borders[4],
         }
     }
 
     /// All cells but the label's.
     #[must_use]
     pub fn stamped(&self) -> Range<u64> {
-        self.journal.start..self.canary.end
+        self.table.start..self.journal.end
+    }
+
+    /// Those of them that are there before the first write: a log that is appended has none yet.
+    #[must_use]
+    pub fn prepared(&self, writes: FileWrites) -> Range<u64> {
+        let end = if writes == FileWrites::Append { self.journal.start } else { self.journal.end };
+        self.table.start..end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_follow_each_other_and_only_an_appended_log_is_not_there_at_first() {
+        for cells in [CELLS_MIN, 65, 1024] {
+            let layout = Layout::new(cells);
+            let Layout { journal, table, control, canary } = layout.clone();
+            let ends = [table.end, control.end, canary.end, journal.end];
+            assert_eq!(ends, [control.start, canary.start, journal.start, cells]);
+            assert_eq!(layout.prepared(FileWrites::Replace), layout.stamped());
+            assert_eq!(layout.prepared(FileWrites::Append), 1..journal.start);
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 
 use durio_observe::PowerState;
-use durio_plan::proof::Arm;
+use durio_plan::proof::{Arm, FileWrites};
 use durio_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ pub enum LedgerLine {
         /// The write in each of its sectors.
         holds: [Seq; SECTORS],
     },
-    /// All cells were verified: the next life begins.
+    /// All cells were verified: the next life begins, and empties the log where writes append.
     Verified,
 }
 
@@ -207,6 +207,9 @@ impl LedgerState {
             LedgerLine::Verified => {
                 self.has_load = false;
                 history.begin_life();
+                if self.head.arm.writes == FileWrites::Append {
+                    history.empty(Layout::new(self.head.cells).journal, self.last_at);
+                }
             }
         }
         Ok(())
@@ -300,7 +303,7 @@ mod tests {
 
     fn head() -> LedgerHead {
         let owner = Owner { run: [7; 16], target: 1 };
-        let arm = Arm { path: DurablePath::Fdatasync, depth: 1, write_cells: 1 };
+        let arm = Arm::new(DurablePath::Fdatasync, 1);
         LedgerHead::new(owner, 64, arm)
     }
 
@@ -348,6 +351,22 @@ mod tests {
         assert_eq!(history.acknowledged().len(), 1, "of the life that was not verified");
         file.seek(SeekFrom::Start(0)).unwrap();
         assert_eq!(LedgerBook::resume(file).unwrap().state.next_seq, 7);
+    }
+
+    #[test]
+    fn the_next_life_begins_with_an_empty_log_where_writes_append() {
+        let log = Layout::new(64).journal;
+        let settled = LedgerLine::Settled { cell: log.start, holds: [4; SECTORS] };
+        let floors = [FileWrites::Overwrite, FileWrites::Append].map(|writes| {
+            let head = LedgerHead { arm: Arm { writes, ..head().arm }, ..head() };
+            let mut state = LedgerState::new(head);
+            lines().into_iter().take(7).for_each(|line| state.take(line).unwrap());
+            state.take(settled.clone()).unwrap();
+            state.take(LedgerLine::Verified).unwrap();
+            let history = state.history.unwrap();
+            [log.start, 5].map(|cell| history.cell(cell).floor[0])
+        });
+        assert_eq!(floors, [[4, 4], [0, 4]]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub enum SectorState {
     },
     /// An error.
     Unreadable,
+    /// Nothing: the target ends before it, or it is a file's that is not there.
+    Nothing,
 }
 
 /// What stands in a cell.
@@ -101,7 +103,7 @@ pub fn observe<E: Engine>(
                 }
             } else {
                 // Which of them cannot be read is seen one by one, later.
-                states.fill(Observed::Mixed(Box::new([SectorState::Unreadable; SECTORS])));
+                states.fill(not_read(completion.result));
             }
         }
     }
@@ -126,12 +128,40 @@ pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<Owner>, BlockError> 
 
 /// Reads one cell into the first slot; false if it cannot be read.
 pub(crate) fn read_cell<E: Engine>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
+    Ok(usize::try_from(read_one(engine, cell)?) == Ok(CELL))
+}
+
+fn read_one<E: Engine>(engine: &mut E, cell: u64) -> Result<i32, BlockError> {
     let mut completions = [Completion::default()];
     let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
     while count == 0 {
         count = engine.exchange(&[], &mut completions)?;
     }
-    Ok(usize::try_from(completions[0].result) == Ok(CELL))
+    Ok(completions[0].result)
+}
+
+/// A cell of which not all was read.
+fn not_read(result: i32) -> Observed {
+    let state = if result == 0 { SectorState::Nothing } else { SectorState::Unreadable };
+    Observed::Mixed(Box::new([state; SECTORS]))
+}
+
+/// Adds the cells of a log that grows, to so many in all: one that it has not reached yet holds what no
+/// write has changed, and so does a hole, which a write leaves that overtook the one before it.
+pub(crate) fn extend_by_log(observed: &mut Vec<Observed>, log_begin: usize, cells: usize) {
+    for cell in observed.iter_mut().skip(log_begin) {
+        let of_hole = |state| match state {
+            SectorState::Zeros => SectorState::Write(0),
+            other => other,
+        };
+        let states = cell.sectors().map(of_hole);
+        if states == [SectorState::Write(0); SECTORS] {
+            *cell = Observed::Whole(0);
+        } else if let Observed::Mixed(mixed) = cell {
+            **mixed = states;
+        }
+    }
+    observed.resize(cells, Observed::Whole(0));
 }
 
 /// Reads one cell by itself.
@@ -143,8 +173,9 @@ pub fn observe_cell<E: Engine>(
     owner: Owner,
     cell: u64,
 ) -> Result<Observed, BlockError> {
-    if !read_cell(engine, cell)? {
-        return Ok(Observed::Mixed(Box::new([SectorState::Unreadable; SECTORS])));
+    let result = read_one(engine, cell)?;
+    if usize::try_from(result) != Ok(CELL) {
+        return Ok(not_read(result));
     }
     Ok(cell_state(owner, cell, &engine.slot_mut(0)[..CELL]))
 }
@@ -225,4 +256,23 @@ fn flipped_bits(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> 
 /// Places of 8 bytes begin at a multiple of 8.
 fn number(bytes: &[u8; SECTOR], place: Range<usize>) -> u64 {
     u64::from_le_bytes(bytes.as_chunks::<8>().0[place.start / 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_has_not_reached_and_its_holes_hold_what_no_write_has_changed() {
+        let mixed = |states: [SectorState; SECTORS]| Observed::Mixed(Box::new(states));
+        let zeros = mixed([SectorState::Zeros; SECTORS]);
+        let mut torn = [SectorState::Zeros; SECTORS];
+        torn[0] = SectorState::Write(9);
+        let mut cells = vec![zeros.clone(), Observed::Whole(7), zeros.clone(), mixed(torn)];
+        extend_by_log(&mut cells, 1, 5);
+        torn[1..].fill(SectorState::Write(0));
+        let holes = [Observed::Whole(7), Observed::Whole(0), mixed(torn), Observed::Whole(0)];
+        assert_eq!(cells[0], zeros, "no cell of the log");
+        assert_eq!(cells[1..], holes);
+    }
 }

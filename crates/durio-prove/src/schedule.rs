@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use durio_plan::proof::{Arm, FileWrites};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -28,12 +29,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Writes of `write_cells` cells that begin with the number `first_seq`, for a queue of this depth.
+    /// An arm's writes, which begin with the number `first_seq`.
     ///
     /// # Panics
     /// If the log or the table has no room for one such write.
     #[must_use]
-    pub fn new(layout: Layout, write_cells: u64, depth: u32, first_seq: u64, seed: u64) -> Self {
+    pub fn new(layout: Layout, arm: &Arm, first_seq: u64, seed: u64) -> Self {
+        let &Arm { write_cells, depth, writes, .. } = arm;
         let places = |area: &std::ops::Range<u64>| (area.end - area.start) / write_cells;
         assert!(places(&layout.journal) > 0 && places(&layout.table) > 0, "no room for a write");
         // At most half of the table rests.
@@ -49,8 +51,10 @@ impl Schedule {
             recent: VecDeque::with_capacity(apart + 1),
             apart,
         };
-        // Where a log stands when it is cut is anywhere.
-        schedule.journal_at = schedule.below(places(&schedule.layout.journal));
+        // Where a log stands when it is cut is anywhere; one that is appended begins empty.
+        if writes != FileWrites::Append {
+            schedule.journal_at = schedule.below(places(&schedule.layout.journal));
+        }
         schedule
     }
 
@@ -101,5 +105,28 @@ impl Iterator for Schedule {
         };
         let sectors = u16::try_from(cells * CELL_SECTORS).unwrap_or(u16::MAX);
         Some(Intent { seq, sector: cell * CELL_SECTORS, sectors, is_control })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::DurablePath;
+
+    use super::*;
+
+    /// Cells of the log, in the order in which they are written.
+    fn log(writes: FileWrites, seed: u64) -> Vec<u64> {
+        let layout = Layout::new(64);
+        let arm = Arm { writes, ..Arm::new(DurablePath::Fdatasync, 1) };
+        let schedule = Schedule::new(layout.clone(), &arm, 1, seed);
+        let cells = schedule.take(200).map(|it| it.sector / CELL_SECTORS);
+        cells.filter(|it| layout.journal.contains(it)).collect()
+    }
+
+    #[test]
+    fn an_appended_log_grows_from_its_begin_and_another_goes_on_anywhere() {
+        let places: Vec<u64> = Layout::new(64).journal.collect();
+        assert!((0..9).all(|seed| log(FileWrites::Append, seed).starts_with(&places)));
+        assert!((0..9).any(|seed| !log(FileWrites::Overwrite, seed).starts_with(&places)));
     }
 }

@@ -207,7 +207,7 @@ impl<A: Access> Simulation<A> {
         let mut run = [0; 16];
         chance.fill_bytes(&mut run);
         let owner = Owner { run, target: 1 };
-        prepare(&mut engine, owner, arm.path, &layout)?;
+        prepare(&mut engine, owner, arm.path, layout.stamped())?;
         let history = History::new(layout.stamped(), now(&engine));
         Ok(Self {
             disk,
@@ -261,9 +261,9 @@ impl<A: Access> Simulation<A> {
 
     fn load(&mut self, engine: &mut A::Engine) -> Result<(), SimulationError> {
         let writes = WRITES.start + self.chance.next_u64() % (WRITES.end - WRITES.start);
-        let Arm { path, depth, write_cells } = self.arm;
+        let Arm { path, depth, .. } = self.arm;
         let seed = self.chance.next_u64();
-        let schedule = Schedule::new(self.layout.clone(), write_cells, depth, self.next_seq, seed);
+        let schedule = Schedule::new(self.layout.clone(), &self.arm, self.next_seq, seed);
         let after =
             |engine: &A::Engine, span: u64| engine.clock().now().plus(engine.clock().ticks(span));
         let until = after(engine, self.access.life_max().get());

@@ -7,6 +7,7 @@
 //! itself where that is durable, else a sync that began after the write had returned.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use durio_block::{
     BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
@@ -14,7 +15,7 @@ use durio_block::{
 use durio_plan::proof::DurablePath;
 use durio_units::Nanos;
 
-use crate::layout::{CELL, CELL_SECTORS, Layout};
+use crate::layout::{CELL, CELL_SECTORS};
 use crate::ledger::{Intent, Witness};
 use crate::schedule::Schedule;
 use crate::seal::seal_write;
@@ -230,7 +231,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     }
 }
 
-/// Writes the label, stamps all cells of the layout with write 0, and makes them durable.
+/// Writes the label, stamps these cells with write 0, and makes them durable.
 ///
 /// # Errors
 /// The first failure.
@@ -238,7 +239,7 @@ pub fn prepare<E: Engine>(
     engine: &mut E,
     owner: Owner,
     path: DurablePath,
-    layout: &Layout,
+    cells: Range<u64>,
 ) -> Result<(), WriterError<std::convert::Infallible>> {
     // First: who finds stamps without a label knows nothing of the target.
     seal_write(owner, LABEL_SEQ, 0, &mut engine.slot_mut(0)[..CELL]);
@@ -246,7 +247,6 @@ pub fn prepare<E: Engine>(
         engine,
         Operation { flags: flags_of(path), ..operation(OperationKind::Write, 0, 0, CELL) },
     )?;
-    let cells = layout.stamped();
     let room = engine.slot_mut(0).len();
     let step = (room / CELL) as u64;
     let mut cell = cells.start;

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 
 use durio_block::{Buffers, Ticks};
-use durio_plan::proof::DurablePath;
+use durio_plan::proof::{Arm, DurablePath};
 use durio_prove::enumerate::stamped::{MarkingLedger, StampCheck};
 use durio_prove::enumerate::{Enumeration, Limits, StateName, enumerate, visit, visit_one};
 use durio_prove::layout::Layout;
@@ -31,10 +31,10 @@ fn writer_run(path: DurablePath, depth: u32, acknowledgements: u64) -> (Recordin
     let buffers = Buffers::try_new(depth as usize + 1, 4096).unwrap();
     let mut engine = SimEngine::new(disk.clone(), 2, Ticks(0), 1, buffers);
     let layout = Layout::new(CELLS);
-    prepare(&mut engine, OWNER, DurablePath::Fdatasync, &layout).unwrap();
+    prepare(&mut engine, OWNER, DurablePath::Fdatasync, layout.stamped()).unwrap();
     disk.lock().record();
     let mut ledger = MarkingLedger::new(disk.clone());
-    let schedule = Schedule::new(layout, 1, depth, 1, 5);
+    let schedule = Schedule::new(layout, &Arm::new(path, depth), 1, 5);
     let mut writer = Writer::new((&mut engine, &mut ledger), OWNER, path, depth, schedule);
     writer.run(Ticks(u64::MAX), acknowledgements).unwrap();
     let recording = disk.lock().take_recording().unwrap();

@@ -71,7 +71,7 @@ fn is_right(outcome: &Outcome, expected: &[Symptom]) -> bool {
 }
 
 fn arm(path: DurablePath, named: &NamedProfile) -> Arm {
-    Arm { path, depth: if named.depth > 1 { 8 } else { 1 }, write_cells: 1 }
+    Arm::new(path, if named.depth > 1 { 8 } else { 1 })
 }
 
 fn tells(named: &NamedProfile, path: DurablePath) -> bool {
@@ -93,7 +93,7 @@ fn honest_disks_raise_no_alarm() {
     let honest = ZOO.iter().filter(|named| named.lie.is_none());
     for (named, path) in honest.flat_map(|named| PATHS.map(|path| (named, path))) {
         for depth in [1, 8] {
-            let arm = Arm { path, depth, write_cells: 1 };
+            let arm = Arm::new(path, depth);
             let runs = campaigns(10, |seed| {
                 campaign(named.profile(SIZE), arm, honest_cuts() / 10, seed)
                     .map(|it| (seed, it.class))

@@ -196,7 +196,7 @@ fn describe(series: &SeriesFindings) -> String {
         ProofTarget::Command(command) => format!("'{}'", command_word(command)),
     };
     match series.series.arm {
-        Some(arm) => format!("{target} by {} at depth {}", arm.path.word(), arm.depth),
+        Some(arm) => format!("{target} by {} at depth {}", arm.words(), arm.depth),
         None => target,
     }
 }
@@ -292,7 +292,7 @@ fn table(findings: &ProofFindings) -> Table {
         let arm = series.series.arm;
         vec![
             Cell::text(target_word(&series.series.target)),
-            arm.map_or(Cell::Empty, |it| Cell::text(it.path.word())),
+            arm.map_or(Cell::Empty, |it| Cell::text(it.words())),
             arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into())),
             verdict_cell(series),
             expected_word(series.series.expected),
@@ -442,7 +442,7 @@ fn in_place(found: &InPlace) -> String {
             let seqs: Vec<_> = seqs.iter().map(u64::to_string).collect();
             format!("now one, now another: writes {}", seqs.join(", "))
         }
-        InPlace::Nothing => "no target of this size".to_owned(),
+        InPlace::Nothing => "nothing: no target of this size, or no such file".to_owned(),
     }
 }
 
@@ -484,7 +484,7 @@ fn records(findings: &ProofFindings) -> Table {
         &findings.series,
         [
             ("series", |it| Cell::text(&it.series.name)),
-            ("path", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::text(it.path.word()))),
+            ("path", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::text(it.words()))),
             ("depth", |it| it.series.arm.map_or(Cell::Empty, |it| Cell::Count(it.depth.into()))),
             ("verdict", |it| Cell::text(verdict_word(it))),
             ("as_expected", |it| {

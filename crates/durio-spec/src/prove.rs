@@ -6,8 +6,8 @@ mod guests;
 
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, DurablePath, Expected, FrontEnd, GuestLayers, LossClass, PROOF_PLAN_SCHEMA,
-    ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
+    AgentTarget, Arm, DurablePath, Expected, FileWrites, FrontEnd, GuestLayers, LossClass,
+    PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_units::{Bytes, Nanos};
@@ -139,6 +139,12 @@ table! {
         via: Levels<SimulatedVia>,
         /// Bytes of a write, a multiple of 4 KiB. Default: 4 KiB.
         write_size: One<Amount>,
+        /// How a guest's file is written: overwrite, with nothing but data that changes; append, a log at
+        /// its end, by which it grows; replace, a new file that is synced and renamed over the old one,
+        /// with a sync of the folder; rename, the same without that sync, which programs forget, and which
+        /// loses data on an honest disk. All but overwrite take layers with a filesystem, and replace and
+        /// rename one write of 4 KiB at a time. Default: overwrite.
+        writes: Levels<FileWrites>,
     }
 }
 
@@ -151,6 +157,12 @@ words! {
         "btrfs" => Btrfs,
         "md-raid1" => MdRaid1,
         "md-raid5" => MdRaid5,
+    }
+    FileWrites {
+        "overwrite" => Overwrite,
+        "append" => Append,
+        "replace" => Replace,
+        "rename" => Rename,
     }
     SimulatedVia { "process" => Process, "nbd" => Nbd }
     DurablePath {
@@ -204,6 +216,7 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     }
     let mut series = Vec::new();
     for table in &file.arm {
+        let first = series.len();
         for (via, arm) in arms(source, table)? {
             // Once for each way to a disk, of which a target has but one.
             if via == SimulatedVia::Process || table.via.values().len() < 2 {
@@ -219,6 +232,13 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
                 let profiles = profiles(source, &disk.profile)?;
                 series.extend(profiles.into_iter().map(|it| one((it, size, via), arm, cuts)));
             }
+        }
+        let needs_files = |it: &&ProofSeries| it.arm.is_some_and(|arm| !takes(&it.target, arm));
+        if let Some(series) = series[first..].iter().find(needs_files) {
+            let message =
+                format!("{}: only a file of a guest's filesystem is written so", series.name);
+            let hint = "layers = \"ext4\", \"xfs\" or \"btrfs\" in a [[guest]], and nothing else in the spec";
+            return Err(source.error(table.writes.at, message).hint(hint));
         }
     }
     if let Some(series) = series.iter().find(|it| is_too_small(it)) {
@@ -255,14 +275,26 @@ pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
         // All but a user's command are told how to write.
         let is_arm = match it.arm {
             None => matches!(it.target, ProofTarget::Command(_)),
-            Some(Arm { depth, write_cells, .. }) => {
-                let is_write = (1..=WRITE_MAX.get() / CELL).contains(&write_cells);
-                is_write && (1..=DEPTH_MAX).contains(&depth)
+            Some(arm) => {
+                let is_write = (1..=WRITE_MAX.get() / CELL).contains(&arm.write_cells);
+                let is_depth = (1..=DEPTH_MAX).contains(&arm.depth);
+                is_write && is_depth && is_arm(arm) && takes(&it.target, arm)
             }
         };
         is_disk && is_arm && !is_too_small(it) && it.cuts > 0
     };
     plan.series.iter().find(|it| !is_possible(it))
+}
+
+/// Whether its writes can be made in this way.
+fn is_arm(arm: Arm) -> bool {
+    !arm.writes.makes_files() || (arm.depth, arm.write_cells) == (1, 1)
+}
+
+/// Whether a target has files that can grow and be replaced, if the arm wants that.
+fn takes(target: &ProofTarget, arm: Arm) -> bool {
+    let has_files = matches!(target, ProofTarget::Guest(guest) if !guest.layers.is_device());
+    arm.writes.is_overwrite() || has_files
 }
 
 /// Whether a simulated disk may have this size.
@@ -310,7 +342,7 @@ fn agent(source: Source<'_>, table: &TargetTable) -> Result<AgentTarget, SpecErr
 }
 
 fn of_agent(target: AgentTarget, arm: Arm, cuts: u32) -> ProofSeries {
-    let name = format!("{}/{}/{}{}", target.name, arm.path.word(), arm.depth, written(arm));
+    let name = format!("{}/{}/{}{}", target.name, arm.words(), arm.depth, written(arm));
     ProofSeries { name, target: ProofTarget::Agent(target), arm: Some(arm), cuts, expected: None }
 }
 
@@ -375,7 +407,14 @@ fn arms(source: Source<'_>, arm: &ArmTable) -> Result<Vec<(SimulatedVia, Arm)>, 
                 return Err(source.error(arm.depth.at, format!("'depth' takes 1 to {DEPTH_MAX}")));
             }
             let vias = levels(&arm.via, SimulatedVia::Process);
-            arms.extend(vias.into_iter().map(|via| (via, Arm { path, depth, write_cells })));
+            for writes in levels(&arm.writes, FileWrites::Overwrite) {
+                let it = Arm { write_cells, writes, ..Arm::new(path, depth) };
+                if !is_arm(it) {
+                    let message = format!("'{}' takes one write of 4 KiB at a time", writes.word());
+                    return Err(source.error(arm.writes.at, message));
+                }
+                arms.extend(vias.iter().map(|&via| (via, it)));
+            }
         }
     }
     Ok(arms)
@@ -388,7 +427,7 @@ fn one(
 ) -> ProofSeries {
     let written = written(arm);
     let reached = if via == SimulatedVia::Nbd { "nbd/" } else { "" };
-    let name = format!("{reached}{}/{}/{}{written}", named.name, arm.path.word(), arm.depth);
+    let name = format!("{reached}{}/{}/{}{written}", named.name, arm.words(), arm.depth);
     let target = ProofTarget::Simulated { profile: named.name.to_owned(), size, via };
     let expected = expected(named, arm, via);
     let cuts = match expected {
@@ -510,6 +549,22 @@ mod tests {
     }
 
     #[test]
+    fn how_a_file_is_written_stands_in_the_name_of_a_series_and_takes_a_filesystem() {
+        let guest = "[[guest]]\nprofile = \"write-back\"\nlayers = \"ext4\"\n";
+        let arm = "[[arm]]\npath = \"fsync\"\nwrites = [\"overwrite\", \"append\", \"replace\"]\n";
+        let mut plan = plan(&format!("{guest}{arm}")).unwrap();
+        let names: Vec<&str> = plan.series.iter().map(|it| it.name.as_str()).collect();
+        let of = |writes: &str| format!("write-back/virtio-blk/ext4/{writes}fsync/1");
+        assert_eq!(names, [of(""), of("append/"), of("replace/")]);
+        assert!(impossible_series(&plan).is_none());
+        let before = serde_json::to_value(plan.series[0].arm).unwrap();
+        assert!(before.get("writes").is_none(), "as a folder of before has it: {before}");
+        let ProofTarget::Guest(guest) = &mut plan.series[2].target else { panic!() };
+        guest.layers = GuestLayers::MdRaid1;
+        assert!(impossible_series(&plan).is_some());
+    }
+
+    #[test]
     fn a_target_without_a_command_that_cuts_is_cut_by_hand() {
         let cut = |rest: &str| {
             let text = format!("[[target]]\nname = \"t\"\n{rest}[[arm]]\npath = \"fsync\"\n");
@@ -540,6 +595,15 @@ mod tests {
             (
                 format!("[[guest]]\nprofile = \"drops\"\nengine = \"sync\"\n{arm}depth = 2\n"),
                 "x.toml:5:10: 'engine' takes sync, uring or aio",
+            ),
+            (
+                format!("[[guest]]\nprofile = \"drops\"\n{arm}writes = \"append\"\n"),
+                "x.toml:7:10: drops/virtio-blk/raw/append/fdatasync/1: only a file of a guest's",
+            ),
+            (format!("{disk}{arm}writes = \"replace\"\n"), "only a file of a guest's filesystem"),
+            (
+                format!("{disk}{arm}depth = 2\nwrites = [\"append\", \"rename\"]\n"),
+                "x.toml:8:10: 'rename' takes one write of 4 KiB at a time",
             ),
             (format!("cuts = 0\n{disk}{arm}"), "x.toml:3:8: 'cuts' takes 1 to 1000000"),
             (format!("{disk}{arm}dept = 1\n"), "did you mean 'depth'"),

@@ -36,8 +36,6 @@ use crate::error::BenchError;
 
 /// States of one boot: an emulated guest takes about a second for each, and has its time limit.
 const BATCH: usize = 200;
-/// Cells that are written to: all are read in each state.
-pub(super) const CELLS: u64 = 256;
 /// The mailbox's serial number in the guest.
 const SERIAL: &str = "durio-mailbox";
 /// How long a disk may have requests in flight whose guest has ended, or has put it down.

@@ -18,11 +18,16 @@
 //! `R5_WantFUA`). Btrfs makes every durable write one way: data and log tree, a flush, and last, with FUA,
 //! the superblock that points to the log (`btrfs_sync_log`, `write_dev_supers`). So where FUA is dropped
 //! no superblock leads to the last acknowledged write until the next one's flush.
+//!
+//! A file that grows or is replaced changes the filesystem's own blocks, so that ext4 and XFS commit too: data
+//! and journal, a flush, and last, with FUA, the block that makes the commit count
+//! (`jbd2_journal_commit_transaction`, `xlog_write_iclog`). There as under Btrfs the last commit is lost where
+//! FUA is dropped, also by `fdatasync`. A rename that nobody syncs stays in memory until the next commit.
 
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    Arm, CommandTarget, Expected, FrontEnd, GuestLayers, GuestTarget, LossClass, ProofSeries,
-    ProofTarget,
+    Arm, CommandTarget, Expected, FileWrites, FrontEnd, GuestLayers, GuestTarget, LossClass,
+    ProofSeries, ProofTarget,
 };
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;
@@ -39,6 +44,9 @@ const WITHIN: u32 = 2;
 /// The same of a superblock of Btrfs that alone waits in the cache: a cut takes it away in a good half of
 /// the cases (1 - 0.5^7 = 0.992).
 const WITHIN_OF_SUPERBLOCK: u32 = 7;
+/// The same where half of the acknowledgements wait for such a commit, or for half of the time: what comes
+/// next flushes it (1 - 0.75^17 = 0.992).
+const WITHIN_OF_COMMIT: u32 = 17;
 
 /// Every combination of a table's values.
 pub(super) fn series(
@@ -162,8 +170,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         EngineKind::Uring => String::new(),
         other => format!("/{other}"),
     };
-    let (front_end, layers, path) =
-        (target.front_end.word(), target.layers.word(), arm.path.word());
+    let (front_end, layers, path) = (target.front_end.word(), target.layers.word(), arm.words());
     let device = format!("{}/{front_end}{cache}", named.name);
     let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
     let states = if target.enumerated { "/states" } else { "" };
@@ -191,19 +198,21 @@ enum Reaching {
     /// Either would do.
     Both,
     Nothing,
-    /// A flush, and then FUA of the superblock.
-    SuperblockByFua,
-    /// A flush, and nothing for the superblock.
-    SuperblockByNothing,
+    /// A flush, and then FUA of what makes a commit count: Btrfs's superblock, the commit block of a
+    /// journal.
+    CommitByFua,
+    /// A flush, and nothing for that.
+    CommitByNothing,
 }
 
 fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
     let is_blocking_on_raw = target.layers.is_device() && target.engine == EngineKind::Sync;
     let is_flushed = arm.path.syncs() || is_blocking_on_raw;
-    let is_btrfs = target.layers == GuestLayers::Btrfs;
+    // ext4 and XFS do where more than data changes.
+    let commits = target.layers == GuestLayers::Btrfs || !arm.writes.is_overwrite();
     match (target.front_end, target.write_cache) {
-        (FrontEnd::Nvme, true) if is_btrfs => Reaching::SuperblockByNothing,
-        (FrontEnd::Nvme, false) if is_btrfs => Reaching::SuperblockByFua,
+        (FrontEnd::Nvme, true) if commits => Reaching::CommitByNothing,
+        (FrontEnd::Nvme, false) if commits => Reaching::CommitByFua,
         (FrontEnd::Nvme, true) if !is_flushed => Reaching::Nothing,
         (_, true) => Reaching::Flush,
         (FrontEnd::Nvme, false) if is_flushed => Reaching::Both,
@@ -212,23 +221,32 @@ fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
 }
 
 fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
-    let is_simple = matches!(target.layers, GuestLayers::Raw | GuestLayers::Ext4);
+    let is_simple = match target.layers {
+        GuestLayers::Raw => true,
+        GuestLayers::Ext4 => arm.writes.is_overwrite(),
+        _ => false,
+    };
     // What another lie does to the layers' own data, nobody has measured.
     if !is_simple && !matches!(named.lie, None | Some(Lie::FlushIgnored | Lie::FuaIgnored)) {
         return None;
     }
+    if arm.writes == FileWrites::Rename {
+        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN };
+        // The name is in the guest's memory, whatever the disk does.
+        return Some(if named.lie.is_none() { lost } else { Expected::Loses { within: WITHIN } });
+    }
     let shows = match reaching(target, arm) {
         Reaching::Nothing => return of_unflushed(named, is_simple),
-        Reaching::SuperblockByFua if named.on_fua => return Some(SUPERBLOCK_LOST),
-        Reaching::SuperblockByNothing if !named.on_flush => {
+        Reaching::CommitByFua if named.on_fua => return Some(commit_lost(arm)),
+        Reaching::CommitByNothing if !named.on_flush => {
             let is_volatile = named.cache == CacheKind::WriteBack;
-            return Some(if is_volatile { SUPERBLOCK_LOST } else { Expected::Holds });
+            return Some(if is_volatile { commit_lost(arm) } else { Expected::Holds });
         }
-        Reaching::Flush | Reaching::SuperblockByNothing => named.on_flush,
+        Reaching::Flush | Reaching::CommitByNothing => named.on_flush,
         Reaching::Fua => named.on_fua,
         Reaching::Both => named.on_flush && named.on_fua,
         // All that the flush is for has FUA.
-        Reaching::SuperblockByFua => false,
+        Reaching::CommitByFua => false,
     };
     // QEMU has one connection, whose writes each flush covers.
     let shows = shows && named.lie != Some(Lie::FlushOneConnection);
@@ -240,9 +258,14 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
     }
 }
 
-/// Nothing is older than the superblock before.
-const SUPERBLOCK_LOST: Expected =
-    Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_SUPERBLOCK };
+/// Nothing is older than the commit before.
+const fn commit_lost(arm: Arm) -> Expected {
+    let within = match arm.writes {
+        FileWrites::Overwrite => WITHIN_OF_SUPERBLOCK,
+        _ => WITHIN_OF_COMMIT,
+    };
+    Expected::Breaks { class: LossClass::Lost, within }
+}
 
 /// Over more than one disk, or with a filesystem's own blocks among what is lost, how it shows is chance.
 fn breaks(class: LossClass, within: u32, is_simple: bool) -> Expected {
@@ -276,6 +299,16 @@ mod tests {
         front_end: FrontEnd,
         write_cache: bool,
         path: DurablePath,
+        below: (GuestLayers, EngineKind),
+    ) -> Expected {
+        expected_by(profile, front_end, write_cache, Arm::new(path, 1), below)
+    }
+
+    fn expected_by(
+        profile: &str,
+        front_end: FrontEnd,
+        write_cache: bool,
+        arm: Arm,
         (layers, engine): (GuestLayers, EngineKind),
     ) -> Expected {
         let (profile, kernel) = (profile.to_owned(), None);
@@ -292,7 +325,7 @@ mod tests {
             kernel,
             enumerated,
         };
-        expected(named, &target, Arm { path, depth: 1, write_cells: 1 }).unwrap()
+        expected(named, &target, arm).unwrap()
     }
 
     const LOST: Expected = Expected::Breaks { class: LossClass::Lost, within: 2 };
@@ -320,11 +353,13 @@ mod tests {
         let of = |profile, front_end, write_cache, path| {
             expected_of(profile, front_end, write_cache, path, (layers, engine))
         };
+        let superblock_lost =
+            Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_SUPERBLOCK };
         for path in DurablePath::ALL {
             for profile in ["write-back", "fua-ignored"] {
-                assert_eq!(of(profile, FrontEnd::Nvme, true, path), SUPERBLOCK_LOST);
+                assert_eq!(of(profile, FrontEnd::Nvme, true, path), superblock_lost);
             }
-            assert_eq!(of("fua-ignored", FrontEnd::Nvme, false, path), SUPERBLOCK_LOST);
+            assert_eq!(of("fua-ignored", FrontEnd::Nvme, false, path), superblock_lost);
             assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
             assert_eq!(of("flush-ignored", FrontEnd::Nvme, false, path), Expected::Holds);
             assert_eq!(of("protected", FrontEnd::Nvme, true, path), Expected::Holds);
@@ -334,6 +369,28 @@ mod tests {
                 assert_eq!(of("fua-ignored", front_end, false, path), LOSES);
             }
         }
+    }
+
+    #[test]
+    fn what_makes_a_filesystem_commit_loses_the_last_commit_where_fua_is_dropped() {
+        let of = |profile, front_end, write_cache, arm: Arm| {
+            let layers = (GuestLayers::Ext4, EngineKind::Uring);
+            expected_by(profile, front_end, write_cache, arm, layers)
+        };
+        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_COMMIT };
+        for writes in [FileWrites::Append, FileWrites::Replace] {
+            for path in DurablePath::ALL {
+                let arm = Arm { writes, ..Arm::new(path, 1) };
+                assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), Expected::Holds);
+                assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true, arm), LOSES);
+                assert_eq!(of("write-back", FrontEnd::Nvme, true, arm), lost);
+                assert_eq!(of("write-back", FrontEnd::Nvme, false, arm), Expected::Holds);
+                assert_eq!(of("protected", FrontEnd::Nvme, true, arm), Expected::Holds);
+            }
+        }
+        let arm = Arm { writes: FileWrites::Rename, ..Arm::new(DurablePath::Fsync, 1) };
+        assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), LOST);
+        assert_eq!(of("protected", FrontEnd::Scsi, true, arm), LOST, "it is in no disk's cache");
     }
 
     #[test]

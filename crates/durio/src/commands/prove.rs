@@ -81,11 +81,7 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
         listen: arguments.listen,
         token: &token,
         ledger: &arguments.ledger,
-        arm: Arm {
-            path: arguments.path,
-            depth: arguments.depth,
-            write_cells: arguments.write_size,
-        },
+        arm: Arm { write_cells: arguments.write_size, ..Arm::new(arguments.path, arguments.depth) },
         size: arguments.size,
         seed: arguments.seed.unwrap_or_else(random_seed),
         silence: arguments.silence,
