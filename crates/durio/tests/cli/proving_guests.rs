@@ -40,6 +40,26 @@ fn a_guest_loses_what_is_durable_by_fua_on_nvme_and_keeps_what_is_flushed() {
 
 #[test]
 #[ignore = "slow"]
+fn an_appended_and_a_replaced_file_last_and_a_rename_that_nobody_synced_does_not() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    let [append, replace, rename] = ["append/fdatasync/1", "replace/fsync/1", "rename/fsync/1"]
+        .map(|it| format!("write-back/virtio-blk/ext4/{it}"));
+    let line = format!(
+        "prove run prove-files --only {append} --only {replace} --only {rename} --cuts 1 --seed 7 \
+         --format json --out out"
+    );
+    let proof = with_kernels(&sandbox, &line).start().wait_at_most(PATIENCE).expect_exit(0).json();
+    for kept in [append, replace] {
+        let kept = series(&proof, &kept);
+        assert_eq!(kept["verdict"]["verdict"], "no_loss", "{kept}");
+    }
+    // The prover sees what a forgotten sync of the folder loses, on the same disk.
+    let lost = series(&proof, &rename);
+    assert_eq!((&lost["verdict"]["class"], &lost["as_expected"]), (&"lost".into(), &true.into()));
+}
+
+#[test]
+#[ignore = "slow"]
 fn crash_states_of_a_guest_that_acknowledges_too_early_lose_and_others_do_not() {
     let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
     // The disk keeps its word. QEMU's NVMe device drops FUA, so the guest is told too early.
