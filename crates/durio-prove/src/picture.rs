@@ -246,14 +246,21 @@ mod tests {
 
     #[test]
     fn each_area_of_the_map_shows_what_its_cells_hold() {
-        let control = Layout::new(64).control.start;
-        let writes =
-            [(1, Some(10)), (2, Some(20)), (20, None), (control, None), (control + 1, None)];
+        let Layout { journal, table, control, .. } = Layout::new(64);
+        let (log, anywhere, control) = (journal.start, table.start + 3, control.start);
+        let writes = [
+            (log, Some(10)),
+            (log + 1, Some(20)),
+            (anywhere, None),
+            (control, None),
+            (control + 1, None),
+        ];
         let mut history = history(&writes);
         history.take(Entry::ControlDone { seq: 4 }).unwrap();
         history.take(Entry::ControlDone { seq: 5 }).unwrap();
-        let there = usize::try_from(control).unwrap();
-        let found = picture(&history, &[lost(2)], &reading(&[(1, 1), (20, 3), (there, 4)]));
+        let there = [(log, 1), (anywhere, 3), (control, 4)]
+            .map(|(cell, seq)| (usize::try_from(cell).unwrap(), seq));
+        let found = picture(&history, &[lost(log + 1)], &reading(&there));
         let tiles: Vec<String> = found.areas.iter().map(|it| it.tiles.to_string()).collect();
         assert_eq!(found.cells_per_tile, 1);
         assert_eq!(tiles[0], "kL..............");
