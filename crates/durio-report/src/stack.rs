@@ -74,12 +74,13 @@ fn head(findings: &StackFindings) -> Section {
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
     let warnings = findings.warnings.iter().map(|it| ((&it.why, &it.advice), &it.seen));
     for ((why, advice), seen) in grouped(warnings) {
-        for (at, seen) in seen.iter().enumerate() {
-            let level = if at < ALIKE_MAX { Level::Summary } else { Level::Detail };
-            head.fact_at(level, Fact::new(Tone::Warning, "WARNING", *seen));
+        let (shown, more) = seen.split_at(seen.len().min(ALIKE_MAX));
+        shown.iter().for_each(|seen| head.toned(Tone::Warning, "WARNING", *seen));
+        if !more.is_empty() {
+            head.fact("", format!("{} more of this kind; --verbose lists them", more.len()));
         }
-        if let Some(more) = seen.len().checked_sub(ALIKE_MAX).filter(|more| *more > 0) {
-            head.fact("", format!("and {more} more of this kind (--verbose)"));
+        for seen in more {
+            head.fact_at(Level::Detail, Fact::new(Tone::Warning, "WARNING", *seen));
         }
         head.fact("", why);
         head.fact("", format!("→ {advice}"));

@@ -1,5 +1,6 @@
 //! Benches of stacks in every format: what a reader finds in them.
 
+use durio_analyse::WarningFinding;
 use durio_analyse::attribution::{LabComparison, StackFindings, Timing, compare_labs};
 use durio_report::{Format, Options, write};
 
@@ -27,6 +28,22 @@ fn the_terminal_shows_a_bench_as_it_always_did() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/stack_golden.txt");
     let golden = std::fs::read_to_string(path).unwrap();
     assert!(text == golden, "the terminal shows:\n{text}");
+}
+
+#[test]
+fn alike_warnings_are_told_once_with_two_examples() {
+    let mut findings = bench();
+    let drift = findings.warnings.iter().find(|it| it.code == "raw-drift").unwrap().clone();
+    findings.warnings.retain(|it| it.code != "raw-drift");
+    let of = |number: u32| WarningFinding { seen: format!("seen {number}"), ..drift.clone() };
+    findings.warnings.extend((1..=4).map(of));
+    let mut out = Vec::new();
+    write(Format::Text, &findings, &Options { colour: false, ..Options::default() }, &mut out)
+        .unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("WARNING  seen 2\n") && !text.contains("seen 3"), "{text}");
+    assert!(text.contains("2 more of this kind; --verbose lists them"), "{text}");
+    assert_eq!(text.matches(&drift.advice).count(), 1, "{text}");
 }
 
 #[test]
