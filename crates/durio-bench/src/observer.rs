@@ -41,7 +41,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    const SOONEST: Duration = Duration::from_secs(2);
+    const SOONEST: Duration = Duration::from_secs(5);
     const LATEST: Duration = Duration::from_secs(60);
 
     pub(crate) fn new() -> Self {

@@ -350,7 +350,7 @@ fn record(
         }
         if let Some(elapsed) = due.now() {
             let all = left.len();
-            observer.progress(&format!("{over} of {all} series, {cuts} cuts, {elapsed} s"));
+            observer.progress(&format!("{over} of {all} series, cuts: {cuts}, {elapsed} s"));
         }
     }
 }
