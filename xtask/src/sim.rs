@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use durio_raid::Fault;
-use durio_raid::sim::{Scenario, Tally, Violation, replay, simulate};
+use durio_raid::sim::{Focus, Scenario, Tally, Violation, replay, simulate};
 
 /// Cuts in which a planted fault must be found.
 const FAULT_CUTS: u64 = 100_000;
@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
     /// Seed of every decision
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Only arrays of level 10 with four members
-    #[arg(long)]
-    only_four: bool,
+    /// Which arrays
+    #[arg(long, value_enum, default_value_t = FocusArgument::Any)]
+    focus: FocusArgument,
     /// Plant each fault in turn, and say after how many cuts it is found
     #[arg(long, conflicts_with_all = ["cut", "trace"])]
     faults: bool,
@@ -44,11 +44,27 @@ pub(crate) struct Arguments {
     trace: bool,
 }
 
+/// Which arrays are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FocusArgument {
+    /// Levels 1 and 10 of 2 to 6 members
+    Any,
+    /// Level 10 of four members
+    Four,
+    /// Three copies, each start with another member missing, cut while superblocks are written
+    Starts,
+}
+
 /// Simulates. The first line is the seed.
 pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
     println!("seed {}", arguments.seed);
-    let &Arguments { seed, only_four, .. } = arguments;
-    let scenario = Scenario { seed, only_four, fault: None };
+    let seed = arguments.seed;
+    let focus = match arguments.focus {
+        FocusArgument::Any => Focus::Any,
+        FocusArgument::Four => Focus::Four,
+        FocusArgument::Starts => Focus::Starts,
+    };
+    let scenario = Scenario { seed, focus, fault: None };
     let is_good = match arguments.cut {
         Some(cut) => print_replay(scenario, cut),
         None if arguments.faults => print_faults(scenario, arguments.cuts.max(FAULT_CUTS)),
@@ -66,9 +82,13 @@ fn print_simulation(scenario: Scenario, cuts: u64) -> bool {
     match violation {
         None => println!("no violation in {} cuts", tally.cuts),
         Some(Violation { cut, what }) => {
-            let only_four = if scenario.only_four { " --only-four" } else { "" };
+            let focus = match scenario.focus {
+                Focus::Any => "",
+                Focus::Four => " --focus four",
+                Focus::Starts => " --focus starts",
+            };
             println!("cut {cut}: {what}");
-            println!("replay it: --seed {}{only_four} --cut {cut} --trace", scenario.seed);
+            println!("replay it: --seed {}{focus} --cut {cut} --trace", scenario.seed);
             return false;
         }
     }
@@ -100,7 +120,7 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
     table.set_header(["planted fault", "found after cuts", "as"]);
     let mut is_good = true;
     for fault in Fault::ALL {
-        let (_, violation) = simulate(Scenario { fault: Some(fault), ..scenario }, cuts);
+        let (_, violation) = simulate(scenario.planting(fault), cuts);
         is_good &= violation.is_some();
         let (after, what) = violation.map_or_else(
             || (format!("not in {cuts}"), String::new()),

@@ -4,10 +4,15 @@
 //! does not start. Not here: reading; writing the next epoch, which the engine does first of all.
 //!
 //! The newest table decides. A member that it has in sync is trusted if its own table is an ancestor of
-//! the newest, and not older than the last that enough members had: nothing was acknowledged under those
+//! the newest, and not older than the last that is known to count: nothing was acknowledged under those
 //! between. A table that is no ancestor was made by members that went on apart, and nothing starts until
-//! one side is left out. More than half of the members that the newest table has in sync must be there: a
-//! table that came later was stored by at least half of them, so one of those that are there would know.
+//! one side is left out.
+//!
+//! More than half of the members that the newest table has in sync must be there: a table that came later
+//! was stored by at least half of them, so one of those that are there would know. If the newest is not
+//! known to count itself, the same is asked of its base, the table before it, for others may have gone on
+//! from there; and it is stored anew before the next is made. docs/design/0014-raid-engine.md has the
+//! argument.
 
 use crate::geometry::BLOCK;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
@@ -67,9 +72,9 @@ pub enum AssembleError {
          or force it and give up what they acknowledged"
     )]
     NoMajority {
-        /// Trusted members that are here.
+        /// Of those, members that are here.
         present: u8,
-        /// Members in sync by the newest table.
+        /// Members in sync by the newest table, or by the one before.
         voters: u8,
     },
 }
@@ -78,8 +83,12 @@ pub enum AssembleError {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) table: Table,
-    /// Roles that were in sync by the last table that counts for sure; half of them must store the next.
-    pub(crate) voters: [u64; 2],
+    /// The newest table as it was found, if it is not known to count: it must before the next is made.
+    pub(crate) uncounted: Option<Table>,
+    /// The last epoch that is known to count.
+    pub(crate) committed: u64,
+    /// Roles in sync by that; half of them must store the next table.
+    pub(crate) voters: u64,
     /// The device of each entry.
     pub(crate) devices: Vec<Option<Present>>,
     /// Pages of the map, by set and page.
@@ -118,14 +127,17 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     if !Fault::SplitHalvesJoined.is_in(options.fault) {
         refuse_diverged(found, &table)?;
     }
-    let voters = in_sync(&table);
     let device_of = |entry: &Entry| found.iter().find(|it| it.superblock.member == entry.member);
     let devices: Vec<Option<&Found>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
     for (entry, device) in table.entries.iter_mut().zip(&devices) {
         settle(entry, device.map(|it| &it.superblock.table), &newest, options);
     }
-    refuse_too_few(&table, voters, options.force)?;
+    let trusted = in_sync(&table);
+    refuse_incomplete(&table)?;
+    if !options.force {
+        refuse_too_few(&newest, trusted, &devices, options.fault)?;
+    }
     let is_used = |entry: &Entry| entry.state != MemberState::Faulty;
     let present = table.entries.iter().zip(&devices).map(|(entry, device)| {
         device.filter(|_| is_used(entry)).map(|it| Present {
@@ -135,11 +147,17 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         })
     });
     let present = present.collect();
+    let copies = table.geometry.copies();
+    for (role, (entry, device)) in (0..).zip(table.entries.iter_mut().zip(&devices)) {
+        restart_rebuild(entry, role / copies, *device);
+    }
     let pages = pages(&table, &devices);
-    // The newest table may not count yet: half of those before it must store the next.
-    // And it may count: half of its own, too.
-    let voters = if options.force { [0; 2] } else { [table.voters, voters] };
-    Ok(Plan { voters, devices: present, pages, table })
+    let (committed, voters) = match options.force {
+        true => (newest.committed, 0),
+        false => (newest.committed, newest.voters),
+    };
+    let uncounted = Some(newest).filter(|it| !options.force && !it.is_known_to_count());
+    Ok(Plan { uncounted, committed, voters, devices: present, pages, table })
 }
 
 fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
@@ -185,7 +203,20 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
     }
 }
 
-fn refuse_too_few(table: &Table, voters: u64, force: bool) -> Result<(), AssembleError> {
+/// What was written to a member below its watermark may have reached no other that is here. A rebuild by
+/// the map begins again, with what its own map names; any other goes on if there is a map to name it.
+fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
+    let has_map = |it: &Found| {
+        let Table { array, geometry, .. } = it.superblock.table;
+        let name = |page| PageName { array, set, page };
+        (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
+    };
+    if entry.by_map || !device.is_some_and(has_map) {
+        entry.watermark = 0;
+    }
+}
+
+fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
     let trusted = in_sync(table);
     let copies = table.geometry.copies();
     for set in 0..table.geometry.sets() {
@@ -195,12 +226,56 @@ fn refuse_too_few(table: &Table, voters: u64, force: bool) -> Result<(), Assembl
             return Err(AssembleError::Incomplete(set));
         }
     }
-    let (present, voters) = ((trusted & voters).count_ones(), voters.count_ones());
-    if !force && present * 2 <= voters {
-        let small = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
-        return Err(AssembleError::NoMajority { present: small(present), voters: small(voters) });
-    }
     Ok(())
+}
+
+/// Whoever is here has no later table than the newest, and no other that followed from its base: so more
+/// than half of a table's members in sync know of all that followed from it and counts.
+fn refuse_too_few(
+    newest: &Table,
+    trusted: u64,
+    devices: &[Option<&Found>],
+    fault: Option<Fault>,
+) -> Result<(), AssembleError> {
+    let roles_of = |is_it: &dyn Fn(&Found) -> bool| {
+        let those = (0..).zip(devices).filter(|(_, device)| device.is_some_and(is_it));
+        those.fold(0, |bits, (role, _)| bits | 1_u64 << role)
+    };
+    let here = roles_of(&|_| true);
+    let voters = in_sync(newest);
+    refuse_minority(here, voters)?;
+    if newest.is_known_to_count() {
+        return refuse_less_than_half(trusted, voters);
+    }
+    // Others may have gone on from its base, unless half of that have it: then nothing else counts. Who
+    // was in sync by the base is still in its role: that is taken only when the failure counts.
+    let voters = newest.voters;
+    refuse_less_than_half(trusted, voters)?;
+    let holders = roles_of(&|it| it.superblock.table.lineage == newest.lineage);
+    if is_half(holders, voters) || Fault::BaseNotAsked.is_in(fault) {
+        return Ok(());
+    }
+    refuse_minority(here, voters)
+}
+
+fn refuse_minority(present: u64, voters: u64) -> Result<(), AssembleError> {
+    let is_majority = (present & voters).count_ones() * 2 > voters.count_ones();
+    if is_majority { Ok(()) } else { Err(no_majority(present, voters)) }
+}
+
+/// The next table could not be stored by enough.
+fn refuse_less_than_half(trusted: u64, voters: u64) -> Result<(), AssembleError> {
+    if is_half(trusted, voters) { Ok(()) } else { Err(no_majority(trusted, voters)) }
+}
+
+/// Whether half of the voters are among these.
+pub(crate) fn is_half(members: u64, voters: u64) -> bool {
+    (members & voters).count_ones() * 2 >= voters.count_ones()
+}
+
+fn no_majority(present: u64, voters: u64) -> AssembleError {
+    let small = |bits: u64| bits.count_ones() as u8;
+    AssembleError::NoMajority { present: small(present & voters), voters: small(voters) }
 }
 
 /// A bit for each entry in sync.
@@ -232,9 +307,13 @@ fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> Pla
         planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
         planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
         if entry.state != MemberState::InSync {
-            // What was written to it alone, before it was away, is copied over too.
-            if entry.by_map && entry.state == MemberState::Rebuilding {
-                let own = marks_of(newest.map(|(_, bytes, _)| bytes));
+            // What was written to it alone, before it was away or in a rebuild, is copied over too.
+            let bytes = newest.map(|(_, bytes, _)| bytes);
+            let is_rebuilt = entry.state == MemberState::Rebuilding;
+            if is_rebuilt && entry.by_map {
+                planned.any.iter_mut().zip(marks_of(bytes)).for_each(|(to, byte)| *to |= byte);
+            } else if is_rebuilt && entry.watermark > 0 {
+                let own = bytes.unwrap_or_default().iter().map(|byte| byte & DIRTY);
                 planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
             }
             continue;
@@ -253,10 +332,22 @@ fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
     (0..REGIONS_PER_PAGE as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
 }
 
-/// The same for a page of its whole map, and the slot that is written next.
-pub(crate) fn own_marks(name: PageName, map: &[u8]) -> (impl Iterator<Item = u8>, u8) {
+/// The same for a page of its whole map.
+pub(crate) fn own_marks(name: PageName, map: &[u8]) -> OwnMarks<impl Iterator<Item = u8>> {
     let newest = newest_page(name, map);
-    (marks_of(newest.map(|(_, bytes, _)| bytes)), newest.map_or(0, |(_, _, slot)| 1 - slot))
+    OwnMarks {
+        marks: marks_of(newest.map(|(_, bytes, _)| bytes)),
+        next: newest.map_or(0, |(_, _, slot)| 1 - slot),
+        generation: newest.map_or(0, |(generation, ..)| generation),
+    }
+}
+
+/// A page of a member that was away.
+pub(crate) struct OwnMarks<Marks> {
+    pub(crate) marks: Marks,
+    /// The slot that is written next.
+    pub(crate) next: u8,
+    pub(crate) generation: u64,
 }
 
 /// Generation, bytes and slot of the newest whole page.

@@ -176,11 +176,12 @@ pub struct Engine {
     swept: Nanos,
     unsynced: u32,
     table: Table,
-    /// Entries of which half must store the next table, a bit each.
-    /// At the start by the newest table, and by the one that it names.
-    voters: [u64; 2],
-    /// The last epoch that enough members have.
+    /// The newest table as it was found at the start, until it counts.
+    uncounted: Option<Table>,
+    /// The last epoch that counts.
     committed: u64,
+    /// Roles in sync by that, a bit each: half of them must store the next table.
+    voters: u64,
     devices: Vec<Option<Present>>,
     update: Update,
     copier: Copier,
@@ -230,6 +231,7 @@ impl Engine {
         let parts = config.parts_max + 1;
         let page = Page {
             generation: 0,
+            generation_seen: 0,
             issued: Nanos::new(0),
             waiting: Chain::EMPTY,
             riding: Chain::EMPTY,
@@ -278,8 +280,9 @@ impl Engine {
             swept: Nanos::new(0),
             unsynced: 0,
             table: plan.table.clone(),
+            uncounted: plan.uncounted.clone(),
+            committed: plan.committed,
             voters: plan.voters,
-            committed: plan.table.committed,
             devices: Vec::new(),
             update: Update::FIRST,
             copier: Copier::new(config.parts_max),
@@ -401,6 +404,34 @@ impl Engine {
             set.in_sync & (1 << (role % self.copies)) != 0
         });
         roles.fold(0, |bits, role| bits | 1 << self.device_numbers[usize::from(role)])
+    }
+
+    /// Whether it does not run yet.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_starting(&self) -> bool {
+        self.run == Run::Starting
+    }
+
+    /// Whether superblocks are on their way.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_storing(&self) -> bool {
+        self.update.is_running
+    }
+
+    /// Whether they take a member into sync.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_promoting(&self) -> bool {
+        let read =
+            self.sets.iter().rev().fold(0, |bits, it| bits << self.copies | u64::from(it.in_sync));
+        in_sync(&self.table) & !read != 0
+    }
+
+    /// Devices that the newest table has in sync, those too that are not read yet: they have all data.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn devices_in_sync(&self) -> u64 {
+        let in_sync = in_sync(&self.table);
+        let devices = (0..).zip(&self.devices).filter(|(role, _)| in_sync & (1_u64 << role) != 0);
+        devices.filter_map(|(_, it)| *it).fold(0, |bits, it| bits | 1 << it.device)
     }
 
     fn is_stopped(&self) -> bool {

@@ -40,8 +40,31 @@ pub struct Scenario {
     pub seed: u64,
     /// What is wrong with the engine on purpose.
     pub fault: Option<Fault>,
-    /// Only level 10 of four members; else levels 1 and 10 of 2 to 6 members.
-    pub only_four: bool,
+    /// Which arrays, and who operates them.
+    pub focus: Focus,
+}
+
+impl Scenario {
+    /// The same with a fault planted, where that is found.
+    #[must_use]
+    pub fn planting(self, fault: Fault) -> Self {
+        // Only a chain of starts leads there.
+        let is_of_starts = fault == Fault::BaseNotAsked;
+        let focus = if is_of_starts { Focus::Starts } else { self.focus };
+        Self { fault: Some(fault), focus, ..self }
+    }
+}
+
+/// Which arrays are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Focus {
+    /// Levels 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
+    #[default]
+    Any,
+    /// Level 10 of four members.
+    Four,
+    /// Three copies, each start with another member missing, cut while superblocks are on their way.
+    Starts,
 }
 
 /// A promise that was broken.

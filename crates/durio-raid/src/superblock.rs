@@ -83,7 +83,7 @@ pub struct Table {
     pub lineage: u64,
     /// The lineages of the epochs before, the latest first.
     pub history: [u64; HISTORY_EPOCHS],
-    /// The last epoch that enough members had when this was made.
+    /// The last epoch that was known to count when this was written: its own, or that before.
     pub committed: u64,
     /// The roles that were in sync by that, a bit each: half of them must store a table before it counts.
     pub voters: u64,
@@ -105,6 +105,11 @@ pub(crate) enum Relation {
 }
 
 impl Table {
+    /// Whether it was written again after enough members had it.
+    pub(crate) fn is_known_to_count(&self) -> bool {
+        self.committed == self.epoch
+    }
+
     /// Makes the table of the next epoch, whose lineage follows from what it says.
     pub(crate) fn advance(&mut self) {
         self.history.rotate_right(1);

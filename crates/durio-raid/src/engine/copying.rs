@@ -104,6 +104,10 @@ impl Engine {
 
     /// False if there is nothing to do for this role now.
     fn rebuild_next(&mut self, role: u8, out: &mut Output) -> bool {
+        // It gets no writes before it knows that it is rebuilt.
+        if !self.is_known(role) {
+            return false;
+        }
         let entry = self.table.entries[usize::from(role)];
         let set = role / self.copies;
         let mut at = self.rebuilt[usize::from(role)];

@@ -21,7 +21,7 @@ use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, Run};
-use crate::assembly::{PlannedPage, own_marks};
+use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
@@ -49,6 +49,8 @@ pub(super) struct Region {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
     pub(super) generation: u64,
+    /// A member that came back has this one: the next is later.
+    pub(super) generation_seen: u64,
     pub(super) issued: Nanos,
     /// Parts that wait for the next writing.
     pub(super) waiting: Chain,
@@ -139,16 +141,22 @@ impl Engine {
         }
     }
 
-    /// What a member that was away names itself is copied to it too.
-    pub(super) fn take_marks(&mut self, role: u8, map: &[u8]) {
+    /// What a member that was away names itself is copied to it too, if it gets what the map names. Its
+    /// pages must not pass for later ones than those that it gets.
+    pub(super) fn take_marks(&mut self, role: u8, map: &[u8], by_map: bool) {
         let set = role / self.copies;
         for page in 0..self.pages_per_set {
             let name = PageName { array: self.table.array, set, page };
-            let regions = self.regions_of(u32::from(set) * self.pages_per_set + page);
-            let (marks, next) = own_marks(name, map);
-            for (region, mark) in self.regions[regions].iter_mut().zip(marks) {
-                region.byte |= mark;
+            let index = u32::from(set) * self.pages_per_set + page;
+            let regions = self.regions_of(index);
+            let OwnMarks { marks, next, generation } = own_marks(name, map);
+            if by_map {
+                for (region, mark) in self.regions[regions].iter_mut().zip(marks) {
+                    region.byte |= mark;
+                }
             }
+            let seen = &mut self.pages[index as usize].generation_seen;
+            *seen = generation.max(*seen);
             // Not over its newest page: a cut would leave it without any.
             let at = self.slots_at(u32::from(role), page);
             self.page_slots[at].next = next;
@@ -193,7 +201,7 @@ impl Engine {
         state.is_running = true;
         state.is_wanted = false;
         state.riding = std::mem::replace(&mut state.waiting, Chain::EMPTY);
-        state.generation += 1;
+        state.generation = state.generation.max(state.generation_seen) + 1;
         state.issued = self.now;
         let generation = state.generation;
         let (set, page_of_set) = (page / self.pages_per_set, page % self.pages_per_set);

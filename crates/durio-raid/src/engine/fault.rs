@@ -36,11 +36,13 @@ pub enum Fault {
     DiscardNotMirrored,
     /// A spare takes the place of two members.
     SpareTakenTwice,
+    /// A start does not ask the base of a table that is not known to count.
+    BaseNotAsked,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -56,6 +58,7 @@ impl Fault {
         Self::FuaLeftOut,
         Self::DiscardNotMirrored,
         Self::SpareTakenTwice,
+        Self::BaseNotAsked,
     ];
 
     /// Whether this is the fault that is planted.
@@ -88,6 +91,7 @@ impl Fault {
             Self::FuaLeftOut => "FUA left out",
             Self::DiscardNotMirrored => "discard not mirrored",
             Self::SpareTakenTwice => "spare taken twice",
+            Self::BaseNotAsked => "base of a new table not asked",
         }
     }
 }

@@ -4,8 +4,9 @@
 //! members are trusted at the start (`assembly.rs`), copying to newcomers (`copying.rs`).
 //!
 //! Superblocks are written one table after another, to all members that are here. A table counts when
-//! every one of them has it and these are at least half of the members in sync before: so no majority
-//! can start without one that knows of it. Until then no write that lacks a copy is answered.
+//! every one of them has it and these are at least half of the members in sync by the table before, its
+//! base: so no majority can start without one that knows of it. Until then no write that lacks a copy is
+//! answered, and no other table is made. Then it is written once more and says so.
 
 use durio_units::Nanos;
 
@@ -18,7 +19,7 @@ use crate::assembly::{self, Found, Present};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
-use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX};
+use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX, Table};
 
 /// A bit for each of the two slots that are written, at the begin and at the end.
 const BOTH_ENDS: u8 = 0b11;
@@ -175,9 +176,8 @@ impl Engine {
     }
 
     pub(super) fn start_update(&mut self, out: &mut Output) {
-        let update = &mut self.update;
-        let is_wanted = update.wants_epoch || update.wants_revision;
-        if update.is_running || !is_wanted || matches!(self.run, Run::Stopped(_)) {
+        let is_wanted = self.update.wants_epoch || self.update.wants_revision;
+        if self.update.is_running || !is_wanted || matches!(self.run, Run::Stopped(_)) {
             return;
         }
         // Marks that one member alone has must be on all before one of them can be dropped.
@@ -189,34 +189,46 @@ impl Engine {
         if !self.are_enough(assembly::in_sync(&self.table)) {
             return self.stop_with(StopReason::NoMajority, out);
         }
+        self.table.revision += 1;
+        if let Some(mut found) = self.uncounted.take() {
+            // The base of the next table. Who is not trusted must not be told that it is in sync.
+            found.revision = self.table.revision;
+            self.write_table(&found, assembly::in_sync(&self.table), out);
+            self.uncounted = Some(found);
+            return;
+        }
         self.drop_lost_spares();
-        let update = &mut self.update;
-        if update.wants_epoch {
-            (self.table.committed, self.table.voters) = (self.committed, self.voters[0]);
+        (self.table.committed, self.table.voters) = (self.committed, self.voters);
+        if self.update.wants_epoch {
             self.table.advance();
         }
-        self.table.revision += 1;
-        (update.wants_epoch, update.wants_revision) = (false, false);
-        if update.failure == Failure::Waiting {
-            update.failure = Failure::Storing;
+        (self.update.wants_epoch, self.update.wants_revision) = (false, false);
+        if self.update.failure == Failure::Waiting {
+            self.update.failure = Failure::Storing;
         }
+        let table = self.table.clone();
+        self.write_table(&table, u64::MAX, out);
+    }
+
+    /// Writes superblocks to these entries.
+    fn write_table(&mut self, table: &Table, to: u64, out: &mut Output) {
+        let update = &mut self.update;
         update.is_running = true;
         update.issued = self.now;
-        (update.epoch, update.revision) = (self.table.epoch, self.table.revision);
+        (update.epoch, update.revision) = (table.epoch, table.revision);
         update.stored = 0;
-        update.in_sync = assembly::in_sync(&self.table);
-        for at in 0..self.table.entries.len() {
+        update.in_sync = assembly::in_sync(table);
+        for at in (0..table.entries.len()).filter(|at| to & (1 << at) != 0) {
             if let Some(device) = self.devices[at] {
                 self.update.pending[at] = BOTH_ENDS;
-                self.write_superblocks(at, device, out);
+                self.write_superblocks(table, at, device, out);
             }
         }
     }
 
     /// Whether these are half of those that were in sync before.
     fn are_enough(&self, members: u64) -> bool {
-        let is_half = |voters: &u64| (members & voters).count_ones() * 2 >= voters.count_ones();
-        self.voters.iter().all(is_half)
+        assembly::is_half(members, self.voters)
     }
 
     fn drop_lost_spares(&mut self) {
@@ -229,14 +241,14 @@ impl Engine {
         }
     }
 
-    fn write_superblocks(&mut self, at: usize, device: Present, out: &mut Output) {
-        let member = self.table.entries[at].member;
+    fn write_superblocks(&mut self, table: &Table, at: usize, device: Present, out: &mut Output) {
+        let member = table.entries[at].member;
         let first = if self.has(Fault::OneMetadataSlot) { 0 } else { device.next_slot };
         for end in 0..2_u8 {
             let slot = first + 2 * end;
             let block = at as u32 * 2 + u32::from(end);
             let to = &mut self.metadata[metadata_range(block)];
-            superblock::encode(&self.table, member, device.bytes, slot, to);
+            superblock::encode(table, member, device.bytes, slot, to);
             let generation = self.update.revision as u32 & GENERATION_MASK;
             let (owner, role) = (Owner::Superblock, at as u8);
             let tag = TagFields { owner, role, generation, index: u32::from(end) }.pack();
@@ -284,22 +296,24 @@ impl Engine {
         self.update.is_running = false;
         // One that is rebuilt has a voice again when it is in sync again.
         if !self.are_enough(self.update.stored & self.update.in_sync) {
-            if self.update.wants_epoch {
-                self.update.failure = Failure::Waiting;
-                return self.start_update(out);
-            }
             return self.stop_with(StopReason::NoMajority, out);
         }
-        self.voters = [self.update.in_sync; 2];
-        self.committed = self.update.epoch;
+        (self.committed, self.voters) = (self.update.epoch, self.update.in_sync);
+        if self.uncounted.take().is_some() {
+            return self.start_update(out);
+        }
         self.promote_stored();
         if self.update.failure == Failure::Storing {
             self.update.failure = Failure::None;
         }
+        self.admit_stored(out);
+        // Before anything can ask for the next superblocks, which would be on their way to a spare.
+        self.take_spares();
+        // The next table says it too.
+        self.update.wants_revision |= !self.table.is_known_to_count();
         if self.is_settled() {
             self.release_settled(out);
         }
-        self.take_spares(out);
         self.start_update(out);
     }
 
@@ -311,6 +325,24 @@ impl Engine {
                 self.sets[usize::from(role / self.copies)].in_sync |= 1 << (role % self.copies);
             }
         }
+    }
+
+    /// Members that know that they are rebuilt get writes from now on: before, they might be taken for
+    /// members in sync that lack nothing.
+    fn admit_stored(&mut self, out: &mut Output) {
+        for role in 0..self.geometry.members {
+            let (set, bit) = (usize::from(role / self.copies), 1 << (role % self.copies));
+            let is_here = self.devices[usize::from(role)].is_some();
+            if is_here && self.is_known(role) && self.sets[set].writable & bit == 0 {
+                self.sets[set].writable |= bit;
+                self.want_map_for(role, out);
+            }
+        }
+    }
+
+    /// Whether the table that gave this role its state counts.
+    pub(super) fn is_known(&self, role: u8) -> bool {
+        self.table.entries[usize::from(role)].since <= self.committed
     }
 
     fn release_settled(&mut self, out: &mut Output) {
@@ -326,11 +358,13 @@ impl Engine {
     }
 
     /// Spares take the place of members that failed.
-    fn take_spares(&mut self, out: &mut Output) {
+    fn take_spares(&mut self) {
         let roles = usize::from(self.geometry.members);
         let mut spare = self.table.entries.len();
         for role in 0..roles {
-            let is_free = self.table.entries[role].state == MemberState::Faulty;
+            let is_faulty = self.table.entries[role].state == MemberState::Faulty;
+            // Its vote is not lost before that counts: a table names the voters of its base.
+            let is_free = is_faulty && self.is_known(role as u8);
             if !is_free || self.copies == 1 {
                 continue;
             }
@@ -347,7 +381,7 @@ impl Engine {
                 self.devices.remove(spare);
                 spare = self.table.entries.len();
             }
-            self.join(role as u8, member, device, false, out);
+            self.join(role as u8, member, device, false);
         }
     }
 
@@ -384,17 +418,17 @@ impl Engine {
             next_slot = 1 - slot;
         }
         let by_map = newcomer.found.is_some() && newcomer.id == entry.member && entry.by_map;
-        if let Some(found) = newcomer.found.as_ref().filter(|_| by_map) {
-            self.take_marks(role, &found.map);
+        if let Some(found) = &newcomer.found {
+            self.take_marks(role, &found.map, by_map);
         }
         let (device, bytes) = (newcomer.device, newcomer.device_bytes);
-        self.join(role, newcomer.id, Present { device, bytes, next_slot }, by_map, out);
+        self.join(role, newcomer.id, Present { device, bytes, next_slot }, by_map);
         self.start_update(out);
         self.pump(out);
         Ok(())
     }
 
-    fn join(&mut self, role: u8, member: Id, device: Present, by_map: bool, out: &mut Output) {
+    fn join(&mut self, role: u8, member: Id, device: Present, by_map: bool) {
         let (state, since) = (MemberState::Rebuilding, self.table.epoch + 1);
         let at = usize::from(role);
         self.table.entries[at] = Entry { member, state, by_map, since, watermark: 0 };
@@ -402,10 +436,8 @@ impl Engine {
         self.device_numbers[at] = device.device;
         self.outstanding[at] = 0;
         self.rebuilt[at] = 0;
-        self.sets[usize::from(role / self.copies)].writable |= 1 << (role % self.copies);
         self.has_rebuild = true;
         self.update.wants_epoch = true;
-        self.want_map_for(role, out);
     }
 
     /// Members that have owed a superblock or a page for too long fail.

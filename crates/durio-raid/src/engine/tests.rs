@@ -4,19 +4,24 @@ use super::*;
 use crate::geometry::Level;
 use crate::map_page::{self, DIRTY, PageName};
 use crate::{
-    AssembleOptions, Buffer, Found, Id, Member, MemberOp, MemberOpKind, Request, RequestKind,
-    SubmitError, assemble, create,
+    AssembleOptions, Buffer, Entry, Found, Id, Member, MemberOp, MemberOpKind, Request,
+    RequestKind, SubmitError, assemble, create,
 };
 
 const CHUNK: u32 = 16 << 10;
 
 /// Metadata of four new members, as assembly finds it.
 fn found(level: Level) -> Vec<Found> {
+    found_of(level, 4)
+}
+
+fn found_of(level: Level, members: u8) -> Vec<Found> {
     let geometry =
-        Geometry { level, members: 4, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
+        Geometry { level, members, chunk: CHUNK, region: 1 << 20, member_bytes: 1 << 26 };
     let data_at = layout::data_at(&geometry, BLOCK);
     let device_bytes = layout::device_bytes(&geometry, data_at);
-    let members = [1, 2, 3, 4].map(|number| Member { id: Id([number; 16]), device_bytes });
+    let member = |number| Member { id: Id([number; 16]), device_bytes };
+    let members: Vec<Member> = (1..=members).map(member).collect();
     let written = create(Id([9; 16]), "test", geometry, BLOCK, &members).unwrap();
     let find = |(device, blocks): (u8, &crate::Blocks)| {
         let read = |place| blocks.iter().find(|(at, _)| *at == place).unwrap().1.clone();
@@ -216,6 +221,54 @@ fn half_of_the_members_do_not_start_and_no_member_twice() {
     twins.push(Found { device: 9, ..all[1].clone() });
     assert_eq!(assemble(&twins, options).unwrap_err(), crate::AssembleError::Cloned(1, 9));
     assert_eq!(assemble(&[], options).unwrap_err(), crate::AssembleError::Nothing);
+}
+
+/// Three copies, of which the last was rebuilt: a table that has it in sync is on those of `holders`.
+fn promoted_on(holders: &[usize]) -> Vec<Found> {
+    let mut all = found_of(Level::Mirrored, 3);
+    let mut base = all[0].superblock.table.clone();
+    base.entries[2] = Entry { state: MemberState::Rebuilding, since: 2, ..base.entries[2] };
+    base.advance();
+    (base.revision, base.committed, base.voters) = (2, 2, 0b011);
+    let mut next = base.clone();
+    next.entries[2] = Entry { state: MemberState::InSync, since: 3, ..next.entries[2] };
+    next.advance();
+    next.revision = 3;
+    for (at, it) in all.iter_mut().enumerate() {
+        it.superblock.table = if holders.contains(&at) { next.clone() } else { base.clone() };
+    }
+    all
+}
+
+#[test]
+fn a_table_that_may_not_count_needs_a_majority_of_its_base_or_half_that_has_it() {
+    let start = |holders: &[usize], here: [usize; 2]| {
+        let all = promoted_on(holders);
+        assemble(&here.map(|it| all[it].clone()), AssembleOptions::default()).map(|_| ())
+    };
+    // Member 0 may have gone on without member 1, as half of the two that were in sync.
+    let refused = crate::AssembleError::NoMajority { present: 1, voters: 2 };
+    assert_eq!(start(&[2], [1, 2]), Err(refused.clone()));
+    assert_eq!(start(&[2], [0, 2]), Err(refused));
+    assert_eq!(start(&[2], [0, 1]), Ok(()));
+    assert_eq!(start(&[1, 2], [1, 2]), Ok(()));
+}
+
+#[test]
+fn a_start_makes_the_newest_table_count_before_the_next() {
+    let plan = assemble(&promoted_on(&[2]), AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    let mut written = Vec::new();
+    while !out.ops.is_empty() {
+        let ops = std::mem::take(&mut out.ops);
+        let Buffer::Metadata(block) = ops[0].buffer else { panic!("data at the start") };
+        let slot = (ops[0].offset / BLOCK) as u8;
+        let table = crate::superblock::decode(engine.metadata(block), slot).unwrap().table;
+        written.push((table.epoch, table.committed, table.voters));
+        ops.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    }
+    assert_eq!(written, [(3, 2, 0b011), (4, 3, 0b111), (4, 4, 0b111)]);
 }
 
 /// Marks a region in the map of a member that was found.

@@ -11,10 +11,10 @@ use super::drives::{Drive, Memory};
 use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
-use super::{Scenario, Tally};
+use super::{Focus, Scenario, Tally};
 use crate::assembly::Present;
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
-use crate::superblock::{MemberState, Relation};
+use crate::superblock::{MemberState, Relation, Table};
 use crate::{
     AssembleError, AssembleOptions, Fault, Found, Id, Member, Plan, assemble, create, layout,
 };
@@ -42,6 +42,11 @@ pub(super) struct Campaign {
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
+    /// Leaves another drive out at each start, and cuts while superblocks are on their way.
+    pub(super) hunts_starts: bool,
+    left_out: u8,
+    /// This drive fails before it has stored the first superblock of the next start.
+    pub(super) doomed: Option<u8>,
     pub(super) tally: Tally,
     traced: Option<u64>,
     pub(super) is_tracing: bool,
@@ -52,8 +57,16 @@ impl Campaign {
     pub(super) fn new(scenario: Scenario, number: u64) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
-        let geometry = draw_geometry(&mut chance, scenario.only_four);
-        let spares = u64::from(chance.below(4) == 0);
+        let hunts_starts = match scenario.focus {
+            Focus::Any => chance.below(8) == 0,
+            Focus::Four => false,
+            Focus::Starts => true,
+        };
+        let geometry = match hunts_starts {
+            true => three_copies(),
+            false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
+        };
+        let spares = u64::from(!hunts_starts && chance.below(4) == 0);
         let data_at = layout::data_at(&geometry, BLOCK);
         let mut campaign = Self {
             chance,
@@ -71,6 +84,9 @@ impl Campaign {
             has_given_up: false,
             number: 0,
             drives_made: 0,
+            hunts_starts,
+            left_out: 0,
+            doomed: None,
             tally: Tally::default(),
             traced: None,
             is_tracing: false,
@@ -144,7 +160,7 @@ impl Campaign {
             0 => self.chance.below(30),
             _ => 30 + self.chance.below(250),
         };
-        let is_settled = self.chance.below(4) == 0;
+        let is_settled = self.chance.below(if self.hunts_starts { 16 } else { 4 }) == 0;
         self.live_with(plan, steps, is_settled, false)
     }
 
@@ -170,8 +186,9 @@ impl Campaign {
         if is_settled {
             life.settle()?;
         }
-        let has_run = life.end();
-        self.is_forced &= !(has_run && is_all);
+        let (has_run, has_run_whole) = life.end();
+        self.doomed = None;
+        self.is_forced &= !(has_run_whole && is_all);
         self.has_given_up &= !has_run;
         let serving = self.serving;
         self.trace(|| format!("power cut; in sync were devices {serving:b}"));
@@ -215,10 +232,18 @@ impl Campaign {
 
     fn assemble(&mut self) -> Result<Plan, String> {
         let mut found = self.found();
+        found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
-        if self.chance.below(5) == 0 && !self.has_given_up {
-            let mut some = found.clone();
-            some.truncate(found.len().saturating_sub(1 + self.chance.below(2) as usize));
+        let leaves_out = match self.hunts_starts {
+            // A table that is not known to count, and other drives that do not know it.
+            true if found.iter().any(|it| !it.superblock.table.is_known_to_count()) => {
+                self.chance.below(8) != 0
+            }
+            true => self.chance.below(8) < 3,
+            false => self.chance.below(5) == 0,
+        };
+        if leaves_out && !self.has_given_up {
+            let some = self.leave_out(&found);
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);
                 self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
@@ -236,10 +261,39 @@ impl Campaign {
                     self.trace(|| format!("refused: device {device} went on apart"));
                     found = self.give_up_some(&found, options)?;
                     options.force = true;
+                    self.is_forced = true;
                 }
                 Err(error) => return Err(format!("all drives are here: {error}")),
             }
         }
+    }
+
+    /// Some of the drives, in the order in which they are.
+    fn leave_out(&mut self, found: &[Found]) -> Vec<Found> {
+        if self.hunts_starts {
+            let mut others = found.iter().map(|it| it.device).filter(|&it| it != self.left_out);
+            self.left_out = others.next_back().unwrap_or(self.left_out);
+            self.leave_out_by_plan(found);
+            return found.iter().filter(|it| it.device != self.left_out).cloned().collect();
+        }
+        let count = 1 + self.chance.below(2) as usize;
+        found[..found.len().saturating_sub(count)].to_vec()
+    }
+
+    /// One drive alone knows that it was taken into sync: another goes on without it, and is then the one
+    /// that is left out.
+    fn leave_out_by_plan(&mut self, found: &[Found]) {
+        let holds_alone = |it: &&Found| {
+            let table = &it.superblock.table;
+            let is_taken_in = crate::assembly::in_sync(table) & !table.voters != 0;
+            let has_it = |other: &&Found| other.superblock.table.lineage == table.lineage;
+            is_taken_in && table.voters != 0 && found.iter().filter(has_it).count() == 1
+        };
+        let Some(alone) = found.iter().find(holds_alone) else { return };
+        let table = &alone.superblock.table;
+        let went_on = |it: &&Found| table.relation_of(&it.superblock.table) == Relation::Diverged;
+        self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
+        self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
     }
 
     fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
@@ -351,6 +405,14 @@ impl Campaign {
     }
 }
 
+fn describe_found(found: &Found) -> String {
+    let Table { epoch, revision, committed, voters, ref entries, .. } = found.superblock.table;
+    let states: Vec<String> = entries.iter().map(|it| format!("{:?}", it.state)).collect();
+    let states = states.join(", ");
+    let device = found.device;
+    format!("device {device} has {epoch}.{revision} on {committed} by {voters:b}: {states}")
+}
+
 fn describe(plan: &Plan) -> String {
     let entries = plan.table.entries.iter().zip(&plan.devices);
     let words = entries.map(|(entry, device)| {
@@ -360,6 +422,12 @@ fn describe(plan: &Plan) -> String {
     });
     let words: Vec<String> = words.collect();
     format!("epoch {}: {}", plan.table.epoch, words.join(", "))
+}
+
+/// Small, so that rebuilds are short.
+fn three_copies() -> Geometry {
+    let (level, chunk) = (Level::Mirrored, 4096);
+    Geometry { level, members: 3, chunk, region: u64::from(chunk), member_bytes: 4 * 4096 }
 }
 
 fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {

@@ -40,6 +40,8 @@ pub(super) struct Life<'a> {
     now: Nanos,
     /// Drives that the engine uses, a bit each.
     used: u64,
+    /// Some of them were lost.
+    has_lost: bool,
     /// Regions that may be copied to members in sync, and to those that come back by the map.
     may_resync: Vec<bool>,
     may_rejoin: Vec<bool>,
@@ -49,6 +51,7 @@ pub(super) struct Life<'a> {
     had_errors: bool,
     /// Of 10 000 steps, those in which members fail.
     failures: u64,
+    fast: Option<u8>,
     submits: bool,
     /// Drives that are not used are not this array's to take.
     is_calm: bool,
@@ -75,6 +78,8 @@ impl<'a> Life<'a> {
         let depth = 1 + chance.below(DEPTH as u64) as usize;
         let errors_per_mille = if is_calm || chance.below(8) != 0 { 0 } else { 15 };
         let failures = if is_calm || chance.below(2) != 0 { 0 } else { 60 };
+        // One drive is faster than the others: it may have a table alone.
+        let fast = campaign.hunts_starts.then(|| chance.below(3) as u8);
         let mut life = Self {
             campaign,
             engine,
@@ -83,12 +88,14 @@ impl<'a> Life<'a> {
             asked: [None; DEPTH],
             now: Nanos::new(0),
             used: 0,
-            may_resync: trusted.dirty.clone(),
+            has_lost: false,
+            may_resync: trusted.resynced.clone(),
             may_rejoin: trusted.marked.clone(),
             depth,
             errors_per_mille,
             had_errors: errors_per_mille > 0,
             failures,
+            fast,
             submits: true,
             is_calm,
         };
@@ -100,8 +107,17 @@ impl<'a> Life<'a> {
         self.take_output()?;
         for _ in 0..steps {
             self.step()?;
+            if self.campaign.hunts_starts && self.is_cut_while_storing() {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// A table that takes a member into sync is the rarest.
+    fn is_cut_while_storing(&mut self) -> bool {
+        let odds = if self.engine.is_promoting() { 8 } else { 64 };
+        self.engine.is_storing() && self.campaign.chance.below(odds) == 0
     }
 
     /// Until the first superblocks are stored.
@@ -161,28 +177,33 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Counts how it stood at the cut. True if it ran.
-    pub(super) fn end(self) -> bool {
+    /// Counts how it stood at the cut. Whether it ran, and with all drives that it began with.
+    pub(super) fn end(self) -> (bool, bool) {
         let status = self.engine.status();
         let tally = &mut self.campaign.tally;
         let is_rebuilding = |it: &RoleStatus| it.state == MemberState::Rebuilding;
         tally.cuts_at_start += u64::from(!status.is_running);
         tally.cuts_in_resync += u64::from(status.is_running && status.regions_unsynced > 0);
         tally.cuts_in_rebuild += u64::from(status.roles.iter().any(is_rebuilding));
-        // One that is to be in sync has all data too.
-        let is_whole = |it: &&RoleStatus| it.is_read || it.state == MemberState::InSync;
-        let whole = status.roles.iter().filter(is_whole).filter_map(|it| it.device);
-        self.campaign.serving |= whole.fold(0, |bits, device| bits | 1 << device);
-        status.is_running
+        (status.is_running, status.is_running && !self.has_lost)
     }
 
     fn step(&mut self) -> Result<(), String> {
         let draw = self.campaign.chance.below(10_000);
-        if draw < self.failures {
+        let is_hunted = self.campaign.hunts_starts && self.engine.is_starting();
+        // Elsewhere it would lose too many copies.
+        let failures = match self.campaign.hunts_starts {
+            true if self.campaign.doomed.is_some() => 1000,
+            true if is_hunted => self.failures * 15,
+            true => 0,
+            false => self.failures,
+        };
+        let additions = if self.campaign.hunts_starts { 900 } else { 500 };
+        if draw < failures {
             self.fail_some();
         } else if draw < 400 {
             self.tick();
-        } else if draw < 500 {
+        } else if draw < additions {
             self.add_some();
         } else {
             let may_submit = self.submits && self.asked.iter().flatten().count() < self.depth;
@@ -212,7 +233,8 @@ impl<'a> Life<'a> {
         let draw = self.campaign.chance.below(8);
         let count = if draw == 0 { 2 } else { 1 };
         for _ in 0..count {
-            let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
+            let drawn = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
+            let device = self.campaign.doomed.take().map_or(drawn, usize::from);
             if self.used & (1 << device) == 0 {
                 continue;
             }
@@ -236,6 +258,7 @@ impl<'a> Life<'a> {
             return;
         }
         self.used = now;
+        self.has_lost = true;
         self.campaign.model.lose_copy(self.campaign.number);
         self.flights.retain(|it| lost & (1 << it.op.device) == 0);
         // What was asked of them and is not yet on its way.
@@ -336,7 +359,8 @@ impl<'a> Life<'a> {
         };
         let block = (BLOCK / SECTOR) as usize;
         // Half of all go to the same few blocks, so that they meet.
-        let blocks = if chance.below(2) == 0 { 6 } else { (all / block) as u64 };
+        let blocks = (all / block) as u64;
+        let blocks = if chance.below(2) == 0 { blocks.min(6) } else { blocks };
         let mut first = chance.below(blocks) as usize * block;
         let mut sectors = block;
         match chance.below(8) {
@@ -367,10 +391,10 @@ impl<'a> Life<'a> {
 
     /// One operation begins or ends.
     fn advance(&mut self) {
-        let at = self.campaign.chance.below(self.flights.len() as u64) as usize;
+        let at = self.draw_flight();
         let mut flight = self.flights[at];
         let device = usize::from(flight.op.device);
-        if self.campaign.drives[device].is_stalled {
+        if self.campaign.drives[device].is_stalled || self.campaign.doomed == Some(device as u8) {
             return;
         }
         if flight.ticket.is_none() {
@@ -393,6 +417,17 @@ impl<'a> Life<'a> {
         if !is_done {
             self.drop_unused();
         }
+    }
+
+    fn draw_flight(&mut self) -> usize {
+        let chance = &mut self.campaign.chance;
+        if let Some(fast) = self.fast.filter(|_| chance.below(4) != 0) {
+            let first = self.flights.iter().position(|it| it.op.device == fast);
+            if let Some(at) = first {
+                return at;
+            }
+        }
+        chance.below(self.flights.len() as u64) as usize
     }
 
     fn take_output(&mut self) -> Result<(), String> {
@@ -419,6 +454,7 @@ impl<'a> Life<'a> {
             }
         }
         self.out.answers.clear();
+        self.campaign.serving |= self.engine.devices_in_sync();
         Ok(())
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Trusted {
     pub(super) sets: Vec<Vec<usize>>,
     /// By set and region.
     pub(super) dirty: Vec<bool>,
+    /// The same, and what a member that is rebuilt may have alone.
+    pub(super) resynced: Vec<bool>,
     /// The same, and what a member that was away may lack.
     pub(super) marked: Vec<bool>,
 }
@@ -37,6 +39,7 @@ impl Trusted {
         let regions = geometry.regions() as usize;
         let mut trusted = Self {
             dirty: vec![false; regions * sets.len()],
+            resynced: Vec::new(),
             marked: vec![false; regions * sets.len()],
             sets,
         };
@@ -49,9 +52,11 @@ impl Trusted {
                 }
             }
         }
+        trusted.resynced = trusted.dirty.clone();
         for &(set, member) in others {
             for (region, byte) in newest_map(&drives[member].disk).iter().take(regions).enumerate()
             {
+                trusted.resynced[set * regions + region] |= byte & 1 != 0;
                 trusted.marked[set * regions + region] |= *byte != 0;
             }
         }
