@@ -168,6 +168,18 @@ pub fn map_large_allocations() {
     }
 }
 
+/// Keeps the memory that this process has now from being paged out: what serves storage must not wait for
+/// storage. Memory that it gets later is not locked, for under a limit that would be memory that it does
+/// not get.
+///
+/// # Errors
+/// If that is not permitted (RLIMIT_MEMLOCK of plain users).
+pub fn lock_memory() -> Result<(), BlockError> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+    locked.map_err(|errno| BlockError::new("lock memory", errno))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -192,8 +192,16 @@ impl HeldTarget {
         if reason == WriteReason::KeepsNothing && self.kind != TargetType::NullDevice {
             return Err(BlockError::at("write without a permit to", &self.path, Errno::PERM).into());
         }
-        if !usage.signatures.is_empty() && !reason.may_lose_signatures() {
-            return Err(GuardRefusal::Signatures(usage.signatures.clone()));
+        let (own, others): (Vec<_>, Vec<_>) =
+            usage.signatures.iter().cloned().partition(|it| it == MEMBER_SIGNATURE);
+        match reason {
+            WriteReason::Member if own.is_empty() => return Err(GuardRefusal::NoMember),
+            WriteReason::Member if !others.is_empty() => {
+                return Err(GuardRefusal::Signatures(others));
+            }
+            WriteReason::Member => {}
+            _ if usage.signatures.is_empty() || reason.may_lose_signatures() => {}
+            _ => return Err(GuardRefusal::Signatures(usage.signatures.clone())),
         }
         let is_device = matches!(self.kind, TargetType::BlockDevice(_));
         // On a block device O_EXCL is a claim, also of a descriptor that only reads (open(2)).
@@ -204,7 +212,7 @@ impl HeldTarget {
         };
         match &claim {
             Some(file) if !is_device && has_writers(file.as_fd()) => Err(GuardRefusal::Written),
-            _ => Ok(WritePermit { target: self, reason, _claim: claim }),
+            _ => Ok(WritePermit { target: self, reason, claim }),
         }
     }
 }
@@ -230,7 +238,12 @@ pub enum WriteReason {
     KeepsNothing,
     /// It is a layer that durio built, or stands on what durio was permitted to overwrite.
     Built,
+    /// It is a member of an array that the user starts: [`MEMBER_SIGNATURE`] is on it, and nothing else.
+    Member,
 }
+
+/// What is recognised on a member of one of durio's own arrays.
+pub const MEMBER_SIGNATURE: &str = "durio raid";
 
 impl WriteReason {
     const fn may_lose_signatures(self) -> bool {
@@ -247,6 +260,9 @@ pub enum GuardRefusal {
     /// Something is on it.
     #[error("it holds {}", .0.join(", "))]
     Signatures(Vec<String>),
+    /// It should be a member of one of durio's arrays.
+    #[error("it is no member of a durio RAID")]
+    NoMember,
     /// Somebody holds the device for itself, possibly in another namespace.
     #[error("somebody has it open exclusively")]
     Claimed,
@@ -267,7 +283,7 @@ pub struct WritePermit {
     target: HeldTarget,
     reason: WriteReason,
     /// As long as it is open, nobody else may have the thing for itself.
-    _claim: Option<OwnedFd>,
+    claim: Option<OwnedFd>,
 }
 
 impl WritePermit {
@@ -281,6 +297,15 @@ impl WritePermit {
     #[must_use]
     pub const fn reason(&self) -> WriteReason {
         self.reason
+    }
+
+    /// One more descriptor of what claims it: the claim ends with the last of them.
+    ///
+    /// # Errors
+    /// If there are too many descriptors.
+    pub fn claim(&self) -> Result<Option<OwnedFd>, BlockError> {
+        let cloned = self.claim.as_ref().map(OwnedFd::try_clone).transpose();
+        cloned.map_err(|error| BlockError::at("claim", self.target.path(), error))
     }
 
     /// Opens it, also for writing.

@@ -55,6 +55,32 @@ fn what_is_used_or_holds_something_is_not_permitted() {
     assert_eq!(refusal(signed, force), None);
 }
 
+#[test]
+fn a_member_of_an_array_needs_the_signature_of_one_and_no_other() {
+    let (_folder, path) = folder_with("x");
+    let refusal = |signatures: &[&str]| {
+        let signatures = signatures.iter().map(|it| (*it).to_owned()).collect();
+        let usage = Usage { signatures, ..Usage::default() };
+        let permit = HeldTarget::open(&path).unwrap().permit(WriteReason::Member, &usage);
+        permit.err().map(|it| it.to_string())
+    };
+    assert_eq!(refusal(&[]).unwrap(), "it is no member of a durio RAID");
+    assert_eq!(refusal(&["ext4"]).unwrap(), "it is no member of a durio RAID");
+    assert_eq!(refusal(&[MEMBER_SIGNATURE, "ext4"]).unwrap(), "it holds ext4");
+    assert_eq!(refusal(&[MEMBER_SIGNATURE]), None);
+}
+
+#[test]
+fn a_claim_lasts_as_long_as_the_last_descriptor_of_it() {
+    let (_folder, path) = folder_with("x");
+    let permit = permitted(&path).unwrap();
+    let claim = permit.claim().unwrap().unwrap();
+    drop(permit);
+    assert!(matches!(permitted(&path), Err(GuardRefusal::Locked)));
+    drop(claim);
+    assert!(permitted(&path).is_ok());
+}
+
 /// By a hard link, for it is the file that counts.
 #[test]
 fn a_file_that_somebody_has_open_for_writing_is_not_permitted() {

@@ -12,6 +12,9 @@
 //! kernel's result and two time stamps.
 //! Not here: which operations (durio-workload), figures (durio-analyse), printing.
 //!
+//! [`MemberRing`] is no engine: one ring over the members of an array, where a buffer is on its way to
+//! several files.
+//!
 //! Beside them stands what every crate uses to touch the machine safely: a [`Folder`] that is held by
 //! its descriptor, files that are read within a bound ([`read_bounded`]), programs that are asked
 //! within a time ([`ask`]).
@@ -61,6 +64,7 @@ mod error;
 mod folder;
 mod guard;
 mod made_file;
+mod member_ring;
 mod open;
 mod page_cache;
 mod program;
@@ -68,7 +72,7 @@ mod regular_file;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
-pub use buffers::{Buffers, map_large_allocations};
+pub use buffers::{Buffers, lock_memory, map_large_allocations};
 pub use clock::{
     Clock, MonotonicClock, Ticks, TscClock, VirtualClock, WATCHED, tsc_is_reliable,
     tsc_is_reliable_by, wait_until,
@@ -87,11 +91,14 @@ pub use engines::{
 pub use error::{BlockError, ErrorKind};
 pub use folder::{Folder, rename_new};
 pub use guard::{
-    GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity, TargetType, Usage,
-    WritePermit, WriteReason,
+    GuardRefusal, HeldTarget, HeldTargets, MEMBER_SIGNATURE, TargetAccess, TargetIdentity,
+    TargetType, Usage, WritePermit, WriteReason,
 };
 pub use made_file::{
     FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
+};
+pub use member_ring::{
+    LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, RingWaker,
 };
 pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
 pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags};

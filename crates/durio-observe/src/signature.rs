@@ -11,6 +11,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use durio_block::MEMBER_SIGNATURE;
 use durio_units::Bytes;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -73,6 +74,7 @@ pub(crate) fn find_signatures(device: &str, sample: &Sample) -> Vec<Signature> {
     found.extend(lvm(sample));
     found.extend(md(sample));
     found.extend(zfs(sample));
+    found.extend(durio_raid(sample));
     found.extend(mbr(sample).filter(|_| !found.iter().any(explains_boot_sector)));
     found.sort_by_key(|(_, offset)| *offset);
     found.dedup();
@@ -173,6 +175,15 @@ fn md(sample: &Sample) -> Vec<Found> {
                 || (*name == "md 0.90" && sample.has(*place, &MD_MAGIC.to_be_bytes()))
         })
         .collect()
+}
+
+/// A member of one of durio's own arrays has two superblocks in its first blocks and two in its last whole
+/// ones (docs/formats/raid-superblock.md).
+fn durio_raid(sample: &Sample) -> Option<Found> {
+    let end = sample.size & !4095;
+    let places = [Some(0), Some(4096), end.checked_sub(8192), end.checked_sub(4096)];
+    let place = places.into_iter().flatten().find(|at| sample.has(*at, b"durioRDS"))?;
+    Some((MEMBER_SIGNATURE, place))
 }
 
 const ZFS_LABEL: u64 = 256 << 10;

@@ -117,6 +117,16 @@ fn a_partition_table_is_told_from_a_boot_sector() {
 }
 
 #[test]
+fn a_member_of_an_array_of_durio_is_known_by_any_of_its_superblocks() {
+    let size = device(&[]).size;
+    for place in [0, 4096, size - 8192, size - 4096] {
+        let place = usize::try_from(place).unwrap();
+        assert_eq!(names(&device(&[(place, b"durioRDS")])), ["durio raid"], "{place}");
+    }
+    assert!(names(&device(&[(8192, b"durioRDS")])).is_empty());
+}
+
+#[test]
 fn leftovers_of_several_owners_are_all_reported() {
     let found = names(&device(&[(0, b"XFSB"), (4096, &[0xfc, 0x4e, 0x2b, 0xa9])]));
     assert_eq!(found, ["xfs", "md 1.2"]);

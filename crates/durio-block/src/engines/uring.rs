@@ -79,6 +79,11 @@ impl Ring {
             Err(error) => Err(fail(error)),
         }
     }
+
+    /// The ring alone, for whoever registers something else with it.
+    pub(crate) fn into_ring(self) -> IoUring {
+        self.ring
+    }
 }
 
 pub(super) struct Descriptor;

@@ -1,0 +1,426 @@
+//! One io_uring over several files: the members of an array.
+//!
+//! In: files, buffers, operations that name a member, a place, a buffer and a tag. Out: completions by
+//! tag. Not here: which member gets what (durio-raid); clocks and measuring, which engines do.
+//!
+//! ```text
+//!  lend(Buffers) ──► LentBuffer ──► push, once for each member ──► exchange ──► MemberCompletion
+//!                        └────────────────── take_back ◄───────────────┘
+//! ```
+//!
+//! A buffer is lent to the ring as long as any operation may use it. One that is asked back earlier is
+//! kept until the last of its operations has ended, and is lost to the caller: so a member that does not
+//! answer can be given up, and the kernel never writes to memory that somebody else has.
+//!
+//! The ring keeps a member's file open, and what claims it, until no operation is on its way, also when
+//! the process is killed: the kernel lets go of a ring's files when its last request has ended. So
+//! whoever gets the claim next meets no late write.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::engines::Ring;
+use crate::{BlockError, Buffers, WriteFlags};
+
+/// Names the read of the waker in completions.
+const WAKE: u64 = u64::MAX;
+/// An eventfd is read as a number of 64 bits.
+const WAKE_BYTES: u32 = 8;
+
+/// What a member does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberAction {
+    /// Read into the buffer.
+    Read,
+    /// Write the buffer; durable at its completion with [`WriteFlags::Dsync`].
+    Write(WriteFlags),
+    /// Make durable what was completed before.
+    Flush,
+}
+
+/// An operation on a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberOperation {
+    /// The member, as it was given to [`MemberRing::set_member`].
+    pub member: u32,
+    /// What.
+    pub action: MemberAction,
+    /// Bytes from the begin of the file.
+    pub offset: u64,
+    /// Bytes, from the begin of the buffer on; of no meaning for a flush.
+    pub length: u32,
+    /// Comes back with the completion.
+    pub tag: u64,
+}
+
+/// An operation that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberCompletion {
+    /// The operation's tag.
+    pub tag: u64,
+    /// Bytes moved, zero for a flush, or a negated errno.
+    pub result: i32,
+}
+
+/// A buffer that the ring has, by the caller's name for it. It is given back by
+/// [`MemberRing::take_back`] and no other way.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct LentBuffer(u32);
+
+/// Ends the wait of a ring from any thread.
+#[derive(Debug, Clone)]
+pub struct RingWaker(Arc<OwnedFd>);
+
+impl RingWaker {
+    /// A waker for one ring.
+    ///
+    /// # Errors
+    /// If the kernel has no descriptor left.
+    pub fn new() -> Result<Self, BlockError> {
+        let made = eventfd(0, EventfdFlags::CLOEXEC);
+        let made = made.map_err(|errno| BlockError::new("make an eventfd", errno))?;
+        Ok(Self(Arc::new(made)))
+    }
+
+    /// Has the wait that is on its way end, or the next one.
+    pub fn wake(&self) {
+        // It fails only when 2^64 - 2 wakes are unread: then the ring wakes anyway.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+#[derive(Debug)]
+struct Lent {
+    buffer: Buffers,
+    in_flight: u32,
+    /// Nobody asks for it any more.
+    is_given_up: bool,
+}
+
+/// An operation on its way.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    tag: u64,
+    buffer: Option<u32>,
+}
+
+/// A ring over members, to be made in the thread that uses it.
+pub struct MemberRing {
+    ring: IoUring,
+    members: u32,
+    lent: Vec<Option<Lent>>,
+    free_lent: Vec<u32>,
+    operations: Vec<InFlight>,
+    free_operations: Vec<u32>,
+    in_flight: usize,
+    waker: RingWaker,
+    /// What the waker's read fills.
+    wake_count: Buffers,
+    is_watching: bool,
+}
+
+impl std::fmt::Debug for MemberRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemberRing").field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}
+
+impl MemberRing {
+    /// A ring for so many members, none of which is there yet. `depth` operations are handed to the
+    /// kernel in one call; more may be on their way.
+    ///
+    /// # Errors
+    /// If the kernel has no io_uring or forbids it.
+    pub fn new(members: u32, depth: u32, waker: RingWaker) -> Result<Self, BlockError> {
+        let ring = Ring::new(depth)?.into_ring();
+        // A place for each file, and one for what claims it.
+        let none = vec![-1; members as usize * 2];
+        let registered = ring.submitter().register_files(&none);
+        registered.map_err(|error| BlockError::new("register files with io_uring", error))?;
+        Ok(Self {
+            ring,
+            members,
+            lent: Vec::new(),
+            free_lent: Vec::new(),
+            operations: Vec::new(),
+            free_operations: Vec::new(),
+            in_flight: 0,
+            waker,
+            wake_count: Buffers::new(1, WAKE_BYTES as usize),
+            is_watching: false,
+        })
+    }
+
+    /// Takes the file of a member, and a descriptor that claims it for this process. Without a file the
+    /// member is not there any more: what is on its way to it goes on, and ends some time.
+    ///
+    /// # Errors
+    /// If the kernel does not register the file.
+    ///
+    /// # Panics
+    /// If there is no such member.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "closed here: the ring has references of its own"
+    )]
+    pub fn set_member(
+        &mut self,
+        member: u32,
+        files: Option<(OwnedFd, Option<OwnedFd>)>,
+    ) -> Result<(), BlockError> {
+        assert!(member < self.members, "member {member} of {}", self.members);
+        let raw = |file: Option<&OwnedFd>| file.map_or(-1, AsRawFd::as_raw_fd);
+        let (file, claim) = files.as_ref().map_or((None, None), |it| (Some(&it.0), it.1.as_ref()));
+        for (place, file) in [(member, raw(file)), (self.members + member, raw(claim))] {
+            let updated = self.ring.submitter().register_files_update(place, &[file]);
+            updated.map_err(|error| BlockError::new("register a file with io_uring", error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a buffer of one slot, for operations that name it.
+    ///
+    /// # Panics
+    /// If it has several slots.
+    pub fn lend(&mut self, buffer: Buffers) -> LentBuffer {
+        assert_eq!(buffer.count(), 1, "slots of a buffer that is lent");
+        let lent = Some(Lent { buffer, in_flight: 0, is_given_up: false });
+        if let Some(index) = self.free_lent.pop() {
+            self.lent[index as usize] = lent;
+            return LentBuffer(index);
+        }
+        self.lent.push(lent);
+        // As many as fit into memory.
+        LentBuffer(u32::try_from(self.lent.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Gives a buffer back; none if an operation is on its way with it, after which it is freed.
+    #[expect(clippy::needless_pass_by_value, reason = "the name is of no use after this")]
+    pub fn take_back(&mut self, buffer: LentBuffer) -> Option<Buffers> {
+        let lent = self.lent.get_mut(buffer.0 as usize)?;
+        if let Some(busy) = lent.as_mut().filter(|it| it.in_flight > 0) {
+            busy.is_given_up = true;
+            return None;
+        }
+        self.free_lent.push(buffer.0);
+        lent.take().map(|it| it.buffer)
+    }
+
+    /// Operations that have not ended.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Adds an operation, which the next [`MemberRing::exchange`] hands to the kernel, or this call if
+    /// there are many.
+    ///
+    /// # Errors
+    /// If the kernel takes nothing more.
+    ///
+    /// # Panics
+    /// If there is no such member, if a transfer has no buffer, or more bytes than its buffer.
+    pub fn push(
+        &mut self,
+        operation: MemberOperation,
+        buffer: Option<&LentBuffer>,
+    ) -> Result<(), BlockError> {
+        assert!(operation.member < self.members, "member {}", operation.member);
+        let buffer = buffer.map(|it| it.0).filter(|_| operation.action != MemberAction::Flush);
+        let lent = buffer.and_then(|it| self.lent[it as usize].as_mut());
+        let pointer = match lent {
+            Some(lent) => {
+                let room = lent.buffer.slot_length();
+                assert!(operation.length as usize <= room, "{operation:?} in {room} bytes");
+                lent.in_flight += 1;
+                lent.buffer.slot_pointer(0)
+            }
+            None => {
+                assert_eq!(operation.action, MemberAction::Flush, "a transfer without a buffer");
+                std::ptr::null_mut()
+            }
+        };
+        let index = self.claim(InFlight { tag: operation.tag, buffer });
+        let entry = entry_of(&operation, pointer).user_data(index.into());
+        self.push_entry(&entry)
+    }
+
+    fn claim(&mut self, operation: InFlight) -> u32 {
+        self.in_flight += 1;
+        if let Some(index) = self.free_operations.pop() {
+            self.operations[index as usize] = operation;
+            return index;
+        }
+        self.operations.push(operation);
+        u32::try_from(self.operations.len() - 1).unwrap_or(u32::MAX - 1)
+    }
+
+    fn push_entry(&mut self, entry: &squeue::Entry) -> Result<(), BlockError> {
+        loop {
+            // SAFETY: the entry's pointer is that of a lent buffer, which has room for its length
+            // (asserted) and is freed only when no operation is on its way with it, or it is the
+            // waker's count, which lives as long; `drop` waits for both.
+            let pushed = unsafe { self.ring.submission().push(entry) };
+            if pushed.is_ok() {
+                return Ok(());
+            }
+            self.enter(0)?;
+        }
+    }
+
+    /// Hands over what was pushed and adds what has ended to `completions`. If nothing has, it waits:
+    /// for a completion, for a wake, and no longer than `patience`; not at all with no patience.
+    ///
+    /// # Errors
+    /// If the kernel refuses. A failed operation is a completion with a negative result.
+    pub fn exchange(
+        &mut self,
+        patience: Duration,
+        completions: &mut Vec<MemberCompletion>,
+    ) -> Result<(), BlockError> {
+        if !self.is_watching {
+            self.watch()?;
+        }
+        if patience.is_zero() {
+            self.enter(0)?;
+        } else {
+            self.enter_for(patience)?;
+        }
+        self.reap(completions);
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Result<(), BlockError> {
+        let file = types::Fd(self.waker.0.as_raw_fd());
+        let pointer = self.wake_count.slot_pointer(0);
+        let read = opcode::Read::new(file, pointer, WAKE_BYTES);
+        self.push_entry(&read.build().user_data(WAKE))?;
+        self.is_watching = true;
+        Ok(())
+    }
+
+    /// Hands over what was pushed, and waits for so many completions.
+    fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
+        loop {
+            let queued = self.ring.submission().len();
+            let to_submit = u32::try_from(queued).unwrap_or(u32::MAX);
+            let flags = EnterFlags::GETEVENTS.bits();
+            // Justification: the crate's safe calls ask for events only if they wait for one.
+            // SAFETY: the call takes no argument by reference, and the entries that it submits were
+            // pushed under the conditions of `push_entry`.
+            let entered = unsafe {
+                self.ring.submitter().enter::<libc::sigset_t>(to_submit, wanted, flags, None)
+            };
+            match entered {
+                Ok(taken) if taken == queued => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                // Completions must be taken first, or memory is short: the caller comes again.
+                Err(error) if is_passing(&error) && !self.ring.completion().is_empty() => {
+                    return Ok(());
+                }
+                Err(error) if is_passing(&error) => std::thread::yield_now(),
+                Err(error) => return Err(BlockError::new("enter io_uring", error)),
+            }
+        }
+    }
+
+    fn enter_for(&mut self, patience: Duration) -> Result<(), BlockError> {
+        let timeout = types::Timespec::from(patience);
+        let arguments = types::SubmitArgs::new().timespec(&timeout);
+        match self.ring.submitter().submit_with_args(1, &arguments) {
+            Ok(_) => Ok(()),
+            Err(error) if is_passing(&error) => Ok(()),
+            Err(error)
+                if [Some(libc::ETIME), Some(libc::EINTR)].contains(&error.raw_os_error()) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(BlockError::new("wait for io_uring", error)),
+        }
+    }
+
+    fn reap(&mut self, completions: &mut Vec<MemberCompletion>) {
+        loop {
+            let Some(entry) = self.ring.completion().next() else { return };
+            if entry.user_data() == WAKE {
+                self.is_watching = false;
+                continue;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
+            let index = entry.user_data() as u32;
+            let InFlight { tag, buffer } = self.operations[index as usize];
+            self.free_operations.push(index);
+            self.in_flight -= 1;
+            if let Some(buffer) = buffer {
+                self.release(buffer);
+            }
+            completions.push(MemberCompletion { tag, result: entry.result() });
+        }
+    }
+
+    /// An operation on a buffer has ended.
+    fn release(&mut self, buffer: u32) {
+        let lent = &mut self.lent[buffer as usize];
+        let Some(held) = lent else { return };
+        held.in_flight -= 1;
+        if held.in_flight == 0 && held.is_given_up {
+            *lent = None;
+            self.free_lent.push(buffer);
+        }
+    }
+
+    /// Waits for the waker's read, and for every operation.
+    fn drain(&mut self) -> Result<(), BlockError> {
+        let mut completions = Vec::new();
+        self.waker.wake();
+        while self.in_flight > 0 || self.is_watching {
+            self.enter(1)?;
+            self.reap(&mut completions);
+        }
+        Ok(())
+    }
+
+    /// Ends without waiting for members that do not answer: memory that they may still use is lost.
+    pub fn abandon(mut self) {
+        self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
+        self.wake_count.leak();
+        (self.in_flight, self.is_watching) = (0, false);
+    }
+}
+
+impl Drop for MemberRing {
+    /// Waits for everything in flight: the kernel may write to the buffers until then.
+    fn drop(&mut self) {
+        if self.drain().is_err() {
+            self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
+            self.wake_count.leak();
+        }
+    }
+}
+
+fn is_passing(error: &std::io::Error) -> bool {
+    [Some(libc::EAGAIN), Some(libc::EBUSY)].contains(&error.raw_os_error())
+}
+
+fn entry_of(operation: &MemberOperation, pointer: *mut u8) -> squeue::Entry {
+    let &MemberOperation { member, action, offset, length, .. } = operation;
+    let file = types::Fixed(member);
+    match action {
+        MemberAction::Read => opcode::Read::new(file, pointer, length).offset(offset).build(),
+        MemberAction::Write(flags) => {
+            let write = opcode::Write::new(file, pointer, length);
+            write.offset(offset).rw_flags(flags.bits()).build()
+        }
+        MemberAction::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+    }
+}
+
+#[cfg(test)]
+#[path = "member_ring_tests.rs"]
+mod tests;

@@ -1,0 +1,187 @@
+//! The ring with files as members: data, errors, buffers that are asked back early, wakes.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc;
+
+use super::*;
+
+const LENGTH: usize = 4096;
+const LONG: Duration = Duration::from_secs(60);
+
+/// A ring over files of four blocks; none where the kernel has no io_uring.
+fn ring(files: &[File]) -> Option<MemberRing> {
+    let waker = RingWaker::new().unwrap();
+    // A ring without a place more would be the same as one with.
+    let mut ring = match MemberRing::new(3, 8, waker) {
+        Ok(ring) => ring,
+        Err(error) => {
+            println!("skipped: {error}");
+            return None;
+        }
+    };
+    for (member, file) in (0..).zip(files) {
+        ring.set_member(member, Some((file.try_clone().unwrap().into(), None))).unwrap();
+    }
+    Some(ring)
+}
+
+fn files() -> [File; 2] {
+    [(); 2].map(|()| {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 * LENGTH as u64).unwrap();
+        file
+    })
+}
+
+fn filled(byte: u8) -> Buffers {
+    let mut buffer = Buffers::new(1, LENGTH);
+    buffer.slot_mut(0).fill(byte);
+    buffer
+}
+
+fn operation(member: u32, action: MemberAction, tag: u64) -> MemberOperation {
+    MemberOperation { member, action, offset: LENGTH as u64, length: LENGTH as u32, tag }
+}
+
+/// Results by tag.
+fn wait_for(ring: &mut MemberRing, count: usize) -> Vec<(u64, i32)> {
+    let mut completions = Vec::new();
+    while completions.len() < count {
+        ring.exchange(LONG, &mut completions).unwrap();
+    }
+    let mut results: Vec<_> = completions.iter().map(|it| (it.tag, it.result)).collect();
+    results.sort_unstable();
+    results
+}
+
+const DURABLE: MemberAction = MemberAction::Write(WriteFlags::Dsync);
+
+#[test]
+fn one_buffer_goes_to_several_members_and_comes_back() {
+    let files = files();
+    let Some(mut ring) = ring(&files) else { return };
+    let lent = ring.lend(filled(7));
+    ring.push(operation(0, DURABLE, 10), Some(&lent)).unwrap();
+    ring.push(operation(1, DURABLE, 11), Some(&lent)).unwrap();
+    assert_eq!(ring.in_flight(), 2);
+    let whole = LENGTH as i32;
+    assert_eq!(wait_for(&mut ring, 2), [(10, whole), (11, whole)]);
+    assert!(ring.take_back(lent).is_some());
+    for file in &files {
+        let mut bytes = [0; 3 * LENGTH];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes[LENGTH..2 * LENGTH].iter().all(|&byte| byte == 7));
+        assert!(bytes[..LENGTH].iter().chain(&bytes[2 * LENGTH..]).all(|&byte| byte == 0));
+    }
+    let lent = ring.lend(filled(1));
+    ring.push(operation(1, MemberAction::Read, 12), Some(&lent)).unwrap();
+    ring.push(operation(0, MemberAction::Flush, 13), None).unwrap();
+    assert_eq!(wait_for(&mut ring, 2), [(12, whole), (13, 0)]);
+    assert_eq!(ring.take_back(lent).unwrap().slot(0), [7; LENGTH]);
+}
+
+#[test]
+fn more_operations_than_the_ring_holds_all_end() {
+    let files = files();
+    let Some(mut ring) = ring(&files) else { return };
+    let lent = ring.lend(filled(9));
+    for tag in 0..100 {
+        ring.push(operation(tag as u32 % 2, DURABLE, tag), Some(&lent)).unwrap();
+    }
+    let results = wait_for(&mut ring, 100);
+    assert!(results.iter().all(|it| it.1 == LENGTH as i32), "{results:?}");
+    assert!(ring.take_back(lent).is_some());
+}
+
+#[test]
+fn errors_are_results_and_a_member_that_is_gone_is_one() {
+    let [file, mut short] = files();
+    short.set_len(0).unwrap();
+    short.write_all(&[3; 100]).unwrap();
+    let read_only = File::open("/dev/null").unwrap();
+    let Some(mut ring) = ring(&[file, short, read_only]) else { return };
+    let lent = ring.lend(filled(0));
+    let at_begin =
+        |member, tag| MemberOperation { offset: 0, ..operation(member, MemberAction::Read, tag) };
+    // A file that has shrunk, one that may not be written to, one that was taken away.
+    ring.push(at_begin(1, 1), Some(&lent)).unwrap();
+    ring.push(operation(2, DURABLE, 2), Some(&lent)).unwrap();
+    ring.set_member(0, None).unwrap();
+    ring.push(operation(0, DURABLE, 3), Some(&lent)).unwrap();
+    assert_eq!(wait_for(&mut ring, 3), [(1, 100), (2, -libc::EBADF), (3, -libc::EBADF)]);
+    assert!(ring.take_back(lent).is_some());
+}
+
+/// A pipe answers a read only when somebody writes: a member that hangs.
+#[test]
+fn a_buffer_that_is_asked_back_early_is_kept_until_its_operation_has_ended() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let Some(mut ring) = ring(&[]) else { return };
+    ring.set_member(0, Some((reader.into(), None))).unwrap();
+    let lent = ring.lend(filled(0));
+    let hangs =
+        MemberOperation { length: 5, offset: u64::MAX, ..operation(0, MemberAction::Read, 1) };
+    ring.push(hangs, Some(&lent)).unwrap();
+    let mut completions = Vec::new();
+    ring.exchange(Duration::ZERO, &mut completions).unwrap();
+    assert!(completions.is_empty() && ring.take_back(lent).is_none());
+    // Its place is not given to another meanwhile.
+    let other = ring.lend(filled(1));
+    ring.set_member(0, None).unwrap();
+    writer.write_all(b"hello").unwrap();
+    assert_eq!(wait_for(&mut ring, 1), [(1, 5)]);
+    assert_eq!(ring.take_back(other).unwrap().slot(0), [1; LENGTH]);
+    assert_eq!(ring.in_flight(), 0);
+}
+
+#[test]
+fn a_member_that_hangs_for_ever_can_be_abandoned() {
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let Some(mut ring) = ring(&[]) else { return };
+    ring.set_member(0, Some((reader.into(), None))).unwrap();
+    let lent = ring.lend(filled(0));
+    let hangs = MemberOperation { offset: u64::MAX, ..operation(0, MemberAction::Read, 1) };
+    ring.push(hangs, Some(&lent)).unwrap();
+    ring.exchange(Duration::ZERO, &mut Vec::new()).unwrap();
+    ring.abandon();
+}
+
+#[test]
+fn a_wake_ends_a_wait_and_is_not_lost_when_it_comes_before() {
+    let Some(mut ring) = ring(&[]) else { return };
+    let waker = ring.waker.clone();
+    waker.wake();
+    let mut completions = Vec::new();
+    ring.exchange(LONG, &mut completions).unwrap();
+    let (begun, awaited) = mpsc::channel();
+    let other = std::thread::spawn(move || {
+        awaited.recv().unwrap();
+        waker.wake();
+    });
+    begun.send(()).unwrap();
+    ring.exchange(LONG, &mut completions).unwrap();
+    other.join().unwrap();
+    assert!(completions.is_empty());
+    ring.exchange(Duration::from_millis(1), &mut completions).unwrap();
+}
+
+#[test]
+fn a_claim_is_held_until_the_member_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("member");
+    std::fs::write(&path, [0; LENGTH]).unwrap();
+    let open = || OwnedFd::from(File::open(&path).unwrap());
+    let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    let Some(mut ring) = ring(&[]) else { return };
+    let claim = open();
+    rustix::fs::flock(&claim, lock).unwrap();
+    ring.set_member(0, Some((open(), Some(claim)))).unwrap();
+    assert!(rustix::fs::flock(open(), lock).is_err());
+    ring.set_member(0, None).unwrap();
+    // The kernel lets go of a file that is taken off a ring in its own time.
+    while rustix::fs::flock(open(), lock).is_err() {
+        ring.exchange(Duration::from_millis(1), &mut Vec::new()).unwrap();
+    }
+}
