@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use super::*;
 
 const LENGTH: usize = 4096;
+const LENGTH_WORD: u32 = 4096;
+const WHOLE: i32 = 4096;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A ring over files of four blocks; none where the kernel has no io_uring.
@@ -42,7 +44,7 @@ fn filled(byte: u8) -> Buffers {
 }
 
 fn operation(member: u32, action: MemberAction, tag: u64) -> MemberOperation {
-    MemberOperation { member, action, offset: LENGTH as u64, length: LENGTH as u32, tag }
+    MemberOperation { member, action, offset: LENGTH as u64, length: LENGTH_WORD, tag }
 }
 
 /// Results by tag.
@@ -66,8 +68,7 @@ fn one_buffer_goes_to_several_members_and_comes_back() {
     ring.push(operation(0, DURABLE, 10), Some(&lent)).unwrap();
     ring.push(operation(1, DURABLE, 11), Some(&lent)).unwrap();
     assert_eq!(ring.in_flight(), 2);
-    let whole = LENGTH as i32;
-    assert_eq!(wait_for(&mut ring, 2), [(10, whole), (11, whole)]);
+    assert_eq!(wait_for(&mut ring, 2), [(10, WHOLE), (11, WHOLE)]);
     assert!(ring.take_back(lent).is_some());
     for file in &files {
         let mut bytes = [0; 3 * LENGTH];
@@ -78,7 +79,7 @@ fn one_buffer_goes_to_several_members_and_comes_back() {
     let lent = ring.lend(filled(1));
     ring.push(operation(1, MemberAction::Read, 12), Some(&lent)).unwrap();
     ring.push(operation(0, MemberAction::Flush, 13), None).unwrap();
-    assert_eq!(wait_for(&mut ring, 2), [(12, whole), (13, 0)]);
+    assert_eq!(wait_for(&mut ring, 2), [(12, WHOLE), (13, 0)]);
     assert_eq!(ring.take_back(lent).unwrap().slot(0), [7; LENGTH]);
 }
 
@@ -87,11 +88,11 @@ fn more_operations_than_the_ring_holds_all_end() {
     let files = files();
     let Some(mut ring) = ring(&files) else { return };
     let lent = ring.lend(filled(9));
-    for tag in 0..100 {
-        ring.push(operation(tag as u32 % 2, DURABLE, tag), Some(&lent)).unwrap();
+    for tag in 0..100_u32 {
+        ring.push(operation(tag % 2, DURABLE, tag.into()), Some(&lent)).unwrap();
     }
     let results = wait_for(&mut ring, 100);
-    assert!(results.iter().all(|it| it.1 == LENGTH as i32), "{results:?}");
+    assert!(results.iter().all(|it| it.1 == WHOLE), "{results:?}");
     assert!(ring.take_back(lent).is_some());
 }
 

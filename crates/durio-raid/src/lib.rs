@@ -7,8 +7,9 @@
 //! ```
 //!
 //! In: events, with the time by the caller. Out: operations on members, answers to requests. The engine
-//! names buffers and never sees a byte of data, so a server moves data as it likes.
-//! Not here: clocks, threads, files, rings; what makes an array of devices a device.
+//! names buffers and never sees a byte of data, so a server moves data as it likes: [`server`] is the one
+//! over files and devices.
+//! Not here: clocks, threads, files and rings, all of which only [`server`] has.
 //!
 //! What holds (docs/design/0014-raid-engine.md says why):
 //!
@@ -33,6 +34,7 @@ mod engine;
 mod geometry;
 pub mod layout;
 mod map_page;
+pub mod server;
 #[cfg(any(test, feature = "simulate"))]
 pub mod sim;
 mod superblock;

@@ -1,0 +1,499 @@
+//! The thread: events to the engine, its operations to the ring, its answers to whoever asked.
+//!
+//! In: jobs, orders, completions, time. Out: operations on members, answers. Not here: sockets.
+//!
+//! Each request lies within a chunk, so it is one part for the engine and one buffer. A read gets a
+//! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use durio_block::{
+    Buffers, LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, WriteFlags,
+};
+use durio_units::Nanos;
+
+use super::queue::{Done, Job, JobError, Mailbox, Shared};
+use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
+use crate::{
+    Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
+    Request, SubmitError,
+};
+
+/// What another thread has this one do.
+pub(super) type Order = Box<dyn FnOnce(&mut Core) + Send>;
+
+/// How often the engine is told the time.
+const TICK: Duration = Duration::from_millis(250);
+/// A longer time without a look at the clock was not the members'.
+const STEP_MAX: Duration = Duration::from_secs(1);
+/// Operations that the kernel takes in one call.
+const RING_DEPTH: u32 = 256;
+
+/// A request that the engine has.
+#[derive(Debug)]
+struct Piece {
+    job: Option<PieceJob>,
+    /// Tells it from others that had its place.
+    serial: u32,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+struct PieceJob {
+    number: u32,
+    mailbox: Arc<Mailbox>,
+}
+
+#[derive(Debug)]
+enum Memory {
+    None,
+    /// What is written.
+    Lent(LentBuffer),
+    /// What was read.
+    Read(Buffers),
+}
+
+/// What an operation's own buffer is for.
+#[derive(Debug)]
+enum Own {
+    /// It has none: it uses that of a piece, of the copier, or zeros.
+    Nothing,
+    /// Something staged for a write.
+    Staged(LentBuffer),
+    /// A read for a piece of this serial.
+    Piece(LentBuffer, u32, u32),
+    /// A read of the copier.
+    Copy(LentBuffer),
+}
+
+/// An operation on its way.
+#[derive(Debug)]
+struct Flight {
+    device: u8,
+    tag: OpTag,
+    length: u32,
+    is_read: bool,
+    is_metadata: bool,
+    own: Own,
+}
+
+/// All that the thread has.
+pub(super) struct Core {
+    engine: Engine,
+    out: Output,
+    ring: Option<MemberRing>,
+    shared: Arc<Shared>,
+    backlog: VecDeque<Job>,
+    pieces: Vec<Piece>,
+    free_pieces: Vec<u32>,
+    flights: Vec<Option<Flight>>,
+    free_flights: Vec<u32>,
+    metadata_in_flight: u32,
+    /// What was read for the copy on its way.
+    copy: Option<LentBuffer>,
+    zeros: LentBuffer,
+    devices: Vec<DeviceCounters>,
+    looked: Instant,
+    now: Duration,
+    told: Duration,
+    timeout: Duration,
+    is_closing: bool,
+}
+
+impl Core {
+    pub(super) fn new(
+        plan: Plan,
+        config: Config,
+        members: Vec<MemberFile>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, ServerError> {
+        let mut ring = MemberRing::new(DEVICES_MAX.into(), RING_DEPTH, shared.waker.clone())?;
+        let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
+        for member in members {
+            let device = &mut devices[usize::from(member.device)];
+            (device.is_open, device.is_used) = (true, true);
+            ring.set_member(member.device.into(), Some((member.file, member.claim)))?;
+        }
+        let zeros = ring.lend(Buffers::try_new(1, shared.chunk as usize)?);
+        let mut out = Output::default();
+        // One part each, for each lies within a chunk.
+        let config = Config { parts_max: config.requests_max, ..config };
+        let engine = Engine::start(plan, &config, &mut out);
+        let mut core = Self {
+            engine,
+            out,
+            ring: Some(ring),
+            shared,
+            backlog: VecDeque::new(),
+            pieces: Vec::new(),
+            free_pieces: Vec::new(),
+            flights: Vec::new(),
+            free_flights: Vec::new(),
+            metadata_in_flight: 0,
+            copy: None,
+            zeros,
+            devices,
+            looked: Instant::now(),
+            now: Duration::ZERO,
+            told: Duration::ZERO,
+            timeout: Duration::from_nanos(config.timeout.get()),
+            is_closing: false,
+        };
+        // Members that are here and that the array does not trust.
+        core.drop_unused();
+        Ok(core)
+    }
+
+    pub(super) fn run(mut self) -> Result<(), ServerError> {
+        let mut completions = Vec::new();
+        loop {
+            self.take_incoming();
+            self.submit_backlog();
+            self.tick();
+            self.begin_operations()?;
+            self.answer();
+            if self.is_over() {
+                return self.drain();
+            }
+            let sleeps = self.shared.falls_asleep();
+            let patience = if sleeps { TICK } else { Duration::ZERO };
+            self.ring()?.exchange(patience, &mut completions)?;
+            self.shared.awakes();
+            for completion in completions.drain(..) {
+                self.completed(completion);
+            }
+        }
+    }
+
+    fn ring(&mut self) -> Result<&mut MemberRing, ServerError> {
+        self.ring.as_mut().ok_or(ServerError::Ended)
+    }
+
+    fn take_incoming(&mut self) {
+        let incoming = self.shared.take();
+        self.backlog.extend(incoming.jobs);
+        for order in incoming.orders {
+            order(self);
+        }
+    }
+
+    /// Gives the engine what it takes.
+    fn submit_backlog(&mut self) {
+        while let Some(job) = self.backlog.pop_front() {
+            let piece = self.free_piece();
+            let Job { kind, offset, length, .. } = job;
+            let request = Request { tag: piece.into(), kind, offset, length, buffer: piece };
+            // The piece is there before the first operation that names it is carried out.
+            match self.engine.submit(request, &mut self.out) {
+                Ok(()) => self.keep_piece(piece, job),
+                Err(SubmitError::Busy) => {
+                    self.free_pieces.push(piece);
+                    self.backlog.push_front(job);
+                    return;
+                }
+                Err(error) => {
+                    self.free_pieces.push(piece);
+                    let is_ending = error == SubmitError::Stopped && self.is_closing;
+                    refuse(&job, if is_ending { JobError::Ending } else { JobError::Failed });
+                }
+            }
+        }
+    }
+
+    fn free_piece(&mut self) -> u32 {
+        self.free_pieces.pop().unwrap_or_else(|| {
+            self.pieces.push(Piece { job: None, serial: 0, memory: Memory::None });
+            self.pieces.len() as u32 - 1
+        })
+    }
+
+    fn keep_piece(&mut self, index: u32, job: Job) {
+        let Job { number, mailbox, data, .. } = job;
+        let lent = data.zip(self.ring.as_mut()).map(|(data, ring)| Memory::Lent(ring.lend(data)));
+        let piece = &mut self.pieces[index as usize];
+        piece.memory = lent.unwrap_or(Memory::None);
+        piece.job = Some(PieceJob { number, mailbox });
+        piece.serial = piece.serial.wrapping_add(1);
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        self.now += now.saturating_duration_since(self.looked).min(STEP_MAX);
+        self.looked = now;
+        if self.now - self.told >= TICK {
+            self.told = self.now;
+            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
+            self.engine.tick(Nanos::new(now), &mut self.out);
+            self.drop_unused();
+        }
+    }
+
+    fn begin_operations(&mut self) -> Result<(), ServerError> {
+        let mut at = 0;
+        // Nothing is added on the way.
+        while let Some(op) = self.out.ops.get(at).copied() {
+            at += 1;
+            self.begin(&op)?;
+        }
+        self.out.ops.clear();
+        Ok(())
+    }
+
+    /// What a member that was just given up was to do is not begun.
+    fn begin(&mut self, op: &MemberOp) -> Result<(), ServerError> {
+        if !self.devices[usize::from(op.device)].is_used {
+            return Ok(());
+        }
+        let own = self.own_buffer(op)?;
+        let is_read = op.kind == MemberOpKind::Read;
+        let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
+        let &MemberOp { device, tag, length, .. } = op;
+        let flight = Flight { device, tag, length, is_read, is_metadata, own };
+        let index = self.free_flights.pop().unwrap_or(self.flights.len() as u32);
+        let operation = MemberOperation {
+            member: device.into(),
+            action: if is_read {
+                MemberAction::Read
+            } else {
+                MemberAction::Write(WriteFlags::Dsync)
+            },
+            offset: op.offset,
+            length,
+            tag: index.into(),
+        };
+        let buffer = match (&flight.own, op.kind, op.buffer) {
+            (Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent), ..) => Some(lent),
+            (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
+            (Own::Nothing, _, Buffer::Copy) => self.copy.as_ref(),
+            (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
+                match &self.pieces[buffer as usize].memory {
+                    Memory::Lent(lent) => Some(lent),
+                    Memory::None | Memory::Read(_) => None,
+                }
+            }
+            (Own::Nothing, _, Buffer::Metadata(_) | Buffer::None) => None,
+        };
+        let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+        ring.push(operation, buffer)?;
+        self.devices[usize::from(device)].in_flight += 1;
+        self.metadata_in_flight += u32::from(is_metadata);
+        match self.flights.get_mut(index as usize) {
+            Some(place) => *place = Some(flight),
+            None => self.flights.push(Some(flight)),
+        }
+        Ok(())
+    }
+
+    /// A read gets a buffer. A write of the engine's metadata, or of what was read, gets a copy: the
+    /// engine changes the first, and the second may be answered while a member that was given up still
+    /// reads from it.
+    fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
+        let source = match (op.kind, op.buffer) {
+            (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
+            (MemberOpKind::Read, buffer) => {
+                let lent = self.shared.buffer();
+                let lent = self.ring()?.lend(lent);
+                return Ok(match buffer {
+                    Buffer::Request { buffer, .. } => {
+                        Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
+                    }
+                    _ => Own::Copy(lent),
+                });
+            }
+            (_, Buffer::Metadata(block)) => self.engine.metadata(block),
+            (_, Buffer::Request { buffer, .. }) => match &self.pieces[buffer as usize].memory {
+                Memory::Read(read) => &read.slot(0)[..op.length as usize],
+                Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
+            },
+            (_, Buffer::Copy | Buffer::None) => return Ok(Own::Nothing),
+        };
+        let mut staged = self.shared.buffer();
+        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
+        Ok(Own::Staged(self.ring()?.lend(staged)))
+    }
+
+    fn completed(&mut self, completion: MemberCompletion) {
+        let index = completion.tag as u32;
+        let Some(flight) = self.flights.get_mut(index as usize).and_then(Option::take) else {
+            return;
+        };
+        self.free_flights.push(index);
+        self.metadata_in_flight -= u32::from(flight.is_metadata);
+        let is_good = u32::try_from(completion.result) == Ok(flight.length);
+        let device = &mut self.devices[usize::from(flight.device)];
+        device.in_flight -= 1;
+        match (is_good, flight.is_read) {
+            (true, true) => device.reads += 1,
+            (true, false) => device.writes += 1,
+            (false, _) => device.errors += 1,
+        }
+        // A member that was given up is not listened to.
+        let is_heard = device.is_used;
+        self.keep_read(flight.own, is_good && is_heard);
+        if is_heard {
+            let outcome = if is_good { Outcome::Done } else { Outcome::Error };
+            self.engine.completed(flight.tag, outcome, &mut self.out);
+            if !is_good {
+                self.drop_unused();
+            }
+        }
+    }
+
+    fn keep_read(&mut self, own: Own, is_good: bool) {
+        let Some(ring) = &mut self.ring else { return };
+        let freed = match own {
+            Own::Nothing => None,
+            Own::Copy(lent) if is_good => {
+                self.copy.replace(lent).and_then(|before| ring.take_back(before))
+            }
+            Own::Staged(lent) | Own::Copy(lent) => ring.take_back(lent),
+            Own::Piece(lent, piece, serial) => {
+                let data = ring.take_back(lent);
+                let piece = &mut self.pieces[piece as usize];
+                if !is_good || piece.serial != serial || piece.job.is_none() {
+                    data
+                } else {
+                    match std::mem::replace(&mut piece.memory, Memory::None) {
+                        Memory::Read(before) => {
+                            piece.memory = data.map_or(Memory::None, Memory::Read);
+                            Some(before)
+                        }
+                        Memory::Lent(_) | Memory::None => {
+                            piece.memory = data.map_or(Memory::None, Memory::Read);
+                            None
+                        }
+                    }
+                }
+            }
+        };
+        freed.into_iter().for_each(|it| self.shared.give_back(it));
+    }
+
+    fn answer(&mut self) {
+        for at in 0..self.out.answers.len() {
+            let answer = self.out.answers[at];
+            let piece = answer.tag as u32;
+            let memory = std::mem::replace(&mut self.pieces[piece as usize].memory, Memory::None);
+            let Some(job) = self.pieces[piece as usize].job.take() else { continue };
+            self.free_pieces.push(piece);
+            let data = match memory {
+                Memory::Read(data) => Some(data),
+                Memory::Lent(lent) => {
+                    let written = self.ring.as_mut().and_then(|ring| ring.take_back(lent));
+                    written.into_iter().for_each(|it| self.shared.give_back(it));
+                    None
+                }
+                Memory::None => None,
+            };
+            // Which of its errors it was, the status tells.
+            let result = answer.result.map_err(|_| JobError::Failed);
+            job.mailbox.put(Done { number: job.number, result, data });
+        }
+        self.out.answers.clear();
+    }
+
+    /// Notes which members the engine has given up: after an error, and after time has passed.
+    fn drop_unused(&mut self) {
+        let status = self.engine.status();
+        for (number, device) in (0..).zip(&mut self.devices) {
+            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_quiet = || {
+            let has_no_request = self.free_pieces.len() == self.pieces.len();
+            has_no_request && self.metadata_in_flight == 0 && self.backlog.is_empty()
+        };
+        self.is_closing && (is_quiet() || self.engine.status().stopped.is_some())
+    }
+
+    /// Waits for background copies that are on their way, for as long as a member may take.
+    fn drain(&mut self) -> Result<(), ServerError> {
+        let begin = Instant::now();
+        let mut completions = Vec::new();
+        let is_busy = |it: &DeviceCounters| it.is_used && it.in_flight > 0;
+        while self.devices.iter().any(is_busy) && begin.elapsed() < self.timeout {
+            self.ring()?.exchange(TICK, &mut completions)?;
+            completions.drain(..).for_each(|it| self.completed(it));
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+        self.engine.close(&mut self.out);
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        let requests = self.pieces.len() - self.free_pieces.len() + self.backlog.len();
+        ServerStatus {
+            engine: self.engine.status(),
+            devices: self.devices.clone(),
+            requests: requests as u32,
+        }
+    }
+
+    pub(super) fn fail(&mut self, device: u8) {
+        self.engine.member_failed(device, &mut self.out);
+        self.drop_unused();
+    }
+
+    pub(super) fn open(&mut self, member: MemberFile) -> Result<(), ServerError> {
+        let MemberFile { device, file, claim } = member;
+        self.ring()?.set_member(device.into(), Some((file, claim)))?;
+        self.devices[usize::from(device)] =
+            DeviceCounters { is_open: true, ..DeviceCounters::default() };
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, role: u8, newcomer: &Newcomer) -> Result<(), ServerError> {
+        let device = &mut self.devices[usize::from(newcomer.device)];
+        if device.is_used {
+            return Err(ServerError::Used);
+        }
+        if device.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        self.engine.add(role, newcomer, &mut self.out)?;
+        device.is_used = true;
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
+        let counters = &mut self.devices[usize::from(device)];
+        if counters.is_used {
+            return Err(ServerError::Used);
+        }
+        if counters.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        *counters = DeviceCounters::default();
+        Ok(self.ring()?.set_member(device.into(), None)?)
+    }
+}
+
+fn refuse(job: &Job, error: JobError) {
+    job.mailbox.put(Done { number: job.number, result: Err(error), data: None });
+}
+
+impl Drop for Core {
+    /// Nobody waits for ever: whoever has asked gets an answer, also when this ends by a fault.
+    fn drop(&mut self) {
+        let incoming = self.shared.end();
+        let waiting = std::mem::take(&mut self.backlog).into_iter().chain(incoming.jobs);
+        waiting.for_each(|job| refuse(&job, JobError::Ending));
+        for piece in &mut self.pieces {
+            if let Some(PieceJob { number, mailbox }) = piece.job.take() {
+                mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
+            }
+        }
+        // A member that was given up may never answer.
+        let has_lost = self.devices.iter().any(|it| it.in_flight > 0);
+        if let Some(ring) = self.ring.take().filter(|_| has_lost) {
+            ring.abandon();
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What lies on a device: read before it joins, written when it becomes a member.
+//!
+//! In: open files. Out: what assembly needs, blocks on devices. Not here: whether a device may be written
+//! to (durio-bench).
+//!
+//! Files are open past the page cache where that is possible, so memory is aligned and places are those
+//! of whole blocks.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use durio_block::Buffers;
+
+use crate::geometry::{BLOCK, Geometry};
+use crate::layout::{self, SUPERBLOCKS};
+use crate::{Blocks, Found, SuperblockError, newest};
+
+/// Reads the superblocks of a device, and its map; an error of the inner kind if it is no member.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn find_member(
+    file: &File,
+    device: u8,
+    device_bytes: u64,
+) -> io::Result<Result<Found, SuperblockError>> {
+    let mut blocks = Vec::new();
+    for slot in 0..SUPERBLOCKS {
+        let Some(place) = layout::superblock_slot(device_bytes, slot) else {
+            return Ok(Err(SuperblockError::Missing));
+        };
+        blocks.push(read(file, place, BLOCK)?);
+    }
+    let slots = std::array::from_fn(|slot| blocks[slot].slot(0));
+    let (superblock, slot) = match newest(slots) {
+        Ok(newest) => newest,
+        Err(error) => return Ok(Err(error)),
+    };
+    let map_bytes = layout::map_bytes(&superblock.table.geometry);
+    let map = match map_bytes {
+        0 => Vec::new(),
+        bytes => read(file, layout::map_slot(0, 0), bytes)?.slot(0).to_vec(),
+    };
+    Ok(Ok(Found { device, superblock, slot, map }))
+}
+
+/// Makes a device one that nobody can take for a member: its superblocks and its map are zero.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn make_blank(file: &File, device_bytes: u64, geometry: &Geometry) -> io::Result<()> {
+    let map =
+        (0..layout::map_bytes(geometry) / BLOCK).map(|it| layout::map_slot(0, 0) + it * BLOCK);
+    let superblocks = (0..SUPERBLOCKS).filter_map(|it| layout::superblock_slot(device_bytes, it));
+    let zeros = |place| (place, vec![0; BLOCK as usize]);
+    write_metadata(file, &superblocks.chain(map).map(zeros).collect())
+}
+
+/// Writes blocks to their places, durably.
+///
+/// # Errors
+/// If one cannot be written.
+pub fn write_metadata(file: &File, blocks: &Blocks) -> io::Result<()> {
+    let mut buffer = Buffers::new(1, BLOCK as usize);
+    for (place, block) in blocks {
+        buffer.slot_mut(0).copy_from_slice(block);
+        file.write_all_at(buffer.slot(0), *place)?;
+    }
+    file.sync_all()
+}
+
+fn read(file: &File, place: u64, length: u64) -> io::Result<Buffers> {
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut buffer = Buffers::try_new(1, length).map_err(|error| error.source)?;
+    file.read_exact_at(buffer.slot_mut(0), place)?;
+    Ok(buffer)
+}

@@ -1,0 +1,170 @@
+//! The NBD front end: an array as a storage of durio-nbd.
+//!
+//! In: batches of requests of a connection. Out: their outcomes. Not here: the protocol, sockets.
+//!
+//! A batch is cut at the borders of chunks, and its pieces are on their way together, as many as the
+//! engine may hold. All that was answered is durable on all copies, so a flush is answered at once, and
+//! holds for all connections. Clients are told of flushes and FUA all the same: some refuse to be safe
+//! without.
+
+use std::sync::Arc;
+
+use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
+
+use super::ArrayHandle;
+use super::queue::{Done, Job, JobError, Mailbox, Shared};
+use crate::RequestKind;
+
+/// Pieces of one connection that are on their way: some more than the engine holds would wait there.
+const WINDOW: usize = 128;
+
+impl Storage for ArrayHandle {
+    fn export(&self) -> Export {
+        let shared = &self.0;
+        Export {
+            block_size_min: shared.alignment,
+            block_size_preferred: shared.alignment.max(4096),
+            // Members are not asked to forget what they hold yet.
+            trim: false,
+            ..Export::new(shared.name.clone(), shared.size)
+        }
+    }
+
+    fn connect(&self) -> Box<dyn Connection + '_> {
+        Box::new(Client { shared: &self.0, mailbox: Arc::default() })
+    }
+}
+
+struct Client<'s> {
+    shared: &'s Shared,
+    mailbox: Arc<Mailbox>,
+}
+
+/// A part of a request that lies within a chunk.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Of the batch.
+    request: usize,
+    /// Bytes from the begin of the request.
+    within: usize,
+    offset: u64,
+    length: u32,
+}
+
+impl Connection for Client<'_> {
+    fn carry_out(&mut self, batch: &mut [Request<'_>]) {
+        let chunk = u64::from(self.shared.chunk);
+        let ranges: Vec<_> = batch.iter().map(|it| range_of(&it.command)).collect();
+        let mut pieces = ranges
+            .iter()
+            .enumerate()
+            .flat_map(|(request, &(offset, length))| pieces_of(request, offset, length, chunk));
+        batch.iter_mut().for_each(|request| request.outcome = Ok(()));
+        let mut open = [None; WINDOW];
+        let mut free: Vec<u32> = (0..WINDOW as u32).collect();
+        loop {
+            let mut jobs = Vec::new();
+            while let Some(number) = free.pop() {
+                let Some(piece) = pieces.next() else {
+                    free.push(number);
+                    break;
+                };
+                open[number as usize] = Some(piece);
+                jobs.push(self.job_of(number, piece, &batch[piece.request].command));
+            }
+            if let Err(jobs) = self.shared.push_jobs(jobs) {
+                let refused = |job: Job| Done {
+                    number: job.number,
+                    result: Err(JobError::Ending),
+                    data: None,
+                };
+                jobs.into_iter().for_each(|job| self.mailbox.put(refused(job)));
+            }
+            if free.len() == WINDOW {
+                return;
+            }
+            for done in self.mailbox.take() {
+                free.push(done.number);
+                if let Some(piece) = open[done.number as usize].take() {
+                    self.settle(done, piece, &mut batch[piece.request]);
+                }
+            }
+        }
+    }
+}
+
+impl Client<'_> {
+    fn job_of(&self, number: u32, piece: Piece, command: &Command<'_>) -> Job {
+        let Piece { within, offset, length, .. } = piece;
+        let (kind, data) = match command {
+            Command::Write { data, .. } => (RequestKind::Write, Some(&data[within..])),
+            Command::Read { .. } => (RequestKind::Read, None),
+            Command::Trim { .. } | Command::WriteZeroes { .. } | Command::Flush => {
+                (RequestKind::Zero, None)
+            }
+        };
+        let data = data.map(|data| {
+            let mut buffer = self.shared.buffer();
+            let length = length as usize;
+            buffer.slot_mut(0)[..length].copy_from_slice(&data[..length]);
+            buffer
+        });
+        Job { kind, offset, length, data, number, mailbox: Arc::clone(&self.mailbox) }
+    }
+
+    fn settle(&self, done: Done, piece: Piece, request: &mut Request<'_>) {
+        let outcome = done.result.map_err(|error| match error {
+            JobError::Failed => Refusal::Io,
+            JobError::Ending => Refusal::Shutdown,
+        });
+        let length = piece.length as usize;
+        if let (Command::Read { into, .. }, Some(data)) = (&mut request.command, &done.data) {
+            into[piece.within..][..length].copy_from_slice(&data.slot(0)[..length]);
+        }
+        done.data.into_iter().for_each(|it| self.shared.give_back(it));
+        request.outcome = request.outcome.and(outcome);
+    }
+}
+
+/// What a command touches; nothing of a flush, which is done.
+fn range_of(command: &Command<'_>) -> (u64, u64) {
+    match command {
+        Command::Read { offset, into } => (*offset, into.len() as u64),
+        Command::Write { offset, data, .. } => (*offset, data.len() as u64),
+        Command::Flush => (0, 0),
+        Command::Trim { offset, length, .. } | Command::WriteZeroes { offset, length, .. } => {
+            (*offset, *length)
+        }
+    }
+}
+
+fn pieces_of(request: usize, first: u64, length: u64, chunk: u64) -> impl Iterator<Item = Piece> {
+    let mut at = first;
+    std::iter::from_fn(move || {
+        let left = first + length - at;
+        if left == 0 {
+            return None;
+        }
+        let size = left.min(chunk - at % chunk);
+        let within = usize::try_from(at - first).unwrap_or(usize::MAX);
+        let piece = Piece { request, within, offset: at, length: size as u32 };
+        at += size;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_cut_at_the_borders_of_chunks() {
+        let cut = |offset, length| {
+            let pieces = pieces_of(3, offset, length, 4096);
+            pieces.map(|it| (it.within, it.offset, it.length)).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(0, 4096), [(0, 0, 4096)]);
+        assert_eq!(cut(512, 8192), [(0, 512, 3584), (3584, 4096, 4096), (7680, 8192, 512)]);
+        assert_eq!(cut(0, 0), []);
+    }
+}

@@ -1,0 +1,203 @@
+//! What lies between front ends and the server's thread: jobs, orders, answers, buffers.
+//!
+//! In: jobs of any thread. Out: jobs for the one that serves. Not here: what becomes of them.
+//!
+//! A front end copies what is written into a buffer of the pool and hands that over; what is read comes
+//! back in one. So no memory of a client is ever the kernel's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use durio_block::{Buffers, RingWaker};
+
+use super::ServerError;
+use super::core::Order;
+use crate::RequestKind;
+use crate::superblock::Table;
+
+/// Buffers that are kept for the next job.
+const BUFFERS_KEPT: usize = 512;
+
+/// A request within one chunk.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) kind: RequestKind,
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    /// What is written.
+    pub(super) data: Option<Buffers>,
+    /// The front end's name for it.
+    pub(super) number: u32,
+    pub(super) mailbox: Arc<Mailbox>,
+}
+
+/// A job that is done.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) number: u32,
+    pub(super) result: Result<(), JobError>,
+    /// What was read.
+    pub(super) data: Option<Buffers>,
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobError {
+    /// The array cannot do it.
+    Failed,
+    /// The server is ending.
+    Ending,
+}
+
+/// Where the answers of one front end's thread arrive.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    arrived: Mutex<Vec<Done>>,
+    signal: Condvar,
+}
+
+impl Mailbox {
+    pub(super) fn put(&self, done: Done) {
+        let mut arrived = self.lock();
+        arrived.push(done);
+        if arrived.len() == 1 {
+            self.signal.notify_one();
+        }
+    }
+
+    /// Waits for at least one.
+    pub(super) fn take(&self) -> Vec<Done> {
+        let mut arrived = self.lock();
+        while arrived.is_empty() {
+            arrived = self.signal.wait(arrived).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut *arrived)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Done>> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has not been looked at yet.
+#[derive(Default)]
+pub(super) struct Incoming {
+    pub(super) jobs: Vec<Job>,
+    pub(super) orders: Vec<Order>,
+    has_ended: bool,
+}
+
+/// What front ends and the server's thread share.
+pub(super) struct Shared {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) chunk: u32,
+    /// What members ask of offsets and lengths.
+    pub(super) alignment: u32,
+    incoming: Mutex<Incoming>,
+    pool: Mutex<Vec<Buffers>>,
+    is_asleep: AtomicBool,
+    pub(super) waker: RingWaker,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(table: &Table, alignment: u32, waker: RingWaker) -> Self {
+        Self {
+            name: table.name.clone(),
+            size: table.geometry.size(),
+            chunk: table.geometry.chunk,
+            alignment,
+            incoming: Mutex::default(),
+            pool: Mutex::default(),
+            is_asleep: AtomicBool::new(false),
+            waker,
+        }
+    }
+
+    /// Hands jobs over; gives them back if nobody serves any more.
+    pub(super) fn push_jobs(&self, jobs: Vec<Job>) -> Result<(), Vec<Job>> {
+        let mut incoming = self.lock();
+        if incoming.has_ended {
+            return Err(jobs);
+        }
+        incoming.jobs.extend(jobs);
+        drop(incoming);
+        self.wake();
+        Ok(())
+    }
+
+    pub(super) fn push_order(&self, order: Order) -> Result<(), ServerError> {
+        let mut incoming = self.lock();
+        if incoming.has_ended {
+            return Err(ServerError::Ended);
+        }
+        incoming.orders.push(order);
+        drop(incoming);
+        self.wake();
+        Ok(())
+    }
+
+    /// Whoever sleeps is woken once.
+    fn wake(&self) {
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            self.waker.wake();
+        }
+    }
+
+    /// Says that the thread is about to sleep; false if something has come meanwhile. In this order,
+    /// so that what comes after the look finds it asleep.
+    pub(super) fn falls_asleep(&self) -> bool {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        let incoming = self.lock();
+        let is_empty = incoming.jobs.is_empty() && incoming.orders.is_empty();
+        if !is_empty {
+            self.is_asleep.store(false, Ordering::SeqCst);
+        }
+        is_empty
+    }
+
+    pub(super) fn awakes(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn take(&self) -> Incoming {
+        let mut incoming = self.lock();
+        let has_ended = incoming.has_ended;
+        std::mem::replace(&mut incoming, Incoming { has_ended, ..Incoming::default() })
+    }
+
+    /// Nothing is taken from now on; what has come and was not looked at.
+    pub(super) fn end(&self) -> Incoming {
+        let mut incoming = self.lock();
+        let rest = std::mem::take(&mut *incoming);
+        incoming.has_ended = true;
+        rest
+    }
+
+    /// A buffer of a chunk.
+    pub(super) fn buffer(&self) -> Buffers {
+        let free = self.pool().pop();
+        free.unwrap_or_else(|| Buffers::new(1, self.chunk as usize))
+    }
+
+    pub(super) fn give_back(&self, buffer: Buffers) {
+        let mut pool = self.pool();
+        if pool.len() < BUFFERS_KEPT {
+            pool.push(buffer);
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Vec<Buffers>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Incoming> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,267 @@
+//! A served array over files: what was written is there, on every copy, and members come and go.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use durio_nbd::{Command, Connection, Refusal, Request, Storage};
+
+use super::*;
+use crate::{
+    AssembleOptions, Geometry, Id, Level, Member, MemberState, Newcomer, assemble, create, layout,
+};
+
+const CHUNK: u32 = 16 << 10;
+const GEOMETRY: Geometry = Geometry {
+    level: Level::Mirrored,
+    members: 2,
+    chunk: CHUNK,
+    region: 1 << 20,
+    member_bytes: 4 << 20,
+};
+
+/// Two files in a folder that are members of a new array.
+struct Members {
+    folder: tempfile::TempDir,
+    data_at: u64,
+}
+
+impl Members {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data_at = layout::data_at(&GEOMETRY, layout::DATA_ALIGNMENT);
+        let device_bytes = layout::device_bytes(&GEOMETRY, data_at);
+        let members = [1, 2].map(|number| Member { id: Id([number; 16]), device_bytes });
+        let blocks =
+            create(Id([9; 16]), "test", GEOMETRY, layout::DATA_ALIGNMENT, &members).unwrap();
+        let it = Self { folder, data_at };
+        for (device, blocks) in (0..).zip(&blocks) {
+            let file = File::create_new(it.path(device)).unwrap();
+            file.set_len(device_bytes).unwrap();
+            write_metadata(&file, blocks).unwrap();
+        }
+        it
+    }
+
+    fn path(&self, device: u8) -> std::path::PathBuf {
+        self.folder.path().join(device.to_string())
+    }
+
+    fn open(&self, device: u8) -> File {
+        File::options().read(true).write(true).open(self.path(device)).unwrap()
+    }
+
+    fn find(&self, device: u8) -> crate::Found {
+        let bytes = self.open(device).metadata().unwrap().len();
+        find_member(&self.open(device), device, bytes).unwrap().unwrap()
+    }
+
+    /// Serves it; none where the kernel has no io_uring.
+    fn serve(&self, devices: &[u8]) -> Option<ArrayServer> {
+        let found: Vec<_> = devices.iter().map(|&it| self.find(it)).collect();
+        let options = AssembleOptions { force: true, ..AssembleOptions::default() };
+        let plan = assemble(&found, options).unwrap();
+        let files = devices.iter().map(|&device| self.member(device));
+        match ArrayServer::start(plan, Config::default(), 512, files.collect()) {
+            Ok(server) => Some(server),
+            Err(ServerError::Block(error)) => {
+                println!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn member(&self, device: u8) -> MemberFile {
+        MemberFile { device, file: self.open(device).into(), claim: None }
+    }
+
+    /// The data of a member, read by its path alone.
+    fn data(&self, device: u8) -> Vec<u8> {
+        let mut bytes = vec![0; GEOMETRY.member_bytes as usize];
+        self.open(device).read_exact_at(&mut bytes, self.data_at).unwrap();
+        bytes
+    }
+}
+
+fn carry_out(connection: &mut dyn Connection, command: Command<'_>) -> Result<(), Refusal> {
+    let mut batch = [Request { command, outcome: Err(Refusal::Io) }];
+    connection.carry_out(&mut batch);
+    batch[0].outcome
+}
+
+fn write(connection: &mut dyn Connection, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+    carry_out(connection, Command::Write { offset, data, fua: false })
+}
+
+fn read(connection: &mut dyn Connection, offset: u64, length: usize) -> Vec<u8> {
+    let mut into = vec![0xee; length];
+    carry_out(connection, Command::Read { offset, into: &mut into }).unwrap();
+    into
+}
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|at| ((at + seed) * 31 % 251) as u8).collect()
+}
+
+fn wait_until(handle: &ArrayHandle, is_it: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
+    loop {
+        let status = handle.status().unwrap();
+        assert_eq!(status.engine.stopped, None);
+        if is_it(&status) {
+            return status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+fn state(status: &ServerStatus, role: usize) -> MemberState {
+    status.engine.roles[role].state
+}
+
+#[test]
+fn what_was_written_is_on_every_copy_and_is_read_again() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    // Over the borders of many chunks, and a part of a block.
+    let data = pattern(300_000 / 512 * 512, 3);
+    write(connection.as_mut(), 512, &data).unwrap();
+    assert_eq!(read(connection.as_mut(), 512, data.len()), data);
+    carry_out(connection.as_mut(), Command::Flush).unwrap();
+    let zeroes = Command::WriteZeroes { offset: 4096, length: 40_960, fua: true, no_hole: true };
+    carry_out(connection.as_mut(), zeroes).unwrap();
+    let mut expected = data.clone();
+    expected[4096 - 512..][..40_960].fill(0);
+    for device in [0, 1] {
+        let held = members.data(device);
+        assert!(held[512..][..data.len()] == expected, "member {device}");
+        assert!(held[..512].iter().chain(&held[512 + data.len()..]).all(|&byte| byte == 0));
+    }
+    drop(connection);
+    server.stop().unwrap();
+    // Nothing is left to resync.
+    let server = members.serve(&[0, 1]).unwrap();
+    let status = wait_until(&server.handle(), |it| it.engine.is_running);
+    assert_eq!((status.engine.regions_unsynced, status.engine.regions_dirty), (0, 0));
+    assert_eq!(read(server.handle().connect().as_mut(), 512, data.len()), expected);
+    server.stop().unwrap();
+}
+
+#[test]
+fn many_connections_write_at_once_and_the_copies_are_equal() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    std::thread::scope(|scope| {
+        for writer in 0..4_usize {
+            let handle = server.handle();
+            scope.spawn(move || {
+                let mut connection = handle.connect();
+                for round in 0..50_usize {
+                    // Two of them on the same blocks.
+                    let offset = ((writer / 2 * 50 + round) % 60 * 8192) as u64;
+                    let data = pattern(8192, writer * 1000 + round);
+                    write(connection.as_mut(), offset, &data).unwrap();
+                }
+            });
+        }
+    });
+    assert!(members.data(0) == members.data(1));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_member_that_failed_comes_back_by_the_map_under_writes() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    write(connection.as_mut(), 0, &pattern(65536, 1)).unwrap();
+    handle.fail(1).unwrap();
+    write(connection.as_mut(), 2 << 20, &pattern(65536, 2)).unwrap();
+    let status = wait_until(&handle, |it| it.engine.is_settled);
+    assert_eq!(state(&status, 1), MemberState::Faulty);
+    assert!(!status.devices[1].is_used && status.devices[1].is_open);
+    wait_until(&handle, |it| it.devices[1].in_flight == 0);
+    let found = members.find(1);
+    let (id, device_bytes) = (found.superblock.member, found.superblock.device_bytes);
+    let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(found) };
+    handle.add(1, newcomer).unwrap();
+    for round in 0..50 {
+        write(connection.as_mut(), (round * 65536) as u64, &pattern(65536, round)).unwrap();
+    }
+    wait_until(&handle, |it| state(it, 1) == MemberState::InSync && it.engine.roles[1].is_read);
+    assert!(members.data(0) == members.data(1));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_new_device_takes_the_place_of_one_that_is_gone() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0]) else { return };
+    let handle = server.handle();
+    let data = pattern(100 * 1024, 5);
+    write(handle.connect().as_mut(), 0, &data).unwrap();
+    let file = File::create_new(members.path(5)).unwrap();
+    let device_bytes = members.open(0).metadata().unwrap().len() + 12345;
+    file.set_len(device_bytes).unwrap();
+    file.write_all_at(&[0xff; 1 << 20], 0).unwrap();
+    make_blank(&file, device_bytes, &GEOMETRY).unwrap();
+    handle.open(members.member(5)).unwrap();
+    let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
+    handle.add(1, newcomer.clone()).unwrap();
+    assert!(matches!(handle.add(1, newcomer), Err(ServerError::Used)));
+    wait_until(&handle, |it| it.engine.roles[1].is_read);
+    assert!(matches!(handle.forget(5), Err(ServerError::Used)));
+    assert!(members.data(5)[..data.len()] == data);
+    server.stop().unwrap();
+    assert_eq!(members.find(5).superblock.member, Id([5; 16]));
+}
+
+/// A device that is smaller than it was answers with less than it was asked for.
+#[test]
+fn a_member_that_has_shrunk_fails_and_nobody_sees_it() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    let data = pattern(65536, 1);
+    write(connection.as_mut(), 0, &data).unwrap();
+    members.open(1).set_len(4096).unwrap();
+    for _ in 0..4 {
+        assert!(read(connection.as_mut(), 0, data.len()) == data);
+    }
+    let status = wait_until(&handle, |it| it.devices[1].errors > 0 && it.engine.is_settled);
+    assert!(status.engine.roles[0].is_read);
+    server.stop().unwrap();
+}
+
+#[test]
+fn the_last_copy_that_fails_stops_the_array_and_everybody_is_told() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    write(connection.as_mut(), 0, &[1; 512]).unwrap();
+    handle.fail(0).unwrap();
+    assert!(handle.status().unwrap().engine.stopped.is_some());
+    assert_eq!(write(connection.as_mut(), 0, &[2; 512]), Err(Refusal::Io));
+    drop(connection);
+    server.stop().unwrap();
+    assert_eq!(write(handle.connect().as_mut(), 0, &[2; 512]), Err(Refusal::Shutdown));
+    assert!(matches!(handle.status(), Err(ServerError::Ended)));
+}
+
+#[test]
+fn a_file_that_is_no_member_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let find = |name: &str, bytes: &[u8]| {
+        let path: &Path = &folder.path().join(name);
+        std::fs::write(path, bytes).unwrap();
+        find_member(&File::open(path).unwrap(), 0, bytes.len() as u64).unwrap().unwrap_err()
+    };
+    assert_eq!(find("small", &[1; 100]), crate::SuperblockError::Missing);
+    assert_eq!(find("random", &pattern(1 << 20, 7)), crate::SuperblockError::Missing);
+}
