@@ -17,6 +17,7 @@
 //! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
 //! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
+//! | `array` | devices → an array of durio's own, created, examined, served, and told what to do |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
@@ -44,6 +45,7 @@
 //! the means of their logarithms; docs/design/0005): `compare` asks it of figures of runs,
 //! `attribution/verdict.rs` of costs on two kernels.
 
+mod array;
 mod bench;
 mod campaign;
 mod command_in_guest;
@@ -75,6 +77,10 @@ mod setting_guard;
 mod state_folder;
 mod text_file;
 
+pub use array::{
+    ArrayAnswer, ArrayOrder, CreateWish, ServeWish, create_array, examine_array, order_array,
+    serve_array,
+};
 pub use bench::{
     Bench, BenchRequest, Benched, Estimate, Planning, StackChoice, bench_of_guest, chosen_stacks,
     estimates, listing, read_stack_spec,

@@ -7,10 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use durio_block::{
-    BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, TargetAccess, TargetIdentity,
-    TargetType, WriteReason,
+    BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, MEMBER_SIGNATURE, TargetAccess,
+    TargetIdentity, TargetType, Usage, WriteReason,
 };
-use durio_observe::{DeviceUse, holds_device_nodes, use_of};
+use durio_observe::{DeviceUse, Signature, holds_device_nodes, use_of};
 use durio_plan::{Location, LocationFacts, RawPath};
 use durio_units::Bytes;
 
@@ -37,6 +37,8 @@ pub enum Permission<'a> {
     },
     /// All: layers that this durio has just built, or was permitted to build on.
     Built,
+    /// Those that are members of an array of durio's own, which is started or takes them back.
+    Members,
 }
 
 /// Finds out what each of `paths` is, none of which may be another's second name, and holds it. What
@@ -50,7 +52,7 @@ pub fn locate<'a>(
 ) -> Result<Located, BenchError> {
     let unmatched = match permission {
         Permission::Named { destroy, .. } => destroy.iter().collect(),
-        Permission::Built => Vec::new(),
+        Permission::Built | Permission::Members => Vec::new(),
     };
     let (known, located) = (Vec::new(), Located::default());
     let mut search = Search { permission, unmatched, known, located };
@@ -138,9 +140,11 @@ impl<'a> Search<'a> {
 
     fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, BenchError> {
         let path = target.path().to_owned();
-        let fail = |refusal| refused(&path, refusal);
+        let is_member = matches!(self.permission, Permission::Members);
+        let fail = |refusal| refused(&path, refusal, is_member);
         let (reason, usage) = match self.permission {
             Permission::Built => (WriteReason::Built, usage_of(&target)?),
+            Permission::Members => (WriteReason::Member, usage_of(&target)?),
             Permission::Named { destroy, force_signature } => {
                 // Who else uses it matters only for what may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
@@ -153,11 +157,7 @@ impl<'a> Search<'a> {
                 (WriteReason::Named { force_signature }, usage_of(&target)?)
             }
         };
-        let mut usage = usage.usage();
-        // A file that once was an image may be overwritten as any other.
-        if matches!(target.kind(), TargetType::File(_)) {
-            usage.signatures.clear();
-        }
+        let usage = usage_for(reason, &usage, target.kind());
         target.permit(reason, &usage).map(TargetAccess::Write).map_err(fail)
     }
 
@@ -181,6 +181,27 @@ impl<'a> Search<'a> {
             }
         }
     }
+}
+
+/// Where the data of a member of an array begins at the earliest: what is recognised from there on is the
+/// array's.
+const MEMBER_DATA: u64 = 1 << 20;
+
+/// What the guard is to know of its use.
+fn usage_for(reason: WriteReason, found: &DeviceUse, kind: TargetType) -> Usage {
+    let mut usage = found.usage();
+    if reason == WriteReason::Member {
+        let is_own = |it: &&Signature| {
+            let is_before_data = it.device == found.device && it.offset.get() < MEMBER_DATA;
+            is_before_data || it.name == MEMBER_SIGNATURE
+        };
+        let outside = found.signatures.iter().filter(is_own).map(|it| it.name.clone());
+        usage.signatures = outside.collect();
+    } else if matches!(kind, TargetType::File(_)) {
+        // A file that once was an image may be overwritten as any other; a member of an array not.
+        usage.signatures.retain(|it| it == MEMBER_SIGNATURE);
+    }
+    usage
 }
 
 /// By what a second name of a place is known.
@@ -273,11 +294,17 @@ fn names_absent(named: &Path, path: &Path) -> bool {
     absolute(named) == absolute(path)
 }
 
-fn refused(path: &Path, refusal: GuardRefusal) -> BenchError {
+fn refused(path: &Path, refusal: GuardRefusal, is_member: bool) -> BenchError {
     let shown = path.display();
     let failure = |text: String| BenchError::cannot_measure(text);
     match refusal {
         GuardRefusal::Failed(error) => error.into(),
+        GuardRefusal::NoMember => failure(format!("'{shown}' is no member of a durio RAID")),
+        GuardRefusal::Signatures(names) if is_member => {
+            let names = names.join(", ");
+            failure(format!("'{shown}' is a member, and something was written over it: {names}"))
+                .hint("leave it out, and add it as a new device when the array runs")
+        }
         GuardRefusal::Signatures(names) => failure(format!("'{shown}' holds {}", names.join(", ")))
             .hint("if that may be lost, give --force-signature too"),
         GuardRefusal::Locked => {

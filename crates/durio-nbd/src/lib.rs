@@ -17,6 +17,7 @@
 
 mod address;
 mod client;
+mod control;
 mod error;
 mod memory;
 mod server;
@@ -27,6 +28,7 @@ mod wire;
 
 pub use address::Address;
 pub use client::NbdEngine;
+pub use control::{ControlError, control_of, read_order, send_answer, send_order};
 pub use error::{ErrorKind, NbdError};
 pub use memory::MemoryStorage;
 pub use server::{CONNECTIONS_MAX, Listener, Server, StopHandle, serve_stream};

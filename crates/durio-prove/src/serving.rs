@@ -1,30 +1,30 @@
 //! A simulated disk that is served until somebody ends it, and its control socket.
 //!
 //! In: a disk, where to serve it, orders on the control socket. Out: nothing; answers on the sockets.
-//! Not here: NBD (durio-nbd), the disk's rules (durio-simdisk).
+//! Not here: NBD and how orders travel (durio-nbd), the disk's rules (durio-simdisk).
 //!
 //! The control socket stands beside the disk's, with `.control` at its end. Who connects sends one
-//! [`Order`] as a line of JSON and gets one [`Answer`]; the order is carried out when the answer comes.
+//! [`Order`] and gets one [`Answer`]; the order is carried out when the answer comes.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use durio_nbd::{Address, Listener, NbdError, Server, Socket, Uri};
+use durio_nbd::{
+    Address, ControlError, Listener, NbdError, Server, Socket, Uri, control_of, read_order,
+    send_answer, send_order,
+};
 use durio_simdisk::{Disk, SharedDisk, named};
 use serde::{Deserialize, Serialize};
 
 use crate::served::{Advertised, ServedDisk};
 use crate::write_log::WriteLog;
 
-/// Longer than any order.
-const ORDER_MAX: u64 = 4096;
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long whoever orders may take for a line.
+/// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a served disk is told to do.
@@ -106,15 +106,8 @@ pub enum ServingError {
     #[error(transparent)]
     Nbd(#[from] NbdError),
     /// The control socket.
-    #[error("cannot {doing} '{}'", path.display())]
-    Control {
-        /// What.
-        doing: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The log.
     #[error("cannot {doing} the log '{}'", path.display())]
     Log {
@@ -125,14 +118,6 @@ pub enum ServingError {
         /// Why.
         source: io::Error,
     },
-}
-
-/// The control socket that belongs to a disk's.
-#[must_use]
-pub fn control_of(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".control");
-    path.into()
 }
 
 /// Serves the disk until `stop` says so; `ready` gets its URI when clients can come. The sockets are
@@ -188,37 +173,18 @@ fn log_error(doing: &'static str, serving: &Serving, source: io::Error) -> Servi
 /// # Errors
 /// If nobody is there, or does not answer.
 pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
-    let fail = |doing| move |source| ServingError::Control { doing, path: control.into(), source };
-    let mut stream = UnixStream::connect(control).map_err(fail("connect to"))?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(fail("connect to"))?;
-    let mut line = serde_json::to_vec(order).map_err(|it| fail("write to")(it.into()))?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(fail("write to"))?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(fail("read from"))?;
-    serde_json::from_str(&answer).map_err(|it| fail("understand the answer of")(it.into()))
+    Ok(send_order(control, order, PATIENCE)?)
 }
 
 /// What clients are told, and where it is written what they do.
 type Service<'a> = (Advertised, Option<&'a WriteLog>);
 
-fn obey(mut stream: &Socket, disk: &SharedDisk, service: Service<'_>, forks: &mut Vec<Fork>) {
+fn obey(stream: &Socket, disk: &SharedDisk, service: Service<'_>, forks: &mut Vec<Fork>) {
     let answer = match read_order(stream) {
         Ok(order) => carry_out(order, disk, service, forks),
         Err(error) => Answer::Refused { reason: format!("no order: {error}") },
     };
-    // Who asked may be gone.
-    if let Ok(mut line) = serde_json::to_vec(&answer) {
-        line.push(b'\n');
-        let _ = stream.write_all(&line);
-    }
-}
-
-fn read_order(stream: &Socket) -> io::Result<Order> {
-    stream.set_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    BufReader::new(stream.take(ORDER_MAX)).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    send_answer(stream, &answer);
 }
 
 fn carry_out(

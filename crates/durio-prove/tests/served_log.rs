@@ -10,9 +10,10 @@ use std::thread;
 
 use durio_block::testkit::note_skip;
 use durio_nbd::Address;
+use durio_nbd::control_of;
 use durio_prove::enumerate::{Limits, enumerate};
 use durio_prove::served::Advertised;
-use durio_prove::serving::{Answer, Order, Serving, ServingError, control_of, order, serve_disk};
+use durio_prove::serving::{Answer, Order, Serving, ServingError, order, serve_disk};
 use durio_simdisk::trace::{self, END_MARK, MARK};
 use durio_simdisk::{Disk, Image, Profile, Recording, SECTOR, SharedDisk};
 

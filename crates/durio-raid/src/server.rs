@@ -34,7 +34,7 @@ use self::core::{Core, Order};
 use self::queue::Shared;
 use crate::{AddError, Config, Newcomer, Plan, Status};
 
-pub use members::{find_member, make_blank, write_metadata};
+pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write_metadata};
 
 /// Devices that an array can have at a time, those among them that it has given up.
 pub const DEVICES_MAX: u8 = 64;
@@ -148,6 +148,12 @@ impl ArrayServer {
     #[must_use]
     pub fn handle(&self) -> ArrayHandle {
         self.handle.clone()
+    }
+
+    /// True if it has ended, as it does by itself when the ring fails.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Ends in order: answers what is on its way, clears the map, and waits for all of it.

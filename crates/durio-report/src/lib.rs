@@ -15,6 +15,7 @@
 //! reasons.
 
 mod advice;
+mod array;
 mod audit;
 mod compare;
 mod crash_states;
@@ -41,6 +42,10 @@ use std::io;
 use serde::Serialize;
 
 pub use advice::ShownAdvice;
+pub use array::{
+    ArrayExamination, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice, ExaminedMember,
+    MemberStanding, MemberStatus,
+};
 pub use audit::ShownAudit;
 pub use compare::gate_advice;
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};

@@ -17,6 +17,7 @@ mod prove;
 mod prove_exec;
 mod prove_plan;
 mod prove_states;
+mod raid;
 mod runs;
 mod simdisk;
 mod stack;
@@ -50,6 +51,7 @@ pub(crate) use prove::{Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness,
 pub(crate) use prove_exec::ProveExec;
 pub(crate) use prove_plan::ProvePlan;
 pub(crate) use prove_states::ProveStates;
+pub(crate) use raid::{Raid, RaidAdd, RaidCommand, RaidCreate, RaidExamine, RaidStart};
 pub(crate) use runs::{History, Runs, RunsCommand};
 pub(crate) use simdisk::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};
@@ -88,6 +90,7 @@ pub(crate) enum Command {
     Fio(Fio),
     Prove(Prove),
     Simdisk(Simdisk),
+    Raid(Raid),
     Lab(Lab),
     /// Be the first process of a guest of the lab
     #[command(hide = true)]

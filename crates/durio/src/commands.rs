@@ -17,6 +17,7 @@ mod prove;
 mod prove_exec;
 mod prove_plan;
 mod prove_states;
+mod raid;
 mod report;
 mod run;
 mod runs;
@@ -71,6 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Fio(arguments) => fio::fio(&arguments),
         Command::Prove(arguments) => prove::prove(&arguments),
         Command::Simdisk(arguments) => simdisk::simdisk(&arguments),
+        Command::Raid(arguments) => raid::raid(&arguments),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::LabInit => lab::init(),
         Command::Completions(arguments) => man::completions(&arguments),

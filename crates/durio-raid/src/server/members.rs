@@ -12,8 +12,10 @@ use std::os::unix::fs::FileExt;
 
 use durio_block::Buffers;
 
+use crate::assembly::own_marks;
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout::{self, SUPERBLOCKS};
+use crate::map_page::PageName;
 use crate::{Blocks, Found, SuperblockError, newest};
 
 /// Reads the superblocks of a device, and its map; an error of the inner kind if it is no member.
@@ -43,6 +45,28 @@ pub fn find_member(
         bytes => read(file, layout::map_slot(0, 0), bytes)?.slot(0).to_vec(),
     };
     Ok(Ok(Found { device, superblock, slot, map }))
+}
+
+/// Regions that the map of a member marks: dirty ones, and such as another member may lack. All of a page
+/// that is not whole.
+#[must_use]
+pub fn marked_regions(found: &Found) -> u32 {
+    let table = &found.superblock.table;
+    let role = table.entries.iter().position(|it| it.member == found.superblock.member);
+    let Some(role) = role.filter(|&it| it < table.geometry.members.into()) else { return 0 };
+    let set = role as u8 / table.geometry.copies();
+    let pages = 0..layout::map_pages(&table.geometry);
+    let marks = pages.flat_map(|page| {
+        own_marks(PageName { array: table.array, set, page }, &found.map).marks.collect::<Vec<_>>()
+    });
+    marks.take(table.geometry.regions() as usize).filter(|&mark| mark != 0).count() as u32
+}
+
+/// Has the first start make the copies equal: no page of the map is whole, so all is dirty.
+pub fn leave_unsynced(blocks: &mut Blocks, geometry: &Geometry) {
+    let pages = 0..layout::map_pages(geometry);
+    let places: Vec<u64> = pages.map(|page| layout::map_slot(page, 0)).collect();
+    blocks.iter_mut().filter(|(at, _)| places.contains(at)).for_each(|(_, block)| block.fill(0));
 }
 
 /// Makes a device one that nobody can take for a member: its superblocks and its map are zero.

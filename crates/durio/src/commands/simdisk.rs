@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use durio_bench::{BenchError, BenchErrorKind, random_seed};
-use durio_nbd::Address;
+use durio_nbd::{Address, control_of};
 use durio_prove::served::Advertised;
-use durio_prove::serving::{Answer, DiskState, Order, Serving, control_of, order, serve_disk};
+use durio_prove::serving::{Answer, DiskState, Order, Serving, order, serve_disk};
 use durio_simdisk::{Disk, NamedProfile, SharedDisk, ZOO, named};
 use durio_workload::did_you_mean;
 

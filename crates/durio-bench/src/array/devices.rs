@@ -1,0 +1,107 @@
+//! Devices that are members, or may become members: held with their permits, open, and read.
+//!
+//! In: paths. Out: open files, what is on them. Not here: which of them make an array (durio-raid).
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use durio_block::{
+    DirectIo, HeldTarget, OpenMode, TargetAccess, TargetType, WriteFlags, direct_io,
+    probe_write_flags,
+};
+use durio_raid::server::{MemberFile, find_member};
+use durio_raid::{Found, SuperblockError};
+
+use crate::error::{BenchError, BenchErrorKind};
+use crate::locate::{Permission, locate};
+
+/// A device that this server holds.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// The server's name of it.
+    pub(super) number: u8,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    access: Arc<TargetAccess>,
+}
+
+impl Device {
+    /// True if this path leads to it, or once did.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let identity = HeldTarget::open(path).map(|it| it.identity());
+        identity.is_ok_and(|it| it == self.access.target().identity()) || self.path == path
+    }
+
+    /// Reads what is on it.
+    pub(super) fn find(&self) -> Result<Result<Found, SuperblockError>, BenchError> {
+        let file = open_direct(&self.access, false)?;
+        let found = find_member(&file, self.number, self.bytes);
+        found.map_err(|error| BenchError::io("read the superblocks of", &self.path, error))
+    }
+
+    pub(super) fn open_to_write(&self) -> Result<File, BenchError> {
+        open_direct(&self.access, true)
+    }
+
+    /// As the server takes it.
+    pub(super) fn member_file(&self) -> Result<MemberFile, BenchError> {
+        let claim = match &*self.access {
+            TargetAccess::Write(permit) => permit.claim()?,
+            TargetAccess::Read(..) => None,
+        };
+        Ok(MemberFile { device: self.number, file: self.open_to_write()?.into(), claim })
+    }
+
+    /// What it asks of offsets and lengths.
+    pub(super) fn alignment(&self) -> Result<u32, BenchError> {
+        let file = self.open_to_write()?;
+        let asked = match direct_io(std::os::fd::AsFd::as_fd(&file)) {
+            DirectIo::Possible(alignment) | DirectIo::CachesParts(alignment) => {
+                alignment.offset.get()
+            }
+            // It goes through the page cache.
+            DirectIo::Impossible => 512,
+            // A kernel that does not tell: no device asks for more.
+            DirectIo::Unknown => 4096,
+        };
+        u32::try_from(asked.clamp(512, 4096).next_power_of_two())
+            .map_err(|_| BenchError::cannot_measure("an alignment of more than a block"))
+    }
+}
+
+/// Looks devices up and claims them, numbered from `first` on.
+pub(super) fn claim_devices(
+    paths: &[PathBuf],
+    permission: Permission<'_>,
+    first: u8,
+) -> Result<Vec<Device>, BenchError> {
+    let located = locate(paths, permission)?;
+    let claim = |(number, path): (u8, &PathBuf)| {
+        let nothing = || BenchError::cannot_measure(format!("'{}' is no member", path.display()));
+        let access = located.held.find(path).map_err(|_| nothing())?;
+        let bytes = match access.target().kind() {
+            TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),
+            TargetType::Directory | TargetType::NullDevice => return Err(nothing()),
+        };
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        refuse_without_flags(&access, &path)?;
+        Ok(Device { number, path, bytes, access })
+    };
+    (first..).zip(paths).map(claim).collect()
+}
+
+/// A write must be durable by its own flag: there is no other way here.
+fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), BenchError> {
+    let opened = access.open(OpenMode::default())?;
+    probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {
+        let text = format!("'{}' takes no writes that are durable (RWF_DSYNC)", path.display());
+        BenchError::of(BenchErrorKind::CannotMeasure, error).context(text)
+    })
+}
+
+/// Past the page cache, where that is possible.
+pub(super) fn open_direct(access: &TargetAccess, write: bool) -> Result<File, BenchError> {
+    let opened = access.open(OpenMode { write, direct: true, ..OpenMode::default() })?;
+    Ok(opened.file.into())
+}

@@ -1,0 +1,350 @@
+//! What a served array is told to do, and what it tells.
+//!
+//! In: orders on the control socket. Out: answers. Not here: how they travel (durio-nbd).
+//!
+//! A device that was given up stays claimed, so that nobody else takes it, until it is removed.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use durio_nbd::{Socket, control_of, read_order, send_answer, send_order};
+use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
+use durio_raid::{AddError, MemberState, Newcomer};
+use durio_report::{ArrayState, ArrayStatus, MemberStanding, MemberStatus};
+use serde::{Deserialize, Serialize};
+
+use super::devices::{Device, claim_devices};
+use super::serve::{Served, server_error};
+use super::{random_id, shape_of, standing_of};
+use crate::error::{BenchError, BenchErrorKind, with_causes};
+use crate::locate::Permission;
+
+/// How long an order waits for what passes: superblocks on their way, operations on a device that was
+/// just given up.
+const PASSING: Duration = Duration::from_secs(5);
+/// How long an answer may take; an end waits for requests, and these for members.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a served array is told to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "order")]
+pub enum ArrayOrder {
+    /// Tell how it stands.
+    Status,
+    /// Give a member up.
+    Fail {
+        /// Its device.
+        path: PathBuf,
+    },
+    /// Take a device in the place of one that is missing.
+    Add {
+        /// The device.
+        path: PathBuf,
+        /// What is on it may be lost: it becomes a new member, whatever it was.
+        destroy: bool,
+        /// Also where something is recognised.
+        force_signature: bool,
+    },
+    /// Let go of a device that is not used.
+    Remove {
+        /// The device.
+        path: PathBuf,
+    },
+    /// End in order.
+    Stop,
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ArrayAnswer {
+    /// It was carried out; this is the array now, or was when it ended.
+    Done {
+        /// How it stands.
+        status: Box<ArrayStatus>,
+    },
+    /// It was not.
+    Refused {
+        /// Why.
+        reason: String,
+        /// What helps.
+        hints: Vec<String>,
+    },
+}
+
+/// Whoever wants the end is answered when it is there.
+#[derive(Debug, Default)]
+pub(super) struct Ending(Option<(Socket, ArrayAnswer)>);
+
+impl Ending {
+    pub(super) const fn is_wished(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn answer(&self) {
+        if let Some((stream, answer)) = &self.0 {
+            send_answer(stream, answer);
+        }
+    }
+}
+
+/// Sends an order to an array that is served at this socket.
+///
+/// # Errors
+/// If nobody serves there, or does what is asked.
+pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, BenchError> {
+    let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
+        BenchError::of(BenchErrorKind::CannotMeasure, error)
+            .hint("is an array served there? durio raid start --socket PATH DEV... serves one")
+    })?;
+    match answer {
+        ArrayAnswer::Done { status } => Ok(*status),
+        ArrayAnswer::Refused { reason, hints } => {
+            let error = BenchError::cannot_measure(reason);
+            Err(hints.into_iter().fold(error, BenchError::hint))
+        }
+    }
+}
+
+/// Carries out what whoever has connected asks.
+pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
+    let order = match read_order(&stream) {
+        Ok(order) => order,
+        Err(error) => {
+            let reason = format!("no order: {error}");
+            return send_answer(&stream, &ArrayAnswer::Refused { reason, hints: Vec::new() });
+        }
+    };
+    let done = match &order {
+        ArrayOrder::Status | ArrayOrder::Stop => Ok(()),
+        ArrayOrder::Fail { path } => fail(served, path),
+        ArrayOrder::Add { path, destroy, force_signature } => {
+            add(served, path, *destroy, *force_signature)
+        }
+        ArrayOrder::Remove { path } => remove(served, path),
+    };
+    let answer = match done.and_then(|()| served.handle.status().map_err(server_error)) {
+        Ok(status) => ArrayAnswer::Done { status: Box::new(status_of(served, &status)) },
+        Err(error) => ArrayAnswer::Refused { reason: with_causes(&error), hints: error.hints },
+    };
+    match order {
+        ArrayOrder::Stop => ending.0 = Some((stream, answer)),
+        _ => send_answer(&stream, &answer),
+    }
+}
+
+fn device_at<'a>(served: &'a Served, path: &Path) -> Result<&'a Device, BenchError> {
+    let device = served.devices.iter().find(|it| it.is_at(path));
+    device.ok_or_else(|| {
+        let text = format!("'{}' is no device of this array", path.display());
+        BenchError::cannot_measure(text).hint("durio raid status shows them")
+    })
+}
+
+fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
+    let number = device_at(served, path)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let copies = usize::from(served.table.geometry.copies());
+    let roles = &status.engine.roles[..usize::from(served.table.geometry.members)];
+    if let Some(role) = roles.iter().position(|it| it.device == Some(number)) {
+        let set = role / copies * copies;
+        let others = roles[set..set + copies].iter().filter(|it| it.device != Some(number));
+        if roles[role].is_read && !others.into_iter().any(|it| it.is_read) {
+            let text = format!("'{}' has the only copy of its data", path.display());
+            return Err(BenchError::cannot_measure(text)
+                .hint("add another device, and wait until it is in sync"));
+        }
+    }
+    served.handle.fail(number).map_err(server_error)
+}
+
+fn remove(served: &mut Served, path: &Path) -> Result<(), BenchError> {
+    let number = device_at(served, path)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let at = status.engine.roles.iter().position(|it| it.device == Some(number));
+    if at.is_some_and(|it| it < usize::from(served.table.geometry.members)) {
+        let text = format!("'{}' is a member that works", path.display());
+        return Err(BenchError::cannot_measure(text).hint("durio raid fail gives it up first"));
+    }
+    if at.is_some() {
+        // A spare.
+        served.handle.fail(number).map_err(server_error)?;
+    }
+    when_passed(|| served.handle.forget(number)).map_err(server_error)?;
+    served.devices.retain(|it| it.number != number);
+    Ok(())
+}
+
+/// Repeats what is refused for the moment only.
+fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(), ServerError> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(ServerError::Draining | ServerError::Add(AddError::NotRunning))
+                if begin.elapsed() < PASSING =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            ended => return ended,
+        }
+    }
+}
+
+fn add(
+    served: &mut Served,
+    path: &Path,
+    destroy: bool,
+    force_signature: bool,
+) -> Result<(), BenchError> {
+    let roles = free_roles(served)?;
+    let known = served.devices.iter().position(|it| it.is_at(path));
+    let at = match known {
+        Some(at) => at,
+        None => {
+            let named = [path.to_owned()];
+            let permission = match destroy {
+                true => Permission::Named { destroy: &named, force_signature },
+                false => Permission::Members,
+            };
+            open_device(served, &named, permission)?
+        }
+    };
+    let joined = join(served, &served.devices[at], destroy, &roles);
+    if joined.is_err() && known.is_none() {
+        let device = served.devices.swap_remove(at);
+        // It was not used.
+        let _ = served.handle.forget(device.number);
+    }
+    joined
+}
+
+fn free_roles(served: &Served) -> Result<Vec<u8>, BenchError> {
+    let geometry = &served.table.geometry;
+    let status = served.handle.status().map_err(server_error)?;
+    let roles = (0..geometry.members).zip(&status.engine.roles);
+    let is_free = |it: &durio_raid::RoleStatus| {
+        it.state == MemberState::Faulty && it.device.is_none() && geometry.copies() > 1
+    };
+    let free: Vec<u8> = roles.filter(|(_, it)| is_free(it)).map(|(role, _)| role).collect();
+    if free.is_empty() {
+        return Err(BenchError::cannot_measure("no member is missing"));
+    }
+    Ok(free)
+}
+
+/// Claims it and gives it to the server; its place among the devices.
+fn open_device(
+    served: &mut Served,
+    path: &[PathBuf],
+    permission: Permission<'_>,
+) -> Result<usize, BenchError> {
+    let is_free = |number: &u8| !served.devices.iter().any(|it| it.number == *number);
+    let number = (0..DEVICES_MAX).find(is_free).ok_or_else(|| {
+        BenchError::cannot_measure("the array holds as many devices as it can")
+            .hint("durio raid remove lets go of those that it has given up")
+    })?;
+    let is_new = !matches!(permission, Permission::Members);
+    let mut claimed = claim_devices(path, permission, number).map_err(|error| match is_new {
+        true => error,
+        false => error.hint("give --destroy too, if what is on it may be lost"),
+    })?;
+    let Some(device) = claimed.pop() else { return Err(BenchError::wrong_use("no device")) };
+    served.handle.open(device.member_file()?).map_err(server_error)?;
+    served.devices.push(device);
+    Ok(served.devices.len() - 1)
+}
+
+fn join(served: &Served, device: &Device, destroy: bool, roles: &[u8]) -> Result<(), BenchError> {
+    let &Device { number, bytes, .. } = device;
+    // Nothing may be on its way to it when it is looked at.
+    let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
+        it if it.is_used => Err(ServerError::Used),
+        it if it.in_flight > 0 => Err(ServerError::Draining),
+        _ => Ok(()),
+    };
+    when_passed(is_idle).map_err(server_error)?;
+    let (id, found) = match destroy {
+        true => {
+            let blank = make_blank(&device.open_to_write()?, bytes, &served.table.geometry);
+            blank.map_err(|error| BenchError::io("erase", &device.path, error))?;
+            (random_id()?, None)
+        }
+        false => {
+            let found = device.find()?.map_err(|error| {
+                let text = format!("'{}': {error}", device.path.display());
+                BenchError::cannot_measure(text)
+                    .hint("give --destroy too, if what is on it may be lost")
+            })?;
+            (found.superblock.member, Some(found))
+        }
+    };
+    let newcomer = Newcomer { device: number, device_bytes: bytes, id, found };
+    let mut joined = Err(ServerError::Add(AddError::Doubled));
+    // A member that was away has one role, and is doubled in all others.
+    for &role in roles {
+        joined = when_passed(|| served.handle.add(role, newcomer.clone()));
+        if !matches!(joined, Err(ServerError::Add(AddError::Doubled))) {
+            break;
+        }
+    }
+    joined.map_err(|error| {
+        server_error(error).context(format!("'{}' is not added", device.path.display()))
+    })
+}
+
+fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
+    let engine = &status.engine;
+    let members = usize::from(served.table.geometry.members);
+    let roles = (0_u8..).zip(&engine.roles).map(|(at, role)| {
+        let role_number = Some(at).filter(|it| usize::from(*it) < members);
+        let rebuilt = (role.state == MemberState::Rebuilding).then_some(role.rebuilt);
+        let shown = shown_device(served, status, role.device);
+        MemberStatus {
+            role: role_number,
+            state: standing_of(role.state),
+            rebuilt_bytes: rebuilt,
+            by_map: role.by_map,
+            ..shown
+        }
+    });
+    let is_given_up = |it: &&Device| !engine.roles.iter().any(|of| of.device == Some(it.number));
+    let given_up = served.devices.iter().filter(is_given_up);
+    let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
+    let is_whole = engine.roles[..members].iter().all(|it| it.is_read);
+    ArrayStatus {
+        schema: ArrayStatus::schema(),
+        shape: shape_of(&served.table),
+        state: match (engine.stopped, engine.is_running) {
+            (Some(_), _) => ArrayState::Stopped,
+            (None, false) => ArrayState::Starting,
+            (None, true) if is_whole => ArrayState::Running,
+            (None, true) => ArrayState::Degraded,
+        },
+        stopped_because: engine.stopped.map(|it| it.to_string()),
+        epoch: engine.epoch,
+        is_settled: engine.is_settled,
+        regions_dirty: engine.regions_dirty,
+        regions_to_resync: engine.regions_unsynced,
+        requests: status.requests,
+        devices: roles.chain(given_up).collect(),
+    }
+}
+
+/// What is known of a device, with no role.
+fn shown_device(served: &Served, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
+    let device = number.and_then(|it| served.devices.iter().find(|of| of.number == it));
+    let counters = number.and_then(|it| status.devices.get(usize::from(it)).copied());
+    let counters = counters.unwrap_or_default();
+    MemberStatus {
+        role: None,
+        state: MemberStanding::GivenUp,
+        path: device.map(|it| it.path.display().to_string()),
+        rebuilt_bytes: None,
+        by_map: false,
+        in_flight: counters.in_flight,
+        reads: counters.reads,
+        writes: counters.writes,
+        errors: counters.errors,
+    }
+}

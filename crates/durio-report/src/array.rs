@@ -1,0 +1,326 @@
+//! Arrays of durio's own, as documents: how one that is served stands, and what lies on devices.
+//!
+//! In: an [`ArrayStatus`], an [`ArrayExamination`]. Out: facts and a table of members. Not here: asking
+//! the server, reading superblocks (`durio-bench`).
+
+use durio_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::Report;
+use crate::document::{Cell, Document, Level, Section, Table, Tone};
+
+/// The forms of the JSON documents.
+const STATUS_SCHEMA: &str = "durio-raid-status-1";
+const EXAMINATION_SCHEMA: &str = "durio-raid-examination-1";
+
+/// What all members of an array agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayShape {
+    /// Its name.
+    pub name: String,
+    /// Its identity, 32 hexadecimal digits.
+    pub array: String,
+    /// 0, 1 or 10.
+    pub level: u8,
+    /// Members, spares apart.
+    pub members: u8,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Bytes that are marked as dirty together.
+    pub region_bytes: u64,
+    /// Bytes of the array.
+    pub size_bytes: u64,
+    /// Where data begins on a member.
+    pub data_at_bytes: u64,
+    /// Bytes of data on each member.
+    pub member_bytes: u64,
+}
+
+/// How an array stands that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrayState {
+    /// Its first superblocks are being written.
+    Starting,
+    /// All members are in sync.
+    Running,
+    /// It runs, and members are missing or are being rebuilt.
+    Degraded,
+    /// It has stopped by itself.
+    Stopped,
+}
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberStanding {
+    /// It has every acknowledged write.
+    InSync,
+    /// It gets every write, and lacks older data.
+    Rebuilding,
+    /// It is away, or has failed.
+    Faulty,
+    /// It waits to take the place of a faulty one.
+    Spare,
+    /// Its device is here, and the array does not use it.
+    GivenUp,
+}
+
+impl MemberStanding {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::InSync => "in sync",
+            Self::Rebuilding => "rebuilding",
+            Self::Faulty => "faulty",
+            Self::Spare => "spare",
+            Self::GivenUp => "given up",
+        }
+    }
+
+    const fn tone(self) -> Tone {
+        match self {
+            Self::InSync => Tone::Good,
+            Self::Faulty | Self::GivenUp => Tone::Bad,
+            Self::Rebuilding => Tone::Warning,
+            Self::Spare => Tone::Plain,
+        }
+    }
+}
+
+/// A member of an array that is served, or a device that it has given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its role; none of a spare and of a device that was given up.
+    pub role: Option<u8>,
+    /// How it stands.
+    pub state: MemberStanding,
+    /// Its device, if it is here.
+    pub path: Option<String>,
+    /// Bytes of its data that are rebuilt, while that is being done.
+    pub rebuilt_bytes: Option<u64>,
+    /// A rebuild copies only what it lacks by the map.
+    pub by_map: bool,
+    /// Operations that are on their way to it.
+    pub in_flight: u32,
+    /// Reads that have ended well.
+    pub reads: u64,
+    /// Writes that have.
+    pub writes: u64,
+    /// Operations that have failed.
+    pub errors: u64,
+}
+
+/// How an array stands that is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayStatus {
+    /// The form of the JSON document.
+    pub schema: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub shape: ArrayShape,
+    /// How it stands.
+    pub state: ArrayState,
+    /// Why it has stopped by itself.
+    pub stopped_because: Option<String>,
+    /// The epoch of its newest table of members.
+    pub epoch: u64,
+    /// Every member knows of every failure.
+    pub is_settled: bool,
+    /// Regions that are marked as dirty.
+    pub regions_dirty: u32,
+    /// Of those, regions whose copies are still to be made equal.
+    pub regions_to_resync: u32,
+    /// Requests on their way, in pieces of a chunk.
+    pub requests: u32,
+    /// Members by role, spares, devices that were given up.
+    pub devices: Vec<MemberStatus>,
+}
+
+impl ArrayStatus {
+    /// The form of the JSON document, of those who make one.
+    #[must_use]
+    pub fn schema() -> String {
+        STATUS_SCHEMA.to_owned()
+    }
+}
+
+impl Report for ArrayStatus {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio raid", self.shape.name.as_str());
+        let mut section = Section::default();
+        let (tone, words) = match self.state {
+            ArrayState::Starting => (Tone::Warning, "starting: its first superblocks are written"),
+            ArrayState::Running => (Tone::Good, "running, all members in sync"),
+            ArrayState::Degraded => (Tone::Warning, "running, degraded"),
+            ArrayState::Stopped => (Tone::Bad, "stopped by itself: nothing is read or written"),
+        };
+        section.say(tone, words);
+        if let Some(why) = &self.stopped_because {
+            section.toned(Tone::Bad, "why", why.as_str());
+        }
+        section.facts(shape_facts(&self.shape));
+        section.fact("requests", format!("{} on their way", self.requests));
+        section.fact("regions", regions(self));
+        document.push(section);
+        document.push(members(self));
+        document.records = records(&self.devices);
+        document
+    }
+}
+
+fn regions(status: &ArrayStatus) -> String {
+    let ArrayStatus { regions_dirty: dirty, regions_to_resync: left, .. } = status;
+    let size = Bytes::new(status.shape.region_bytes);
+    match left {
+        0 => format!("{dirty} of {size} dirty"),
+        left => format!("{dirty} of {size} dirty, {left} still to be resynced"),
+    }
+}
+
+fn shape_facts(shape: &ArrayShape) -> [(&'static str, String); 2] {
+    let size = Bytes::new(shape.size_bytes);
+    let chunk = Bytes::new(shape.chunk_bytes);
+    let kind = format!("RAID {} of {}, chunks of {chunk}", shape.level, shape.members);
+    [("array", format!("{kind}, {size}")), ("id", shape.array.clone())]
+}
+
+fn members(status: &ArrayStatus) -> Section {
+    let mut section = Section::new("Members");
+    let columns =
+        ["role", "state", "device", "rebuilt", "on their way", "reads", "writes", "errors"];
+    let table = Table::new(columns).with_words(&columns[1..3]);
+    let row = |it: &MemberStatus| {
+        let rebuilt = it.rebuilt_bytes.map(|done| {
+            let of = status.shape.member_bytes.max(1);
+            #[expect(clippy::cast_precision_loss, reason = "a share that is shown")]
+            Cell::Share(done as f64 / of as f64)
+        });
+        vec![
+            Cell::of(it.role, |role| Cell::Count(role.into())),
+            Cell::Word(it.state.tone(), it.state.word().to_owned()),
+            Cell::of(it.path.as_ref(), Cell::text),
+            rebuilt.unwrap_or_default(),
+            Cell::Count(it.in_flight.into()),
+            Cell::Count(it.reads),
+            Cell::Count(it.writes),
+            Cell::Count(it.errors),
+        ]
+    };
+    section.table(table.with(status.devices.iter().map(row)));
+    section
+}
+
+fn records(devices: &[MemberStatus]) -> Table {
+    Table::with_columns(
+        devices,
+        [
+            ("role", |it| Cell::of(it.role, |role| Cell::Count(role.into()))),
+            ("state", |it| Cell::text(it.state.word())),
+            ("path", |it| Cell::of(it.path.as_ref(), Cell::text)),
+            ("in_flight", |it| Cell::Count(it.in_flight.into())),
+            ("reads", |it| Cell::Count(it.reads)),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("errors", |it| Cell::Count(it.errors)),
+        ],
+    )
+}
+
+/// What a superblock says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExaminedMember {
+    /// The array.
+    #[serde(flatten)]
+    pub shape: ArrayShape,
+    /// The member's identity, 32 hexadecimal digits.
+    pub member: String,
+    /// Its role; none of a spare, and of one whose role has gone to another.
+    pub role: Option<u8>,
+    /// How it stands by its own superblock.
+    pub state: MemberStanding,
+    /// The epoch of its table of members.
+    pub epoch: u64,
+    /// How often superblocks were written.
+    pub revision: u64,
+    /// Regions that its map marks.
+    pub regions_marked: u32,
+    /// How all roles stand by its own superblock, spares last.
+    pub roles: Vec<MemberStanding>,
+}
+
+/// A device that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExaminedDevice {
+    /// As it was named.
+    pub path: String,
+    /// Why it is no member.
+    pub problem: Option<String>,
+    /// What it says.
+    pub member: Option<ExaminedMember>,
+}
+
+/// What lies on devices, and whether they start together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArrayExamination {
+    schema: &'static str,
+    /// As they were named.
+    pub devices: Vec<ExaminedDevice>,
+    /// Why the members do not start together.
+    pub does_not_start: Option<String>,
+}
+
+impl ArrayExamination {
+    /// What was found.
+    #[must_use]
+    pub const fn new(devices: Vec<ExaminedDevice>, does_not_start: Option<String>) -> Self {
+        Self { schema: EXAMINATION_SCHEMA, devices, does_not_start }
+    }
+}
+
+impl Report for ArrayExamination {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio raid examine", "");
+        let mut section = Section::default();
+        match &self.does_not_start {
+            None => section.say(Tone::Good, "the members start together"),
+            Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
+        }
+        document.push(section);
+        self.devices.iter().for_each(|it| document.push(device(it)));
+        document.records = Table::with_columns(
+            &self.devices,
+            [
+                ("path", |it| Cell::text(&it.path)),
+                ("problem", |it| Cell::of(it.problem.as_ref(), Cell::text)),
+                ("array", |it| Cell::of(it.member.as_ref(), |it| Cell::text(&it.shape.array))),
+                ("epoch", |it| Cell::of(it.member.as_ref(), |it| Cell::Count(it.epoch))),
+            ],
+        );
+        document
+    }
+}
+
+fn device(device: &ExaminedDevice) -> Section {
+    let mut section = Section::new(device.path.as_str());
+    if let Some(problem) = &device.problem {
+        section.toned(Tone::Bad, "no member", problem.as_str());
+    }
+    let Some(member) = &device.member else { return section };
+    let role = member.role.map_or_else(|| "no role".to_owned(), |role| format!("role {role}"));
+    section.fact("name", member.shape.name.as_str());
+    section.facts(shape_facts(&member.shape));
+    section.toned(member.state.tone(), "state", format!("{role}, {}", member.state.word()));
+    let words: Vec<_> = member.roles.iter().map(|it| it.word()).collect();
+    section.fact("roles", words.join(", "));
+    let size = Bytes::new(member.shape.region_bytes);
+    section.fact("marked", format!("{} regions of {size}", member.regions_marked));
+    let (at, bytes) = (member.shape.data_at_bytes, Bytes::new(member.shape.member_bytes));
+    section.fact("data", format!("{bytes} from byte {at} on"));
+    let (epoch, revision) = (member.epoch, member.revision);
+    let newest = format!("epoch {epoch}, written {revision} times");
+    section.fact_at(Level::Detail, crate::document::Fact::new(Tone::Plain, "superblock", newest));
+    section.fact_at(
+        Level::Detail,
+        crate::document::Fact::new(Tone::Plain, "member", member.member.as_str()),
+    );
+    section
+}

@@ -1,0 +1,187 @@
+//! The arguments of `durio raid`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use durio_units::{Bytes, Nanos};
+
+use super::Output;
+use crate::exit_code::TABLE;
+
+/// Make and serve an array of several devices: RAID 0, 1 or 10 in user space
+///
+/// For small durable writes: a write is answered when all copies have it durably, overlapping writes
+/// reach all copies in the same order, and after a crash only what was being written is copied again.
+/// The array is served over NBD, which every kernel and QEMU understand. An array is found by its
+/// devices, always: no other file knows of it.
+#[derive(Debug, Args)]
+pub(crate) struct Raid {
+    #[command(subcommand)]
+    pub(crate) command: RaidCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RaidCommand {
+    Create(RaidCreate),
+    Examine(RaidExamine),
+    Start(RaidStart),
+    /// Show how a served array stands: members, dirty regions, background work
+    Status {
+        #[command(flatten)]
+        socket: ArraySocket,
+
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Give a member up, as if it had failed; the only copy of some data is refused
+    ///
+    /// The device stays claimed until durio raid remove, so that nobody else takes it.
+    Fail(ArrayDevice),
+    Add(RaidAdd),
+    /// Let go of a spare, or of a device that was given up, so that it can be pulled or used otherwise
+    Remove(ArrayDevice),
+    /// End a served array in order, and wait for the end
+    ///
+    /// Requests on their way are answered, and nothing is left to copy at the next start. Ctrl-C does
+    /// the same.
+    Stop(ArraySocket),
+}
+
+/// Make an array: write superblocks on the devices, and nothing else
+///
+/// Everything on the devices is lost. Members are in the order of their roles; level 10 mirrors the
+/// first with the second, the third with the fourth, and so on.
+///
+///   level 0    2 to 32 members, one copy: chunks in turn
+///   level 1    2 to 4 members, each with a copy of everything
+///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
+///
+/// The first start makes the copies equal, in the background. With --assume-clean it does not: right
+/// for devices that read as zeros, such as new files.
+///
+///   truncate -s 1G a b
+///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
+///   durio raid start --socket /run/data a b
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidCreate {
+    /// Name of the array, at most 32 bytes
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Members: block devices or files, of nearly one size
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) members: Vec<PathBuf>,
+
+    /// RAID level: 0, 1 or 10
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) level: u8,
+
+    /// Bytes that lie together on a member, a power of two from 4 KiB to 1 MiB
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    pub(crate) chunk: Bytes,
+
+    /// A device that takes the place of a member that fails (can be repeated)
+    #[arg(long = "spare", value_name = "DEV")]
+    pub(crate) spares: Vec<PathBuf>,
+
+    /// Take the members to be equal already: the first start copies nothing
+    #[arg(long)]
+    pub(crate) assume_clean: bool,
+
+    /// Allow overwriting this device or file (exact path); each member and spare needs it
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+}
+
+/// Show what the superblocks on devices say, and whether these start together; read only
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub(crate) struct RaidExamine {
+    /// Devices to look at
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) devices: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Serve an array over NBD until Ctrl-C or durio raid stop
+///
+/// Says on stdout when it is ready, and at which URI. Beside its socket stands a second one,
+/// PATH.control, for durio raid status, fail, add, remove and stop. Several clients may be connected:
+/// what was answered is durable on all copies, and seen by all of them.
+///
+/// More than half of the members must be there. One that was away comes back by itself, and gets what
+/// was written meanwhile. After a crash, what was being written is copied again in the background.
+///
+///   durio raid start --socket /run/data /dev/sdb /dev/sdc
+///   nbd-client -unix /run/data /dev/nbd0        a block device of the kernel
+///   durio raid status --socket /run/data
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidStart {
+    /// Its devices, in any order, spares too
+    #[arg(value_name = "DEV", required = true)]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// How it is served: nbd
+    #[arg(long, value_name = "FRONT", default_value = "nbd", value_parser = ["nbd"],
+          hide_possible_values = true)]
+    pub(crate) front: String,
+
+    /// The socket at which it is served
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+
+    /// A member that takes longer than this for an operation has failed
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) timeout: Nanos,
+
+    /// Start without a majority of the members, and give up what the others may have been told since
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) force: bool,
+}
+
+/// Add a device in the place of a member that is missing
+///
+/// A member that was away comes back, and gets what was written meanwhile. Any other device needs
+/// --destroy, and gets a copy of everything.
+///
+///   durio raid add --socket /run/data /dev/sdc
+///   durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidAdd {
+    #[command(flatten)]
+    pub(crate) device: ArrayDevice,
+
+    /// Allow overwriting this device or file (exact path): it joins as a new one, whatever it was
+    #[arg(long, value_name = "PATH", help_heading = "Safety")]
+    pub(crate) destroy: Option<PathBuf>,
+
+    /// Allow --destroy also where a filesystem or a RAID member is recognised
+    #[arg(long, requires = "destroy", help_heading = "Safety")]
+    pub(crate) force_signature: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArrayDevice {
+    /// The device
+    #[arg(value_name = "DEV")]
+    pub(crate) path: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) socket: ArraySocket,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArraySocket {
+    /// The array's socket, as it was given to durio raid start
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+}
