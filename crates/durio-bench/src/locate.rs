@@ -5,6 +5,8 @@
 //! whether something may be written to, which is the guard's (`durio_block`).
 
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use durio_block::{
     BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, MEMBER_SIGNATURE, TargetAccess,
@@ -140,11 +142,10 @@ impl<'a> Search<'a> {
 
     fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, BenchError> {
         let path = target.path().to_owned();
-        let is_member = matches!(self.permission, Permission::Members);
-        let fail = |refusal| refused(&path, refusal, is_member);
+        let fail = |refusal| refused(&path, refusal, false);
         let (reason, usage) = match self.permission {
             Permission::Built => (WriteReason::Built, usage_of(&target)?),
-            Permission::Members => (WriteReason::Member, usage_of(&target)?),
+            Permission::Members => return member_access(target),
             Permission::Named { destroy, force_signature } => {
                 // Who else uses it matters only for what may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
@@ -179,6 +180,31 @@ impl<'a> Search<'a> {
                 let hint = "name an existing directory, file or block device";
                 Err(BenchError::from(error).hint(hint))
             }
+        }
+    }
+}
+
+/// How long a claim is waited for that nobody is seen to have: the kernel lets go of the files of a server
+/// that was killed when the last of its requests has ended.
+const CLAIM_PASSES: Duration = Duration::from_secs(5);
+
+fn member_access(mut target: HeldTarget) -> Result<TargetAccess, BenchError> {
+    let (path, begin) = (target.path().to_owned(), Instant::now());
+    loop {
+        let found = usage_of(&target)?;
+        let usage = usage_for(WriteReason::Member, &found, target.kind());
+        match target.permit(WriteReason::Member, &usage) {
+            Ok(permit) => return Ok(TargetAccess::Write(permit)),
+            Err(
+                GuardRefusal::InUse(_)
+                | GuardRefusal::Locked
+                | GuardRefusal::Claimed
+                | GuardRefusal::Written,
+            ) if found.users().is_empty() && begin.elapsed() < CLAIM_PASSES => {
+                thread::sleep(Duration::from_millis(20));
+                target = HeldTarget::open(&path)?;
+            }
+            Err(refusal) => return Err(refused(&path, refusal, true)),
         }
     }
 }

@@ -397,7 +397,10 @@ impl MemberRing {
 impl Drop for MemberRing {
     /// Waits for everything in flight: the kernel may write to the buffers until then.
     fn drop(&mut self) {
-        if self.drain().is_err() {
+        let drained = self.drain();
+        // Now, and not some time after the ring is closed: whoever comes next finds no claim.
+        let _ = self.ring.submitter().unregister_files();
+        if drained.is_err() {
             self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
             self.wake_count.leak();
         }

@@ -3,6 +3,7 @@
 //! In: paths. Out: open files, what is on them. Not here: which of them make an array (durio-raid).
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ pub(super) struct Device {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
     access: Arc<TargetAccess>,
+    /// Open for writing. The ring's files are in no list of descriptors: by this one others see who has
+    /// the device.
+    file: File,
 }
 
 impl Device {
@@ -40,8 +44,9 @@ impl Device {
         found.map_err(|error| BenchError::io("read the superblocks of", &self.path, error))
     }
 
-    pub(super) fn open_to_write(&self) -> Result<File, BenchError> {
-        open_direct(&self.access, true)
+    /// It, open for writing.
+    pub(super) const fn file(&self) -> &File {
+        &self.file
     }
 
     /// As the server takes it.
@@ -50,13 +55,13 @@ impl Device {
             TargetAccess::Write(permit) => permit.claim()?,
             TargetAccess::Read(..) => None,
         };
-        Ok(MemberFile { device: self.number, file: self.open_to_write()?.into(), claim })
+        let file = open_direct(&self.access, true)?.into();
+        Ok(MemberFile { device: self.number, file, claim })
     }
 
     /// What it asks of offsets and lengths.
     pub(super) fn alignment(&self) -> Result<u32, BenchError> {
-        let file = self.open_to_write()?;
-        let asked = match direct_io(std::os::fd::AsFd::as_fd(&file)) {
+        let asked = match direct_io(self.file.as_fd()) {
             DirectIo::Possible(alignment) | DirectIo::CachesParts(alignment) => {
                 alignment.offset.get()
             }
@@ -86,7 +91,8 @@ pub(super) fn claim_devices(
         };
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         refuse_without_flags(&access, &path)?;
-        Ok(Device { number, path, bytes, access })
+        let file = open_direct(&access, true)?;
+        Ok(Device { number, path, bytes, access, file })
     };
     (first..).zip(paths).map(claim).collect()
 }

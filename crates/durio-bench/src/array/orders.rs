@@ -266,7 +266,7 @@ fn join(served: &Served, device: &Device, destroy: bool, roles: &[u8]) -> Result
     when_passed(is_idle).map_err(server_error)?;
     let (id, found) = match destroy {
         true => {
-            let blank = make_blank(&device.open_to_write()?, bytes, &served.table.geometry);
+            let blank = make_blank(device.file(), bytes, &served.table.geometry);
             blank.map_err(|error| BenchError::io("erase", &device.path, error))?;
             (random_id()?, None)
         }

@@ -63,6 +63,7 @@ mod proof_parts;
 mod proving;
 mod proving_commands;
 mod proving_guests;
+mod raid;
 mod record;
 mod refusals;
 mod report;
