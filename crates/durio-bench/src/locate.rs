@@ -189,7 +189,8 @@ impl<'a> Search<'a> {
 const CLAIM_PASSES: Duration = Duration::from_secs(5);
 
 fn member_access(mut target: HeldTarget) -> Result<TargetAccess, BenchError> {
-    let (path, begin) = (target.path().to_owned(), Instant::now());
+    let (path, identity) = (target.path().to_owned(), target.identity());
+    let begin = Instant::now();
     loop {
         let found = usage_of(&target)?;
         let usage = usage_for(WriteReason::Member, &found, target.kind());
@@ -203,6 +204,10 @@ fn member_access(mut target: HeldTarget) -> Result<TargetAccess, BenchError> {
             ) if found.users().is_empty() && begin.elapsed() < CLAIM_PASSES => {
                 thread::sleep(Duration::from_millis(20));
                 target = HeldTarget::open(&path)?;
+                if target.identity() != identity {
+                    let text = format!("'{}' leads to something else by now", path.display());
+                    return Err(BenchError::cannot_measure(text));
+                }
             }
             Err(refusal) => return Err(refused(&path, refusal, true)),
         }

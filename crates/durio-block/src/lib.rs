@@ -37,6 +37,7 @@
 //! | to write to | the value, and who makes it |
 //! |---|---|
 //! | a file or device that existed | `WritePermit`, of `HeldTarget::permit` (`durio-block/src/guard.rs`); `durio-bench/src/locate.rs` asks for it by the words of `--destroy`, and for layers that were just built |
+//! | a member of an array of durio's own | the same, because of the superblock that is on it; `durio-bench/src/array` asks |
 //! | a file that durio makes | `NewFile`, of `durio-block/src/made_file.rs`: made with O_EXCL, marked, removed on proof |
 //! | the devices of a build | `PermittedCommand` and `PermittedWrite`, of `Grounds` (`durio-layers/src/permit.rs`): made by this build, or declared, named and unused. mkfs claims its device itself, so this permit holds the device open without a claim |
 //! | what a dead build left | `Proven`, of `durio-layers/src/proof.rs`: the journal's identity, compared once more |

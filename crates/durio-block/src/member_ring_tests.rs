@@ -19,7 +19,7 @@ fn ring(files: &[File]) -> Option<MemberRing> {
     let mut ring = match MemberRing::new(3, 8, waker) {
         Ok(ring) => ring,
         Err(error) => {
-            println!("skipped: {error}");
+            crate::testkit::note_skip("member_ring", &error);
             return None;
         }
     };

@@ -1,4 +1,4 @@
-//! RAID 0, 1 and 10 for small durable writes, as a state machine.
+//! RAID 0, 1 and 10 for small durable writes: a state machine, its simulator, its server.
 //!
 //! ```text
 //!  devices ──► newest ──► assemble ──► Plan ──► Engine::start

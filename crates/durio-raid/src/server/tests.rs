@@ -65,7 +65,7 @@ impl Members {
         match ArrayServer::start(plan, Config::default(), 512, files.collect()) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {
-                println!("skipped: {error}");
+                durio_block::testkit::note_skip("raid server", &error);
                 None
             }
             Err(error) => panic!("{error}"),

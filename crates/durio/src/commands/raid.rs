@@ -54,7 +54,7 @@ fn create(arguments: &RaidCreate) -> Result<Exit, BenchError> {
 fn examine(arguments: &RaidExamine) -> Result<Exit, BenchError> {
     let examination = examine_array(&arguments.devices)?;
     output::report(arguments.output, &examination)?;
-    Ok(if examination.does_not_start.is_none() { Exit::Fine } else { Exit::Negative })
+    Ok(Exit::Fine)
 }
 
 fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {

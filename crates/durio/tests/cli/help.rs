@@ -49,6 +49,15 @@ fn help_texts_are_as_reviewed() {
         "simdisk fault",
         "simdisk fork",
         "simdisk mark",
+        "raid",
+        "raid create",
+        "raid examine",
+        "raid start",
+        "raid status",
+        "raid fail",
+        "raid add",
+        "raid remove",
+        "raid stop",
     ]
     .map(|it| format!("{it} --help"));
     for line in ["--help", "-V"].into_iter().chain(lines.iter().map(String::as_str)) {

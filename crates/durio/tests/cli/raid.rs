@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::durio::{Ended, Running};
-use crate::requirements::has;
+use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
 
 const MIB: u64 = 1 << 20;
@@ -26,7 +26,7 @@ const DATA_AT: u64 = MIB;
 fn can_serve() -> bool {
     let probed = EngineKind::Uring.probe();
     if let Err(error) = &probed {
-        println!("skipped: {error}");
+        skip(&error.to_string());
     }
     probed.is_ok() && has(&["qemu-io"])
 }
@@ -300,7 +300,7 @@ fn halves_that_both_went_on_do_not_start_together() {
     }
     array.refused("a b").expect_stderr("went on without the others");
     let examined = array.sandbox.durio("raid examine a b").run();
-    examined.expect_exit(1).expect_stdout("went on without the others");
+    examined.expect_exit(0).expect_stdout("went on without the others");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn members_that_do_not_fit_together_are_told_by_name() {
     let again = array.sandbox.durio("raid start --socket other a a").run();
     again.expect_exit(2).expect_stderr("one and the same");
     // A magic number with anything behind it.
-    let mut random: Vec<u8> = (0..MEMBER).map(|at| (at * 2_654_435_761 >> 7) as u8).collect();
+    let mut random: Vec<u8> = (0..MEMBER).map(|at| (at * 2_654_435_761).to_le_bytes()[1]).collect();
     random[..8].copy_from_slice(b"durioRDS");
     fs::write(array.path("e"), &random).unwrap();
     array.refused("a e").expect_stderr("/e': the superblock is damaged");

@@ -1,5 +1,6 @@
 //! What a man page says beyond the help text: examples, files, pages to read next.
 
+mod arrays;
 mod proofs;
 
 /// A path, and what is there.
@@ -22,7 +23,7 @@ pub(super) fn notes_of(command: &str) -> Option<&'static PageNotes> {
 }
 
 fn pages() -> impl Iterator<Item = &'static PageNotes> {
-    PAGES.iter().chain(proofs::PAGES)
+    PAGES.iter().chain(proofs::PAGES).chain(arrays::PAGES)
 }
 
 const RUNS: &[FileNote] = &[
