@@ -62,7 +62,11 @@ impl Members {
         let options = AssembleOptions { force: true, ..AssembleOptions::default() };
         let plan = assemble(&found, options).unwrap();
         let files = devices.iter().map(|&device| self.member(device));
-        match ArrayServer::start(plan, Config::default(), 512, files.collect()) {
+        Self::start(plan, Config::default(), files.collect())
+    }
+
+    fn start(plan: Plan, config: Config, files: Vec<MemberFile>) -> Option<ArrayServer> {
+        match ArrayServer::start(plan, config, 512, files) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {
                 durio_block::testkit::note_skip("raid server", &error);
@@ -236,6 +240,45 @@ fn a_member_that_has_shrunk_fails_and_nobody_sees_it() {
     let status = wait_until(&handle, |it| it.devices[1].errors > 0 && it.engine.is_settled);
     assert!(status.engine.roles[0].is_read);
     server.stop().unwrap();
+}
+
+/// A pipe that nobody reads takes some writes, and then none.
+#[test]
+fn a_member_that_hangs_is_given_up_and_what_it_owes_holds_nobody_up() {
+    let members = Members::new();
+    let pipe = members.path(9);
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let hanging = File::options().read(true).write(true).open(&pipe).unwrap();
+    let found = [members.find(0), members.find(1)];
+    let plan = assemble(&found, AssembleOptions::default()).unwrap();
+    let config = Config { timeout: durio_units::Nanos::from_secs(1), ..Config::default() };
+    let files =
+        vec![members.member(0), MemberFile { device: 1, file: hanging.into(), claim: None }];
+    let Some(server) = Members::start(plan, config, files) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    // What fits into a pipe whole or not at all (pipe(7)), and more of it than a pipe holds.
+    let data = pattern(100 * 4096, 1);
+    let writes = (0..).zip(data.chunks(4096)).map(|(at, data)| Request {
+        command: Command::Write { offset: at * 4096, data, fua: false },
+        outcome: Err(Refusal::Io),
+    });
+    let mut batch: Vec<_> = writes.collect();
+    connection.carry_out(&mut batch);
+    assert!(batch.iter().all(|it| it.outcome == Ok(())));
+    let status = wait_until(&handle, |it| it.engine.is_settled && !it.devices[1].is_used);
+    assert_eq!(state(&status, 1), MemberState::Faulty);
+    let pipe = status.devices[1];
+    assert!(pipe.in_flight > 0 && pipe.writes > 0 && pipe.errors == 0, "{pipe:?}");
+    assert!(read(connection.as_mut(), 0, data.len()) == data);
+    let found = Some(members.find(1));
+    let newcomer = Newcomer { device: 1, device_bytes: 8 << 20, id: Id([2; 16]), found };
+    assert!(matches!(handle.add(1, newcomer), Err(ServerError::Draining)));
+    assert!(matches!(handle.forget(1), Err(ServerError::Draining)));
+    drop(connection);
+    // It does not wait for what never comes.
+    server.stop().unwrap();
+    assert!(members.data(0)[..data.len()] == data);
 }
 
 #[test]
