@@ -14,7 +14,7 @@ use durio_block::{
 };
 use durio_units::Nanos;
 
-use super::queue::{Done, Job, JobError, Mailbox, Shared};
+use super::queue::{Done, Job, JobError, Mailbox, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
     Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
@@ -99,6 +99,8 @@ pub(super) struct Core {
     now: Duration,
     told: Duration,
     timeout: Duration,
+    has_news: bool,
+    last_news: Instant,
     is_closing: bool,
 }
 
@@ -139,6 +141,8 @@ impl Core {
             now: Duration::ZERO,
             told: Duration::ZERO,
             timeout: Duration::from_nanos(config.timeout.get()),
+            has_news: false,
+            last_news: Instant::now(),
             is_closing: false,
         };
         // Members that are here and that the array does not trust.
@@ -157,14 +161,28 @@ impl Core {
             if self.is_over() {
                 return self.drain();
             }
-            let sleeps = self.shared.falls_asleep();
-            let patience = if sleeps { TICK } else { Duration::ZERO };
+            let patience = self.patience();
             self.ring()?.exchange(patience, &mut completions)?;
             self.shared.awakes();
+            self.has_news |= !completions.is_empty();
             for completion in completions.drain(..) {
                 self.completed(completion);
             }
         }
+    }
+
+    /// How long it may sleep: not at all for a moment after the last event, for the next one is likely
+    /// near, and waking takes longer than that.
+    fn patience(&mut self) -> Duration {
+        let now = Instant::now();
+        if std::mem::take(&mut self.has_news) {
+            self.last_news = now;
+        }
+        if now.saturating_duration_since(self.last_news) < WATCHED {
+            std::thread::yield_now();
+            return Duration::ZERO;
+        }
+        if self.shared.falls_asleep() { TICK } else { Duration::ZERO }
     }
 
     fn ring(&mut self) -> Result<&mut MemberRing, ServerError> {
@@ -173,6 +191,7 @@ impl Core {
 
     fn take_incoming(&mut self) {
         let incoming = self.shared.take();
+        self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
         for order in incoming.orders {
             order(self);

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use durio_block::{Buffers, RingWaker};
 
@@ -17,6 +18,10 @@ use crate::superblock::Table;
 
 /// Buffers that are kept for the next job.
 const BUFFERS_KEPT: usize = 512;
+
+/// How long a thread watches for what it waits for before it sleeps, while others may run: about as long
+/// as a sleeping thread takes to wake in a virtual machine.
+pub(super) const WATCHED: Duration = Duration::from_micros(30);
 
 /// A request within one chunk.
 #[derive(Debug)]
@@ -67,7 +72,13 @@ impl Mailbox {
 
     /// Waits for at least one.
     pub(super) fn take(&self) -> Vec<Done> {
+        let begin = Instant::now();
         let mut arrived = self.lock();
+        while arrived.is_empty() && begin.elapsed() < WATCHED {
+            drop(arrived);
+            std::thread::yield_now();
+            arrived = self.lock();
+        }
         while arrived.is_empty() {
             arrived = self.signal.wait(arrived).unwrap_or_else(PoisonError::into_inner);
         }
