@@ -1,9 +1,11 @@
-//! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client.
+//! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client; with `--array` a
+//! mirror of two files beside nbdkit's file plugin over one.
 //!
 //! In: pairs, seconds per trial. Out: rates of fio's nbd engine against both, interleaved, and the
 //! goals. Both serve memory over a unix socket, and fio's single job is one connection: what is
-//! compared is how requests are taken and answered. Not here: foreign load, which is not told apart
-//! from that of the servers; other storages; the kernel's client.
+//! compared is how requests are taken and answered; of the mirror also what it costs to write two
+//! files, each durably, instead of one that is not. Not here: foreign load, which is not told apart
+//! from that of the servers; drives; the kernel's client.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,10 @@ pub(crate) struct Arguments {
     /// Seconds per trial
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
+
+    /// Serve a mirror of two files in /dev/shm, beside nbdkit's file plugin over one
+    #[arg(long)]
+    array: bool,
 }
 
 const MEBIBYTES: u64 = 256;
@@ -37,8 +43,11 @@ const MEBIBYTES: u64 = 256;
 const BEGIN: Duration = Duration::from_secs(20);
 
 /// What is measured, and the least ratio of durio's rate to nbdkit's.
-const CASES: [(&str, u32, f64); 4] =
+type Case = (&'static str, u32, f64);
+const CASES: [Case; 4] =
     [("randwrite", 16, 1.2), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
+const ARRAY_CASES: [Case; 4] =
+    [("randwrite", 16, 1.0), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
 
 /// A server, until it is dropped.
 pub(super) struct Serving {
@@ -79,9 +88,19 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     let scratch = scratch::folder(&target)?;
     // A socket's address has 108 bytes, which a folder among others' does not leave.
     let sockets = tempfile::tempdir().context("cannot make a folder for sockets")?;
-    let durio = serve_durio(&target, scratch.path(), sockets.path())?;
-    let nbdkit = serve_nbdkit(sockets.path())?;
-    machine::print_machine("durio's NBD server and nbdkit's memory plugin, under fio's nbd engine");
+    // Its files are gone before the servers are: they have them open.
+    let memory = tempfile::tempdir_in("/dev/shm").context("cannot make a folder in /dev/shm")?;
+    let (title, cases, durio, nbdkit) = if arguments.array {
+        let title =
+            "a mirror of two files and nbdkit's file plugin over one, under fio's nbd engine";
+        let durio = serve_array(&target, scratch.path(), sockets.path(), memory.path())?;
+        (title, ARRAY_CASES, durio, serve_file(sockets.path(), memory.path())?)
+    } else {
+        let title = "durio's NBD server and nbdkit's memory plugin, under fio's nbd engine";
+        let durio = serve_durio(&target, scratch.path(), sockets.path())?;
+        (title, CASES, durio, serve_nbdkit(sockets.path())?)
+    };
+    machine::print_machine(title);
     println!("- fio: {}", printed(Command::new("fio").arg("--version"))?);
     println!("- nbdkit: {}", printed(Command::new("nbdkit").arg("--version"))?);
     println!(
@@ -89,26 +108,26 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
          one connection over a unix socket",
         arguments.pairs, arguments.seconds
     );
-    let mut rates = vec![[Vec::new(), Vec::new()]; CASES.len()];
+    let mut rates = vec![[Vec::new(), Vec::new()]; cases.len()];
     for round in 1..=arguments.pairs {
         eprintln!("round {round} of {}", arguments.pairs);
-        one_round(&mut rates, round, interrupt, [&durio, &nbdkit], arguments.seconds)?;
+        one_round((&cases, &mut rates), round, interrupt, [&durio, &nbdkit], arguments.seconds)?;
     }
-    print(&rates);
-    let goals: Vec<_> = CASES.iter().zip(&rates).map(|(case, rates)| goal(case, rates)).collect();
+    print(&cases, &rates);
+    let goals: Vec<_> = cases.iter().zip(&rates).map(|(case, rates)| goal(case, rates)).collect();
     goals::print(&goals);
     Ok(goals)
 }
 
 /// Each comes first by turns.
 fn one_round(
-    rates: &mut [[Vec<f64>; 2]],
+    (cases, rates): (&[Case], &mut [[Vec<f64>; 2]]),
     round: u32,
     interrupt: &Interrupt,
     servers: [&Serving; 2],
     seconds: u32,
 ) -> Result<()> {
-    for ((rw, depth, _), rates) in CASES.iter().zip(rates) {
+    for ((rw, depth, _), rates) in cases.iter().zip(rates) {
         let first = (round % 2) as usize;
         for which in [first, 1 - first] {
             let options = options(&servers[which].uri(), rw, *depth, seconds);
@@ -129,15 +148,35 @@ fn options(uri: &str, rw: &str, depth: u32, seconds: u32) -> String {
 }
 
 fn serve_durio(target: &Path, scratch: &Path, sockets: &Path) -> Result<Serving> {
-    let words = ["build", "--release", "-p", "durio-nbd", "--example", "serve_memory"];
+    let mut command = built(target, scratch, "durio-nbd", "serve_memory")?;
+    let socket = sockets.join("durio");
+    command.arg(&socket).arg((MEBIBYTES << 20).to_string());
+    Serving::begin(command, socket)
+}
+
+fn serve_array(target: &Path, scratch: &Path, sockets: &Path, files: &Path) -> Result<Serving> {
+    let mut command = built(target, scratch, "durio-raid", "serve_mirror")?;
+    let socket = sockets.join("durio");
+    command.arg(files).arg(&socket).arg((MEBIBYTES << 20).to_string());
+    Serving::begin(command, socket)
+}
+
+/// An example of a crate, built.
+fn built(target: &Path, scratch: &Path, of: &str, name: &str) -> Result<Command> {
+    let words = ["build", "--release", "-p", of, "--example", name];
     let status = cargo::command(&words).status().context("cannot run cargo")?;
     ensure!(status.success(), "the server cannot be built");
     // A copy: a build meanwhile replaces the original.
-    let program = scratch.join("serve_memory");
-    fs::copy(target.join("release/examples/serve_memory"), &program)?;
-    let socket = sockets.join("durio");
-    let mut command = Command::new(program);
-    command.arg(&socket).arg((MEBIBYTES << 20).to_string());
+    let program = scratch.join(name);
+    fs::copy(target.join("release/examples").join(name), &program)?;
+    Ok(Command::new(program))
+}
+
+fn serve_file(sockets: &Path, files: &Path) -> Result<Serving> {
+    let (file, socket) = (files.join("nbdkit"), sockets.join("nbdkit"));
+    fs::File::create_new(&file)?.set_len(MEBIBYTES << 20)?;
+    let mut command = Command::new("nbdkit");
+    command.args(["--foreground", "--unix"]).arg(&socket).arg("file").arg(file);
     Serving::begin(command, socket)
 }
 
@@ -159,8 +198,8 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn print(rates: &[[Vec<f64>; 2]]) {
-    let rows = CASES.iter().zip(rates).map(|((rw, depth, _), [durio, nbdkit])| {
+fn print(cases: &[Case], rates: &[[Vec<f64>; 2]]) {
+    let rows = cases.iter().zip(rates).map(|((rw, depth, _), [durio, nbdkit])| {
         [
             format!("{rw}, depth {depth}"),
             Ratio::of(durio, nbdkit).to_string(),
@@ -172,7 +211,7 @@ fn print(rates: &[[Vec<f64>; 2]]) {
     table::print(&["operations per second", "durio / nbdkit", "durio", "nbdkit"], rows);
 }
 
-fn goal((rw, depth, least): &(&str, u32, f64), [durio, nbdkit]: &[Vec<f64>; 2]) -> Goal {
+fn goal((rw, depth, least): &Case, [durio, nbdkit]: &[Vec<f64>; 2]) -> Goal {
     let ratio = Ratio::of(durio, nbdkit).median;
     Goal::at_least(format!("rate durio / nbdkit: {rw}, depth {depth}"), ratio, *least)
 }
