@@ -209,6 +209,7 @@ fn fio_verifies_what_it_wrote() {
             "--bsrange=512-64k",
             "--iodepth=16",
             "--verify=crc32c",
+            "--verify_state_save=0",
             "--do_verify=1",
             "--fsync=32",
             "--output-format=json",
