@@ -104,6 +104,10 @@ fn print_tally(tally: &Tally) {
         "{} writes acknowledged, {} reads checked, {} members failed, {} came back, {} starts refused",
         tally.writes, tally.reads, tally.failures, tally.rejoined, tally.refusals
     );
+    println!(
+        "{} scrubs, {} planted differences found and repaired",
+        tally.scrubs, tally.differences
+    );
 }
 
 fn print_replay(scenario: Scenario, cut: u64) -> bool {

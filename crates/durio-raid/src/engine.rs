@@ -10,6 +10,7 @@ mod lanes;
 mod membership;
 pub(crate) mod output;
 pub(crate) mod request;
+mod scrubbing;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -29,6 +30,8 @@ use membership::Update;
 pub use membership::{AddError, Newcomer};
 use output::{OpTag, Outcome, Output, Owner, TagFields};
 use request::RequestSlot;
+use scrubbing::Scrub;
+pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
 
 /// How an engine works, beyond what its superblocks say.
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +134,8 @@ pub struct Status {
     pub regions_unsynced: u32,
     /// Regions that are marked.
     pub regions_dirty: u32,
+    /// The newest scrub since the start, if there was one.
+    pub scrub: Option<ScrubStatus>,
 }
 
 /// The engine of one array.
@@ -185,7 +190,9 @@ pub struct Engine {
     devices: Vec<Option<Present>>,
     update: Update,
     copier: Copier,
-    has_rebuild: bool,
+    /// A member is rebuilt, or a scrub runs.
+    has_background: bool,
+    scrub: Scrub,
     rebuilt: [u64; MEMBERS_MAX as usize],
     /// The first block of `metadata` that holds a page of the map.
     first_page: u32,
@@ -286,7 +293,8 @@ impl Engine {
             devices: Vec::new(),
             update: Update::FIRST,
             copier: Copier::new(config.parts_max),
-            has_rebuild: true,
+            has_background: true,
+            scrub: Scrub::default(),
             rebuilt: [0; MEMBERS_MAX as usize],
             first_page,
             metadata: vec![0; blocks * BLOCK as usize],
@@ -337,17 +345,18 @@ impl Engine {
         }
     }
 
-    /// Takes no requests from now on, and clears the map when the last is answered: once the engine is
+    /// Takes no requests from now on, ends a scrub, and clears the map when the last is answered: once the engine is
     /// idle, the next start finds nothing to resync.
     pub fn close(&mut self, out: &mut Output) {
         self.is_closing = true;
+        self.scrub.stop();
         self.pump(out);
     }
 
     /// True if nothing is on its way and nothing is left to do without an event.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let is_whole = self.unsynced == 0 && self.copier.is_idle() && !self.has_rebuild;
+        let is_whole = self.unsynced == 0 && self.copier.is_idle() && !self.has_background;
         let is_quiet = !self.update.is_running && self.has_quiet_map();
         let has_no_request = self.free_requests.len() == self.requests.len();
         self.is_stopped() || (self.run == Run::Running && is_whole && is_quiet && has_no_request)
@@ -393,6 +402,7 @@ impl Engine {
             roles: self.table.entries.iter().enumerate().map(role).collect(),
             regions_unsynced: self.unsynced,
             regions_dirty: self.regions.iter().filter(is_dirty).count() as u32,
+            scrub: self.scrub.status().cloned(),
         }
     }
 
@@ -410,6 +420,12 @@ impl Engine {
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn is_starting(&self) -> bool {
         self.run == Run::Starting
+    }
+
+    /// Mismatches that the newest scrub has found.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn mismatches(&self) -> u64 {
+        self.scrub.status().map_or(0, |it| it.mismatches)
     }
 
     /// Whether superblocks are on their way.
@@ -439,9 +455,9 @@ impl Engine {
     }
 
     /// Carries out what has become ready.
-    #[inline]
+    #[inline(always)]
     fn pump(&mut self, out: &mut Output) {
-        let has_copies = self.unsynced > 0 || self.has_rebuild;
+        let has_copies = self.unsynced > 0 || self.has_background;
         if has_copies || self.is_closing || !self.ready.is_empty() {
             self.carry_out_ready(out);
         }
@@ -456,7 +472,7 @@ impl Engine {
                 self.begin(index, out);
                 continue;
             }
-            if self.unsynced > 0 || self.has_rebuild {
+            if self.unsynced > 0 || self.has_background {
                 self.copy_next(out);
             }
             if self.ready.is_empty() {

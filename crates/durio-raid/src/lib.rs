@@ -3,7 +3,8 @@
 //! ```text
 //!  devices ──► newest ──► assemble ──► Plan ──► Engine::start
 //!  (superblocks, maps)                             │
-//!  submit, completed, tick, member_failed, add ──► Engine ──► Output: member operations, answers
+//!  submit, completed, tick, ───────────────► Engine ──► Output: member operations, answers
+//!  member_failed, add, scrub
 //! ```
 //!
 //! In: events, with the time by the caller. Out: operations on members, answers to requests. The engine
@@ -44,7 +45,10 @@ pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
 pub use engine::output::{Answer, Buffer, MemberOp, MemberOpKind, OpTag, Outcome, Output};
 pub use engine::request::{Request, RequestKind, SubmitError};
-pub use engine::{AddError, Config, Engine, Newcomer, RoleStatus, Status, StopReason};
+pub use engine::{
+    AddError, Config, Engine, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
+    ScrubStatus, Status, StopReason,
+};
 pub use geometry::{BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR};
 pub use superblock::{
     Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,

@@ -23,6 +23,7 @@ mod drives;
 mod life;
 mod media;
 mod model;
+mod scrubs;
 #[cfg(test)]
 mod tests;
 
@@ -97,6 +98,10 @@ pub struct Tally {
     pub refusals: u64,
     /// Members that came back by their map, or were rebuilt.
     pub rejoined: u64,
+    /// Scrubs that began.
+    pub scrubs: u64,
+    /// Differences between copies that were planted, found and repaired.
+    pub differences: u64,
 }
 
 impl Tally {
@@ -110,6 +115,8 @@ impl Tally {
         self.failures += other.failures;
         self.refusals += other.refusals;
         self.rejoined += other.rejoined;
+        self.scrubs += other.scrubs;
+        self.differences += other.differences;
     }
 }
 

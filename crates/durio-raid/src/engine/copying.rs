@@ -1,9 +1,10 @@
-//! Background copies: resync of regions that may differ, and rebuild of members that lack data.
+//! Background copies: resync of regions that may differ, rebuild of members that lack data, chunks of a
+//! scrub.
 //!
 //! In: idle moments. Out: one copy of a chunk at a time, as a part in its lane, so that it meets no
-//! write. Not here: who is rebuilt (`membership.rs`).
+//! write. Not here: who is rebuilt (`membership.rs`), what a scrub compares (`scrubbing.rs`).
 //!
-//! Resync comes first. A rebuild goes from the begin to the end; its watermark is stored behind it. A
+//! Resync comes first, a scrub last. A rebuild goes from the begin to the end; its watermark is stored behind it. A
 //! member that was in sync once gets only what the map names.
 
 use super::fault::Fault;
@@ -15,11 +16,13 @@ use crate::superblock::{Entry, MemberState};
 
 /// What is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Job {
+pub(super) enum Job {
     /// A region, from the copy that is read to the others.
     Resync { region: u32 },
     /// The member that took this role in this epoch.
     Rebuild { role: u8, since: u64 },
+    /// Of the scrub with this number.
+    Scrub { number: u32 },
 }
 
 /// The copy on its way.
@@ -29,7 +32,7 @@ pub(super) struct Copier {
     pub(super) part: u16,
     job: Option<Job>,
     /// The copy that is read.
-    source: u8,
+    pub(super) source: u8,
     /// Where the search for a region goes on, and the bytes of it that are done.
     region: u32,
     within: u64,
@@ -45,6 +48,19 @@ impl Copier {
     pub(super) fn is_idle(&self) -> bool {
         self.job.is_none()
     }
+
+    /// What is on its way does not count.
+    pub(super) fn forget(&mut self) {
+        self.job = None;
+    }
+
+    /// Of the scrub whose chunk is on its way.
+    pub(super) fn scrub_number(&self) -> Option<u32> {
+        match self.job {
+            Some(Job::Scrub { number }) => Some(number),
+            _ => None,
+        }
+    }
 }
 
 impl Engine {
@@ -56,17 +72,20 @@ impl Engine {
         if self.unsynced > 0 {
             return self.resync_next(out);
         }
-        if !self.has_rebuild {
+        if !self.has_background {
             return;
         }
-        self.has_rebuild = false;
+        self.has_background = false;
         for role in 0..self.geometry.members {
             if self.table.entries[usize::from(role)].state == MemberState::Rebuilding {
-                self.has_rebuild = true;
+                self.has_background = true;
                 if self.rebuild_next(role, out) {
                     return;
                 }
             }
+        }
+        if !self.has_background {
+            self.scrub_next(out);
         }
     }
 
@@ -153,7 +172,7 @@ impl Engine {
         false
     }
 
-    fn start_copy(&mut self, job: Job, place: Place, out: &mut Output) {
+    pub(super) fn start_copy(&mut self, job: Job, place: Place, out: &mut Output) {
         self.copier.job = Some(job);
         let index = self.copier.part;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
@@ -183,12 +202,21 @@ impl Engine {
         self.issue_read(index, self.copier.source, out);
     }
 
+    /// A background copy was read.
+    pub(super) fn copy_read(&mut self, index: u16, out: &mut Output) {
+        match self.copier.job {
+            Some(Job::Scrub { .. }) => self.compare_others(index, out),
+            _ => self.issue_writes(index, out),
+        }
+    }
+
     /// The copies that a background copy writes.
     pub(super) fn copy_targets(&self, part: &Part) -> u8 {
         match self.copier.job {
             // Any that lacks it, and any that could not be read.
             Some(Job::Resync { .. }) => !(1 << self.copier.source),
             Some(Job::Rebuild { role, .. }) => (1 << (role % self.copies)) | part.tried,
+            Some(Job::Scrub { .. }) => self.scrub.repairing(),
             None => 0,
         }
     }
@@ -217,6 +245,7 @@ impl Engine {
                     self.want_revision(out);
                 }
             }
+            Some(Job::Scrub { number }) => self.scrub_ended(number),
             Some(Job::Resync { .. }) | None => {}
         }
     }

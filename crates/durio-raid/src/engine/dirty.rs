@@ -248,7 +248,7 @@ impl Engine {
         if !is_ours || state.pending & bit == 0 {
             return;
         }
-        if outcome == Outcome::Error {
+        if outcome != Outcome::Done {
             return self.fail_role(tag.role, out);
         }
         state.pending &= !bit;

@@ -38,11 +38,13 @@ pub enum Fault {
     SpareTakenTwice,
     /// A start does not ask the base of a table that is not known to count.
     BaseNotAsked,
+    /// A scrub compares beside writes of the same bytes.
+    ScrubRacesWrite,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -59,6 +61,7 @@ impl Fault {
         Self::DiscardNotMirrored,
         Self::SpareTakenTwice,
         Self::BaseNotAsked,
+        Self::ScrubRacesWrite,
     ];
 
     /// Whether this is the fault that is planted.
@@ -92,6 +95,7 @@ impl Fault {
             Self::DiscardNotMirrored => "discard not mirrored",
             Self::SpareTakenTwice => "spare taken twice",
             Self::BaseNotAsked => "base of a new table not asked",
+            Self::ScrubRacesWrite => "scrub races a write",
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum PartKind {
     Read,
     Write,
     Zero,
-    /// In the background, from one copy to others.
+    /// In the background: from one copy to others, or compared with others.
     Copy,
 }
 
@@ -130,7 +130,11 @@ impl Engine {
 
     fn is_out_of_order(&self, part: &Part) -> bool {
         self.has(Fault::NoOrder) && part.kind != PartKind::Copy
-            || self.has(Fault::RebuildRacesWrite) && part.kind == PartKind::Copy
+            || part.kind == PartKind::Copy
+                && match self.copier.scrub_number() {
+                    Some(_) => self.has(Fault::ScrubRacesWrite),
+                    None => self.has(Fault::RebuildRacesWrite),
+                }
     }
 
     /// Takes a part out of its lane; what waited for it alone becomes ready.

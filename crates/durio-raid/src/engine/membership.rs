@@ -274,7 +274,7 @@ impl Engine {
         if *pending & bit == 0 {
             return;
         }
-        if outcome == Outcome::Error {
+        if outcome != Outcome::Done {
             return self.fail_role(tag.role, out);
         }
         *pending &= !bit;
@@ -436,7 +436,7 @@ impl Engine {
         self.device_numbers[at] = device.device;
         self.outstanding[at] = 0;
         self.rebuilt[at] = 0;
-        self.has_rebuild = true;
+        self.has_background = true;
         self.update.wants_epoch = true;
     }
 

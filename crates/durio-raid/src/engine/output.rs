@@ -79,6 +79,9 @@ pub enum MemberOpKind {
     Write,
     /// Make zero durably.
     Zero,
+    /// Read, and compare with the buffer, which stays as it is: [`Outcome::Done`] if all bytes are equal,
+    /// [`Outcome::Differs`] if not. The buffer is always [`Buffer::Copy`].
+    Compare,
     /// Write, durable or not: only a planted fault asks for it.
     #[cfg(any(test, feature = "simulate"))]
     VolatileWrite,
@@ -107,6 +110,8 @@ pub struct MemberOp {
 pub enum Outcome {
     /// Whole, and durable if it was a write.
     Done,
+    /// A comparison whose bytes are not equal.
+    Differs,
     /// Anything else, also a short transfer.
     Error,
 }

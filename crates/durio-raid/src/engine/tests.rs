@@ -320,3 +320,207 @@ fn level_0_writes_one_copy_without_a_map() {
     assert_eq!(ops.iter().map(|it| it.device).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(answers(&mut out), [1]);
 }
+
+/// What a scrub asks for, where these devices differ from the copy that was read.
+fn scrub_all(engine: &mut Engine, out: &mut Output, differing: &[u8]) -> Vec<MemberOp> {
+    let mut all = Vec::new();
+    while !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            all.push(op);
+            let is_compared = op.kind == MemberOpKind::Compare;
+            let differs = is_compared && differing.contains(&op.device);
+            let outcome = if differs { Outcome::Differs } else { Outcome::Done };
+            engine.completed(op.tag, outcome, out);
+        }
+    }
+    all
+}
+
+fn scrub_status(engine: &Engine) -> ScrubStatus {
+    engine.status().scrub.unwrap()
+}
+
+/// Devices of the operations of a kind.
+fn of_kind(ops: &[MemberOp], kind: MemberOpKind) -> Vec<u8> {
+    ops.iter().filter(|it| it.kind == kind).map(|it| it.device).collect()
+}
+
+#[test]
+fn a_scrub_compares_each_chunk_of_each_set_and_writes_nothing() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.scrub(false, &mut out).unwrap();
+    assert!(!engine.is_idle());
+    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::Running));
+    let ops = scrub_all(&mut engine, &mut out, &[3]);
+    let chunks = (1 << 26) / CHUNK as usize;
+    let expected = |first, second| [vec![first; chunks], vec![second; chunks]].concat();
+    assert_eq!(of_kind(&ops, MemberOpKind::Read), expected(0, 2));
+    assert_eq!(of_kind(&ops, MemberOpKind::Compare), expected(1, 3));
+    assert_eq!(ops.len(), 4 * chunks);
+    let status = scrub_status(&engine);
+    assert_eq!((status.done, status.skipped), (2 << 26, 0));
+    assert_eq!((status.mismatches, status.repaired), (chunks as u64, 0));
+    assert_eq!(status.places.len(), MISMATCHES_KEPT);
+    // The second set has every other chunk of the array.
+    let second = Mismatch { offset: 3 * u64::from(CHUNK), role: 3 };
+    assert_eq!(status.places[1], second);
+    assert!(!status.is_running && engine.is_idle());
+}
+
+#[test]
+fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.scrub(true, &mut out).unwrap();
+    let read = out.ops.pop().unwrap();
+    assert_eq!((read.device, read.kind), (0, MemberOpKind::Read));
+    engine.completed(read.tag, Outcome::Done, &mut out);
+    let compare = out.ops.pop().unwrap();
+    assert_eq!((compare.device, compare.buffer), (1, Buffer::Copy));
+    engine.completed(compare.tag, Outcome::Differs, &mut out);
+    let marks = std::mem::take(&mut out.ops);
+    assert!(marks.iter().all(|it| matches!(it.buffer, Buffer::Metadata(_))), "{marks:?}");
+    assert_eq!(marks.len(), 2);
+    marks.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    let write = out.ops.pop().unwrap();
+    let expected = (1, MemberOpKind::Write, compare.offset, Buffer::Copy);
+    assert_eq!((write.device, write.kind, write.offset, write.buffer), expected);
+    assert!(out.ops.is_empty());
+    engine.completed(write.tag, Outcome::Done, &mut out);
+    scrub_all(&mut engine, &mut out, &[]);
+    let status = scrub_status(&engine);
+    assert_eq!((status.mismatches, status.repaired), (1, 1));
+    assert_eq!(status.places, [Mismatch { offset: 0, role: 1 }]);
+}
+
+#[test]
+fn a_chunk_is_compared_when_the_write_before_has_ended() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(write(1, 0), &mut out).unwrap();
+    let marks = std::mem::take(&mut out.ops);
+    engine.scrub(false, &mut out).unwrap();
+    assert_eq!(out.ops, []);
+    marks.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    let writes = std::mem::take(&mut out.ops);
+    assert_eq!(of_kind(&writes, MemberOpKind::Write), [0, 1]);
+    writes.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
+    assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
+    // And a write that comes now waits for it.
+    engine.submit(write(2, 0), &mut out).unwrap();
+    assert!(of_kind(&out.ops, MemberOpKind::Write).is_empty());
+    scrub_all(&mut engine, &mut out, &[]);
+    assert_eq!(answers(&mut out), [1, 2]);
+}
+
+#[test]
+fn a_scrub_of_level_0_is_refused() {
+    let (mut engine, mut out) = running(Level::Striped);
+    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::OneCopy));
+    assert_eq!(engine.status().scrub, None);
+}
+
+#[test]
+fn a_scrub_of_an_array_that_is_closed_is_refused_and_one_that_runs_ends() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.scrub(true, &mut out).unwrap();
+    engine.close(&mut out);
+    complete_all(&mut engine, &mut out);
+    assert!(engine.is_idle());
+    assert_eq!(scrub_status(&engine).done, u64::from(CHUNK));
+    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::NotRunning));
+}
+
+#[test]
+fn a_scrub_waits_until_a_member_is_rebuilt() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.scrub(false, &mut out).unwrap();
+    engine.member_failed(1, &mut out);
+    let before = found(Level::StripedMirrors).swap_remove(1).superblock;
+    out.ops.retain(|it| it.device != 1);
+    while !engine.status().is_settled {
+        for op in std::mem::take(&mut out.ops) {
+            engine.completed(op.tag, Outcome::Done, &mut out);
+        }
+    }
+    let (id, device_bytes) = (Id([7; 16]), before.device_bytes);
+    let newcomer = Newcomer { device: 5, device_bytes, id, found: None };
+    engine.add(1, &newcomer, &mut out).unwrap();
+    let ops = scrub_all(&mut engine, &mut out, &[]);
+    let last_copy = |it: &MemberOp| it.buffer == Buffer::Copy && it.kind == MemberOpKind::Write;
+    let rebuilt = ops.iter().rposition(last_copy).unwrap();
+    let early = ops[..rebuilt].iter().filter(|it| it.kind == MemberOpKind::Compare).count();
+    let late = of_kind(&ops[rebuilt..], MemberOpKind::Compare);
+    // One set had one copy in sync when the scrub came to it; at most a chunk of the other was begun.
+    assert!(early <= 1 && late.len() >= (1 << 26) / CHUNK as usize - 1, "{early} {}", late.len());
+    let status = scrub_status(&engine);
+    assert_eq!((status.done, status.mismatches), (status.all, 0));
+}
+
+#[test]
+fn what_is_left_of_a_stopped_scrub_does_not_count_for_the_next() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.scrub(true, &mut out).unwrap();
+    engine.stop_scrub();
+    assert!(!scrub_status(&engine).is_running);
+    engine.scrub(true, &mut out).unwrap();
+    let read = out.ops.pop().unwrap();
+    engine.completed(read.tag, Outcome::Done, &mut out);
+    let compare = out.ops.pop().unwrap();
+    engine.completed(compare.tag, Outcome::Differs, &mut out);
+    assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
+    assert_eq!((scrub_status(&engine).done, scrub_status(&engine).mismatches), (0, 0));
+    scrub_all(&mut engine, &mut out, &[]);
+    assert_eq!(scrub_status(&engine).done, 2 << 26);
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() {
+    for (repair, repaired) in [(false, 0), (true, 1)] {
+        let (mut engine, mut out) = running(Level::StripedMirrors);
+        engine.scrub(repair, &mut out).unwrap();
+        let read = out.ops.pop().unwrap();
+        engine.completed(read.tag, Outcome::Done, &mut out);
+        let compare = out.ops.pop().unwrap();
+        engine.completed(compare.tag, Outcome::Error, &mut out);
+        let ops = scrub_all(&mut engine, &mut out, &[]);
+        let data = ops.iter().filter(|it| it.buffer == Buffer::Copy).copied();
+        let data: Vec<MemberOp> = data.collect();
+        assert_eq!(of_kind(&data, MemberOpKind::Write).len(), repaired);
+        let status = scrub_status(&engine);
+        let counts = (status.mismatches, status.unreadable, status.repaired);
+        assert_eq!(counts, (0, 1, repaired as u64));
+        assert_eq!(engine.status().roles[1].state, MemberState::InSync);
+    }
+}
+
+#[test]
+fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
+    let mut out = Output::default();
+    let plan = assemble(&found_of(Level::Mirrored, 3), AssembleOptions::default()).unwrap();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.scrub(true, &mut out).unwrap();
+    let read = out.ops.pop().unwrap();
+    engine.completed(read.tag, Outcome::Done, &mut out);
+    let compares = std::mem::take(&mut out.ops);
+    assert_eq!(of_kind(&compares, MemberOpKind::Compare), [1, 2]);
+    engine.completed(compares[0].tag, Outcome::Differs, &mut out);
+    engine.member_failed(0, &mut out);
+    engine.completed(compares[1].tag, Outcome::Differs, &mut out);
+    let ops = scrub_all(&mut engine, &mut out, &[]);
+    let first = ops.iter().find(|it| it.buffer == Buffer::Copy).unwrap();
+    assert_eq!((first.device, first.kind, first.offset), (1, MemberOpKind::Read, read.offset));
+    let status = scrub_status(&engine);
+    assert_eq!((status.mismatches, status.done), (0, status.all));
+}
+
+#[test]
+fn a_set_with_one_copy_in_sync_is_left_out() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(3, &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.scrub(false, &mut out).unwrap();
+    let ops = scrub_all(&mut engine, &mut out, &[]);
+    assert!(ops.iter().all(|it| it.device < 2));
+    let status = scrub_status(&engine);
+    assert_eq!((status.done, status.skipped), (2 << 26, 1 << 26));
+}

@@ -76,7 +76,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn begin_write(&mut self, index: u16, out: &mut Output) {
+    pub(super) fn begin_write(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.holds_region = true;
         let region = part.region;
@@ -123,7 +123,7 @@ impl Engine {
 
     /// Asks each of these copies for the same.
     #[inline(always)]
-    fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
+    pub(super) fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
         part.issued = self.now;
@@ -163,15 +163,7 @@ impl Engine {
         let role = part.set * self.copies + tag.role;
         self.outstanding[usize::from(role)] -= 1;
         match (part.phase, outcome) {
-            (Phase::Reading, Outcome::Done) => {
-                part.remaining = 0;
-                self.have_read(index, out);
-            }
-            (Phase::Reading, Outcome::Error) => {
-                part.remaining = 0;
-                part.tried |= bit;
-                self.begin(index, out);
-            }
+            (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),
             (_, Outcome::Done) => {
                 part.remaining &= !bit;
                 if part.remaining == 0 {
@@ -180,14 +172,32 @@ impl Engine {
                     self.answer_early(index, out);
                 }
             }
-            (_, Outcome::Error) => self.fail_role(role, out),
+            (_, Outcome::Error | Outcome::Differs) => self.fail_role(role, out),
         }
+    }
+
+    fn read_ended(&mut self, index: u16, bit: u8, outcome: Outcome, out: &mut Output) {
+        if self.is_compared(index) {
+            return self.compare_ended(index, bit, outcome, out);
+        }
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining = 0;
+        if outcome == Outcome::Done {
+            return self.have_read(index, out);
+        }
+        part.tried |= bit;
+        self.begin(index, out);
+    }
+
+    /// True for the part of a scrub while its copies are compared.
+    fn is_compared(&self, index: u16) -> bool {
+        index == self.copier.part && self.scrub.is_comparing()
     }
 
     fn have_read(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         if part.kind == PartKind::Copy {
-            return self.issue_writes(index, out);
+            return self.copy_read(index, out);
         }
         if part.tried == 0 {
             return self.finish(index, Ok(()), out);
@@ -232,9 +242,11 @@ impl Engine {
             }
             part.remaining &= !bit;
             // Its completion may come yet, and must not count for another copy in the same role.
-            match part.phase {
+            let (phase, remaining) = (part.phase, part.remaining);
+            match phase {
+                Phase::Reading if self.is_compared(index) => self.compare_released(index, out),
                 Phase::Reading => self.begin(index, out),
-                _ if part.remaining == 0 => self.written(index, out),
+                _ if remaining == 0 => self.written(index, out),
                 _ => {}
             }
         }

@@ -77,6 +77,7 @@ impl Campaign {
             memory: Memory {
                 requests: vec![vec![0; REQUEST_BYTES]; DEPTH],
                 copy: vec![0; geometry.chunk as usize],
+                compared: vec![0; geometry.chunk as usize],
             },
             model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
             serving: (1 << geometry.members) - 1,

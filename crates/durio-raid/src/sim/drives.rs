@@ -8,7 +8,7 @@ use durio_units::Nanos;
 
 use crate::geometry::{BLOCK, SECTOR};
 use crate::layout::{self, SUPERBLOCKS};
-use crate::{Buffer, Engine, Found, Id, MemberOp, MemberOpKind, newest};
+use crate::{Buffer, Engine, Found, Id, MemberOp, MemberOpKind, Outcome, newest};
 
 /// Bytes of a sector that tell its value.
 pub(super) const STAMP: usize = 8;
@@ -35,6 +35,8 @@ pub(super) struct Flight {
 pub(super) struct Memory {
     pub(super) requests: Vec<Vec<u8>>,
     pub(super) copy: Vec<u8>,
+    /// What was read to be compared with it.
+    pub(super) compared: Vec<u8>,
 }
 
 impl Drive {
@@ -70,7 +72,7 @@ impl Drive {
         let sector = op.offset / SECTOR;
         let length = op.length as usize;
         let request = match op.kind {
-            MemberOpKind::Read => Request::Read { sector },
+            MemberOpKind::Read | MemberOpKind::Compare => Request::Read { sector },
             MemberOpKind::Zero => {
                 Request::Zero { sector, sectors: u64::from(op.length) / SECTOR, fua: true }
             }
@@ -91,17 +93,36 @@ impl Drive {
     }
 
     /// Ends an operation that has begun.
-    pub(super) fn end(&mut self, flight: &Flight, memory: &mut Memory) -> bool {
+    pub(super) fn end(&mut self, flight: &Flight, memory: &mut Memory) -> Outcome {
         let op = flight.op;
-        let Some(ticket) = flight.ticket else { return false };
+        let Some(ticket) = flight.ticket else { return Outcome::Error };
         let into: &mut [u8] = match (op.kind, op.buffer) {
             (MemberOpKind::Read, Buffer::Request { buffer, offset }) => {
                 &mut memory.requests[buffer as usize][offset as usize..][..op.length as usize]
             }
             (MemberOpKind::Read, Buffer::Copy) => &mut memory.copy[..op.length as usize],
+            (MemberOpKind::Compare, _) => &mut memory.compared[..op.length as usize],
             _ => &mut [],
         };
-        self.disk.end(ticket, Nanos::new(0), into).is_ok()
+        if self.disk.end(ticket, Nanos::new(0), into).is_err() {
+            return Outcome::Error;
+        }
+        let length = op.length as usize;
+        let is_compared = op.kind == MemberOpKind::Compare;
+        if is_compared && memory.compared[..length] != memory.copy[..length] {
+            return Outcome::Differs;
+        }
+        Outcome::Done
+    }
+
+    /// Turns a bit on the medium, behind everybody's back.
+    pub(super) fn turn_bit(&mut self, sector: u64, byte: usize) {
+        let mut data = [0; SECTOR as usize];
+        self.disk.durable().read(sector, &mut data);
+        data[byte] ^= 1;
+        let write = Request::Write { sector, data: &data, fua: true };
+        // An honest disk with power takes what is within its size.
+        let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
     }
 
     /// Takes its power away and gives it back: what was on its way is gone.

@@ -1,7 +1,7 @@
 //! One life of a simulated array: from its start to the next cut.
 //!
 //! In: an assembled array. Out: the first broken promise. Not here: starts (`campaign.rs`), media
-//! (`media.rs`).
+//! (`media.rs`), scrubs (`scrubs.rs`).
 
 use durio_units::Nanos;
 
@@ -32,9 +32,9 @@ struct Asked {
 /// An array that runs.
 #[derive(Debug)]
 pub(super) struct Life<'a> {
-    campaign: &'a mut Campaign,
-    engine: Engine,
-    out: Output,
+    pub(super) campaign: &'a mut Campaign,
+    pub(super) engine: Engine,
+    pub(super) out: Output,
     flights: Vec<Flight>,
     asked: [Option<Asked>; DEPTH],
     now: Nanos,
@@ -43,18 +43,22 @@ pub(super) struct Life<'a> {
     /// Some of them were lost.
     has_lost: bool,
     /// Regions that may be copied to members in sync, and to those that come back by the map.
-    may_resync: Vec<bool>,
+    pub(super) may_resync: Vec<bool>,
     may_rejoin: Vec<bool>,
     depth: usize,
     errors_per_mille: u64,
     /// Some operations may have failed.
-    had_errors: bool,
+    pub(super) had_errors: bool,
     /// Of 10 000 steps, those in which members fail.
     failures: u64,
     fast: Option<u8>,
     submits: bool,
     /// Drives that are not used are not this array's to take.
-    is_calm: bool,
+    pub(super) is_calm: bool,
+    /// The operator starts and stops scrubs.
+    pub(super) scrubs: bool,
+    /// Copies differ on purpose.
+    pub(super) is_planted: bool,
 }
 
 impl<'a> Life<'a> {
@@ -80,6 +84,8 @@ impl<'a> Life<'a> {
         let failures = if is_calm || chance.below(2) != 0 { 0 } else { 60 };
         // One drive is faster than the others: it may have a table alone.
         let fast = campaign.hunts_starts.then(|| chance.below(3) as u8);
+        // Those lives are cut while superblocks are on their way: little would come of it.
+        let scrubs = !campaign.hunts_starts && chance.below(4) == 0;
         let mut life = Self {
             campaign,
             engine,
@@ -98,6 +104,8 @@ impl<'a> Life<'a> {
             fast,
             submits: true,
             is_calm,
+            scrubs,
+            is_planted: false,
         };
         life.used = life.used_now();
         life
@@ -138,20 +146,18 @@ impl<'a> Life<'a> {
         // What no copy could be read of stays marked.
         self.errors_per_mille = 0;
         let had_errors = self.had_errors;
+        if !self.campaign.hunts_starts && self.campaign.chance.below(2) == 0 {
+            self.scrubs = false;
+            self.run_until_idle()?;
+            self.plant_difference()?;
+        }
         let is_clean = self.campaign.chance.below(3) == 0;
         if is_clean {
             self.engine.close(&mut self.out);
             self.take_output()?;
         }
-        let mut steps = 0;
-        // A stopped array is idle at once.
-        while !self.engine.is_idle() {
-            self.step()?;
-            steps += 1;
-            if steps == SETTLE_STEPS {
-                return Err(format!("does not become idle: {:?}", self.engine.status()));
-            }
-        }
+        self.scrubs = false;
+        self.run_until_idle()?;
         let status = self.engine.status();
         if status.stopped.is_some() {
             return Ok(());
@@ -174,6 +180,20 @@ impl<'a> Life<'a> {
             return Err("a clean stop left dirty regions".to_owned());
         }
         self.campaign.trace(|| "settled: all copies are equal".to_owned());
+        Ok(())
+    }
+
+    /// Until nothing is left to do.
+    pub(super) fn run_until_idle(&mut self) -> Result<(), String> {
+        let mut steps = 0;
+        // A stopped array is idle at once.
+        while !self.engine.is_idle() {
+            self.step()?;
+            steps += 1;
+            if steps == SETTLE_STEPS {
+                return Err(format!("does not become idle: {:?}", self.engine.status()));
+            }
+        }
         Ok(())
     }
 
@@ -205,6 +225,8 @@ impl<'a> Life<'a> {
             self.tick();
         } else if draw < additions {
             self.add_some();
+        } else if self.scrubs && draw >= 9800 {
+            self.scrub_some();
         } else {
             let may_submit = self.submits && self.asked.iter().flatten().count() < self.depth;
             match self.flights.is_empty() {
@@ -384,7 +406,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn region_of(&self, set: u8, offset: u64) -> usize {
+    pub(super) fn region_of(&self, set: u8, offset: u64) -> usize {
         let geometry = &self.campaign.geometry;
         usize::from(set) * geometry.regions() as usize + (offset / geometry.region) as usize
     }
@@ -407,8 +429,8 @@ impl<'a> Life<'a> {
         self.flights.swap_remove(at);
         let is_bad = self.campaign.chance.below(1000) < self.errors_per_mille;
         let (drive, memory) = (&mut self.campaign.drives[device], &mut self.campaign.memory);
-        let is_done = !is_bad && drive.end(&flight, memory);
-        let outcome = if is_done { Outcome::Done } else { Outcome::Error };
+        let outcome = if is_bad { Outcome::Error } else { drive.end(&flight, memory) };
+        let is_done = outcome != Outcome::Error;
         self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
         if !is_done {
             self.campaign.model.lose_copy(self.campaign.number);
@@ -430,7 +452,8 @@ impl<'a> Life<'a> {
         chance.below(self.flights.len() as u64) as usize
     }
 
-    fn take_output(&mut self) -> Result<(), String> {
+    pub(super) fn take_output(&mut self) -> Result<(), String> {
+        self.check_scrub()?;
         for at in 0..self.out.ops.len() {
             let op = self.out.ops[at];
             self.check_copy(&op)?;

@@ -13,7 +13,8 @@ fn no_promise_is_broken_in_twenty_thousand_cuts() {
     // A split is two cuts.
     assert!(tally.cuts >= 20_000);
     let rare = [tally.cuts_at_start, tally.cuts_in_resync, tally.cuts_in_rebuild, tally.refusals];
-    assert!(rare.iter().all(|&it| it > 1000), "{tally:?}");
+    let found = [tally.scrubs, tally.differences];
+    assert!(rare.iter().chain(&found).all(|&it| it > 1000), "{tally:?}");
 }
 
 #[test]

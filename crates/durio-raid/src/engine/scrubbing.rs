@@ -1,0 +1,258 @@
+//! Scrub: whether the copies of each chunk are equal, and repair of those that are not.
+//!
+//! In: a start by the operator, idle moments. Out: one chunk at a time, as a background copy in its lane
+//! (`copying.rs`), so that it meets no write; what was found. Not here: data. The caller compares what a
+//! member has with the buffer for background copies.
+//!
+//! ```text
+//!  read the first copy ──► compare the others ──► equal ──► next chunk
+//!                                     └──► differs ──► counted; repair: mark, write ──► next chunk
+//! ```
+//!
+//! It runs after resync and rebuild. Copies that may differ are left out: what no copy could be read of
+//! in a resync, and sets with one copy in sync.
+
+use super::output::{MemberOpKind, Outcome, Output};
+use super::{Engine, RequestError, Run};
+use crate::geometry::{Level, Place};
+
+/// Mismatches that are kept with their place.
+pub const MISMATCHES_KEPT: usize = 64;
+
+/// Why a scrub does not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScrubError {
+    /// Level 0.
+    #[error("level 0 keeps one copy of everything: there is nothing to compare")]
+    OneCopy,
+    /// One is on its way.
+    #[error("a scrub is running")]
+    Running,
+    /// It has not started, is being closed, or has stopped.
+    #[error("the array does not run")]
+    NotRunning,
+}
+
+/// A copy of a chunk that differs from the first copy in sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The first byte of the chunk, in bytes of the array.
+    pub offset: u64,
+    /// The member that has it.
+    pub role: u8,
+}
+
+/// How far the newest scrub is, and what it has found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScrubStatus {
+    /// False when it has gone over everything, or was stopped.
+    pub is_running: bool,
+    /// It writes copies that differ, or could not be read.
+    pub repair: bool,
+    /// Bytes that it has gone over, in one copy of each set.
+    pub done: u64,
+    /// All of those.
+    pub all: u64,
+    /// Of `done`, what was left out: copies may differ, or fewer than two are in sync.
+    pub skipped: u64,
+    /// Copies of chunks that differ from the first in sync.
+    pub mismatches: u64,
+    /// Copies of chunks that could not be read.
+    pub unreadable: u64,
+    /// Copies of chunks that were written, of both kinds.
+    pub repaired: u64,
+    /// The first mismatches, at most [`MISMATCHES_KEPT`].
+    pub places: Vec<Mismatch>,
+}
+
+/// The scrub, and its chunk on the way.
+#[derive(Debug, Default)]
+pub(super) struct Scrub {
+    /// None before the first.
+    status: Option<ScrubStatus>,
+    /// Of this scrub: what is on its way of an earlier one does not count.
+    number: u32,
+    /// Copies are being compared with the one that was read.
+    is_comparing: bool,
+    /// Copies that differ.
+    differing: u8,
+    /// Copies that are written.
+    repairing: u8,
+}
+
+impl Scrub {
+    pub(super) fn status(&self) -> Option<&ScrubStatus> {
+        self.status.as_ref()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.status.as_ref().is_some_and(|it| it.is_running)
+    }
+
+    pub(super) fn is_comparing(&self) -> bool {
+        self.is_comparing
+    }
+
+    pub(super) fn repairing(&self) -> u8 {
+        self.repairing
+    }
+
+    pub(super) fn stop(&mut self) {
+        if let Some(status) = &mut self.status {
+            status.is_running = false;
+        }
+    }
+
+    /// Of the scrub with this number, if it is the newest.
+    fn status_of(&mut self, number: u32) -> Option<&mut ScrubStatus> {
+        self.status.as_mut().filter(|_| self.number == number)
+    }
+}
+
+impl Engine {
+    /// Starts to compare all copies, behind resync and rebuild; with `repair`, a copy that differs from
+    /// the first in sync is written from that one. [`super::Status::scrub`] says how far it is.
+    ///
+    /// # Errors
+    /// [`ScrubError`]; then nothing has happened.
+    pub fn scrub(&mut self, repair: bool, out: &mut Output) -> Result<(), ScrubError> {
+        if self.geometry.level == Level::Striped {
+            return Err(ScrubError::OneCopy);
+        }
+        if self.run != Run::Running || self.is_closing {
+            return Err(ScrubError::NotRunning);
+        }
+        if self.scrub.is_running() {
+            return Err(ScrubError::Running);
+        }
+        self.scrub.number = self.scrub.number.wrapping_add(1);
+        self.scrub.status = Some(ScrubStatus {
+            is_running: true,
+            repair,
+            all: self.set_count * self.geometry.member_bytes,
+            places: Vec::with_capacity(MISMATCHES_KEPT),
+            ..ScrubStatus::default()
+        });
+        self.has_background = true;
+        self.pump(out);
+        Ok(())
+    }
+
+    /// Ends the scrub before its time; the chunk on its way is still compared.
+    pub fn stop_scrub(&mut self) {
+        self.scrub.stop();
+    }
+
+    /// Begins the next chunk whose copies can be compared, if a scrub runs.
+    pub(super) fn scrub_next(&mut self, out: &mut Output) {
+        let (member_bytes, chunk) = (self.geometry.member_bytes, u64::from(self.geometry.chunk));
+        while let Some(status) = self.scrub.status.as_mut().filter(|it| it.is_running) {
+            if status.done == status.all {
+                status.is_running = false;
+                return;
+            }
+            self.has_background = true;
+            let set = (status.done / member_bytes) as u8;
+            let place = Place { set, offset: status.done % member_bytes };
+            let left_in_set = member_bytes - place.offset;
+            let has_one = self.sets[usize::from(set)].in_sync.count_ones() < 2;
+            let region = self.region_at(place);
+            let skipped = match self.regions[region as usize].needs_sync {
+                _ if has_one => left_in_set,
+                true => chunk,
+                false => return self.scrub_chunk(self.scrub.number, place, out),
+            };
+            if let Some(status) = &mut self.scrub.status {
+                status.done += skipped;
+                status.skipped += skipped;
+            }
+        }
+    }
+
+    fn scrub_chunk(&mut self, number: u32, place: Place, out: &mut Output) {
+        let scrub = &mut self.scrub;
+        (scrub.is_comparing, scrub.differing, scrub.repairing) = (false, 0, 0);
+        self.start_copy(super::copying::Job::Scrub { number }, place, out);
+    }
+
+    /// The first copy was read.
+    pub(super) fn compare_others(&mut self, index: u16, out: &mut Output) {
+        let part = self.parts[usize::from(index)];
+        let in_sync = self.sets[usize::from(part.set)].in_sync;
+        let others = in_sync & !part.tried & !(1 << self.copier.source);
+        self.scrub.is_comparing = true;
+        if others == 0 {
+            return self.compared(index, out);
+        }
+        self.issue(index, others, MemberOpKind::Compare, out);
+    }
+
+    /// A copy was compared.
+    pub(super) fn compare_ended(
+        &mut self,
+        index: u16,
+        bit: u8,
+        outcome: Outcome,
+        out: &mut Output,
+    ) {
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining &= !bit;
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Differs => self.scrub.differing |= bit,
+            Outcome::Error => part.tried |= bit,
+        }
+        self.compare_released(index, out);
+    }
+
+    /// No more is expected of one of the copies.
+    pub(super) fn compare_released(&mut self, index: u16, out: &mut Output) {
+        if self.parts[usize::from(index)].remaining == 0 {
+            self.compared(index, out);
+        }
+    }
+
+    /// All copies were compared: those that differ are counted, and written if that was asked for.
+    fn compared(&mut self, index: u16, out: &mut Output) {
+        self.scrub.is_comparing = false;
+        let part = self.parts[usize::from(index)];
+        let place = Place { set: part.set, offset: part.offset };
+        let in_sync = self.sets[usize::from(part.set)].in_sync;
+        if in_sync & (1 << self.copier.source) == 0 {
+            // They were compared with a copy that is lost: the same chunk comes again.
+            self.copier.forget();
+            return self.finish(index, Err(RequestError::Unreadable), out);
+        }
+        let number = self.copier.scrub_number();
+        let (offset, first) = (self.geometry.locate_back(place), part.set * self.copies);
+        let differing = self.scrub.differing & in_sync;
+        let Some(status) = number.and_then(|it| self.scrub.status_of(it)) else {
+            return self.finish(index, Ok(()), out);
+        };
+        status.mismatches += u64::from(differing.count_ones());
+        for copy in (0..8).filter(|copy| differing & (1 << copy) != 0) {
+            if status.places.len() < MISMATCHES_KEPT {
+                status.places.push(Mismatch { offset, role: first + copy });
+            }
+        }
+        let wrong = differing | (part.tried & in_sync);
+        if !status.repair || wrong == 0 {
+            return self.finish(index, Ok(()), out);
+        }
+        self.scrub.repairing = wrong;
+        self.begin_write(index, out);
+    }
+
+    /// A chunk is done, or no copy of it could be read.
+    pub(super) fn scrub_ended(&mut self, number: u32) {
+        let part = self.parts[usize::from(self.copier.part)];
+        let in_sync = self.sets[usize::from(part.set)].in_sync;
+        let repaired = self.scrub.repairing & in_sync;
+        let chunk = u64::from(self.geometry.chunk);
+        if let Some(status) = self.scrub.status_of(number) {
+            status.done += chunk;
+            status.unreadable += u64::from((part.tried & in_sync).count_ones());
+            status.repaired += u64::from(repaired.count_ones());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Scrubs of a simulated array, and differences that are planted for them.
+//!
+//! In: a life. Out: a scrub that found what is not there, or did not find what is. Not here: other events
+//! (`life.rs`).
+//!
+//! A difference is one bit behind the stamp of a sector, so requests and the model do not see it.
+
+use super::drives::STAMP;
+use super::life::Life;
+use crate::geometry::{Place, SECTOR};
+use crate::{Mismatch, ScrubStatus};
+
+impl Life<'_> {
+    /// Starts a scrub, or stops it.
+    pub(super) fn scrub_some(&mut self) {
+        let draw = self.campaign.chance.below(8);
+        let repair = draw.is_multiple_of(2);
+        if self.engine.scrub(repair, &mut self.out).is_ok() {
+            self.campaign.tally.scrubs += 1;
+            self.campaign.trace(|| format!("scrub, repair: {repair}"));
+        } else if draw == 1 {
+            self.campaign.trace(|| "scrub stopped".to_owned());
+            self.engine.stop_scrub();
+        }
+    }
+
+    /// Copies in sync never differ where a scrub compares them, but for what was planted.
+    pub(super) fn check_scrub(&self) -> Result<(), String> {
+        if self.is_planted || self.engine.mismatches() == 0 {
+            return Ok(());
+        }
+        let places = self.engine.status().scrub.map(|it| it.places);
+        Err(format!("a scrub found copies that differ: {places:?}"))
+    }
+
+    /// In an idle array, a bit of one copy is turned: a scrub finds it, and writes it if it repairs.
+    pub(super) fn plant_difference(&mut self) -> Result<(), String> {
+        let Some((place, sector, expected)) = self.draw_difference() else { return Ok(()) };
+        let (was_calm, scrubs) = (self.is_calm, self.scrubs);
+        (self.is_calm, self.scrubs, self.is_planted) = (true, false, true);
+        let none = Vec::new();
+        let is_clean = self.engine.status().regions_dirty == 0;
+        self.campaign.trace(|| format!("planted in sector {sector} of set {}", place.set));
+        self.scrub_finds(false, &expected)?;
+        if is_clean && self.engine.status().regions_dirty != 0 {
+            return Err("a scrub without repair marked a region".to_owned());
+        }
+        let region = self.region_of(place.set, place.offset);
+        self.may_resync[region] = true;
+        self.scrub_finds(true, &expected)?;
+        self.scrub_finds(false, &none)?;
+        (self.is_calm, self.scrubs, self.is_planted) = (was_calm, scrubs, false);
+        self.campaign.tally.differences += 1;
+        let copies = self.devices_of(place.set).into_iter().map(|(_, device)| {
+            let mut data = [0; SECTOR as usize];
+            self.campaign.drives[device].disk.durable().read(sector, &mut data);
+            data
+        });
+        let copies: Vec<_> = copies.collect();
+        if copies.windows(2).any(|it| it[0] != it[1]) {
+            return Err(format!("copies of sector {sector} differ after a repair"));
+        }
+        Ok(())
+    }
+
+    /// Runs a scrub to its end, which must find these.
+    fn scrub_finds(&mut self, repair: bool, expected: &[Mismatch]) -> Result<(), String> {
+        self.campaign.tally.scrubs += 1;
+        self.campaign.trace(|| format!("scrub, repair: {repair}"));
+        self.engine.scrub(repair, &mut self.out).map_err(|it| format!("no scrub: {it}"))?;
+        self.take_output()?;
+        self.run_until_idle()?;
+        let Some(status) = self.engine.status().scrub else {
+            return Err("a scrub has no status".to_owned());
+        };
+        let ScrubStatus { is_running, done, all, ref places, .. } = status;
+        let found = expected.len() as u64;
+        let is_right = places == expected && status.mismatches == found;
+        let is_repaired = status.repaired == if repair { found } else { 0 };
+        if is_running || done != all || !is_right || !is_repaired {
+            return Err(format!("a scrub must find {expected:?}: {status:?}"));
+        }
+        Ok(())
+    }
+
+    /// Turns a bit of one copy. The sector of the member, and what a scrub says of it; none if it could
+    /// not be told from what happens beside it.
+    fn draw_difference(&mut self) -> Option<(Place, u64, Vec<Mismatch>)> {
+        let status = self.engine.status();
+        let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        if self.had_errors || is_stalled || !status.is_running {
+            return None;
+        }
+        let geometry = self.campaign.geometry;
+        let chance = &mut self.campaign.chance;
+        let set = chance.below(u64::from(geometry.sets())) as u8;
+        let offset = chance.below(geometry.member_bytes / SECTOR) * SECTOR;
+        let byte = STAMP + chance.below(SECTOR - STAMP as u64) as usize;
+        let copies = self.devices_of(set);
+        if copies.len() < 2 {
+            return None;
+        }
+        let chosen = self.campaign.chance.below(copies.len() as u64) as usize;
+        let place = Place { set, offset };
+        let sector = (self.campaign.data_at + offset) / SECTOR;
+        self.campaign.drives[copies[chosen].1].turn_bit(sector, byte);
+        let start = Place { set, offset: offset - offset % u64::from(geometry.chunk) };
+        let offset = geometry.locate_back(start);
+        // The first copy counts as right.
+        let differing = copies.iter().enumerate().skip(1);
+        let differing = differing.filter(|(at, _)| chosen == 0 || *at == chosen);
+        let expected = differing.map(|(_, &(role, _))| Mismatch { offset, role }).collect();
+        Some((place, sector, expected))
+    }
+
+    /// Roles and devices of a set that are read.
+    fn devices_of(&self, set: u8) -> Vec<(u8, usize)> {
+        let copies = self.campaign.geometry.copies();
+        let roles = (0_u8..).zip(self.engine.status().roles);
+        let of_set = roles.filter(|(role, it)| role / copies == set && it.is_read);
+        of_set.filter_map(|(role, it)| it.device.map(|device| (role, device.into()))).collect()
+    }
+}
