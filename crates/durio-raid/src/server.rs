@@ -32,7 +32,7 @@ use durio_block::{BlockError, RingWaker};
 
 use self::core::{Core, Order};
 use self::queue::Shared;
-use crate::{AddError, Config, Newcomer, Plan, Status};
+use crate::{AddError, Config, Newcomer, Plan, ScrubError, Status};
 
 pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write_metadata};
 
@@ -90,6 +90,9 @@ pub enum ServerError {
     /// The engine refuses the device.
     #[error(transparent)]
     Add(#[from] AddError),
+    /// The engine does not scrub now.
+    #[error(transparent)]
+    Scrub(#[from] ScrubError),
     /// It was given up, and has not answered all that it was asked.
     #[error("operations are still on their way to it: try again when they have ended")]
     Draining,
@@ -188,6 +191,14 @@ impl ArrayHandle {
     /// If it has ended.
     pub fn fail(&self, device: u8) -> Result<(), ServerError> {
         self.order(move |core| core.fail(device))
+    }
+
+    /// Compares all copies, and makes them equal if it shall.
+    ///
+    /// # Errors
+    /// If the array has one copy, does not run, or is being scrubbed.
+    pub fn scrub(&self, repair: bool) -> Result<(), ServerError> {
+        self.order(move |core| core.scrub(repair))?
     }
 
     /// Opens a device that is not in use yet.

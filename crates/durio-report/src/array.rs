@@ -7,7 +7,7 @@ use durio_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Report;
-use crate::document::{Cell, Document, Level, Section, Table, Tone};
+use crate::document::{Cell, Document, Fact, Level, Section, Table, Tone};
 
 /// The forms of the JSON documents.
 const STATUS_SCHEMA: &str = "durio-raid-status-1";
@@ -132,8 +132,42 @@ pub struct ArrayStatus {
     pub regions_to_resync: u32,
     /// Requests on their way, in pieces of a chunk.
     pub requests: u32,
+    /// The newest scrub since it is served.
+    pub scrub: Option<ArrayScrub>,
     /// Members by role, spares, devices that were given up.
     pub devices: Vec<MemberStatus>,
+}
+
+/// How far a scrub is, and what it has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayScrub {
+    /// False when it has ended.
+    pub is_running: bool,
+    /// It makes copies equal.
+    pub repairs: bool,
+    /// Bytes that it has gone over, in one copy of each set.
+    pub done_bytes: u64,
+    /// All of those.
+    pub all_bytes: u64,
+    /// Of `done_bytes`, what could not be compared.
+    pub skipped_bytes: u64,
+    /// Copies of chunks that differ from the first in sync.
+    pub mismatches: u64,
+    /// Copies of chunks that could not be read.
+    pub unreadable: u64,
+    /// Copies of chunks that were written, of both kinds.
+    pub repaired: u64,
+    /// The first mismatches.
+    pub places: Vec<MismatchPlace>,
+}
+
+/// A copy of a chunk that differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MismatchPlace {
+    /// Where the chunk begins in the array.
+    pub offset_bytes: u64,
+    /// The member's role.
+    pub role: u8,
 }
 
 impl ArrayStatus {
@@ -161,10 +195,35 @@ impl Report for ArrayStatus {
         section.facts(shape_facts(&self.shape));
         section.fact("requests", format!("{} on their way", self.requests));
         section.fact("regions", regions(self));
+        self.scrub.iter().for_each(|it| scrub(it, &mut section));
         document.push(section);
         document.push(members(self));
         document.records = records(&self.devices);
         document
+    }
+}
+
+fn scrub(it: &ArrayScrub, section: &mut Section) {
+    let [done, all] = [it.done_bytes, it.all_bytes].map(Bytes::new);
+    let how_far = if it.is_running { format!("{done} of {all}") } else { format!("ended, {done}") };
+    let found = match (it.mismatches, it.unreadable) {
+        (0, 0) => "all copies are equal".to_owned(),
+        (differ, 0) => format!("copies of chunks that differ: {differ}"),
+        (differ, unreadable) => {
+            format!("copies of chunks that differ: {differ}; that cannot be read: {unreadable}")
+        }
+    };
+    let tone = if it.mismatches + it.unreadable > 0 { Tone::Bad } else { Tone::Plain };
+    let repaired = if it.repairs { format!(", {} repaired", it.repaired) } else { String::new() };
+    section.toned(tone, "scrub", format!("{how_far}: {found}{repaired}"));
+    if it.skipped_bytes > 0 {
+        let skipped = Bytes::new(it.skipped_bytes);
+        section.fact("", format!("{skipped} had no second copy in sync"));
+    }
+    for place in &it.places {
+        let text =
+            format!("member {} differs at byte {} of the array", place.role, place.offset_bytes);
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "", text));
     }
 }
 

@@ -43,8 +43,8 @@ use serde::Serialize;
 
 pub use advice::ShownAdvice;
 pub use array::{
-    ArrayExamination, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice, ExaminedMember,
-    MemberStanding, MemberStatus,
+    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
+    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
 };
 pub use audit::ShownAudit;
 pub use compare::gate_advice;

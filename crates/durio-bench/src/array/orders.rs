@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use durio_nbd::{Socket, control_of, read_order, send_answer, send_order};
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
-use durio_raid::{AddError, MemberState, Newcomer};
-use durio_report::{ArrayState, ArrayStatus, MemberStanding, MemberStatus};
+use durio_raid::{AddError, MemberState, Mismatch, Newcomer, ScrubStatus};
+use durio_report::{
+    ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
+};
 use serde::{Deserialize, Serialize};
 
 use super::devices::{Device, claim_devices};
@@ -50,6 +52,11 @@ pub enum ArrayOrder {
     Remove {
         /// The device.
         path: PathBuf,
+    },
+    /// Compare all copies.
+    Scrub {
+        /// And make them equal.
+        repair: bool,
     },
     /// End in order.
     Stop,
@@ -123,6 +130,7 @@ pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
             add(served, path, *destroy, *force_signature)
         }
         ArrayOrder::Remove { path } => remove(served, path),
+        ArrayOrder::Scrub { repair } => served.handle.scrub(*repair).map_err(server_error),
     };
     let answer = match done.and_then(|()| served.handle.status().map_err(server_error)) {
         Ok(status) => ArrayAnswer::Done { status: Box::new(status_of(served, &status)) },
@@ -327,7 +335,23 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
         regions_dirty: engine.regions_dirty,
         regions_to_resync: engine.regions_unsynced,
         requests: status.requests,
+        scrub: engine.scrub.as_ref().map(scrub_of),
         devices: roles.chain(given_up).collect(),
+    }
+}
+
+fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
+    let place = |it: &Mismatch| MismatchPlace { offset_bytes: it.offset, role: it.role };
+    ArrayScrub {
+        is_running: scrub.is_running,
+        repairs: scrub.repair,
+        done_bytes: scrub.done,
+        all_bytes: scrub.all,
+        skipped_bytes: scrub.skipped,
+        mismatches: scrub.mismatches,
+        unreadable: scrub.unreadable,
+        repaired: scrub.repaired,
+        places: scrub.places.iter().map(place).collect(),
     }
 }
 

@@ -66,6 +66,8 @@ enum Own {
     Piece(LentBuffer, u32, u32),
     /// A read of the copier.
     Copy(LentBuffer),
+    /// A read that is compared with what the copier has read.
+    Compared(LentBuffer),
 }
 
 /// An operation on its way.
@@ -93,6 +95,8 @@ pub(super) struct Core {
     metadata_in_flight: u32,
     /// What was read for the copy on its way.
     copy: Option<LentBuffer>,
+    /// The same, for comparisons: a member that was given up may still be writing the other.
+    copied: Vec<u8>,
     zeros: LentBuffer,
     devices: Vec<DeviceCounters>,
     looked: Instant,
@@ -135,6 +139,7 @@ impl Core {
             free_flights: Vec::new(),
             metadata_in_flight: 0,
             copy: None,
+            copied: Vec::new(),
             zeros,
             devices,
             looked: Instant::now(),
@@ -266,7 +271,7 @@ impl Core {
             return Ok(());
         }
         let own = self.own_buffer(op)?;
-        let is_read = op.kind == MemberOpKind::Read;
+        let is_read = matches!(op.kind, MemberOpKind::Read | MemberOpKind::Compare);
         let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
         let &MemberOp { device, tag, length, .. } = op;
         let flight = Flight { device, tag, length, is_read, is_metadata, own };
@@ -283,7 +288,10 @@ impl Core {
             tag: index.into(),
         };
         let buffer = match (&flight.own, op.kind, op.buffer) {
-            (Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent), ..) => Some(lent),
+            (
+                Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent) | Own::Compared(lent),
+                ..,
+            ) => Some(lent),
             (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
             (Own::Nothing, _, Buffer::Copy) => self.copy.as_ref(),
             (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
@@ -311,6 +319,10 @@ impl Core {
     fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
         let source = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
+            (MemberOpKind::Compare, _) => {
+                let lent = self.shared.buffer();
+                return Ok(Own::Compared(self.ring()?.lend(lent)));
+            }
             (MemberOpKind::Read, buffer) => {
                 let lent = self.shared.buffer();
                 let lent = self.ring()?.lend(lent);
@@ -350,9 +362,13 @@ impl Core {
         }
         // A member that was given up is not listened to.
         let is_heard = device.is_used;
-        self.keep_read(flight.own, is_good && is_heard);
+        let is_alike = self.keep_read(flight.own, is_good && is_heard, flight.length);
         if is_heard {
-            let outcome = if is_good { Outcome::Done } else { Outcome::Error };
+            let outcome = match (is_good, is_alike) {
+                (false, _) => Outcome::Error,
+                (true, false) => Outcome::Differs,
+                (true, true) => Outcome::Done,
+            };
             self.engine.completed(flight.tag, outcome, &mut self.out);
             if !is_good {
                 self.drop_unused();
@@ -360,12 +376,27 @@ impl Core {
         }
     }
 
-    fn keep_read(&mut self, own: Own, is_good: bool) {
-        let Some(ring) = &mut self.ring else { return };
+    /// False if it was compared and differs.
+    fn keep_read(&mut self, own: Own, is_good: bool, length: u32) -> bool {
+        let Some(ring) = &mut self.ring else { return true };
+        let mut is_alike = true;
         let freed = match own {
             Own::Nothing => None,
             Own::Copy(lent) if is_good => {
-                self.copy.replace(lent).and_then(|before| ring.take_back(before))
+                let before = self.copy.take().and_then(|before| ring.take_back(before));
+                // Its one operation has ended.
+                if let Some(read) = ring.take_back(lent) {
+                    self.copied.clear();
+                    self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
+                    self.copy = Some(ring.lend(read));
+                }
+                before
+            }
+            Own::Compared(lent) => {
+                let read = ring.take_back(lent);
+                let same = |it: &Buffers| it.slot(0)[..length as usize] == self.copied[..];
+                is_alike = !is_good || read.as_ref().is_some_and(same);
+                read
             }
             Own::Staged(lent) | Own::Copy(lent) => ring.take_back(lent),
             Own::Piece(lent, piece, serial) => {
@@ -388,6 +419,7 @@ impl Core {
             }
         };
         freed.into_iter().for_each(|it| self.shared.give_back(it));
+        is_alike
     }
 
     fn answer(&mut self) {
@@ -458,6 +490,10 @@ impl Core {
     pub(super) fn fail(&mut self, device: u8) {
         self.engine.member_failed(device, &mut self.out);
         self.drop_unused();
+    }
+
+    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
+        Ok(self.engine.scrub(repair, &mut self.out)?)
     }
 
     pub(super) fn open(&mut self, member: MemberFile) -> Result<(), ServerError> {

@@ -40,6 +40,18 @@ pub(crate) enum RaidCommand {
     Add(RaidAdd),
     /// Let go of a spare, or of a device that was given up, so that it can be pulled or used otherwise
     Remove(ArrayDevice),
+    /// Compare all copies of a served array, in the background; durio raid status shows what it found
+    ///
+    /// A chunk is compared while nobody writes to it. The first copy in sync is taken to be right: which
+    /// of two is, no array can know.
+    Scrub {
+        /// Also write copies that differ, or cannot be read
+        #[arg(long)]
+        repair: bool,
+
+        #[command(flatten)]
+        socket: ArraySocket,
+    },
     /// End a served array in order, and wait for the end
     ///
     /// Requests on their way are answered, and nothing is left to copy at the next start. Ctrl-C does

@@ -30,6 +30,9 @@ pub(super) fn raid(arguments: &Raid) -> Result<Exit, BenchError> {
             tell(&it.socket.socket, &ArrayOrder::Remove { path: absolute(&it.path)? })
         }
         RaidCommand::Add(arguments) => add(arguments),
+        RaidCommand::Scrub { repair, socket } => {
+            tell(&socket.socket, &ArrayOrder::Scrub { repair: *repair })
+        }
         RaidCommand::Stop(it) => tell(&it.socket, &ArrayOrder::Stop),
     }
 }

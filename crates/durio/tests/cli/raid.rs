@@ -226,6 +226,35 @@ fn acknowledged_writes_survive_a_killed_server_and_the_copies_become_equal() {
 }
 
 #[test]
+fn a_scrub_finds_a_copy_that_differs_and_repairs_it() {
+    if !can_serve() {
+        return;
+    }
+    let array = Array::mirror(&[]);
+    let running = array.start("a b");
+    array.must(&["write -P 1 0 4M"]);
+    let scrubbed = |options: &str| {
+        array.raid(&format!("scrub {options}")).expect_exit(0);
+        array.wait_for(|it| it["scrub"]["is_running"] == false);
+        array.status()["scrub"].clone()
+    };
+    assert_eq!(scrubbed("")["mismatches"], 0);
+    // Behind the array's back, in the third of its chunks.
+    let file = File::options().write(true).open(array.path("b")).unwrap();
+    file.write_all_at(&[9; 512], DATA_AT + 2 * 16384 + 512).unwrap();
+    file.sync_all().unwrap();
+    let found = scrubbed("");
+    assert_eq!((&found["mismatches"], &found["repaired"]), (&1.into(), &0.into()), "{found}");
+    assert_eq!(found["places"][0]["offset_bytes"], 2 * 16384, "{found}");
+    assert_eq!(found["places"][0]["role"], 1, "{found}");
+    array.raid("status").expect_exit(0).expect_stdout("copies of chunks that differ: 1");
+    assert_eq!(scrubbed("--repair")["repaired"], 1);
+    assert_eq!(scrubbed("")["mismatches"], 0);
+    assert!(array.data("a") == array.data("b"));
+    Array::end(running, Signal::TERM).expect_exit(0);
+}
+
+#[test]
 fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
     if !can_serve() {
         return;
