@@ -87,6 +87,18 @@ pub(super) const PAGES: &[PageNotes] = &[
         see_also: &["durio-raid-fail(1)", "durio-raid-add(1)"],
     },
     PageNotes {
+        command: "raid scrub",
+        examples: &[
+            ("durio raid scrub --socket /run/data", "Compare all copies in the background."),
+            (
+                "durio raid scrub --socket /run/data --repair",
+                "And write what differs from the first copy in sync.",
+            ),
+        ],
+        files: &[SOCKETS],
+        see_also: &["durio-raid-status(1)"],
+    },
+    PageNotes {
         command: "raid stop",
         examples: &[("durio raid stop --socket /run/data", "End it, and wait for the end.")],
         files: &[SOCKETS],
