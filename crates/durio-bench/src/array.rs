@@ -9,11 +9,13 @@
 //! | `examine` | what superblocks say, read only |
 //! | `devices` | members that are open, with their permits |
 //! | `serve` | an array until somebody ends it |
+//! | `front` | how its users reach it: NBD, or a block device by ublk |
 //! | `orders` | what is asked of it meanwhile |
 
 mod create;
 mod devices;
 mod examine;
+mod front;
 mod orders;
 mod serve;
 
@@ -27,6 +29,7 @@ use crate::error::BenchError;
 
 pub use create::{CreateWish, create_array};
 pub use examine::examine_array;
+pub use front::FrontKind;
 pub use orders::{ArrayAnswer, ArrayOrder, order_array};
 pub use serve::{ServeWish, serve_array};
 

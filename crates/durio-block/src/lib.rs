@@ -72,6 +72,7 @@ mod program;
 mod regular_file;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
+mod ublk;
 
 pub use buffers::{Buffers, lock_memory, map_large_allocations};
 pub use clock::{
@@ -105,3 +106,6 @@ pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_re
 pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags};
 pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, ask_stoppable, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};
+pub use ublk::{
+    UBLK_NEEDS, UblkControl, UblkDevice, UblkKind, UblkQueue, UblkRequest, UblkShape, UblkState,
+};

@@ -15,7 +15,10 @@
 //! The ring keeps a member's file open, and what claims it, until no operation is on its way, also when
 //! the process is killed: the kernel lets go of a ring's files when its last request has ended. So
 //! whoever gets the claim next meets no late write.
+//!
+//! The ring also carries the requests of a ublk device, so one thread waits for both.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +27,12 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::engines::Ring;
-use crate::{BlockError, Buffers, WriteFlags};
+use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
 const WAKE: u64 = u64::MAX;
+/// Names, with a tag, what a ublk queue waits for. Operations are numbered below it.
+const UBLK: u64 = 1 << 32;
 /// An eventfd is read as a number of 64 bits.
 const WAKE_BYTES: u32 = 8;
 
@@ -122,6 +127,8 @@ pub struct MemberRing {
     /// What the waker's read fills.
     wake_count: Buffers,
     is_watching: bool,
+    ublk: Option<UblkQueue>,
+    requests: VecDeque<UblkRequest>,
 }
 
 impl std::fmt::Debug for MemberRing {
@@ -153,6 +160,8 @@ impl MemberRing {
             waker,
             wake_count: Buffers::new(1, WAKE_BYTES as usize),
             is_watching: false,
+            ublk: None,
+            requests: VecDeque::new(),
         })
     }
 
@@ -211,6 +220,38 @@ impl MemberRing {
         lent.take().map(|it| it.buffer)
     }
 
+    /// Serves a ublk device: requests come with [`MemberRing::exchange`].
+    ///
+    /// # Errors
+    /// If the kernel takes nothing more.
+    pub fn serve(&mut self, mut queue: UblkQueue) -> Result<(), BlockError> {
+        let fetches: Vec<_> = (0..queue.depth()).map(|tag| (tag, queue.fetch(tag))).collect();
+        self.ublk = Some(queue);
+        for (tag, fetch) in fetches {
+            self.push_entry(&fetch.user_data(UBLK | u64::from(tag)))?;
+        }
+        self.enter(0)
+    }
+
+    /// A request that has come.
+    pub fn next_request(&mut self) -> Option<UblkRequest> {
+        self.requests.pop_front()
+    }
+
+    /// Answers one, with bytes or a negated errno. What was read is in the buffer, of a chunk, which the
+    /// next request of this tag gets.
+    ///
+    /// # Errors
+    /// If the kernel takes nothing more.
+    ///
+    /// # Panics
+    /// If there is no such request, or the buffer is too small.
+    pub fn answer(&mut self, tag: u16, result: i32, buffer: Buffers) -> Result<(), BlockError> {
+        let queue = self.ublk.as_mut().expect("requests come of a queue");
+        let commit = queue.commit(tag, result, buffer);
+        self.push_entry(&commit.user_data(UBLK | u64::from(tag)))
+    }
+
     /// Operations that have not ended.
     #[must_use]
     pub const fn in_flight(&self) -> usize {
@@ -264,7 +305,8 @@ impl MemberRing {
         loop {
             // SAFETY: the entry's pointer is that of a lent buffer, which has room for its length
             // (asserted) and is freed only when no operation is on its way with it, or it is the
-            // waker's count, which lives as long; `drop` waits for both.
+            // waker's count, which lives as long; `drop` waits for both. Or it is that of a ublk tag,
+            // which has room for the longest request and is leaked while the tag waits for one.
             let pushed = unsafe { self.ring.submission().push(entry) };
             if pushed.is_ok() {
                 return Ok(());
@@ -352,6 +394,12 @@ impl MemberRing {
                 self.is_watching = false;
                 continue;
             }
+            if entry.user_data() & UBLK != 0 {
+                let tag = entry.user_data() as u16;
+                let ended = self.ublk.as_mut().and_then(|it| it.ended(tag, entry.result()));
+                self.requests.extend(ended);
+                continue;
+            }
             #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
             let index = entry.user_data() as u32;
             let InFlight { tag, buffer } = self.operations[index as usize];
@@ -400,6 +448,7 @@ impl Drop for MemberRing {
         let drained = self.drain();
         // Now, and not some time after the ring is closed: whoever comes next finds no claim.
         let _ = self.ring.submitter().unregister_files();
+        self.ublk.iter_mut().for_each(UblkQueue::leak);
         if drained.is_err() {
             self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
             self.wake_count.leak();

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use durio_block::{BlockError, RingWaker};
+use durio_block::{BlockError, RingWaker, UblkQueue};
 
 use self::core::{Core, Order};
 use self::queue::Shared;
@@ -199,6 +199,15 @@ impl ArrayHandle {
     /// If the array has one copy, does not run, or is being scrubbed.
     pub fn scrub(&self, repair: bool) -> Result<(), ServerError> {
         self.order(move |core| core.scrub(repair))?
+    }
+
+    /// Serves the queue of a ublk device from the array's own thread. No request of it may be longer than
+    /// a chunk, nor cross one.
+    ///
+    /// # Errors
+    /// If the ring does not take it.
+    pub fn serve(&self, queue: UblkQueue) -> Result<(), ServerError> {
+        self.order(move |core| core.serve(queue))?
     }
 
     /// Opens a device that is not in use yet.

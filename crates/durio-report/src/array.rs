@@ -118,6 +118,8 @@ pub struct ArrayStatus {
     /// What it is.
     #[serde(flatten)]
     pub shape: ArrayShape,
+    /// Where its users find it: a block device, or a URI of NBD.
+    pub served_at: String,
     /// How it stands.
     pub state: ArrayState,
     /// Why it has stopped by itself.
@@ -192,6 +194,7 @@ impl Report for ArrayStatus {
         if let Some(why) = &self.stopped_because {
             section.toned(Tone::Bad, "why", why.as_str());
         }
+        section.fact("served at", self.served_at.as_str());
         section.facts(shape_facts(&self.shape));
         section.fact("requests", format!("{} on their way", self.requests));
         section.fact("regions", regions(self));

@@ -124,7 +124,8 @@ pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
         }
     };
     let done = match &order {
-        ArrayOrder::Status | ArrayOrder::Stop => Ok(()),
+        ArrayOrder::Status => Ok(()),
+        ArrayOrder::Stop => served.front.refuse_in_use(),
         ArrayOrder::Fail { path } => fail(served, path),
         ArrayOrder::Add { path, destroy, force_signature } => {
             add(served, path, *destroy, *force_signature)
@@ -136,8 +137,8 @@ pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
         Ok(status) => ArrayAnswer::Done { status: Box::new(status_of(served, &status)) },
         Err(error) => ArrayAnswer::Refused { reason: with_causes(&error), hints: error.hints },
     };
-    match order {
-        ArrayOrder::Stop => ending.0 = Some((stream, answer)),
+    match (&order, &answer) {
+        (ArrayOrder::Stop, ArrayAnswer::Done { .. }) => ending.0 = Some((stream, answer)),
         _ => send_answer(&stream, &answer),
     }
 }
@@ -323,6 +324,7 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
     ArrayStatus {
         schema: ArrayStatus::schema(),
         shape: shape_of(&served.table),
+        served_at: served.front.name(),
         state: match (engine.stopped, engine.is_running) {
             (Some(_), _) => ArrayState::Stopped,
             (None, false) => ArrayState::Starting,

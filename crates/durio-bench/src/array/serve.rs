@@ -9,13 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use durio_block::lock_memory;
-use durio_nbd::{Address, Listener, Server, Uri, control_of};
+use durio_nbd::{Address, Listener, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
 use durio_raid::{AssembleOptions, Config, Found, SuperblockError, Table, assemble};
 use durio_units::Nanos;
 
 use super::devices::{Device, claim_devices};
 use super::examine::assemble_words;
+use super::front::{Front, FrontKind};
 use super::orders::{Ending, obey};
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::locate::Permission;
@@ -28,7 +29,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct ServeWish<'a> {
     /// Its devices.
     pub paths: &'a [PathBuf],
-    /// The socket for clients.
+    /// How users reach it.
+    pub front: FrontKind,
+    /// The socket for clients of NBD; beside it is the one for orders.
     pub socket: &'a Path,
     /// A member that has an operation for longer has failed.
     pub timeout: Nanos,
@@ -43,56 +46,83 @@ pub(super) struct Served {
     /// As it was when it started.
     pub(super) table: Table,
     pub(super) devices: Vec<Device>,
+    alignment: u32,
+    pub(super) front: Front,
 }
 
-/// Serves it until `stop` says so, or an order. `ready` gets its URI when clients can come, `remark` what
+/// Serves it until `stop` says so, or an order. `ready` gets its name when users can come, `remark` what
 /// a user should know besides.
 ///
 /// # Errors
 /// If it does not start; if it has stopped by itself.
 pub fn serve_array(
     wish: &ServeWish<'_>,
-    ready: impl FnOnce(&Uri),
+    ready: impl FnOnce(&str),
     remark: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), BenchError> {
     let devices = claim_devices(wish.paths, Permission::Members, 0)?;
-    let server = Server::bind(&Address::Unix(wish.socket.to_owned())).map_err(cannot)?;
+    let front = Front::prepare(wish.front, wish.socket)?;
     let control = Listener::bind(&Address::Unix(control_of(wish.socket))).map_err(cannot)?;
-    let (array, mut served) = start(wish, devices)?;
+    let (array, mut served) = start(wish, devices, front)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", with_causes(&error)));
     }
-    let stopping = wait_until_it_runs(&served.handle, stop);
-    let end = server.stop_handle();
     let mut ending = Ending::default();
-    thread::scope(|scope| {
-        let storage = served.handle.clone();
-        let serving = scope.spawn(move || server.serve(&storage).map(|()| server));
-        if stopping.is_ok() {
-            ready(&Uri::of(&Address::Unix(wish.socket.to_owned()), ""));
-            let is_over = || stop() || array.has_ended() || serving.is_finished();
-            while !is_over() && !ending.is_wished() {
-                match control.accept() {
-                    Ok(stream) => obey(stream, &mut served, &mut ending),
-                    // Nobody is there, or who was has gone.
-                    Err(_) => thread::sleep(LOOK),
-                }
-            }
+    let opened = wait_until_it_runs(&served.handle, stop).and_then(|()| {
+        if stop() {
+            return Ok(());
         }
-        end.stop();
-        serving.join().unwrap_or_else(|it| std::panic::resume_unwind(it)).map(drop).map_err(cannot)
-    })?;
+        served.front.open(&served.handle, &served.table, served.alignment)?;
+        ready(&served.front.name());
+        obey_until_the_end(&control, &array, &mut served, &mut ending, remark, stop);
+        Ok(())
+    });
+    let closed = served.front.close();
     let stopped = match array.has_ended() {
         true => Ok(()),
-        false => stopping.and_then(|()| refuse_stopped(&served.handle)),
+        false => opened.and_then(|()| refuse_stopped(&served.handle)),
     };
     let ended = array.stop().map_err(server_error);
+    let removed = served.front.remove();
     ending.answer();
-    stopped.and(ended)
+    stopped.and(ended).and(closed).and(removed)
 }
 
-fn start(wish: &ServeWish<'_>, devices: Vec<Device>) -> Result<(ArrayServer, Served), BenchError> {
+/// Serves until there is nobody to serve, or a wish for the end that nothing speaks against.
+fn obey_until_the_end(
+    control: &Listener,
+    array: &ArrayServer,
+    served: &mut Served,
+    ending: &mut Ending,
+    remark: &dyn Fn(&str),
+    stop: &dyn Fn() -> bool,
+) {
+    let mut is_told = false;
+    while !array.has_ended() && !served.front.has_ended() && !ending.is_wished() {
+        match control.accept() {
+            Ok(stream) => obey(stream, served, ending),
+            // Nobody is there, or who was has gone.
+            Err(_) => thread::sleep(LOOK),
+        }
+        if stop() {
+            match served.front.refuse_in_use() {
+                Ok(()) => return,
+                Err(error) if !is_told => {
+                    remark(&format!("{error}; the array ends when it is not"));
+                    is_told = true;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn start(
+    wish: &ServeWish<'_>,
+    devices: Vec<Device>,
+    front: Front,
+) -> Result<(ArrayServer, Served), BenchError> {
     let found = devices.iter().map(found_on).collect::<Result<Vec<_>, _>>()?;
     let newest = found.iter().max_by_key(|it| {
         let table = &it.superblock.table;
@@ -116,7 +146,7 @@ fn start(wish: &ServeWish<'_>, devices: Vec<Device>) -> Result<(ArrayServer, Ser
     let config = Config { timeout: wish.timeout, ..Config::default() };
     let array = ArrayServer::start(plan, config, alignment, files).map_err(server_error)?;
     let handle = array.handle();
-    Ok((array, Served { handle, table, devices }))
+    Ok((array, Served { handle, table, devices, alignment, front }))
 }
 
 fn found_on(device: &Device) -> Result<Found, BenchError> {

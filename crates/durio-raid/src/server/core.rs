@@ -5,6 +5,8 @@
 //! Each request lies within a chunk, so it is one part for the engine and one buffer. A read gets a
 //! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
 
+mod ublk;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +16,7 @@ use durio_block::{
 };
 use durio_units::Nanos;
 
-use super::queue::{Done, Job, JobError, Mailbox, Shared, WATCHED};
+use super::queue::{Asker, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
     Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
@@ -28,22 +30,19 @@ pub(super) type Order = Box<dyn FnOnce(&mut Core) + Send>;
 const TICK: Duration = Duration::from_millis(250);
 /// A longer time without a look at the clock was not the members'.
 const STEP_MAX: Duration = Duration::from_secs(1);
+/// How a ublk request fails, whatever the cause.
+const EIO: i32 = -5;
 /// Operations that the kernel takes in one call.
 const RING_DEPTH: u32 = 256;
 
 /// A request that the engine has.
 #[derive(Debug)]
 struct Piece {
-    job: Option<PieceJob>,
+    from: Option<Asker>,
+    length: u32,
     /// Tells it from others that had its place.
     serial: u32,
     memory: Memory,
-}
-
-#[derive(Debug)]
-struct PieceJob {
-    number: u32,
-    mailbox: Arc<Mailbox>,
 }
 
 #[derive(Debug)]
@@ -106,6 +105,8 @@ pub(super) struct Core {
     has_news: bool,
     last_news: Instant,
     is_closing: bool,
+    /// No other thread has jobs for this one: whatever comes wakes it.
+    is_alone: bool,
 }
 
 impl Core {
@@ -149,6 +150,7 @@ impl Core {
             has_news: false,
             last_news: Instant::now(),
             is_closing: false,
+            is_alone: false,
         };
         // Members that are here and that the array does not trust.
         core.drop_unused();
@@ -159,20 +161,21 @@ impl Core {
         let mut completions = Vec::new();
         loop {
             self.take_incoming();
-            self.submit_backlog();
+            self.submit_backlog()?;
             self.tick();
             self.begin_operations()?;
-            self.answer();
+            self.answer()?;
             if self.is_over() {
                 return self.drain();
             }
             let patience = self.patience();
             self.ring()?.exchange(patience, &mut completions)?;
             self.shared.awakes();
-            self.has_news |= !completions.is_empty();
+            self.has_news |= !completions.is_empty() && !self.is_alone;
             for completion in completions.drain(..) {
                 self.completed(completion);
             }
+            self.take_requests()?;
         }
     }
 
@@ -204,7 +207,7 @@ impl Core {
     }
 
     /// Gives the engine what it takes.
-    fn submit_backlog(&mut self) {
+    fn submit_backlog(&mut self) -> Result<(), ServerError> {
         while let Some(job) = self.backlog.pop_front() {
             let piece = self.free_piece();
             let Job { kind, offset, length, .. } = job;
@@ -215,30 +218,32 @@ impl Core {
                 Err(SubmitError::Busy) => {
                     self.free_pieces.push(piece);
                     self.backlog.push_front(job);
-                    return;
+                    return Ok(());
                 }
                 Err(error) => {
                     self.free_pieces.push(piece);
                     let is_ending = error == SubmitError::Stopped && self.is_closing;
-                    refuse(&job, if is_ending { JobError::Ending } else { JobError::Failed });
+                    let error = if is_ending { JobError::Ending } else { JobError::Failed };
+                    self.settle(job.from, Err(error), job.length, job.data)?;
                 }
             }
         }
+        Ok(())
     }
 
     fn free_piece(&mut self) -> u32 {
         self.free_pieces.pop().unwrap_or_else(|| {
-            self.pieces.push(Piece { job: None, serial: 0, memory: Memory::None });
+            self.pieces.push(Piece { from: None, length: 0, serial: 0, memory: Memory::None });
             self.pieces.len() as u32 - 1
         })
     }
 
     fn keep_piece(&mut self, index: u32, job: Job) {
-        let Job { number, mailbox, data, .. } = job;
+        let Job { from, length, data, .. } = job;
         let lent = data.zip(self.ring.as_mut()).map(|(data, ring)| Memory::Lent(ring.lend(data)));
         let piece = &mut self.pieces[index as usize];
         piece.memory = lent.unwrap_or(Memory::None);
-        piece.job = Some(PieceJob { number, mailbox });
+        (piece.from, piece.length) = (Some(from), length);
         piece.serial = piece.serial.wrapping_add(1);
     }
 
@@ -402,7 +407,7 @@ impl Core {
             Own::Piece(lent, piece, serial) => {
                 let data = ring.take_back(lent);
                 let piece = &mut self.pieces[piece as usize];
-                if !is_good || piece.serial != serial || piece.job.is_none() {
+                if !is_good || piece.serial != serial || piece.from.is_none() {
                     data
                 } else {
                     match std::mem::replace(&mut piece.memory, Memory::None) {
@@ -422,27 +427,44 @@ impl Core {
         is_alike
     }
 
-    fn answer(&mut self) {
+    fn answer(&mut self) -> Result<(), ServerError> {
         for at in 0..self.out.answers.len() {
             let answer = self.out.answers[at];
-            let piece = answer.tag as u32;
-            let memory = std::mem::replace(&mut self.pieces[piece as usize].memory, Memory::None);
-            let Some(job) = self.pieces[piece as usize].job.take() else { continue };
-            self.free_pieces.push(piece);
-            let data = match memory {
+            let index = answer.tag as u32;
+            let piece = &mut self.pieces[index as usize];
+            let memory = std::mem::replace(&mut piece.memory, Memory::None);
+            let length = piece.length;
+            let Some(from) = piece.from.take() else { continue };
+            self.free_pieces.push(index);
+            let buffer = match memory {
                 Memory::Read(data) => Some(data),
-                Memory::Lent(lent) => {
-                    let written = self.ring.as_mut().and_then(|ring| ring.take_back(lent));
-                    written.into_iter().for_each(|it| self.shared.give_back(it));
-                    None
-                }
+                Memory::Lent(lent) => self.ring()?.take_back(lent),
                 Memory::None => None,
             };
             // Which of its errors it was, the status tells.
-            let result = answer.result.map_err(|_| JobError::Failed);
-            job.mailbox.put(Done { number: job.number, result, data });
+            self.settle(from, answer.result.map_err(|_| JobError::Failed), length, buffer)?;
         }
         self.out.answers.clear();
+        Ok(())
+    }
+
+    /// Tells whoever asked. The buffer is what was read, or a free one.
+    fn settle(
+        &mut self,
+        from: Asker,
+        result: Result<(), JobError>,
+        length: u32,
+        buffer: Option<Buffers>,
+    ) -> Result<(), ServerError> {
+        match from {
+            Asker::Mailbox(number, mailbox) => mailbox.put(Done { number, result, data: buffer }),
+            Asker::Ublk(tag) => {
+                let buffer = buffer.unwrap_or_else(|| self.shared.buffer());
+                let result = result.map_or(EIO, |()| length as i32);
+                self.ring()?.answer(tag, result, buffer)?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes which members the engine has given up: after an error, and after time has passed.
@@ -530,18 +552,15 @@ impl Core {
     }
 }
 
-fn refuse(job: &Job, error: JobError) {
-    job.mailbox.put(Done { number: job.number, result: Err(error), data: None });
-}
-
 impl Drop for Core {
     /// Nobody waits for ever: whoever has asked gets an answer, also when this ends by a fault.
     fn drop(&mut self) {
         let incoming = self.shared.end();
         let waiting = std::mem::take(&mut self.backlog).into_iter().chain(incoming.jobs);
-        waiting.for_each(|job| refuse(&job, JobError::Ending));
-        for piece in &mut self.pieces {
-            if let Some(PieceJob { number, mailbox }) = piece.job.take() {
+        let unanswered = self.pieces.iter_mut().filter_map(|it| it.from.take());
+        for from in waiting.map(|it| it.from).chain(unanswered) {
+            // The users of a ublk device wait for the next server.
+            if let Asker::Mailbox(number, mailbox) = from {
                 mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
             }
         }

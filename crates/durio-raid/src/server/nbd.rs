@@ -12,7 +12,7 @@ use std::sync::Arc;
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 
 use super::ArrayHandle;
-use super::queue::{Done, Job, JobError, Mailbox, Shared};
+use super::queue::{Asker, Done, Job, JobError, Mailbox, Shared};
 use crate::RequestKind;
 
 /// Pieces of one connection that are on their way: some more than the engine holds would wait there.
@@ -73,12 +73,11 @@ impl Connection for Client<'_> {
                 jobs.push(self.job_of(number, piece, &batch[piece.request].command));
             }
             if let Err(jobs) = self.shared.push_jobs(jobs) {
-                let refused = |job: Job| Done {
-                    number: job.number,
-                    result: Err(JobError::Ending),
-                    data: None,
-                };
-                jobs.into_iter().for_each(|job| self.mailbox.put(refused(job)));
+                for Job { from, .. } in jobs {
+                    if let Asker::Mailbox(number, mailbox) = from {
+                        mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
+                    }
+                }
             }
             if free.len() == WINDOW {
                 return;
@@ -109,7 +108,8 @@ impl Client<'_> {
             buffer.slot_mut(0)[..length].copy_from_slice(&data[..length]);
             buffer
         });
-        Job { kind, offset, length, data, number, mailbox: Arc::clone(&self.mailbox) }
+        let from = Asker::Mailbox(number, Arc::clone(&self.mailbox));
+        Job { kind, offset, length, data, from }
     }
 
     fn settle(&self, done: Done, piece: Piece, request: &mut Request<'_>) {

@@ -31,9 +31,16 @@ pub(super) struct Job {
     pub(super) length: u32,
     /// What is written.
     pub(super) data: Option<Buffers>,
-    /// The front end's name for it.
-    pub(super) number: u32,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) from: Asker,
+}
+
+/// Who gets the answer.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// A front end of another thread, by its name for the job.
+    Mailbox(u32, Arc<Mailbox>),
+    /// The ublk device of the server's own ring, by the request's tag.
+    Ublk(u16),
 }
 
 /// A job that is done.

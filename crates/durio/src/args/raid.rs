@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use durio_units::{Bytes, Nanos};
 
 use super::Output;
@@ -12,7 +12,7 @@ use crate::exit_code::TABLE;
 ///
 /// For small durable writes: a write is answered when all copies have it durably, overlapping writes
 /// reach all copies in the same order, and after a crash only what was being written is copied again.
-/// The array is served over NBD, which every kernel and QEMU understand. An array is found by its
+/// The array is served as a block device, or over NBD, which every kernel and QEMU understand. An array is found by its
 /// devices, always: no other file knows of it.
 #[derive(Debug, Args)]
 pub(crate) struct Raid {
@@ -122,17 +122,21 @@ pub(crate) struct RaidExamine {
     pub(crate) output: Output,
 }
 
-/// Serve an array over NBD until Ctrl-C or durio raid stop
+/// Serve an array until Ctrl-C or durio raid stop
 ///
-/// Says on stdout when it is ready, and at which URI. Beside its socket stands a second one,
-/// PATH.control, for durio raid status, fail, add, remove and stop. Several clients may be connected:
-/// what was answered is durable on all copies, and seen by all of them.
+/// Says on stdout when it is ready, and where: a block device with --front ublk, a URI of NBD with
+/// --front nbd, where several clients may be connected. Beside the socket stands a second one,
+/// PATH.control, for durio raid status, fail, add, remove, scrub and stop. What was answered is durable
+/// on all copies.
+///
+/// A block device that is mounted or otherwise in use is not taken away. If its server is killed, its
+/// users wait, and lose nothing: start the array again.
 ///
 /// More than half of the members must be there. One that was away comes back by itself, and gets what
 /// was written meanwhile. After a crash, what was being written is copied again in the background.
 ///
-///   durio raid start --socket /run/data /dev/sdb /dev/sdc
-///   nbd-client -unix /run/data /dev/nbd0        a block device of the kernel
+///   durio raid start --front ublk --socket /run/data /dev/sdb /dev/sdc
+///   mkfs.ext4 /dev/ublkb0
 ///   durio raid status --socket /run/data
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -141,12 +145,11 @@ pub(crate) struct RaidStart {
     #[arg(value_name = "DEV", required = true)]
     pub(crate) devices: Vec<PathBuf>,
 
-    /// How it is served: nbd
-    #[arg(long, value_name = "FRONT", default_value = "nbd", value_parser = ["nbd"],
-          hide_possible_values = true)]
-    pub(crate) front: String,
+    /// How it is served
+    #[arg(long, value_name = "FRONT", value_enum, default_value_t = Front::Nbd)]
+    pub(crate) front: Front,
 
-    /// The socket at which it is served
+    /// The socket of NBD, and the begin of the name of the one for orders
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
 
@@ -157,6 +160,14 @@ pub(crate) struct RaidStart {
     /// Start without a majority of the members, and give up what the others may have been told since
     #[arg(long, help_heading = "Safety")]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Front {
+    /// Over a unix socket, to clients of NBD: runs everywhere
+    Nbd,
+    /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)
+    Ublk,
 }
 
 /// Add a device in the place of a member that is missing

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use durio_bench::{
-    ArrayOrder, BenchError, CreateWish, ServeWish, create_array, examine_array, order_array,
+    ArrayOrder, BenchError, CreateWish, FrontKind, ServeWish, create_array, examine_array, order_array,
     serve_array,
 };
 use durio_units::Bytes;
 
-use crate::args::{Raid, RaidAdd, RaidCommand, RaidCreate, RaidExamine, RaidStart};
+use crate::args::{Front, Raid, RaidAdd, RaidCommand, RaidCreate, RaidExamine, RaidStart};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
@@ -64,14 +64,18 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     let socket = absolute(&arguments.socket)?;
     let wish = ServeWish {
         paths: &arguments.devices,
+        front: match arguments.front {
+            Front::Nbd => FrontKind::Nbd,
+            Front::Ublk => FrontKind::Ublk,
+        },
         socket: &socket,
         timeout: arguments.timeout,
         force: arguments.force,
     };
     let stop = stop_on_signals()?;
-    let ready = |uri: &durio_nbd::Uri| {
+    let ready = |name: &str| {
         // Who does not listen any more wants no array either; the next signal ends it.
-        let _ = output::answer_text(&format!("ready: {uri}\n"));
+        let _ = output::answer_text(&format!("ready: {name}\n"));
     };
     let remark = |text: &str| output::remark(&format!("durio: {text}"));
     serve_array(&wish, ready, &remark, &|| stop.is_set())?;

@@ -1,0 +1,312 @@
+//! Devices: added, started, found again, deleted.
+//!
+//! In: shapes, numbers of devices. Out: devices of the kernel's. Not here: requests (`queue`).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::fs::{Mode, OFlags};
+
+use super::queue::UblkQueue;
+use super::{ControlCommand, DeviceInfo, Parameters, READ, READ_WRITE, SECTOR, UblkShape, command};
+use crate::BlockError;
+
+const CONTROL: &str = "/dev/ublk-control";
+const CHARACTER_DEVICES: &str = "/sys/class/ublk-char";
+/// UBLK_F_USER_RECOVERY and UBLK_F_USER_RECOVERY_REISSUE: users wait for the next server, which gets
+/// again what the last did not answer. UBLK_F_CMD_IOCTL_ENCODE: commands are ioctl numbers.
+const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
+/// UBLK_PARAM_TYPE_BASIC.
+const BASIC: u32 = 1;
+/// Any device, any queue.
+const NONE: u32 = u32::MAX;
+/// How long the kernel may take to see that a server has died, and udev to make a name.
+const PASSING: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How a device stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UblkState {
+    /// Never started, or stopped.
+    Dead,
+    /// Served.
+    Live,
+    /// Its server has died, and its users wait.
+    Waiting,
+}
+
+/// A device that the kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UblkDevice {
+    /// N of /dev/ublkbN.
+    pub number: u32,
+    /// How it stands.
+    pub state: UblkState,
+    /// The process that serves it, or did.
+    pub server: u32,
+    /// [`UblkShape::mark`].
+    pub mark: u64,
+    depth: u16,
+    buffer_bytes: u32,
+}
+
+impl UblkDevice {
+    /// The block device that it is for users.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/ublkb{}", self.number))
+    }
+
+    /// True if somebody has claimed the block device: a mount, or another layer.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(self.path(), flags, Mode::empty());
+        matches!(opened, Err(rustix::io::Errno::BUSY))
+    }
+
+    /// Its queue, for the thread that serves it.
+    ///
+    /// # Errors
+    /// If its character device is not there, or another process has it.
+    pub fn queue(&self) -> Result<UblkQueue, BlockError> {
+        let path = PathBuf::from(format!("/dev/ublkc{}", self.number));
+        let open = || OpenOptions::new().read(true).write(true).open(&path);
+        let file = patiently(open, |error| {
+            [Some(libc::ENOENT), Some(libc::EBUSY)].contains(&error.raw_os_error())
+        });
+        let file = file.map_err(|error| BlockError::at("open", &path, error))?;
+        UblkQueue::map(file.into(), self.depth, self.buffer_bytes)
+    }
+}
+
+/// The kernel's control of ublk devices.
+pub struct UblkControl {
+    file: File,
+    ring: IoUring<squeue::Entry128, cqueue::Entry>,
+}
+
+impl std::fmt::Debug for UblkControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UblkControl").finish_non_exhaustive()
+    }
+}
+
+impl UblkControl {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If the kernel has no ublk ([`super::UBLK_NEEDS`]) or no io_uring, or a right is missing.
+    pub fn open() -> Result<Self, BlockError> {
+        let path = Path::new(CONTROL);
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|error| BlockError::at("open", path, error))?;
+        let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4);
+        let ring = ring.map_err(|error| BlockError::new("set up io_uring", error))?;
+        Ok(Self { file, ring })
+    }
+
+    /// Adds a device that nobody sees until it is started.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn add(&mut self, shape: &UblkShape) -> Result<UblkDevice, BlockError> {
+        let mut info = DeviceInfo {
+            queues: 1,
+            depth: shape.depth,
+            buffer_bytes: shape.chunk,
+            device: NONE,
+            flags: FLAGS,
+            mark: shape.mark,
+            ..DeviceInfo::default()
+        };
+        self.command("add a ublk device", READ_WRITE, 0x04, NONE, 0, Some(&mut info))?;
+        let device = device_of(&info);
+        let shift = shape.block.trailing_zeros() as u8;
+        let mut parameters = Parameters {
+            length: size_of::<Parameters>() as u32,
+            types: BASIC,
+            logical_shift: shift,
+            physical_shift: shift.max(12),
+            optimal_shift: shift.max(12),
+            minimal_shift: shift,
+            max_sectors: shape.chunk / SECTOR,
+            chunk_sectors: shape.chunk / SECTOR,
+            device_sectors: shape.size / u64::from(SECTOR),
+            ..Parameters::default()
+        };
+        let number = device.number;
+        let set = self.command(
+            "give a ublk device its shape",
+            READ_WRITE,
+            0x08,
+            number,
+            0,
+            Some(&mut parameters),
+        );
+        if let Err(error) = set {
+            // It is of no use; the error that is told is the first.
+            let _ = self.delete(&device);
+            return Err(error);
+        }
+        Ok(device)
+    }
+
+    /// The device with this mark, if there is one.
+    ///
+    /// # Errors
+    /// If the kernel does not say which devices there are.
+    pub fn find(&mut self, mark: u64) -> Result<Option<UblkDevice>, BlockError> {
+        let fail = |error| BlockError::at("read", Path::new(CHARACTER_DEVICES), error);
+        for entry in fs::read_dir(CHARACTER_DEVICES).map_err(fail)? {
+            let name = entry.map_err(fail)?.file_name();
+            let number = name.to_str().and_then(|it| it.strip_prefix("ublkc")?.parse().ok());
+            // One that has gone meanwhile is not the one.
+            let Some(found) = number.and_then(|it| self.look(it).ok()) else { continue };
+            if found.mark == mark {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How a device stands.
+    ///
+    /// # Errors
+    /// If there is none of this number.
+    pub fn look(&mut self, number: u32) -> Result<UblkDevice, BlockError> {
+        let mut info = DeviceInfo::default();
+        self.command("look at a ublk device", READ, 0x02, number, 0, Some(&mut info))?;
+        Ok(device_of(&info))
+    }
+
+    /// Makes the block device, which this process serves; waits until all tags of its queue are fetched.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn start(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
+        let server = std::process::id().into();
+        self.order("start a ublk device", 0x06, device, server)
+    }
+
+    /// Has the device of a dead server wait for the queue of this one. The kernel takes a moment to see
+    /// that a server has died.
+    ///
+    /// # Errors
+    /// If its server lives.
+    pub fn begin_recovery(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
+        let begin = || self.order("take over a ublk device", 0x10, device, 0);
+        patiently(begin, |error| error.source.raw_os_error() == Some(libc::EBUSY))
+    }
+
+    /// Goes on with a device whose queue this process has fetched.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn end_recovery(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
+        let server = std::process::id().into();
+        self.order("go on with a ublk device", 0x11, device, server)
+    }
+
+    /// Takes the block device away, when what is on its way has been answered. The queue gets nothing
+    /// more. Requests to a device without a server fail.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn stop(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
+        self.order("stop a ublk device", 0x07, device, 0)
+    }
+
+    /// Deletes a device that is stopped, whose queue nobody has any more: it waits for that.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn delete(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
+        self.order("delete a ublk device", 0x05, device, 0)
+    }
+
+    fn order(
+        &mut self,
+        what: &'static str,
+        number: u32,
+        device: &UblkDevice,
+        data: u64,
+    ) -> Result<(), BlockError> {
+        self.command::<()>(what, READ_WRITE, number, device.number, data, None)
+    }
+
+    /// One command, whose answer is waited for. `buffer` is of one of the header's structs.
+    fn command<T>(
+        &mut self,
+        what: &'static str,
+        direction: u32,
+        number: u32,
+        device: u32,
+        data: u64,
+        buffer: Option<&mut T>,
+    ) -> Result<(), BlockError> {
+        let (address, length) = match buffer {
+            Some(it) => (std::ptr::from_mut(it) as u64, size_of::<T>() as u16),
+            None => (0, 0),
+        };
+        let queue = u16::MAX;
+        let order = ControlCommand { device, queue, length, address, data, ..Default::default() };
+        let mut bytes = [0; 80];
+        // SAFETY: the struct has 32 bytes without padding, and the array has room for them.
+        unsafe { bytes.as_mut_ptr().cast::<ControlCommand>().write_unaligned(order) };
+        let operation = command(direction, number, size_of::<ControlCommand>());
+        let file = types::Fd(self.file.as_raw_fd());
+        let entry = opcode::UringCmd80::new(file, operation).cmd(bytes).build();
+        let fail = |error| BlockError::new(what, error);
+        // SAFETY: `buffer` is borrowed until this returns, which is after the command has ended, and the
+        // kernel writes no more than its length.
+        unsafe { self.ring.submission().push(&entry) }.map_err(|error| fail(io::Error::other(error)))?;
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(error) => return Err(fail(error)),
+            }
+            if let Some(ended) = self.ring.completion().next() {
+                return match ended.result() {
+                    result if result < 0 => Err(fail(io::Error::from_raw_os_error(-result))),
+                    _ => Ok(()),
+                };
+            }
+        }
+    }
+}
+
+fn device_of(info: &DeviceInfo) -> UblkDevice {
+    UblkDevice {
+        number: info.device,
+        state: match info.state {
+            0 => UblkState::Dead,
+            1 => UblkState::Live,
+            _ => UblkState::Waiting,
+        },
+        server: info.server.unsigned_abs(),
+        mark: info.mark,
+        depth: info.depth,
+        buffer_bytes: info.buffer_bytes,
+    }
+}
+
+/// Tries again while the error is one that passes, for as long as that may take.
+fn patiently<R, E>(
+    mut act: impl FnMut() -> Result<R, E>,
+    passes: impl Fn(&E) -> bool,
+) -> Result<R, E> {
+    let begin = Instant::now();
+    loop {
+        match act() {
+            Err(error) if passes(&error) && begin.elapsed() < PASSING => thread::sleep(LOOK),
+            ended => return ended,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The queue of a device: which requests have come, and what is told of them.
+//!
+//! In: completions of fetches, by tag. Out: requests; ring entries that answer one and fetch the next.
+//! Not here: the ring, which is [`crate::MemberRing`]'s.
+//!
+//! A tag has a buffer while it waits for a request, and a request that writes brings its data in it. With
+//! an answer goes a buffer, too: what was read is in it, and the next request of the tag gets it. So no
+//! buffer is the kernel's and somebody else's at a time.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use io_uring::{opcode, squeue, types};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::{Descriptor, READ_WRITE, SECTOR, command};
+use crate::{BlockError, Buffers};
+
+/// Bytes of `struct ublksrv_io_cmd`.
+const COMMAND_BYTES: usize = 16;
+const FETCH: u32 = command(READ_WRITE, 0x20, COMMAND_BYTES);
+const COMMIT_AND_FETCH: u32 = command(READ_WRITE, 0x21, COMMAND_BYTES);
+
+/// What a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UblkKind {
+    /// Bytes.
+    Read,
+    /// Its bytes written.
+    Write,
+    /// What was answered made durable.
+    Flush,
+    /// Something that was not offered.
+    Other,
+}
+
+/// A request of a user's.
+#[derive(Debug)]
+pub struct UblkRequest {
+    /// Names it for its answer.
+    pub tag: u16,
+    /// What it wants.
+    pub kind: UblkKind,
+    /// Bytes from the begin of the device; of no meaning for a flush.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+    /// What is written; of a chunk, whatever the request.
+    pub buffer: Buffers,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub struct UblkQueue {
+    file: OwnedFd,
+    descriptors: NonNull<Descriptor>,
+    mapped_bytes: usize,
+    /// The buffers of tags that wait for a request.
+    waiting: Vec<Option<Buffers>>,
+    buffer_bytes: usize,
+}
+
+// SAFETY: it owns its mapping, which nothing else refers to.
+unsafe impl Send for UblkQueue {}
+
+impl UblkQueue {
+    pub(super) fn map(file: OwnedFd, depth: u16, buffer_bytes: u32) -> Result<Self, BlockError> {
+        let bytes = usize::from(depth) * size_of::<Descriptor>();
+        let mapped_bytes = bytes.next_multiple_of(rustix::param::page_size());
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at a place of the kernel's choice, of queue 0 of the device.
+        let mapped = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes, ProtFlags::READ, flags, &file, 0)
+        };
+        let fail = |errno| BlockError::new("map the requests of a ublk device", errno);
+        let mapped = mapped.map_err(fail)?.cast();
+        let descriptors = NonNull::new(mapped).ok_or_else(|| fail(rustix::io::Errno::NOMEM))?;
+        let waiting = (0..depth).map(|_| None).collect();
+        let buffer_bytes = buffer_bytes as usize;
+        Ok(Self { file, descriptors, mapped_bytes, waiting, buffer_bytes })
+    }
+
+    pub(crate) fn depth(&self) -> u16 {
+        self.waiting.len() as u16
+    }
+
+    /// Has a tag wait for its first request.
+    pub(crate) fn fetch(&mut self, tag: u16) -> squeue::Entry {
+        self.entry(FETCH, tag, 0, Buffers::new(1, self.buffer_bytes))
+    }
+
+    /// Answers the request of a tag, with bytes or a negated errno, and has it wait for the next.
+    ///
+    /// # Panics
+    /// If the buffer is too small, or the tag waits.
+    pub(crate) fn commit(&mut self, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
+        assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
+        assert!(self.waiting[usize::from(tag)].is_none(), "tag {tag} has no request");
+        self.entry(COMMIT_AND_FETCH, tag, result, buffer)
+    }
+
+    fn entry(&mut self, operation: u32, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
+        let mut bytes = [0; COMMAND_BYTES];
+        // struct ublksrv_io_cmd: queue, tag, result, address.
+        bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&result.to_ne_bytes());
+        bytes[8..].copy_from_slice(&(buffer.slot_pointer(0) as u64).to_ne_bytes());
+        self.waiting[usize::from(tag)] = Some(buffer);
+        let file = types::Fd(self.file.as_raw_fd());
+        opcode::UringCmd16::new(file, operation).cmd(bytes).build()
+    }
+
+    /// The wait of a tag has ended: with a request, or for good.
+    pub(crate) fn ended(&mut self, tag: u16, result: i32) -> Option<UblkRequest> {
+        let buffer = self.waiting.get_mut(usize::from(tag))?.take()?;
+        if result != 0 {
+            return None;
+        }
+        // SAFETY: the mapping has a descriptor for each tag, and the kernel writes it before the wait
+        // ends and not again before the answer.
+        let descriptor = unsafe { self.descriptors.add(tag.into()).read_volatile() };
+        let kind = match descriptor.operation & 0xff {
+            0 => UblkKind::Read,
+            1 => UblkKind::Write,
+            2 => UblkKind::Flush,
+            _ => UblkKind::Other,
+        };
+        let offset = descriptor.first_sector.wrapping_mul(SECTOR.into());
+        let length = descriptor.sectors.saturating_mul(SECTOR);
+        Some(UblkRequest { tag, kind, offset, length, buffer })
+    }
+
+    /// Gives up the memory of tags that the kernel may still write to.
+    pub(crate) fn leak(&mut self) {
+        self.waiting.iter_mut().flatten().for_each(Buffers::leak);
+    }
+}
+
+impl Drop for UblkQueue {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length, unmapped once; no reference into it is handed out.
+        // A failure leaves the mapping.
+        let _ = unsafe { rustix::mm::munmap(self.descriptors.as_ptr().cast(), self.mapped_bytes) };
+    }
+}

@@ -1,0 +1,45 @@
+//! The ublk front end: requests of a block device, in the array's own thread.
+//!
+//! In: requests of the kernel's, each within a chunk. Out: jobs. Not here: answers, which go the way of
+//! all others; the device itself (durio-bench).
+//!
+//! Nothing is handed to another thread, so a write wakes this one twice at most: when it comes, and when
+//! its last copy is durable.
+
+use durio_block::{UblkKind, UblkQueue, UblkRequest};
+
+use super::{Asker, Core, Job, JobError, ServerError};
+use crate::RequestKind;
+
+impl Core {
+    pub(in super::super) fn serve(&mut self, queue: UblkQueue) -> Result<(), ServerError> {
+        self.is_alone = true;
+        Ok(self.ring()?.serve(queue)?)
+    }
+
+    /// Makes jobs of what has come.
+    pub(super) fn take_requests(&mut self) -> Result<(), ServerError> {
+        while let Some(request) = self.ring()?.next_request() {
+            let UblkRequest { tag, kind, offset, length, buffer } = request;
+            let from = Asker::Ublk(tag);
+            let kind = match kind {
+                UblkKind::Read => RequestKind::Read,
+                UblkKind::Write => RequestKind::Write,
+                UblkKind::Flush => RequestKind::Flush,
+                UblkKind::Other => {
+                    self.settle(from, Err(JobError::Failed), 0, Some(buffer))?;
+                    continue;
+                }
+            };
+            let length = if kind == RequestKind::Flush { 0 } else { length };
+            let data = if kind == RequestKind::Write {
+                Some(buffer)
+            } else {
+                self.shared.give_back(buffer);
+                None
+            };
+            self.backlog.push_back(Job { kind, offset, length, data, from });
+        }
+        Ok(())
+    }
+}
