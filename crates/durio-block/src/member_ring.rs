@@ -31,6 +31,8 @@ use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
 const WAKE: u64 = u64::MAX;
+/// Names the end of a wait in which nothing came.
+const PATIENCE: u64 = u64::MAX - 1;
 /// Names, with a tag, what a ublk queue waits for. Operations are numbered below it.
 const UBLK: u64 = 1 << 32;
 /// An eventfd is read as a number of 64 bits.
@@ -127,6 +129,7 @@ pub struct MemberRing {
     /// What the waker's read fills.
     wake_count: Buffers,
     is_watching: bool,
+    has_patience: bool,
     ublk: Option<UblkQueue>,
     requests: VecDeque<UblkRequest>,
 }
@@ -160,6 +163,7 @@ impl MemberRing {
             waker,
             wake_count: Buffers::new(1, WAKE_BYTES as usize),
             is_watching: false,
+            has_patience: false,
             ublk: None,
             requests: VecDeque::new(),
         })
@@ -316,7 +320,8 @@ impl MemberRing {
     }
 
     /// Hands over what was pushed and adds what has ended to `completions`. If nothing has, it waits:
-    /// for a completion, for a wake, and no longer than `patience`; not at all with no patience.
+    /// for a completion, for a wake, and no longer than `patience`, which counts from an earlier call if
+    /// that did not use it up; not at all with no patience.
     ///
     /// # Errors
     /// If the kernel refuses. A failed operation is a completion with a negative result.
@@ -372,19 +377,18 @@ impl MemberRing {
         }
     }
 
+    /// Waits for a completion. What ends the wait otherwise is one more operation, and stays for the next
+    /// wait when something came before: a timer for each wait costs more than all else here.
     fn enter_for(&mut self, patience: Duration) -> Result<(), BlockError> {
-        let timeout = types::Timespec::from(patience);
-        let arguments = types::SubmitArgs::new().timespec(&timeout);
-        match self.ring.submitter().submit_with_args(1, &arguments) {
-            Ok(_) => Ok(()),
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error)
-                if [Some(libc::ETIME), Some(libc::EINTR)].contains(&error.raw_os_error()) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(BlockError::new("wait for io_uring", error)),
+        if !self.has_patience {
+            let until = types::Timespec::from(patience);
+            // The kernel reads the time when it takes the entry, which is in `enter`.
+            let entry = opcode::Timeout::new(&raw const until).build().user_data(PATIENCE);
+            self.push_entry(&entry)?;
+            self.has_patience = true;
+            return self.enter(1);
         }
+        self.enter(1)
     }
 
     fn reap(&mut self, completions: &mut Vec<MemberCompletion>) {
@@ -392,6 +396,10 @@ impl MemberRing {
             let Some(entry) = self.ring.completion().next() else { return };
             if entry.user_data() == WAKE {
                 self.is_watching = false;
+                continue;
+            }
+            if entry.user_data() == PATIENCE {
+                self.has_patience = false;
                 continue;
             }
             if entry.user_data() & UBLK != 0 {
