@@ -161,10 +161,7 @@ impl Front {
 }
 
 /// The block device of a server of this array that has died, if there is one.
-fn waiting_device(
-    control: &mut UblkControl,
-    mark: u64,
-) -> Result<Option<UblkDevice>, BenchError> {
+fn waiting_device(control: &mut UblkControl, mark: u64) -> Result<Option<UblkDevice>, BenchError> {
     match control.find(mark)? {
         // Nobody has seen it yet, or it was stopped.
         Some(device) if device.state == UblkState::Dead => {

@@ -265,7 +265,8 @@ impl UblkControl {
         let fail = |error| BlockError::new(what, error);
         // SAFETY: `buffer` is borrowed until this returns, which is after the command has ended, and the
         // kernel writes no more than its length.
-        unsafe { self.ring.submission().push(&entry) }.map_err(|error| fail(io::Error::other(error)))?;
+        unsafe { self.ring.submission().push(&entry) }
+            .map_err(|error| fail(io::Error::other(error)))?;
         loop {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use durio_bench::{
-    ArrayOrder, BenchError, CreateWish, FrontKind, ServeWish, create_array, examine_array, order_array,
-    serve_array,
+    ArrayOrder, BenchError, CreateWish, FrontKind, ServeWish, create_array, examine_array,
+    order_array, serve_array,
 };
 use durio_units::Bytes;
 

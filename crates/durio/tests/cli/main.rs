@@ -49,6 +49,7 @@ mod hostile_files;
 mod hostile_names;
 mod identity;
 mod lab;
+mod lab_raid;
 mod lab_suite;
 mod lab_timed;
 mod lab_zfs;

@@ -431,8 +431,21 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
     }
     let nobody = array.raid("status").expect_exit(3).expect_no_stdout();
     nobody.expect_stderr("durio raid start --socket PATH");
-    let ublk = array.sandbox.durio("raid start --front ublk --socket s a b").run();
-    ublk.expect_exit(2).expect_stderr("nbd");
+    let line = "raid start --front vhost --socket s a b";
+    array.sandbox.durio(line).run().expect_exit(2).expect_stderr("ublk");
+}
+
+#[test]
+fn without_ublk_there_is_no_block_device_and_nothing_is_written() {
+    if std::path::Path::new("/dev/ublk-control").exists() || !can_serve() {
+        return;
+    }
+    let array = Array::of_files(&["a", "b"]);
+    array.create("data --level 1", &["a", "b"]).expect_exit(0);
+    let before = fs::read(array.path("a")).unwrap();
+    let ended = array.sandbox.durio("raid start --front ublk --socket s a b").run().expect_exit(3);
+    ended.expect_stderr("no ublk here").expect_stderr("--front nbd");
+    assert!(fs::read(array.path("a")).unwrap() == before, "it was written to");
 }
 
 #[test]

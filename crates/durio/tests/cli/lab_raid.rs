@@ -1,0 +1,67 @@
+//! An array of durio's own as a block device of a guest: its server is killed and started again while
+//! a filesystem on it is written to.
+
+use std::time::Duration;
+
+use crate::guests::{bootable, with_kernels};
+use crate::requirements::skip;
+
+/// Several times what it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+const KILLS: &str = r#"
+set -e
+modprobe ublk_drv || { echo "no ublk here"; exit 0; }
+cd /tmp
+truncate -s 64M a b
+durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
+start() {
+    rm -f ready
+    durio raid start --front ublk --socket s a b >ready &
+    server=$!
+    until [ -s ready ]; do
+        kill -0 $server || { echo "it does not start"; exit 1; }
+        sleep 0.05
+    done
+    read -r _ device <ready
+}
+start
+mkfs.ext4 -q $device
+mkdir disk
+mount $device disk
+durio raid stop --socket s && { echo "a mounted device was taken away"; exit 1; }
+head -c 1M /dev/urandom >data
+for round in 1 2 3; do
+    (for file in 1 2 3 4; do cp data disk/$round.$file; sync disk/$round.$file; done) &
+    writer=$!
+    sleep 0.1
+    kill -KILL $server
+    wait $server || true
+    start
+    wait $writer
+done
+umount disk
+mount $device disk
+for round in 1 2 3; do
+    for file in 1 2 3 4; do cmp data disk/$round.$file; done
+done
+umount disk
+kill -INT $server
+wait $server
+ls /dev/ublkb* 2>/dev/null && { echo "the device is still there"; exit 1; }
+durio raid examine a b
+echo nothing is lost
+"#;
+
+#[test]
+#[ignore = "slow"]
+fn a_killed_server_is_followed_by_the_next_under_a_mounted_filesystem() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    let line = "lab run --timing wall --cpus 2 --root hermetic -- sh -c";
+    let ended = with_kernels(&sandbox, line).word(KILLS).start().wait_at_most(PATIENCE);
+    let ended = ended.expect_exit(0);
+    if ended.text().contains("no ublk here") {
+        return skip("the newest kernel has no ublk");
+    }
+    ended.expect_stdout("nothing is lost").expect_stderr("'/dev/ublkb0' is in use");
+}
