@@ -173,7 +173,10 @@ fn carry_out(action: &Action) -> Result<(), BenchError> {
             .map_err(|error| BenchError::io("make the folder", Path::new(path), error)),
         // What the command that follows needs, or the target's opening, it sees by itself.
         Action::Check(_) => Ok(()),
-        Action::MountConfigfs | Action::Write { .. } | Action::MakeFile { .. } => {
+        Action::Serve { .. }
+        | Action::MountConfigfs
+        | Action::Write { .. }
+        | Action::MakeFile { .. } => {
             Err(BenchError::cannot_measure(format!("'{action}' is not known in a proof's guest")))
         }
     }

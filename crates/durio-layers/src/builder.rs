@@ -268,6 +268,9 @@ impl<'a> Builder<'a> {
         // As long as we live nobody else had the devices for themselves: so all that was made is
         // vouched for.
         let mut take_down = TakeDown::new(&tag, true, true);
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        take_down.release(&mut undoer, &self.begun, &self.values);
         while failures.is_empty() && !self.begun.is_empty() {
             if let Err(why) = self.undo_last(&mut take_down) {
                 failures.extend(self.begun.last().map(|it| format!("{}: {why}", it.step.undo)));

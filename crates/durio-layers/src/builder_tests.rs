@@ -8,7 +8,7 @@ use durio_units::Bytes;
 use super::*;
 use crate::clean::clean_with;
 use crate::tests::scripted::{Fails, Scripted, There};
-use crate::tests::stacks::{ext4, loops, made, md, one_of_each, stack};
+use crate::tests::stacks::{ext4, loops, made, md, one_of_each, raid, stack};
 use crate::{CleanOutcome, CleanState};
 use crate::{DeclaredKind, DeclaredMd, DeclaredStack, Device, Ram, Zram};
 use durio_observe::Signature;
@@ -422,6 +422,110 @@ fn what_is_gone_is_not_said_to_be_undone() {
     let outcomes = clean_on(&machine, folder.path());
     let nothing = CleanState::Cleaned { undone: Vec::new(), left_alone: Vec::new() };
     assert_eq!(outcomes[0].state, nothing);
+}
+
+/// The socket of the one array of a build.
+const SOCKET: &str = "/run/durio/durioabc1234-1-0/array";
+
+/// A machine, and a build of ext4 on an array of durio's own over devices of the user's, that is killed.
+fn killed_over_an_array(folder: &Path, kind: DeclaredKind) -> (Scripted, There) {
+    let machine = machine();
+    let before = machine.0.borrow().there.clone();
+    let paths = ["/dev/sdx", "/dev/sdy"].map(str::to_owned).into();
+    let declared = stack(vec![DeclaredKind::Device(Device { paths }), kind, ext4()]);
+    let mut builder = builder(&machine, &declared, folder, BuildOptions::default());
+    build_all(&mut builder).unwrap();
+    machine.0.borrow_mut().log.clear();
+    builder.die();
+    (machine, before)
+}
+
+fn line_of(machine: &Scripted, part: &str) -> Option<usize> {
+    machine.0.borrow().log.iter().position(|line| line.contains(part))
+}
+
+#[test]
+fn a_server_that_was_killed_too_leaves_nothing_and_its_users_are_released_first() {
+    let folder = folder();
+    let (machine, before) = killed_over_an_array(folder.path(), raid(1));
+    machine.0.borrow_mut().end_server(SOCKET, false);
+    let outcomes = clean_on(&machine, folder.path());
+    let CleanState::Cleaned { undone, left_alone } = &outcomes[0].state else {
+        panic!("{outcomes:?}")
+    };
+    assert!(
+        left_alone.is_empty() && undone.iter().any(|it| it.contains("raid stop")),
+        "{undone:?}"
+    );
+    assert_eq!(machine.0.borrow().there, before);
+    // Else unmounting would wait for the dead server for ever.
+    assert!(line_of(&machine, "fail the users") < line_of(&machine, "umount"));
+    assert_eq!(line_of(&machine, "signal"), None);
+    assert!(line_of(&machine, "remove the device").is_some());
+}
+
+#[test]
+fn a_server_that_lives_is_asked_to_end_and_ended_if_it_does_not() {
+    for stubborn in [false, true] {
+        let folder = folder();
+        let (machine, before) = killed_over_an_array(folder.path(), raid(1));
+        machine.0.borrow_mut().stubborn = stubborn;
+        clean_on(&machine, folder.path());
+        assert_eq!(machine.0.borrow().there, before);
+        assert!(line_of(&machine, "TERM").is_some());
+        assert_eq!(line_of(&machine, "KILL").is_some(), stubborn);
+        assert_eq!(line_of(&machine, "fail the users"), None);
+    }
+}
+
+#[test]
+fn a_device_of_an_array_that_somebody_uses_keeps_its_server() {
+    let folder = folder();
+    let (machine, _) = killed_over_an_array(folder.path(), raid(1));
+    {
+        let mut account = machine.0.borrow_mut();
+        account.there.mounts.remove("/run/durio/durioabc1234");
+        account.busy = true;
+    }
+    let outcomes = clean_on(&machine, folder.path());
+    let CleanState::Kept { failures, .. } = &outcomes[0].state else { panic!("{outcomes:?}") };
+    assert!(failures[0].contains("raid stop") && failures[0].contains("in use"), "{failures:?}");
+    assert_eq!(line_of(&machine, "signal"), None);
+    assert!(machine.0.borrow().servers.contains(SOCKET));
+}
+
+/// The members were free as soon as the server was dead, and their superblocks say so.
+#[test]
+fn an_array_that_was_started_again_since_its_server_was_killed_is_not_wiped() {
+    let folder = folder();
+    let (machine, _) = killed_over_an_array(folder.path(), raid(1));
+    let mut account = machine.0.borrow_mut();
+    account.end_server(SOCKET, false);
+    let member = account.there.paths.get("/dev/sdx").unwrap().replace('\u{1}', "\u{5}");
+    account.there.paths.insert("/dev/sdx".into(), member);
+    drop(account);
+    let outcomes = clean_on(&machine, folder.path());
+    let CleanState::Cleaned { left_alone, .. } = &outcomes[0].state else { panic!("{outcomes:?}") };
+    assert!(left_alone[0].contains("/dev/sdx") && left_alone.len() == 1, "{left_alone:?}");
+    assert!(machine.0.borrow().there.paths.contains_key("/dev/sdx"));
+    assert!(!machine.0.borrow().there.paths.contains_key("/dev/sdy"));
+}
+
+#[test]
+fn a_server_that_ends_before_it_is_ready_is_told_with_what_it_said() {
+    let (machine, folder) = (machine(), folder());
+    let declared = stack(vec![loops(2, 64), raid(1)]);
+    let before = machine.0.borrow().there.clone();
+    let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
+    let start = builder.planned.commands.iter_mut().find_map(|command| match &mut command.action {
+        Action::Serve { arguments, .. } => Some(arguments),
+        _ => None,
+    });
+    // A word that the server does not know.
+    start.unwrap().insert(2, "--no-such-word".into());
+    let error = build_all(&mut builder).unwrap_err().to_string();
+    assert!(error.contains("durio raid start") && error.contains("it said why"), "{error}");
+    assert_eq!(machine.0.borrow().there, before);
 }
 
 /// Everything that was in memory is gone then, and whose a device is by now nobody can tell.

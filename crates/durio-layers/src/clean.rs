@@ -152,6 +152,7 @@ fn undo(
     let mut take_down = TakeDown::new(&tag, told.begin.is_of_this_boot(), false)
         .went_on_after(told.is_begun_to_be_undone);
     let mut begun = told.begun();
+    take_down.release(&mut undoer, &begun, &values);
     while let Some(last) = begun.last() {
         let (number, undo) = (last.step.number, last.step.undo.filled(&values));
         let carried = take_down.undo_last(&mut undoer, &begun, &values).and_then(|what| {
@@ -159,7 +160,7 @@ fn undo(
             journal.append(&line).map(|()| what).map_err(|error| error.to_string())
         });
         match carried {
-            Ok(Undone::Done) => undone.push(undo.to_string()),
+            Ok(Undone::Done | Undone::Remains) => undone.push(undo.to_string()),
             Ok(Undone::Gone) => (),
             Ok(Undone::LeftAlone(why)) => left_alone.push(format!("{undo}: {why}")),
             Err(why) => {

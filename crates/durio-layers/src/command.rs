@@ -37,6 +37,15 @@ pub enum Action {
         /// The placeholder that its standard output, without blanks at the ends, is kept under.
         output: Option<String>,
     },
+    /// A program is started that stays, and serves a device until it is ended.
+    Serve {
+        /// The program's name.
+        program: String,
+        /// Its words.
+        arguments: Vec<String>,
+        /// The placeholder that the device which it says is kept under.
+        output: String,
+    },
     /// A driver is loaded, unless it is there.
     Load {
         /// The module's name.
@@ -92,6 +101,7 @@ impl Action {
     pub(crate) fn output(&self) -> Option<&String> {
         match self {
             Self::Run { output, .. } => output.as_ref(),
+            Self::Serve { output, .. } => Some(output),
             _ => None,
         }
     }
@@ -101,6 +111,11 @@ impl Action {
         let fill = |text: &String| filled(text, values);
         match self {
             Self::Run { program, arguments, output } => Self::Run {
+                program: program.clone(),
+                arguments: arguments.iter().map(fill).collect(),
+                output: output.clone(),
+            },
+            Self::Serve { program, arguments, output } => Self::Serve {
                 program: program.clone(),
                 arguments: arguments.iter().map(fill).collect(),
                 output: output.clone(),
@@ -128,6 +143,9 @@ impl fmt::Display for Action {
             Self::Run { program, arguments, output } => {
                 f.write_str(&in_shell(program, arguments))?;
                 output.as_ref().map_or(Ok(()), |name| write!(f, "  → {{{name}}}"))
+            }
+            Self::Serve { program, arguments, output } => {
+                write!(f, "{} &  → {{{output}}}", in_shell(program, arguments))
             }
             Self::Load { module, arguments } => {
                 let words: Vec<&String> = std::iter::once(module).chain(arguments).collect();

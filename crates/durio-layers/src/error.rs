@@ -29,7 +29,7 @@ pub enum BuildError {
         what: String,
     },
     /// Programs, drivers or the right to build are missing.
-    #[error("cannot build stack '{stack}' here: {}", list(.missing))]
+    #[error("cannot build stack '{stack}' {}: {}", machine(.missing), list(.missing))]
     Missing {
         /// The stack's name.
         stack: String,
@@ -92,6 +92,13 @@ impl BuildError {
     pub(super) fn journal(path: &Path, source: io::Error) -> Self {
         Self::Journal { path: path.to_owned(), source }
     }
+}
+
+/// Of a driver the kernel is a part of the answer.
+fn machine(missing: &[Missing]) -> String {
+    let has_no_driver = missing.iter().any(|it| matches!(it, Missing::Driver { .. }));
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    if has_no_driver { format!("on Linux {release}") } else { "here".to_owned() }
 }
 
 fn list(missing: &[Missing]) -> String {

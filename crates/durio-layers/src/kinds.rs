@@ -17,6 +17,7 @@ mod md;
 mod mounted;
 mod new_devices;
 mod null;
+mod raid;
 mod ram;
 mod xfs;
 mod zfs;
@@ -32,6 +33,7 @@ use prelude::*;
 
 pub use mounted::MadeFilesystem;
 pub use new_devices::NewDevices;
+pub(crate) use raid::DURIO;
 
 /// What the file of a kind is written with.
 mod prelude {
@@ -272,6 +274,7 @@ layer_kinds! {
     loop_file: Loop(Loop), undo DetachLoop;
     device: Device(Device), undo Wipe, check Unused;
     md: Md(DeclaredMd, MdBitmap), undo StopArray, check ArrayCheck;
+    raid: Raid(Raid, RaidFront, RaidLevel), undo EndServer;
     lvm: Lvm(Lvm, LvmLayout), undo RemoveVolumeGroup;
     dm: Dm(Dm, DmTarget), undo RemoveMapped;
     ext4: Ext4(Ext4);

@@ -24,6 +24,7 @@ mod permit;
 mod place;
 mod plan;
 mod proof;
+mod server;
 mod spec;
 mod step;
 mod superblock;

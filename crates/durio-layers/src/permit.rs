@@ -205,6 +205,35 @@ impl PermittedCommand {
     }
 }
 
+/// A block of a device that may be overwritten with zeros.
+#[derive(Debug)]
+pub(super) struct PermittedBlock {
+    device: PathBuf,
+    offset: u64,
+    _permit: DevicePermit,
+}
+
+impl PermittedBlock {
+    /// One on a device that is proven to hold only what this build wrote: it is opened and compared
+    /// once more.
+    pub(super) fn wiping(
+        system: &dyn System,
+        proven: &Proven,
+        offset: u64,
+    ) -> Result<Self, Refusal> {
+        let permit = DevicePermit::ask(system, &proven.target, &proven.identity)?;
+        Ok(Self { device: proven.target.clone().into(), offset, _permit: permit })
+    }
+
+    pub(super) fn device(&self) -> &Path {
+        &self.device
+    }
+
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
 /// A text that may be written to a file of the kernel.
 #[derive(Debug)]
 pub(super) struct PermittedWrite {
@@ -249,6 +278,11 @@ impl Proven {
     /// All that this build wrote on the device, in the words of wipefs(8).
     pub(super) fn types(&self) -> &[&'static str] {
         &self.types
+    }
+
+    /// What is known of it; empty if that is not.
+    pub(super) fn fact(&self, name: &str) -> &str {
+        self.identity.get(name).unwrap_or_default()
     }
 
     /// Its path, or the name by which its program knows it.

@@ -105,6 +105,13 @@ impl Draft<'_> {
         self.push(Action::run(program, arguments, Some(output.to_owned())), undo);
     }
 
+    /// A program that stays, and whose device fills in a placeholder.
+    pub(crate) fn serve(&mut self, program: &str, arguments: &[&str], output: &str, undo: Undo) {
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let (program, output) = (program.to_owned(), output.to_owned());
+        self.push(Action::Serve { program, arguments, output }, Some(undo));
+    }
+
     pub(crate) fn load(&mut self, module: &str, arguments: &[&str]) {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
         self.push(Action::Load { module: module.to_owned(), arguments }, None);

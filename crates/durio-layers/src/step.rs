@@ -10,7 +10,7 @@ use durio_units::Bytes;
 
 use crate::command::{Action, Checking};
 use crate::error::BuildError;
-use crate::permit::Grounds;
+use crate::permit::{Grounds, PermittedCommand};
 use crate::system::{Ended, System};
 
 /// What happens while a layer is built.
@@ -92,6 +92,16 @@ impl Stepper<'_, '_> {
                 }
                 Ok(kept)
             }
+            Action::Serve { program, arguments, .. } => {
+                let (stop, output) = (self.options.stop, self.output.clone());
+                let device = self.permitted(action, program, arguments, |system, permitted| {
+                    system.serve(permitted, &output, stop)
+                });
+                match device {
+                    Err(_) if stop() => Err(BuildError::Stopped(self.stack.to_owned())),
+                    device => device.map(Some),
+                }
+            }
             Action::Load { module, arguments } => {
                 self.load(action, module, arguments).map(|()| None)
             }
@@ -126,9 +136,20 @@ impl Stepper<'_, '_> {
         program: &str,
         words: &[String],
     ) -> Result<String, BuildError> {
+        let output = self.output.clone();
+        self.permitted(action, program, words, |system, it| system.run(it, &output))
+    }
+
+    fn permitted(
+        &mut self,
+        action: &Action,
+        program: &str,
+        words: &[String],
+        run: impl FnOnce(&mut dyn System, &PermittedCommand) -> std::io::Result<Ended>,
+    ) -> Result<String, BuildError> {
         let permitted = self.grounds.command(self.system, program, words);
         let permitted = permitted.map_err(|what| failed(action, &what, ""))?;
-        match self.system.run(&permitted, &self.output) {
+        match run(self.system, &permitted) {
             Ok(Ended { failure: None, stdout, .. }) => Ok(stdout),
             Ok(Ended { failure: Some(how), stderr, stdout }) => {
                 let said = if stderr.trim().is_empty() { &stdout } else { &stderr };

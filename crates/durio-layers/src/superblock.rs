@@ -57,7 +57,7 @@ pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Resul
 pub(crate) type Ours = (&'static [&'static str], bool);
 
 /// The first bytes of a device.
-pub(crate) struct Head<'a>(&'a [u8]);
+pub(crate) struct Head<'a>(pub(crate) &'a [u8]);
 
 impl Head<'_> {
     pub(crate) fn at(&self, place: usize, length: usize) -> Option<&[u8]> {

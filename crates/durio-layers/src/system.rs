@@ -6,17 +6,21 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use durio_units::Bytes;
+use rustix::process::Signal;
 
 use super::identity::{
     HeldDevice, Identity, file_identity, made_directory, made_file, mount_number, open_device,
 };
-use super::permit::{Look, PermittedCommand, PermittedWrite, Proven};
+use super::kinds::DURIO;
+use super::permit::{Look, PermittedBlock, PermittedCommand, PermittedWrite, Proven};
+use super::server::{self, Served};
 
 use durio_observe::{DeviceUse, StackError, device_use, mounted_at};
 
@@ -36,6 +40,24 @@ pub(super) trait System: std::fmt::Debug {
     /// Runs a program to its end. Its output goes to the files `<output>.out` and `<output>.err`,
     /// where it is still found if this process dies meanwhile.
     fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended>;
+    /// Starts a server as [`System::run`] does, and waits until it says its device, which is what it
+    /// answers; or until `stop` says so.
+    fn serve(
+        &mut self,
+        command: &PermittedCommand,
+        output: &Path,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<Ended>;
+    /// What there is of a served array, by the socket of its server and its identity.
+    fn served(&self, socket: &str, array: &str) -> io::Result<Served>;
+    /// Sends a signal to the server at the socket that is proven, if it lives.
+    fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()>;
+    /// Has the users of an array's device get errors, whose server has died.
+    fn fail_users(&mut self, proven: &Proven, array: &str) -> io::Result<()>;
+    /// Takes away the device of an array whose server has died.
+    fn remove_served(&mut self, proven: &Proven, array: &str) -> io::Result<()>;
+    /// Overwrites a block of a device with zeros.
+    fn erase(&mut self, block: &PermittedBlock) -> io::Result<()>;
     /// Runs a program that changes nothing, as [`System::run`].
     fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended>;
     fn write(&mut self, write: &PermittedWrite) -> io::Result<()>;
@@ -85,7 +107,7 @@ impl Machine {
 
     fn run_words(&self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
         let (out, err) = (output.with_extension("out"), output.with_extension("err"));
-        let mut command = Command::new(program);
+        let mut command = Command::new(program_file(program));
         // What programs answer is read, and shown beside our own words.
         command.args(words).env("LC_ALL", "C");
         // In the terminal's group it would get the very Ctrl-C that asks us to tear down.
@@ -98,12 +120,52 @@ impl Machine {
     }
 }
 
+/// A block of metadata.
+const ERASED: usize = 4096;
+
+/// The file of a program; the one for durio's word is that of this process.
+pub(super) fn program_file(program: &str) -> &str {
+    // The very file that runs, also if another version was installed over its name meanwhile.
+    if program == DURIO { "/proc/self/exe" } else { program }
+}
+
 /// Of what a program writes, so much is kept.
 const MOST_OUTPUT: u64 = 64 * 1024;
 
 impl System for Machine {
     fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended> {
         self.run_words(command.program(), command.words(), output)
+    }
+
+    fn serve(
+        &mut self,
+        command: &PermittedCommand,
+        output: &Path,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<Ended> {
+        server::serve(command, output, stop)
+    }
+
+    fn served(&self, socket: &str, array: &str) -> io::Result<Served> {
+        server::served(socket, array)
+    }
+
+    fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()> {
+        server::signal_server(proven.target(), signal)
+    }
+
+    fn fail_users(&mut self, _proven: &Proven, array: &str) -> io::Result<()> {
+        server::fail_users(array)
+    }
+
+    fn remove_served(&mut self, _proven: &Proven, array: &str) -> io::Result<()> {
+        server::remove_device(array)
+    }
+
+    fn erase(&mut self, block: &PermittedBlock) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(block.device())?;
+        file.write_all_at(&[0; ERASED], block.offset())?;
+        file.sync_all()
     }
 
     fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended> {

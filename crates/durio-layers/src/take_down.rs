@@ -7,6 +7,7 @@
 
 use super::identity::Identity;
 use super::journal::Begun;
+use super::kinds::Undo;
 use super::place::Values;
 use super::undo::{Known, Undoer, Undone};
 
@@ -35,6 +36,16 @@ impl<'a> TakeDown<'a> {
         self
     }
 
+    /// Lets go of those who wait for what a dead process served.
+    pub(super) fn release(&self, undoer: &mut Undoer<'_>, steps: &[Begun], values: &Values) {
+        for (place, begun) in steps.iter().enumerate() {
+            let undo = &begun.step.undo.filled(values);
+            let below = steps.get(..place).unwrap_or_default();
+            // Where that fails, the undo itself tells why.
+            let _ = undo.step().release(undoer, &self.known(begun, below, undo, values));
+        }
+    }
+
     /// Undoes the last of the steps; the others are those below it.
     pub(super) fn undo_last(
         &mut self,
@@ -44,8 +55,21 @@ impl<'a> TakeDown<'a> {
     ) -> Result<Undone, String> {
         let Some((begun, below)) = steps.split_last() else { return Ok(Undone::Gone) };
         let undo = &begun.step.undo.filled(values);
+        let known = self.known(begun, below, undo, values);
+        let undone = undoer.carry_out(undo, &known)?;
+        self.saw(begun, &undone);
+        Ok(undone)
+    }
+
+    fn known<'k>(
+        &'k self,
+        begun: &'k Begun,
+        below: &'k [Begun],
+        undo: &'k Undo,
+        values: &'k Values,
+    ) -> Known<'k> {
         let made = |path| made(below, path);
-        let known = Known {
+        Known {
             values,
             tag: self.tag,
             recorded: begun.identity.as_ref(),
@@ -58,10 +82,7 @@ impl<'a> TakeDown<'a> {
             // itself.
             vouched: self.live || self.held,
             broken: self.broken.as_deref(),
-        };
-        let undone = undoer.carry_out(undo, &known)?;
-        self.saw(begun, &undone);
-        Ok(undone)
+        }
     }
 
     fn saw(&mut self, begun: &Begun, undone: &Undone) {
@@ -78,6 +99,8 @@ impl<'a> TakeDown<'a> {
             Undone::LeftAlone(_) if holds => {
                 self.broken = Some(format!("`{undo}` was not done"));
             }
+            // Whoever stood on it, the devices below were free since its end.
+            Undone::Remains => self.held = false,
             Undone::Gone | Undone::LeftAlone(_) => (),
         }
     }

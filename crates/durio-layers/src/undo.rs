@@ -41,6 +41,11 @@ pub(crate) trait UndoStep {
     fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
         Finding::Gone
     }
+    /// Lets go of those who wait for something that a dead process served, before anything is undone:
+    /// what stands on it could not be taken down.
+    fn release(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
     /// Undoes it.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
     /// Takes away what is left beside the thing, whether that was there or not.
@@ -116,6 +121,8 @@ impl<'a> Known<'a> {
 pub(crate) enum Undone {
     /// It was there, it was ours, and it is undone.
     Done,
+    /// It had ended by itself, and what was left of it is taken away; it held nothing below it any more.
+    Remains,
     /// Nothing was there.
     Gone,
     /// Something is there and was not touched, with the reason.

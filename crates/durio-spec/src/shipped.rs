@@ -53,6 +53,7 @@ const CAMPAIGNS: &[ShippedSpec] = shipped![
 const STACKS: &[ShippedSpec] = shipped![
     "specs/stacks/":
     "raid-10-flagship",
+    "raid-engines",
     "ram-layers",
     "raid-modes",
     "bitmap-cost",

@@ -4,10 +4,11 @@
 //! `--force-signature` is given. What is left on it at the end is erased only if it is what this build
 //! wrote, by label and identifier, and nobody can have used it since.
 
-use durio_observe::DeviceUse;
+use durio_block::MEMBER_SIGNATURE;
+use durio_observe::{DeviceUse, Signature};
 
 use super::prelude::*;
-use crate::permit::{PermittedCommand, held};
+use crate::permit::{PermittedBlock, PermittedCommand, held};
 use crate::step::refused;
 use crate::superblock::written;
 
@@ -226,18 +227,44 @@ impl UndoStep for Wipe {
 
     /// Erases what this build wrote, by its types alone.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
-        let (device, types) = (proven.target(), proven.types().join(","));
-        // Without the types a signature that somebody puts there in this moment would be erased
-        // with ours.
-        let words = ["--all", "--quiet", "--types", &types, device];
-        let command = PermittedCommand::wiping(undoer.system, proven, "wipefs", &words)?;
-        undoer.run_permitted(&command)?;
-        let usage = undoer.system.usage(Path::new(device)).map_err(|error| error.to_string())?;
-        match usage.signatures.first() {
+        let device = proven.target();
+        let is_of_durio = |name: &&str| *name == MEMBER_SIGNATURE;
+        let types: Vec<&str> =
+            proven.types().iter().copied().filter(|name| !is_of_durio(name)).collect();
+        if !types.is_empty() {
+            // Without the types a signature that somebody puts there in this moment would be erased
+            // with ours.
+            let words = ["--all", "--quiet", "--types", &types.join(","), device];
+            let command = PermittedCommand::wiping(undoer.system, proven, "wipefs", &words)?;
+            undoer.run_permitted(&command)?;
+        }
+        if proven.types().iter().any(is_of_durio) {
+            erase_members(undoer.system, proven)?;
+        }
+        match signatures(undoer.system, device)?.first() {
             None => Ok(Undone::Done),
             Some(left) => Err(format!("{} is still on {device}", left.name)),
         }
     }
+}
+
+/// A superblock of durio's arrays has so many copies, one of which is found at a time.
+const COPIES_MOST: usize = 8;
+
+/// Erases superblocks of durio's arrays, which wipefs(8) does not know.
+fn erase_members(system: &mut dyn System, proven: &Proven) -> Result<(), Failure> {
+    for _ in 0..COPIES_MOST {
+        let found = signatures(system, proven.target())?;
+        let Some(copy) = found.iter().find(|it| it.name == MEMBER_SIGNATURE) else { break };
+        let block = PermittedBlock::wiping(system, proven, copy.offset.get())?;
+        in_words(system.erase(&block))?;
+    }
+    Ok(())
+}
+
+fn signatures(system: &dyn System, device: &str) -> Result<Vec<Signature>, Failure> {
+    let usage = system.usage(Path::new(device)).map_err(|error| error.to_string())?;
+    Ok(usage.signatures)
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use durio_units::Bytes;
+use rustix::process::Signal;
 
 use crate::identity::{HeldDevice, Identity};
-use crate::permit::{Look, PermittedCommand, PermittedWrite, Proven};
+use crate::permit::{Look, PermittedBlock, PermittedCommand, PermittedWrite, Proven};
+use crate::server::Served;
 use crate::system::{Ended, System};
 use durio_observe::{DeviceUse, Signature, StackError};
 
@@ -54,6 +56,12 @@ pub(crate) struct Account {
     pub(crate) inodes: BTreeMap<String, u32>,
     /// Of files that were made.
     pub(crate) sizes: BTreeMap<String, u64>,
+    /// Of each socket its server's device and array, also of a server that was killed.
+    pub(crate) served: BTreeMap<String, (String, String)>,
+    /// Sockets whose server lives.
+    pub(crate) servers: BTreeSet<String>,
+    /// Servers do not end when they are asked.
+    pub(crate) stubborn: bool,
     /// Of each mount its number and its device.
     pub(crate) mounted: BTreeMap<String, (u32, String)>,
     next: u32,
@@ -104,6 +112,8 @@ impl Account {
     }
 
     fn no_disk(&mut self, name: &str) {
+        // What was written on it goes with it.
+        self.there.paths.remove(&format!("/dev/{name}"));
         self.there.devices.remove(&format!("/dev/{name}"));
         self.forget(&format!("/sys/block/{name}/"));
     }
@@ -135,6 +145,44 @@ impl Account {
         self.set(format!("/sys/block/dm-{number}/dm/uuid"), &format!("DURIO-{name}"));
         self.set(format!("/dev/mapper/{name}"), &format!("/dev/dm-{number}"));
         self.there.devices.insert(format!("/dev/mapper/{name}"));
+    }
+
+    /// Superblocks on each device: magic number, identity, epoch, name, at their places.
+    fn create_members(&mut self, name: &str, words: &[&str]) -> Option<String> {
+        let number = self.number();
+        let devices = words.windows(2).filter(|pair| pair[0] == "--destroy");
+        for device in devices.map(|pair| pair[1].to_owned()) {
+            let block =
+                format!("durioRDS{:8}{number:016}{:16}\u{1}{:\0<7}{:48}{name}", "", "", "", "");
+            self.set(device, &format!("{block:\0<140}"));
+        }
+        Some(String::new())
+    }
+
+    fn start_server(&mut self, socket: &str, member: &str) -> Option<String> {
+        let array = self.there.paths.get(member)?.get(16..32)?;
+        let array = array.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("ublkb{}", self.number());
+        self.disk(&name, 8192);
+        self.make(&format!("{socket}.control"));
+        self.served.insert(socket.to_owned(), (name.clone(), array));
+        self.servers.insert(socket.to_owned());
+        Some(format!("/dev/{name}"))
+    }
+
+    /// The server ends, in order or not.
+    pub(crate) fn end_server(&mut self, socket: &str, in_order: bool) {
+        self.servers.remove(socket);
+        if in_order {
+            self.there.paths.remove(&format!("{socket}.control"));
+            self.end_served(socket);
+        }
+    }
+
+    fn end_served(&mut self, socket: &str) {
+        if let Some((name, _)) = self.served.remove(socket) {
+            self.no_disk(&name);
+        }
     }
 
     fn unmap(&mut self, name: &str) -> Option<String> {
@@ -195,6 +243,10 @@ impl Account {
                 done
             }
             ("dmsetup", ["remove", _, name]) => self.unmap(name),
+            ("durio", ["raid", "create", name, words @ ..]) => self.create_members(name, words),
+            ("durio", ["raid", "start", "--front", "ublk", "--socket", socket, member, ..]) => {
+                self.start_server(socket, member)
+            }
             ("blockdev", _) => Some("8192\n".into()),
             ("mount", ["-t", kind, .., source, place]) => {
                 self.mount(kind, source, place);
@@ -239,6 +291,7 @@ impl Account {
 
     fn unload_brd(&mut self) -> Option<String> {
         self.there.devices.retain(|device| !device.starts_with("/dev/ram"));
+        self.forget("/dev/ram");
         self.forget("/sys/block/ram");
         self.forget("/sys/module/brd");
         Some(String::new())
@@ -336,6 +389,53 @@ impl System for Scripted {
         let ended = self.0.borrow_mut().act(text, |account| account.program(program, &words))?;
         std::fs::write(output.with_extension("out"), &ended.stdout)?;
         Ok(ended)
+    }
+
+    fn serve(
+        &mut self,
+        command: &PermittedCommand,
+        output: &Path,
+        _stop: &dyn Fn() -> bool,
+    ) -> io::Result<Ended> {
+        let ended = self.run(command, output)?;
+        Ok(Ended { stderr: "it said why".into(), ..ended })
+    }
+
+    fn served(&self, socket: &str, array: &str) -> io::Result<Served> {
+        let account = self.0.borrow();
+        let has_server = account.servers.contains(socket);
+        let mut devices = account.served.values();
+        let has_device = devices.any(|(_, identity)| identity == array);
+        Ok(Served { has_server, has_device, is_in_use: account.busy })
+    }
+
+    fn signal_server(&mut self, proven: &Proven, signal: Signal) -> io::Result<()> {
+        let mut account = self.0.borrow_mut();
+        account.log.push(format!("signal {signal:?} to the server of {}", proven.target()));
+        if signal == Signal::KILL || !account.stubborn {
+            account.end_server(proven.target(), signal != Signal::KILL);
+        }
+        Ok(())
+    }
+
+    fn fail_users(&mut self, proven: &Proven, _array: &str) -> io::Result<()> {
+        let mut account = self.0.borrow_mut();
+        account.log.push(format!("fail the users of {}", proven.target()));
+        Ok(())
+    }
+
+    fn remove_served(&mut self, proven: &Proven, _array: &str) -> io::Result<()> {
+        let mut account = self.0.borrow_mut();
+        account.log.push(format!("remove the device of {}", proven.target()));
+        account.end_served(proven.target());
+        Ok(())
+    }
+
+    fn erase(&mut self, block: &PermittedBlock) -> io::Result<()> {
+        let mut account = self.0.borrow_mut();
+        let device = block.device().display().to_string();
+        account.log.push(format!("erase {device}"));
+        account.there.paths.remove(&device).map(drop).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn write(&mut self, write: &PermittedWrite) -> io::Result<()> {
@@ -444,7 +544,13 @@ impl System for Scripted {
     }
 
     fn usage(&self, device: &Path) -> Result<DeviceUse, StackError> {
-        let signatures = self.0.borrow().signatures.clone();
+        let account = self.0.borrow();
+        let mut signatures = account.signatures.clone();
+        let path = device.display().to_string();
+        if account.there.paths.get(&path).is_some_and(|text| text.starts_with("durioRDS")) {
+            let (name, offset) = ("durio raid".to_owned(), Bytes::new(0));
+            signatures.push(Signature { device: path, name, offset });
+        }
         Ok(DeviceUse { device: device.display().to_string(), signatures, ..DeviceUse::default() })
     }
 

@@ -9,8 +9,8 @@ use crate::kinds::KINDS;
 use crate::superblock::{Written, written};
 use crate::{
     Btrfs, BtrfsProfile, BuildCommand, BuildPlace, DeclaredKind, DeclaredLayer, DeclaredMd,
-    DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Ram, Xfs, check_declared,
-    commands,
+    DeclaredStack, Ext4, Loop, MadeFilesystem, MdBitmap, NewDevices, Raid, RaidFront, RaidLevel,
+    Ram, Xfs, check_declared, commands,
 };
 
 /// The tag of [`place`].
@@ -50,6 +50,11 @@ pub(crate) fn md(level: u8) -> DeclaredMd {
         removed: 0,
         degraded: false,
     }
+}
+
+pub(crate) fn raid(level: u8) -> DeclaredKind {
+    let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
+    DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk, front })
 }
 
 pub(crate) fn ext4() -> DeclaredKind {

@@ -87,6 +87,23 @@ fn a_stack_is_expanded_over_the_axes_that_it_names_and_no_others() {
 }
 
 #[test]
+fn an_array_of_durios_own_has_a_chunk_and_a_front_unless_it_says_others() {
+    let bench = with(
+        r#"[[stack]]
+        name = "a"
+        layers = [
+            { ram = { count = 4, size = "64MiB" } },
+            { raid = { level = 1, chunk = "64KiB", front = "ublk", groups = 2, measured = false } },
+            { raid = { level = 0 } },
+        ]"#,
+    )
+    .unwrap();
+    let labels: Vec<String> = bench.stacks[0].layers.iter().map(|it| it.label()).collect();
+    assert_eq!(labels[1], "2 × durio RAID1 chunk 64 KiB ublk");
+    assert_eq!(labels[2], "durio RAID0 chunk 16 KiB ublk");
+}
+
+#[test]
 fn a_degraded_row_is_a_stack_of_its_own_with_a_member_less() {
     let bench = with(
         r#"[[stack]]
@@ -127,6 +144,14 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (stack(&format!("{two}, {{ md = {{ level = 1, bitmap = \"inner\" }} }}")), "bitmap:"),
         (stack(&format!("{two}, {{ md = {{ level = 1, bitmap = \"external:\" }} }}")), "bitmap"),
         (stack(&format!("{two}, {{ md = {{ level = 0, degraded = true }} }}")), "survives no"),
+        (stack(&format!("{two}, {{ raid = {{}} }}")), "'level' of the layer is missing"),
+        (stack(&format!("{two}, {{ raid = {{ level = 5 }} }}")), "5 is no level: 0, 1 or 10"),
+        (stack(&format!("{two}, {{ raid = {{ level = 1, front = \"nbd\" }} }}")), "x.toml:5:"),
+        (stack(&format!("{two}, {{ raid = {{ level = 10 }} }}")), "an even number of devices"),
+        (
+            stack(&format!("{two}, {{ raid = {{ level = 1, chunk = \"12KiB\" }} }}")),
+            "the chunk, 12 KiB, is no power of two",
+        ),
         (stack(&format!("{ram}, {{ dm = {{}} }}")), "'target' of the layer is missing"),
         (stack(&format!("{ram}, {{ dm = {{ target = \"delay\" }} }}")), "'delay' of the layer"),
         (
@@ -391,11 +416,11 @@ fn shipped_specs_have_the_stacks_that_the_studies_had() {
         StackBench::parse(shipped.name, shipped.text).unwrap().stacks.len()
     };
     let counts = ["raid-10-flagship", "ram-layers", "bitmap-cost", "journal-modes"].map(count);
-    assert_eq!(counts, [2, 8, 4, 4]);
+    assert_eq!(counts, [3, 8, 4, 4]);
     // single, mirror and degraded mirror, and six modes with four chunks each.
     assert_eq!(count("raid-modes"), 3 + 6 * 4);
     assert_eq!((count("dsync-overwrite"), count("loop-layers"), count("lab-suite")), (4, 6, 9));
-    assert_eq!(count("timed-devices"), 4);
+    assert_eq!((count("timed-devices"), count("raid-engines")), (4, 6));
 }
 
 #[test]

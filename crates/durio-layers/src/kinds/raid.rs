@@ -1,0 +1,166 @@
+//! Arrays of durio's own (docs/design/0014-raid-engine.md), each served by a process of its own.
+//!
+//! The array is made by `durio raid create` and served by `durio raid start`, as anybody could. How the
+//! server is found again, proven to be ours and ended is in `server`.
+
+mod server;
+
+use super::prelude::*;
+use crate::declared::GroupSizes;
+
+pub(crate) use server::EndServer;
+
+pub(crate) const KIND: Kind = Kind {
+    word: "raid",
+    help: "An array of durio's own engine, served as a block device by a process (ublk).",
+    role: Role::Devices,
+    drivers: &[UBLK],
+    tools: &[],
+    superblock: Some(Superblock {
+        signatures: &[durio_block::MEMBER_SIGNATURE],
+        read: server::superblock,
+    }),
+    #[cfg(test)]
+    examples: tests::examples,
+};
+
+const UBLK: Driver = Driver {
+    module: "ublk_drv",
+    purpose: "block devices that a process serves; Linux 6.0 or later has it",
+    shown: Shown::At("/sys/class/misc/ublk-control"),
+};
+
+/// The word for durio among the programs of a build: the very file that runs.
+pub(crate) const DURIO: &str = "durio";
+
+// `durio raid create` says the same, but only when the devices are there.
+const CHUNK_DEFAULT: Bytes = Bytes::from_kib(16);
+const CHUNK_MOST: Bytes = Bytes::from_mib(1);
+/// Superblocks and map take over 1 MiB, and data begins at a multiple of that.
+const MEMBER_LEAST: Bytes = Bytes::from_mib(4);
+
+/// RAID 0, 1 or 10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RaidLevel(pub u8);
+
+impl SpecScalar for RaidLevel {
+    const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 10]);
+
+    fn of(value: &SpecValue) -> Option<Self> {
+        Some(Self(u32::of(value)?.try_into().ok()?))
+    }
+}
+
+spec_words! {
+    /// How an array reaches the layer above.
+    pub enum RaidFront {
+        /// As a block device of the kernel's ublk.
+        Ublk = "ublk",
+    }
+}
+
+spec_keys! {
+    /// An array of durio's own.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Raid {
+        /// 0, 1 or 10. Level 10 mirrors the first device with the second, and so on.
+        pub level: RaidLevel,
+        /// Chunk size: a power of two from 4 KiB to 1 MiB. Default: 16 KiB.
+        #[serde(rename = "chunk_bytes")]
+        pub chunk: Bytes = CHUNK_DEFAULT,
+        /// How it becomes a block device: ublk, of Linux 6.0 or later. Over NBD it would be one by the
+        /// kernel's NBD client, which costs 2 to 5 times as much. Default: ublk.
+        pub front: RaidFront = RaidFront::Ublk,
+    }
+}
+
+impl LayerKind for Raid {
+    fn label(&self) -> Vec<String> {
+        let RaidLevel(level) = self.level;
+        vec![
+            format!("durio RAID{level}"),
+            format!("chunk {}", self.chunk),
+            self.front.word().into(),
+        ]
+    }
+
+    fn needs(&self) -> Vec<Missing> {
+        vec![UBLK.missing()]
+    }
+
+    fn check(&self, below: Below) -> Result<Below, Fault> {
+        let group = below.group()?;
+        let (least, most) = self.members();
+        let count = group.devices;
+        if !(least..=most).contains(&count) || (self.level.0 == 10 && !count.is_multiple_of(2)) {
+            let even =
+                if self.level.0 == 10 { "an even number of devices from" } else { "devices from" };
+            let level = self.level.0;
+            return Err(format!("level {level} takes {even} {least} to {most}, and has {count}"));
+        }
+        power_of_two(self.chunk, "the chunk", CHUNK_MOST)?;
+        at_least(MEMBER_LEAST, group.size, "per member")?;
+        Ok(group.joined(if self.level.0 == 1 { 1 } else { count / self.copies() }))
+    }
+
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
+        let held = |group: GroupSizes| {
+            // What is before data and behind it: 1 MiB, and less than one more.
+            let member = group.least.saturating_sub(2 << 20);
+            match self.level.0 {
+                1 => member,
+                _ => member.saturating_mul(group.count) / u64::from(self.copies()),
+            }
+        };
+        per_group(below, held)
+    }
+
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
+        draft.load(UBLK.module, &[]);
+        draft.in_groups(below, |draft, group, below| self.array(draft, group, below))
+    }
+}
+
+impl Raid {
+    /// Fewest and most.
+    const fn members(&self) -> (u32, u32) {
+        match self.level.0 {
+            0 => (2, 32),
+            1 => (2, 4),
+            _ => (4, 32),
+        }
+    }
+
+    /// Of level 1 every member is one.
+    const fn copies(&self) -> u32 {
+        if self.level.0 == 10 { 2 } else { 1 }
+    }
+
+    fn array(&self, draft: &mut Draft<'_>, group: usize, members: &[String]) -> String {
+        let name = draft.name(group);
+        // Only this user can enter it, so nobody else is asked what it serves there.
+        let folder = draft.place.mounts.join(&name).display().to_string();
+        draft.make_directory(&folder);
+        let (level, chunk) = (self.level.0.to_string(), self.chunk.get() / 1024);
+        let chunk = format!("{chunk}KiB");
+        let mut words = vec!["raid", "create", &name, "--level", &level, "--chunk", &chunk];
+        // What is on a device was looked at by whoever permitted it; new ones are all zeros, so copies
+        // are equal.
+        words.extend(["--assume-clean", "--force-signature"]);
+        words.extend(members.iter().flat_map(|member| ["--destroy", member]));
+        words.extend(members.iter().map(String::as_str));
+        draft.run(DURIO, &words, None);
+        let socket = format!("{folder}/array");
+        let mut words = vec!["raid", "start", "--front", self.front.word(), "--socket", &socket];
+        words.extend(members.iter().map(String::as_str));
+        let device = format!("array{}-{group}", draft.layer);
+        let undo = EndServer { socket: socket.clone(), members: members.to_vec() };
+        draft.serve(DURIO, &words, &device, Undo::EndServer(undo));
+        draft.present(format!("{{{device}}}"))
+    }
+}
+
+#[cfg(test)]
+#[path = "raid/tests.rs"]
+mod tests;
