@@ -82,6 +82,9 @@ fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOut
     let begin = told.as_ref().ok().and_then(|told| told.as_ref()).map(|told| told.begin.clone());
     let stack = begin.as_ref().map(|begin| begin.stack.clone()).unwrap_or_default();
     let outcome = |state| Some(CleanOutcome { id: id.to_owned(), stack, state });
+    if let Ok(Some(told)) = told.as_ref().map(|told| told.as_ref()) {
+        release_users(folder, told, system);
+    }
     let alive = begin.filter(|begin| begin.is_alive()).map(|begin| begin.pid);
     let journal = match take_over(folder, id, alive.is_some()) {
         Ok(Some(journal)) => journal,
@@ -104,6 +107,19 @@ fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOut
             .and_then(|error| outcome(CleanState::Unreadable(error.to_string()))),
         Err(why) => outcome(CleanState::Unreadable(why)),
     }
+}
+
+/// A builder that was killed holds its lock as long as it waits for a device whose server was killed too.
+fn release_users(folder: &Path, told: &JournalRead, system: MakeSystem<'_>) {
+    // No program is run that would need the lock.
+    let Some(no_lock) = File::open("/dev/null").ok().filter(|_| !told.begin.is_alive()) else {
+        return;
+    };
+    let (tag, mut system) = (tag_of(&told.begin.id), system(no_lock));
+    let output = folder.join(format!("{}-{}", told.begin.id, usize::MAX));
+    let take_down = TakeDown::new(&tag, told.begin.is_of_this_boot(), false);
+    let mut undoer = Undoer { system: system.as_mut(), output };
+    take_down.release(&mut undoer, &told.begun(), &told.values(folder));
 }
 
 fn still_held(alive: Option<u32>) -> CleanState {

@@ -89,6 +89,7 @@ impl Begin {
             // Where /proc tells nothing, two unknown starts would pass for the same process.
             && self.start_ticks.is_some()
             && start_ticks(self.pid) == self.start_ticks
+            && !is_dying(self.pid)
     }
 
     pub(super) fn is_of_this_boot(&self) -> bool {
@@ -100,6 +101,16 @@ impl Begin {
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// It was killed and does nothing more, but a thread of it waits in the kernel for a device.
+fn is_dying(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let pending = field("SigPnd:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    // A SIGKILL, of number 9, is there for each thread until the thread sees it (proc_pid_status(5)).
+    field("State:").is_some_and(|state| state.starts_with(['Z', 'X']))
+        || pending.is_some_and(|mask| mask & 1 << 8 != 0)
 }
 
 fn boot() -> Option<String> {

@@ -138,6 +138,21 @@ fn another_process_of_the_same_number_or_another_boot_is_not_the_builder() {
     assert!(!Begin { boot: None, ..begin }.is_of_this_boot());
 }
 
+/// Whoever started it has not asked how it ended, so it is still there.
+#[test]
+fn a_process_that_was_killed_is_not_alive_though_it_is_there() {
+    let mut killed = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = killed.id();
+    let begin = Begin { pid, start_ticks: start_ticks(pid), ..Begin::of_this_process(ID, "s") };
+    assert!(begin.is_alive());
+    killed.kill().unwrap();
+    while begin.is_alive() {
+        std::thread::yield_now();
+    }
+    assert_eq!(start_ticks(pid), begin.start_ticks);
+    killed.wait().unwrap();
+}
+
 #[test]
 fn a_builder_that_died_before_its_first_line_leaves_nothing_to_report() {
     let folder = with_journal(b"{\"begin\":{\"id\":\"abc");
