@@ -68,6 +68,7 @@ pub(crate) fn kind_of(dir: &SystemDir) -> LayerKind {
         () if dir.contains("dm") => LayerKind::Dm,
         () if numbered("loop") => LayerKind::Loop,
         () if numbered("nbd") => LayerKind::Nbd,
+        () if numbered("ublkb") => LayerKind::Ublk,
         () if numbered("bcache") => LayerKind::Bcache,
         () if numbered("zram") => LayerKind::Zram,
         () if numbered("ram") => LayerKind::Memory,

@@ -92,7 +92,7 @@ fn node_of(dev: &Path, dir: &SystemDir) -> PathBuf {
     dev.join(dir.name().replace('!', "/"))
 }
 
-fn first_bytes_of(node: &Path) -> Option<Vec<u8>> {
+pub(crate) fn first_bytes_of(node: &Path) -> Option<Vec<u8>> {
     // Without O_NONBLOCK a drive for removable media, or a pipe in a copied tree, makes one wait.
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(node).ok()?;

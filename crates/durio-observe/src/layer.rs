@@ -29,6 +29,8 @@ pub enum LayerKind {
     Loop,
     /// A network block device.
     Nbd,
+    /// A block device that a process serves, by ublk.
+    Ublk,
     /// A cached device of bcache.
     Bcache,
     /// A compressed RAM disk.

@@ -31,6 +31,7 @@ mod layer_facts;
 mod mountinfo;
 mod power_state;
 mod process_facts;
+mod served;
 mod signature;
 mod source;
 mod superblock;

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::block_facts::read_block_facts;
 use crate::block_node::{self, DeviceNumber};
@@ -20,6 +20,7 @@ use crate::identity::{FileKind, Identity, System, identify};
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::{bus_of, layer_facts};
 use crate::mountinfo::{MountEntry, mount_of, parse_mountinfo};
+use crate::served::{Served, served};
 use crate::source::{btrfs_devices, device_of_source, devices_of_source};
 use crate::system_dir::SystemDir;
 use crate::{Fact, StackError};
@@ -212,13 +213,25 @@ impl<'a> Survey<'a> {
         // Shared by the whole walk: each layer may have several below it, and each of those again.
         self.left.set(left - 1);
         let kind = block_node::kind_of(dir);
-        Layer {
+        let mut layer = Layer {
             device: dir.text("dev"),
             block: Some(read_block_facts(dir)),
             facts: self.block_layer_facts(kind, dir),
             below: self.below_block(kind, dir, depth + 1),
             ..Layer::new(kind, dir.name())
+        };
+        if kind == LayerKind::Ublk {
+            self.add_served(&mut layer, depth + 1);
         }
+        layer
+    }
+
+    fn add_served(&self, layer: &mut Layer, depth: usize) {
+        let kind_of = |path: &PathBuf| (self.system.identify)(path).map(|it| it.kind);
+        let is_block = |path: &PathBuf| matches!(kind_of(path), Ok(FileKind::Block(_)));
+        let Served { below, facts } = served(self.system.root, &layer.name, is_block);
+        layer.facts.splice(0..0, facts);
+        layer.below.extend(below.iter().map(|path| self.layer_at(path, depth)));
     }
 
     fn block_layer_facts(&self, kind: LayerKind, dir: &SystemDir) -> Vec<Fact> {

@@ -197,7 +197,13 @@ fn layer_name(layer: &Layer) -> String {
 
 /// True for a device below which the kernel shows nothing: only the device knows what is beyond it.
 fn is_end(layer: &Layer) -> bool {
-    matches!(layer.kind, LayerKind::Disk | LayerKind::Nbd) && layer.block.is_some()
+    let is_last = match layer.kind {
+        LayerKind::Disk | LayerKind::Nbd => true,
+        // Whose server is not shown.
+        LayerKind::Ublk => layer.below.is_empty(),
+        _ => false,
+    };
+    is_last && layer.block.is_some()
 }
 
 /// The devices at the bottom of a stack, which the kernel's flushes end at.

@@ -83,6 +83,16 @@ pub(super) fn array(draft: &mut Draft<'_>) {
     draft.tell(CONSISTENCY);
 }
 
+/// A device that a process serves; of an array of durio's own with the array.
+pub(super) fn served(draft: &mut Draft<'_>) {
+    if let Some(level) = draft.text("level").and_then(|level| level.strip_prefix("raid")) {
+        draft.say(LINE, format!("durio RAID{level}"));
+    }
+    draft.tell(&[(LINE, "", "array", Text)]);
+    draft.tell(ARRAY);
+    draft.device(&[("served", "by process", "pid", Text)]);
+}
+
 const ARRAY: &[Row] =
     &[(LINE, "member", "raid_disks", Count), (LINE, "chunk", "chunk_size", Form::Bytes)];
 

@@ -24,7 +24,7 @@ fn md_reading(layer: &Layer, name: &str) -> Option<Reading> {
 /// A layer that keeps flushes from devices that would get them.
 pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     let view = layer.block.as_ref().filter(|_| !is_end(layer))?.write_cache?;
-    let mut below = layer.walk().skip(1).map(|(_, below)| below);
+    let mut below = flushed_by_kernel(layer);
     let taking = below.find(|below| is_end(below) && is_flushed(below))?;
     if view != WriteCache::WriteThrough {
         return None;
@@ -40,6 +40,21 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
          below has a volatile cache: acknowledged commits can be lost at a power cut",
         "echo 'write back' into queue/write_cache of the layer",
     )
+}
+
+/// The layers below one, but for those below an array of durio's own: its server answers a write when
+/// all copies have it durably, and needs no flush of the kernel's (docs/design/0014).
+fn flushed_by_kernel(layer: &Layer) -> impl Iterator<Item = &Layer> {
+    let is_durable = |it: &Layer| it.kind == LayerKind::Ublk && it.fact("array").is_some();
+    let mut durable_at = None;
+    let reached = layer.walk().filter(move |(depth, it)| {
+        if durable_at.is_some_and(|at| *depth > at) {
+            return false;
+        }
+        durable_at = is_durable(it).then_some(*depth);
+        true
+    });
+    reached.skip(1).map(|(_, it)| it)
 }
 
 fn degraded(layer: &Layer) -> Option<&str> {
@@ -282,6 +297,29 @@ mod tests {
     fn array(facts: &[(&str, &str)]) -> Layer {
         let array = over(LayerKind::Md, "md0", vec![disk("nvme0n1"), disk("nvme1n1")]);
         with_facts(array, facts)
+    }
+
+    /// Its server writes so that no flush is needed; of another server that is not known.
+    #[test]
+    fn an_array_of_durios_own_strips_no_flushes() {
+        let cached = |name: &str| {
+            let mut disk = disk(name);
+            disk.block.as_mut().unwrap().write_cache = Some(WriteCache::WriteBack);
+            disk
+        };
+        let mut served = array(&[("array", "data"), ("level", "raid1")]);
+        (served.kind, served.name) = (LayerKind::Ublk, "ublkb0".into());
+        served.block.get_or_insert_default().write_cache = Some(WriteCache::WriteThrough);
+        served.below = vec![cached("sda"), cached("sdb")];
+        let mut volume = array(&[]);
+        volume.block.get_or_insert_default().write_cache = Some(WriteCache::WriteThrough);
+        volume.below = vec![served.clone()];
+        assert_eq!(strips_flushes(&served, &host()), None);
+        assert_eq!(strips_flushes(&volume, &host()), None);
+        volume.below.push(cached("sdc"));
+        assert!(strips_flushes(&volume, &host()).is_some());
+        served.facts.clear();
+        assert!(strips_flushes(&served, &host()).is_some());
     }
 
     #[test]

@@ -74,6 +74,7 @@ mod run;
 mod runs;
 mod sandbox;
 mod seeded;
+mod served_stacks;
 mod signals;
 mod simdisks;
 mod stacks;

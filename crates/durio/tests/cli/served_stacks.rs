@@ -1,0 +1,113 @@
+//! Arrays of durio's own as a layer of a stack: what is refused where the kernel has no ublk, and, in a
+//! guest, what is left when bench and server are killed.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::guests::{bootable, with_kernels};
+use crate::requirements::{has, skip};
+use crate::sandbox::Sandbox;
+
+/// ext4 on an array over four devices; only the filesystem is measured, longer than anybody waits.
+const SPEC: &str = r#"
+schema = 1
+name = "served"
+self_cost = false
+[target]
+size = "8MiB"
+[[stack]]
+name = "array"
+layers = [
+    { null = { count = 4, size = "64MiB", measured = false } },
+    { raid = { level = 10, measured = false } },
+    { ext4 = {} },
+]
+[defaults]
+duration = "600s"
+[[step]]
+name = "commit"
+reads = "0%"
+pattern = "random"
+sync = "o_dsync"
+jobs = 4
+"#;
+
+/// Kills in three ways, and says what is left after each; with the layers under the array once.
+const SCRIPT: &str = r#"
+server() {
+    for p in /proc/[0-9]*; do
+        if tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -q 'durio raid start'; then echo ${p#/proc/}; fi
+    done
+}
+left() {
+    ls /sys/class/ublk-char
+    ls -d /dev/ublkb* /sys/kernel/config/nullb/durio* /run/durio/durio* 2>/dev/null
+    grep /run/durio/durio /proc/mounts
+    server
+    ls "$HOME/.local/state/durio/stacks" 2>/dev/null
+}
+for kind in bench both server-first; do
+    durio stack bench /served.toml --quiet > bench.log 2>&1 &
+    bench=$!
+    until grep -q /run/durio/durio /proc/mounts; do
+        kill -0 $bench 2>/dev/null || { cat bench.log; exit 9; }
+        sleep 0.1
+    done
+    sleep 1
+    [ $kind = bench ] && durio stack show /dev/ublkb0
+    case $kind in
+        bench) kill -9 $bench ;;
+        both) kill -9 $bench $(server) ;;
+        server-first) kill -9 $(server); kill -9 $bench ;;
+    esac
+    durio stack clean > clean.log 2>&1
+    echo "$kind: clean ended with $?"
+    wait $bench 2>/dev/null
+    left | sed "s/^/$kind: left: /"
+    grep -v "^  \|taken down" clean.log
+done
+"#;
+
+#[test]
+#[ignore = "slow"]
+fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    fs::write(sandbox.root().join("served.toml"), SPEC).unwrap();
+    let line = "lab run --module ublk_drv --module null_blk --module ext4 --tool mkfs.ext4 \
+                --tool sed --file served.toml:/served.toml -- sh -c";
+    let guest = with_kernels(&sandbox, line).word(SCRIPT).start();
+    let ended = guest.wait_at_most(Duration::from_secs(900));
+    if ended.stderr.contains("has no driver ublk_drv") {
+        return skip("no kernel here has ublk: cargo xtask lab kernel fetches one");
+    }
+    let ended = ended.expect_exit(0);
+    let text = ended.text();
+    for kind in ["bench", "both", "server-first"] {
+        assert!(text.contains(&format!("{kind}: clean ended with 0")), "{text}");
+        assert!(!text.contains(&format!("{kind}: left: ")), "{text}");
+    }
+    // What the kernel does not link: the array, and its four members.
+    assert!(text.contains("served device ublkb0 · durio RAID10"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("─ disk durio")).count(), 4, "{text}");
+}
+
+#[test]
+fn a_stack_is_refused_where_the_kernel_has_no_ublk_and_nothing_is_made() {
+    if !has(&["root"]) {
+        return;
+    }
+    if std::path::Path::new("/sys/class/misc/ublk-control").exists() {
+        return skip("this kernel has ublk");
+    }
+    let sandbox = Sandbox::new();
+    let path = sandbox.root().join("served.toml");
+    fs::write(&path, SPEC.replace("null = {", "loop = {")).unwrap();
+    let ended = sandbox.durio("stack bench").word(&path).run();
+    if ended.code() != 3 {
+        return skip("ublk_drv can be loaded here");
+    }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let ended = ended.expect_stderr(&format!("on Linux {release}: "));
+    ended.expect_stderr("no driver ublk_drv").expect_stderr("Linux 6.0 or later").expect_stderr("--lab");
+    assert_eq!(sandbox.runs(), Vec::<std::path::PathBuf>::new());
+}
