@@ -64,8 +64,9 @@ for kind in bench both server-first; do
     echo "$kind: clean ended with $?"
     wait $bench 2>/dev/null
     left | sed "s/^/$kind: left: /"
-    grep -v "^  \|taken down" clean.log
+    grep -v "^  \|taken down" clean.log | sed "s/^/$kind: left: /"
 done
+exit 0
 "#;
 
 #[test]
@@ -73,9 +74,11 @@ done
 fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
     let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
     fs::write(sandbox.root().join("served.toml"), SPEC).unwrap();
+    // As a file: in the words of the shell it would be found as a server.
+    fs::write(sandbox.root().join("kill.sh"), SCRIPT).unwrap();
     let line = "lab run --module ublk_drv --module null_blk --module ext4 --tool mkfs.ext4 \
-                --tool sed --file served.toml:/served.toml -- sh -c";
-    let guest = with_kernels(&sandbox, line).word(SCRIPT).start();
+                --file served.toml:/served.toml --file kill.sh:/kill.sh -- sh /kill.sh";
+    let guest = with_kernels(&sandbox, line).start();
     let ended = guest.wait_at_most(Duration::from_secs(900));
     if ended.stderr.contains("has no driver ublk_drv") {
         return skip("no kernel here has ublk: cargo xtask lab kernel fetches one");
@@ -108,6 +111,9 @@ fn a_stack_is_refused_where_the_kernel_has_no_ublk_and_nothing_is_made() {
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let ended = ended.expect_stderr(&format!("on Linux {release}: "));
-    ended.expect_stderr("no driver ublk_drv").expect_stderr("Linux 6.0 or later").expect_stderr("--lab");
+    ended
+        .expect_stderr("no driver ublk_drv")
+        .expect_stderr("Linux 6.0 or later")
+        .expect_stderr("--lab");
     assert_eq!(sandbox.runs(), Vec::<std::path::PathBuf>::new());
 }
