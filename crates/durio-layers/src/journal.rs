@@ -4,7 +4,7 @@
 //! and undoing.
 //!
 //! Beside it lies `<id>.lock`, locked (flock) as long as the builder or a program that it started
-//! lives, and the output of the running program: what a program of a dead builder answered is
+//! lives, servers aside, and the output of the running program: what a program of a dead builder answered is
 //! found there.
 
 use std::fs::{self, File, OpenOptions};

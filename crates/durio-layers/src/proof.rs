@@ -13,6 +13,7 @@
 //! | brd, zram | number, `diskseq`, size; without them only a disk that nobody has used |
 //! | null_blk | the directory in configfs |
 //! | md | the identifier that durio chose, number and `diskseq` |
+//! | array of durio's own | its server by the words of its process, among them a socket with the tag; its device by the identity that the members' superblocks tell |
 //! | LVM, ZFS | name, and the identifier that the program chose |
 //! | dm | name, identifier, number, `diskseq` |
 //! | mount | the kernel's number of the mount, device and source |
