@@ -192,6 +192,7 @@ fn describe(series: &SeriesFindings) -> String {
     let target = match &series.series.target {
         ProofTarget::Agent(agent) => format!("'{}'", agent.name),
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
+        ProofTarget::Array(array) => format!("the simulated array '{}'", array.words()),
         ProofTarget::Guest(guest) => format!("'{}' in a guest", guest_word(guest)),
         ProofTarget::Command(command) => format!("'{}'", command_word(command)),
     };
@@ -232,6 +233,7 @@ fn guest_word(guest: &GuestTarget) -> String {
 fn target_word(target: &ProofTarget) -> String {
     match target {
         ProofTarget::Agent(agent) => agent.name.clone(),
+        ProofTarget::Array(array) => array.words(),
         ProofTarget::Guest(guest) => guest_word(guest),
         ProofTarget::Command(command) => command_word(command),
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),

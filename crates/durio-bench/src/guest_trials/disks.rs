@@ -7,6 +7,7 @@ use std::path::Path;
 use durio_lab::LabDisk;
 use durio_plan::proof::{FrontEnd, GuestTarget};
 use durio_prove::background::BackgroundServer;
+use durio_prove::power;
 use durio_prove::served::Advertised;
 use durio_simdisk::{Disk, Lie, NamedProfile, Profile, Request, SharedDisk};
 use durio_units::Nanos;
@@ -73,18 +74,12 @@ impl GuestDisks {
 
     /// Takes the power of all away in one instant.
     pub(super) fn cut(&self) {
-        // None takes a request between the first that is cut and the last.
-        let mut held: Vec<_> = self.disks.iter().map(SharedDisk::lock).collect();
-        held.iter_mut().for_each(|disk| disk.cut());
+        power::cut(&self.disks);
     }
 
     /// Gives the power back, and says whether each came back as large as it was.
     pub(super) fn restore(&self) -> bool {
-        self.disks.iter().all(|disk| {
-            let disk = &mut *disk.lock();
-            let size = disk.size();
-            disk.restore().is_ok() && disk.size() == size
-        })
+        self.disks.iter().all(power::restore)
     }
 }
 

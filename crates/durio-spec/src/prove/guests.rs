@@ -32,7 +32,7 @@ use durio_plan::proof::{
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;
 
-use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, written};
+use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, series_of, written};
 use crate::SpecError;
 use crate::table::value::Amount;
 use crate::table::{One, Source};
@@ -183,11 +183,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         Some(Expected::Loses { .. }) if target.enumerated => Some(Expected::Loses { within: cuts }),
         expected => expected,
     };
-    let cuts = match expected {
-        Some(Expected::Breaks { within, .. } | Expected::Loses { within }) => cuts.max(within),
-        _ => cuts,
-    };
-    ProofSeries { name, target: ProofTarget::Guest(target), arm: Some(arm), cuts, expected }
+    series_of(name, ProofTarget::Guest(target), arm, cuts, expected)
 }
 
 /// What reaches a disk of a write that shall be durable.
