@@ -191,6 +191,9 @@ pub struct AgentTarget {
 pub struct GuestTarget {
     /// The profile of each disk, by its name. Its lie begins when the guest has made its layers.
     pub profile: String,
+    /// The only disk that tells that lie, from 0; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liar: Option<u32>,
     /// The size of each disk.
     pub size: Bytes,
     /// Which device QEMU shows.
@@ -301,6 +304,10 @@ pub enum GuestLayers {
     MdRaid1,
     /// The device of an array of three disks with parity, of the kernel's md.
     MdRaid5,
+    /// The device of a mirror of two disks, of durio's own, by ublk.
+    DurioRaid1,
+    /// A file on ext4 on that, all of which was written before.
+    DurioRaid1Ext4,
 }
 
 impl GuestLayers {
@@ -314,6 +321,8 @@ impl GuestLayers {
             Self::Btrfs => "btrfs",
             Self::MdRaid1 => "md-raid1",
             Self::MdRaid5 => "md-raid5",
+            Self::DurioRaid1 => "durio-raid1",
+            Self::DurioRaid1Ext4 => "durio-raid1-ext4",
         }
     }
 
@@ -322,7 +331,7 @@ impl GuestLayers {
     pub const fn disks(self) -> u32 {
         match self {
             Self::Raw | Self::Ext4 | Self::Xfs | Self::Btrfs => 1,
-            Self::MdRaid1 => 2,
+            Self::MdRaid1 | Self::DurioRaid1 | Self::DurioRaid1Ext4 => 2,
             Self::MdRaid5 => 3,
         }
     }
@@ -330,7 +339,17 @@ impl GuestLayers {
     /// True if a device is written to, and no file.
     #[must_use]
     pub const fn is_device(self) -> bool {
-        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5)
+        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5 | Self::DurioRaid1)
+    }
+
+    /// What lies on an array of durio's own, if there is one.
+    #[must_use]
+    pub const fn on_durio_raid(self) -> Option<Self> {
+        match self {
+            Self::DurioRaid1 => Some(Self::Raw),
+            Self::DurioRaid1Ext4 => Some(Self::Ext4),
+            _ => None,
+        }
     }
 }
 

@@ -224,9 +224,11 @@ fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
     let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());
     let states = if guest.enumerated { " (states)" } else { "" };
+    let liar = guest.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let profile = format!("{}{liar}", guest.profile);
     match guest.engine {
-        EngineKind::Uring => format!("{} / {over}{states}", guest.profile),
-        engine => format!("{} / {over} / {engine}{states}", guest.profile),
+        EngineKind::Uring => format!("{profile} / {over}{states}"),
+        engine => format!("{profile} / {over} / {engine}{states}"),
     }
 }
 

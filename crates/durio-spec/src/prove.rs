@@ -130,9 +130,13 @@ table! {
         /// FUA. Default: true.
         write_cache: Levels<bool>,
         /// What lies on the disk: nothing, or a filesystem with a file all of which was written
-        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), which
-        /// lose their power in the same instant. Default: raw.
+        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), or
+        /// durio's own mirror of two disks by ublk (durio-raid1), with ext4 on it (durio-raid1-ext4). The
+        /// disks of an array lose their power in the same instant. Default: raw.
         layers: Levels<GuestLayers>,
+        /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
+        /// all tell it.
+        liar: One<u32>,
         /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
         /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.
         engine: Levels<EngineKind>,
@@ -179,6 +183,8 @@ words! {
         "btrfs" => Btrfs,
         "md-raid1" => MdRaid1,
         "md-raid5" => MdRaid5,
+        "durio-raid1" => DurioRaid1,
+        "durio-raid1-ext4" => DurioRaid1Ext4,
     }
     FileWrites {
         "overwrite" => Overwrite,

@@ -22,8 +22,10 @@ pub(super) struct GuestDisks {
     disks: Vec<SharedDisk>,
     /// Each serves a disk while it is here.
     servers: Vec<BackgroundServer>,
-    /// What each tells once its layers are made.
+    /// What each of the liars tells once its layers are made.
     lies: Vec<Lie>,
+    /// The only liar; all are, without it.
+    liar: Option<u32>,
 }
 
 impl GuestDisks {
@@ -42,7 +44,7 @@ impl GuestDisks {
         let disks: Vec<SharedDisk> = seeds.map(disk).collect();
         let servers = disks.iter().map(|disk| BackgroundServer::start(disk, advertised));
         let servers = servers.collect::<Result<_, _>>().map_err(cannot)?;
-        Ok(Self { disks, servers, lies: lying.lies })
+        Ok(Self { disks, servers, lies: lying.lies, liar: target.liar })
     }
 
     /// As the guest has them.
@@ -61,7 +63,8 @@ impl GuestDisks {
 
     /// Only when the layers are made: a filesystem must be there to be tested.
     pub(super) fn begin_to_lie(&self, now: Nanos) -> Result<(), BenchError> {
-        for disk in &self.disks {
+        let is_liar = |number: u32| self.liar.is_none_or(|it| it == number);
+        for (_, disk) in (0..).zip(&self.disks).filter(|(number, _)| is_liar(*number)) {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
                 // Nobody could flush it.
@@ -112,6 +115,7 @@ mod tests {
     fn array(profile: &str) -> GuestDisks {
         let target = GuestTarget {
             profile: profile.into(),
+            liar: None,
             size: Bytes::from_mib(1),
             front_end: FrontEnd::VirtioBlk,
             write_cache: true,
