@@ -85,15 +85,16 @@ fn durios_own_mirror_keeps_its_word_in_a_guest_and_a_first_copy_that_lies_is_fou
     let kept = "write-back/virtio-blk/durio-raid1/fdatasync/1";
     let lost = "flush-ignored@0/virtio-blk/durio-raid1-ext4/fdatasync/1";
     let line = format!(
-        "prove run prove-matrix --only {kept} --only {lost} --cuts 2 --seed 7 --format json --out out"
+        "prove run prove-matrix --only {kept} --only {lost} --seed 8 --format json --out out"
     );
+    // A cut that takes the liar's superblocks too is hidden by the other copy: it has as many as it needs.
     let ended = with_kernels(&sandbox, &line).start().wait_at_most(PATIENCE);
     if ended.stderr.contains("no driver ublk_drv") {
         return skip("the newest kernel has no ublk");
     }
     let proof = ended.expect_exit(0).json();
     let (kept, lost) = (series(&proof, kept), series(&proof, lost));
-    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &2.into()));
+    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &3.into()));
     assert_eq!(lost["verdict"]["verdict"], "breaks");
 }
 
