@@ -8,7 +8,7 @@ mod array;
 
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
 use durio_nbd::{NbdEngine, NbdError};
-use durio_plan::proof::Arm;
+use durio_plan::proof::{Arm, DurablePath};
 use durio_raid::{AssembleError, CreateError};
 use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
@@ -30,7 +30,7 @@ use crate::writer::{Writer, WriterError, prepare};
 
 pub use self::array::{ArrayDisks, ByArray};
 
-/// Bytes of a read of the verifier.
+/// Bytes of a read of the verifier, at least.
 const READ: usize = 64 << 10;
 /// Queues between the engine and the disk, as a kernel has one for each processor.
 const QUEUES: u32 = 2;
@@ -102,11 +102,29 @@ pub trait Access {
     fn phase_max(&self) -> Nanos;
 }
 
+/// The buffers of an engine: one for each operation in flight, and one more for controls.
+#[derive(Debug, Clone, Copy)]
+struct Slots {
+    count: usize,
+    bytes: usize,
+}
+
+impl Slots {
+    fn of(arm: Arm) -> Self {
+        let written = usize::try_from(arm.write_cells).unwrap_or(usize::MAX).saturating_mul(CELL);
+        Self { count: arm.depth as usize + 1, bytes: READ.max(written) }
+    }
+
+    fn buffers(self) -> Result<Buffers, BlockError> {
+        Buffers::try_new(self.count, self.bytes)
+    }
+}
+
 /// By a call, on a virtual clock.
 #[derive(Debug)]
 pub struct ByCall {
     disk: [SharedDisk; 1],
-    slots: usize,
+    slots: Slots,
     seed: u64,
 }
 
@@ -119,7 +137,7 @@ impl Access for ByCall {
 
     fn connect(&mut self) -> Result<(SimEngine, u64), SimulationError> {
         let [disk] = self.disk.clone();
-        let buffers = Buffers::try_new(self.slots, READ)?;
+        let buffers = self.slots.buffers()?;
         let size = disk.lock().size();
         Ok((SimEngine::new(disk, QUEUES, Ticks(0), self.seed, buffers), size))
     }
@@ -149,7 +167,7 @@ impl Access for ByCall {
 #[derive(Debug)]
 pub struct ByNbd {
     disk: [SharedDisk; 1],
-    slots: usize,
+    slots: Slots,
     server: Option<BackgroundServer>,
 }
 
@@ -167,7 +185,7 @@ impl Access for ByNbd {
             None => BackgroundServer::start(disk, Advertised::of(disk.lock().profile()))?,
         };
         let uri = self.server.insert(server).uri();
-        let engine = NbdEngine::connect(uri, MonotonicClock, Buffers::try_new(self.slots, READ)?)?;
+        let engine = NbdEngine::connect(uri, MonotonicClock, self.slots.buffers()?)?;
         let size = disk.lock().size();
         Ok((engine, size))
     }
@@ -215,7 +233,7 @@ impl Simulation<ByCall> {
     /// # Panics
     /// If the disk is too small.
     pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let (mut chance, slots) = (campaign(seed), arm.depth as usize + 1);
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
         let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
         Self::with(ByCall { disk, slots, seed }, arm, chance)
     }
@@ -230,7 +248,7 @@ impl Simulation<ByNbd> {
     /// # Panics
     /// If the disk is too small.
     pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let (mut chance, slots) = (campaign(seed), arm.depth as usize + 1);
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
         let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
         Self::with(ByNbd { disk, slots, server: None }, arm, chance)
     }
@@ -246,7 +264,7 @@ impl Simulation<ByArray> {
     /// If the array is too small.
     pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
         let mut chance = campaign(seed);
-        let access = ByArray::new(disks, arm.depth as usize + 1, chance.next_u64());
+        let access = ByArray::new(disks, Slots::of(arm), chance.next_u64());
         Self::with(access, arm, chance)
     }
 }
@@ -259,9 +277,13 @@ fn campaign(seed: u64) -> Xoshiro256PlusPlus {
 impl<A: Access> Simulation<A> {
     fn with(
         mut access: A,
-        arm: Arm,
+        mut arm: Arm,
         mut chance: Xoshiro256PlusPlus,
     ) -> Result<Self, SimulationError> {
+        if arm.path == DurablePath::ODsync {
+            // There is no file that could be open so: each write says it itself.
+            arm.path = DurablePath::RwfDsync;
+        }
         let (mut engine, size) = access.connect()?;
         let layout = Layout::new(size / CELL as u64);
         let mut run = [0; 16];

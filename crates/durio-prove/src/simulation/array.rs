@@ -3,7 +3,7 @@
 //! In: profiles of its members. Out: an engine over the array, which is assembled anew after each cut. Not
 //! here: what a cut leaves of a disk, and what the array does with that.
 
-use durio_block::{Buffers, Clock, Engine, Ticks};
+use durio_block::{Clock, Engine, Ticks};
 use durio_plan::proof::{ArrayLevel, ArrayTarget};
 use durio_raid::simulated::array::{ArrayEngine, Start, create_array};
 use durio_raid::{Fault, Level};
@@ -12,7 +12,7 @@ use durio_units::Nanos;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Access, READ, SimulationError};
+use super::{Access, SimulationError, Slots};
 use crate::power;
 
 /// One start in so many is cut again, while superblocks are stored or copies are made equal.
@@ -55,12 +55,12 @@ pub struct ByArray {
     disks: Vec<SharedDisk>,
     /// Of each, what it tells once the array was created.
     lies: Vec<Vec<Lie>>,
-    slots: usize,
+    slots: Slots,
     chance: Xoshiro256PlusPlus,
 }
 
 impl ByArray {
-    pub(super) fn new(disks: &ArrayDisks, slots: usize, seed: u64) -> Self {
+    pub(super) fn new(disks: &ArrayDisks, slots: Slots, seed: u64) -> Self {
         let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
         let honest = |it: &Profile| Profile { lies: Vec::new(), ..it.clone() };
         let mut disk = |it| SharedDisk::new(Disk::new(honest(it), chance.next_u64()));
@@ -76,7 +76,7 @@ impl ByArray {
 
     fn start(&mut self, at: Ticks) -> Result<ArrayEngine, SimulationError> {
         let start = Start { at, seed: self.chance.next_u64(), fault: self.fault };
-        Ok(ArrayEngine::start(&self.disks, start, Buffers::try_new(self.slots, READ)?)?)
+        Ok(ArrayEngine::start(&self.disks, start, self.slots.buffers()?)?)
     }
 
     fn restore(&self) {
