@@ -324,6 +324,7 @@ mod tests {
         first.findings.acknowledged = 1;
         let guest = GuestTarget {
             profile: "write-back".into(),
+            liar: None,
             size: Bytes::from_mib(16),
             front_end: FrontEnd::VirtioBlk,
             write_cache: true,

@@ -18,7 +18,10 @@ use durio_plan::proof::GuestLayers;
 
 use crate::error::{BenchError, BenchErrorKind};
 use crate::guest::needs::GuestNeeds;
+use crate::guest_array;
 
+/// The kernel's part of a block device of durio's own.
+const UBLK: &str = "ublk_drv";
 /// Of all that is made, in every guest: there is one proof in it.
 const ID: &str = "proof00";
 /// How long a command may take: half of what a boot may. An emulated guest on a busy machine is slow.
@@ -26,8 +29,13 @@ const COMMAND_MAX: Duration = Duration::from_secs(300);
 
 /// Programs and drivers for all of these layers.
 pub(crate) fn needs(layers: impl Iterator<Item = GuestLayers>) -> GuestNeeds {
-    let declared = layers.filter_map(declared).map(|kind| stack(vec![kind]));
-    GuestNeeds::all(&declared.collect::<Vec<_>>())
+    let layers: Vec<GuestLayers> = layers.collect();
+    let declared = layers.iter().filter_map(|it| declared(*it)).map(|kind| stack(vec![kind]));
+    let mut needs = GuestNeeds::all(&declared.collect::<Vec<_>>());
+    if layers.iter().any(|it| it.on_durio_raid().is_some()) {
+        needs.modules.push(UBLK.to_owned());
+    }
+    needs
 }
 
 fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
@@ -37,9 +45,9 @@ fn stack(kinds: Vec<DeclaredKind>) -> DeclaredStack {
 
 fn declared(layers: GuestLayers) -> Option<DeclaredKind> {
     Some(match layers {
-        GuestLayers::Raw => return None,
+        GuestLayers::Raw | GuestLayers::DurioRaid1 => return None,
         // Blocks of a cell's size, which a filesystem this small has not by itself.
-        GuestLayers::Ext4 => DeclaredKind::Ext4(Ext4 {
+        GuestLayers::Ext4 | GuestLayers::DurioRaid1Ext4 => DeclaredKind::Ext4(Ext4 {
             options: MadeFilesystem { mkfs: vec!["-b".into(), "4096".into()], mount: Vec::new() },
         }),
         GuestLayers::Xfs => DeclaredKind::Xfs(Xfs::default()),
@@ -77,12 +85,19 @@ pub(crate) struct GuestStack<'a> {
 impl GuestStack<'_> {
     /// Makes them on empty disks, and says what is written to: a device, or a file that is not there yet.
     pub(crate) fn make(&self) -> Result<PathBuf, BenchError> {
+        if let Some(layers) = self.layers.on_durio_raid() {
+            guest_array::create(self.disks)?;
+            return GuestStack { layers, disks: &[self.start_array()?] }.make();
+        }
         self.actions()?.iter().try_for_each(carry_out)?;
         self.target()
     }
 
     /// Makes them be there after a boot.
     pub(crate) fn attach(&self) -> Result<PathBuf, BenchError> {
+        if let Some(layers) = self.layers.on_durio_raid() {
+            return GuestStack { layers, disks: &[self.start_array()?] }.attach();
+        }
         let actions = self.actions()?;
         actions.iter().filter(|it| !is_making(it)).try_for_each(carry_out)?;
         if let Some(DeclaredKind::Md(_)) = declared(self.layers) {
@@ -95,6 +110,10 @@ impl GuestStack<'_> {
 
     /// In order: what they keep in memory is on the disks, as far as those keep their word.
     pub(crate) fn detach(&self) -> Result<(), BenchError> {
+        if let Some(layers) = self.layers.on_durio_raid() {
+            GuestStack { layers, disks: &[] }.detach()?;
+            return guest_array::stop();
+        }
         match declared(self.layers) {
             None => Ok(()),
             Some(DeclaredKind::Md(_)) => {
@@ -102,6 +121,12 @@ impl GuestStack<'_> {
             }
             Some(_) => unmount(&mount_point()),
         }
+    }
+
+    /// An array of durio's own that was created on the disks; its block device.
+    fn start_array(&self) -> Result<PathBuf, BenchError> {
+        run("modprobe", &[UBLK.to_owned()])?;
+        guest_array::start(self.disks, COMMAND_MAX)
     }
 
     fn target(&self) -> Result<PathBuf, BenchError> {
@@ -182,7 +207,7 @@ fn carry_out(action: &Action) -> Result<(), BenchError> {
     }
 }
 
-fn run(program: &str, arguments: &[String]) -> Result<(), BenchError> {
+pub(crate) fn run(program: &str, arguments: &[String]) -> Result<(), BenchError> {
     let failed = |why: String| BenchError::cannot_measure(format!("{program}: {why}"));
     let answer = ask(Command::new(program).args(arguments), COMMAND_MAX)
         .map_err(|error| failed(error.to_string()))?;
@@ -237,5 +262,8 @@ mod tests {
         let needs = needs([GuestLayers::Raw, GuestLayers::Xfs, GuestLayers::MdRaid5].into_iter());
         assert_eq!(needs.tools, ["mdadm", "mkfs.xfs"]);
         assert_eq!(needs.modules, ["raid456", "xfs"]);
+        let needs = self::needs([GuestLayers::DurioRaid1Ext4].into_iter());
+        assert!(needs.tools.contains(&"mkfs.ext4".to_owned()));
+        assert!(needs.modules.contains(&UBLK.to_owned()));
     }
 }

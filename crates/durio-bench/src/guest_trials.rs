@@ -131,7 +131,9 @@ pub(crate) fn name_kernels(plan: &mut ProofPlan) -> Result<(), BenchError> {
         let kernel = match &mut series.target {
             ProofTarget::Guest(target) => &mut target.kernel,
             ProofTarget::Command(target) => &mut target.guest.kernel,
-            ProofTarget::Simulated { .. } | ProofTarget::Agent(_) => continue,
+            ProofTarget::Simulated { .. } | ProofTarget::Array(_) | ProofTarget::Agent(_) => {
+                continue;
+            }
         };
         if kernel.is_none() {
             *kernel = Some(kernel_named(None, None).map_err(undecided)?.release);

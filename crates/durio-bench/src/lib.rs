@@ -58,6 +58,7 @@ mod error;
 mod execute;
 mod folder_engine;
 mod guest;
+mod guest_array;
 mod guest_layers;
 mod guest_trials;
 mod interleave;

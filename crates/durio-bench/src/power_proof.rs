@@ -19,7 +19,7 @@ use durio_plan::proof::{
     AgentTarget, Arm, CommandTarget, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget,
     SimulatedVia,
 };
-use durio_prove::simulation::Simulation;
+use durio_prove::simulation::{ArrayDisks, Simulation};
 use durio_prove::trial::{AgentTrials, Operator, TrialError};
 use durio_prove::witness::WitnessError;
 use durio_record::Outcome;
@@ -370,7 +370,7 @@ fn series(
     let begin_trial = |done| trial(series, seed, (ledger.clone(), done), lab).map_err(failed);
     let mut trial = begin_trial(done)?;
     // A simulated series begins anew, an agent's goes on, and a guest's goes on with a new disk.
-    let is_again = matches!(series.target, ProofTarget::Simulated { .. });
+    let is_again = matches!(series.target, ProofTarget::Simulated { .. } | ProofTarget::Array(_));
     let mut progress = if is_again { Progress::default() } else { left.progress };
     // Beside other work an emulated guest now and then hangs, which says nothing of its disk.
     let mut may_fail = matches!(series.target, ProofTarget::Guest(_));
@@ -422,6 +422,12 @@ fn trial(
     };
     let (profile, size, via) = match &series.target {
         ProofTarget::Simulated { profile, size, via } => (profile, size, via),
+        ProofTarget::Array(target) => {
+            let disks = ArrayDisks::of(target).ok_or_else(|| no_profile(&target.profile))?;
+            let simulation = Simulation::of_array(&disks, arm()?, seed);
+            let mut simulation = simulation.map_err(cannot)?;
+            return Ok(Box::new(move |_| simulation.cut().map(simulated).map_err(cannot)));
+        }
         ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
         ProofTarget::Guest(target) => {
             let mut trials = GuestTrials::new(lab, target, (arm()?, series.cuts), seed, ledger)?;
@@ -432,8 +438,7 @@ fn trial(
             return Ok(in_guest(move |stop| trials.cut(stop)));
         }
     };
-    let named = durio_simdisk::named(profile)
-        .ok_or_else(|| BenchError::cannot_measure(format!("there is no profile '{profile}'")))?;
+    let named = durio_simdisk::named(profile).ok_or_else(|| no_profile(profile))?;
     let (profile, arm) = (named.profile(size.get()), arm()?);
     Ok(match via {
         SimulatedVia::Process => {
@@ -445,6 +450,10 @@ fn trial(
             Box::new(move |_| simulation.cut().map(simulated).map_err(cannot))
         }
     })
+}
+
+fn no_profile(name: &str) -> BenchError {
+    BenchError::cannot_measure(format!("there is no profile '{name}'"))
 }
 
 fn simulated(findings: CutFindings) -> Tried {

@@ -403,6 +403,7 @@ impl MemberRing {
                 continue;
             }
             if entry.user_data() & UBLK != 0 {
+                #[expect(clippy::cast_possible_truncation, reason = "a tag, as pushed")]
                 let tag = entry.user_data() as u16;
                 let ended = self.ublk.as_mut().and_then(|it| it.ended(tag, entry.result()));
                 self.requests.extend(ended);

@@ -40,6 +40,7 @@ pub struct UblkShape {
 const SECTOR: u32 = 512;
 
 /// Commands are ioctl numbers: `_IOC(direction, 'u', number, size)`.
+#[expect(clippy::cast_possible_truncation, reason = "sizes of structs, below 16 KiB")]
 const fn command(direction: u32, number: u32, size: usize) -> u32 {
     direction << 30 | (size as u32) << 16 | (b'u' as u32) << 8 | number
 }

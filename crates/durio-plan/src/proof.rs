@@ -66,12 +66,94 @@ pub enum ProofTarget {
         /// How it is reached.
         via: SimulatedVia,
     },
+    /// Durio's own array of simulated disks, which lose their power together, in durio's own process.
+    Array(ArrayTarget),
     /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
     Agent(AgentTarget),
     /// Simulated disks in a guest of the lab, whose power goes with the disks'.
     Guest(GuestTarget),
     /// What a user's command keeps on such a disk.
     Command(CommandTarget),
+}
+
+/// An array of durio's own, of simulated disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayTarget {
+    /// How data is spread.
+    pub level: ArrayLevel,
+    /// Its members.
+    pub members: u32,
+    /// The profile of those members that have one, by its name.
+    pub profile: String,
+    /// The only member with that profile, from 0; the others are such disks without its lie. Without it all
+    /// members have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liar: Option<u32>,
+    /// The size of each member.
+    pub size: Bytes,
+}
+
+impl ArrayTarget {
+    /// The words for it: `raid1/fua-ignored@0`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (level, profile) = (self.level.word(), &self.profile);
+        match self.liar {
+            Some(liar) => format!("{level}/{profile}@{liar}"),
+            None => format!("{level}/{profile}"),
+        }
+    }
+}
+
+/// How an array of durio's own spreads data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrayLevel {
+    /// The same on all members.
+    Raid1,
+    /// Chunks in turn over pairs of members.
+    Raid10,
+}
+
+impl ArrayLevel {
+    /// Each.
+    pub const ALL: [Self; 2] = [Self::Raid1, Self::Raid10];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raid1 => "raid1",
+            Self::Raid10 => "raid10",
+        }
+    }
+
+    /// Members of the smallest.
+    #[must_use]
+    pub const fn members_min(self) -> u32 {
+        match self {
+            Self::Raid1 => 2,
+            Self::Raid10 => 4,
+        }
+    }
+
+    /// Whether there is an array of so many.
+    #[must_use]
+    pub const fn takes(self, members: u32) -> bool {
+        match self {
+            Self::Raid1 => members >= 2 && members <= 4,
+            Self::Raid10 => members >= 4 && members <= 32 && members.is_multiple_of(2),
+        }
+    }
+
+    /// Sets of members that hold the same.
+    #[must_use]
+    pub const fn sets(self, members: u32) -> u32 {
+        match self {
+            Self::Raid1 => 1,
+            Self::Raid10 => members / 2,
+        }
+    }
 }
 
 /// Storage that an agent writes to.
@@ -109,6 +191,9 @@ pub struct AgentTarget {
 pub struct GuestTarget {
     /// The profile of each disk, by its name. Its lie begins when the guest has made its layers.
     pub profile: String,
+    /// The only disk that tells that lie, from 0; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liar: Option<u32>,
     /// The size of each disk.
     pub size: Bytes,
     /// Which device QEMU shows.
@@ -219,6 +304,10 @@ pub enum GuestLayers {
     MdRaid1,
     /// The device of an array of three disks with parity, of the kernel's md.
     MdRaid5,
+    /// The device of a mirror of two disks, of durio's own, by ublk.
+    DurioRaid1,
+    /// A file on ext4 on that, all of which was written before.
+    DurioRaid1Ext4,
 }
 
 impl GuestLayers {
@@ -232,6 +321,8 @@ impl GuestLayers {
             Self::Btrfs => "btrfs",
             Self::MdRaid1 => "md-raid1",
             Self::MdRaid5 => "md-raid5",
+            Self::DurioRaid1 => "durio-raid1",
+            Self::DurioRaid1Ext4 => "durio-raid1-ext4",
         }
     }
 
@@ -240,7 +331,7 @@ impl GuestLayers {
     pub const fn disks(self) -> u32 {
         match self {
             Self::Raw | Self::Ext4 | Self::Xfs | Self::Btrfs => 1,
-            Self::MdRaid1 => 2,
+            Self::MdRaid1 | Self::DurioRaid1 | Self::DurioRaid1Ext4 => 2,
             Self::MdRaid5 => 3,
         }
     }
@@ -248,7 +339,17 @@ impl GuestLayers {
     /// True if a device is written to, and no file.
     #[must_use]
     pub const fn is_device(self) -> bool {
-        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5)
+        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5 | Self::DurioRaid1)
+    }
+
+    /// What lies on an array of durio's own, if there is one.
+    #[must_use]
+    pub const fn on_durio_raid(self) -> Option<Self> {
+        match self {
+            Self::DurioRaid1 => Some(Self::Raw),
+            Self::DurioRaid1Ext4 => Some(Self::Ext4),
+            _ => None,
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub mod layout;
 pub mod ledger;
 pub mod ledger_file;
 mod picture;
+pub mod power;
 pub mod reading;
 pub mod schedule;
 pub mod seal;

@@ -1,11 +1,15 @@
-//! A campaign in this process: a simulated disk, its writer, its ledger, its verifier, one cut after the
-//! other, as fast as the processor goes.
+//! A campaign in this process: a simulated disk or an array of them, its writer, its ledger, its verifier,
+//! one cut after the other, as fast as the processor goes.
 //!
-//! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files.
+//! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files; how an array
+//! starts and is cut again ([`array`]).
+
+mod array;
 
 use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
 use durio_nbd::{NbdEngine, NbdError};
-use durio_plan::proof::Arm;
+use durio_plan::proof::{Arm, DurablePath};
+use durio_raid::{AssembleError, CreateError};
 use durio_record::proof::CutFindings;
 use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
 use durio_units::Nanos;
@@ -17,13 +21,16 @@ use crate::classify::{classify, gone};
 use crate::history::{History, HistoryError};
 use crate::layout::{CELL, Layout};
 use crate::ledger::{Entry, Ledger};
+use crate::power;
 use crate::reading::{Observed, observe, observe_cell};
 use crate::schedule::Schedule;
 use crate::served::Advertised;
 use crate::stamp::Owner;
 use crate::writer::{Writer, WriterError, prepare};
 
-/// Bytes of a read of the verifier.
+pub use self::array::{ArrayDisks, ByArray};
+
+/// Bytes of a read of the verifier, at least.
 const READ: usize = 64 << 10;
 /// Queues between the engine and the disk, as a kernel has one for each processor.
 const QUEUES: u32 = 2;
@@ -42,6 +49,15 @@ pub enum SimulationError {
     /// The way to the disk.
     #[error(transparent)]
     Nbd(#[from] NbdError),
+    /// The disks make no array.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// An array does not start that was not cut yet.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The engine of the array has no end.
+    #[error("the copies of the array do not become equal")]
+    Restless,
     /// The writer, before the power was cut.
     #[error(transparent)]
     Writer(#[from] WriterError<std::convert::Infallible>),
@@ -50,26 +66,34 @@ pub enum SimulationError {
     Ledger(#[from] HistoryError),
 }
 
-/// How a simulated disk is reached.
+/// How simulated disks are reached.
 pub trait Access {
-    /// What submits to it.
+    /// What submits to them.
     type Engine: Engine;
 
-    /// An engine, with a disk that has power.
+    /// Those that lose their power together.
+    fn disks(&self) -> &[SharedDisk];
+
+    /// An engine, with disks that have power, and the bytes behind it.
     ///
     /// # Errors
-    /// If there is no way to the disk.
-    fn connect(&mut self, disk: &SharedDisk) -> Result<Self::Engine, SimulationError>;
+    /// If there is no way to them.
+    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError>;
 
-    /// The same after a cut; `before` has operations in flight that the cut has ended.
+    /// Gives the power back after a cut, and an engine; `before` has operations in flight that the cut has
+    /// ended. None if the target did not come back whole.
     ///
     /// # Errors
     /// As [`Access::connect`].
-    fn reconnect(
-        &mut self,
-        before: Self::Engine,
-        disk: &SharedDisk,
-    ) -> Result<Self::Engine, SimulationError>;
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError>;
+
+    /// Ends, between the two readings, what the target does by itself after a cut.
+    ///
+    /// # Errors
+    /// If that has no end.
+    fn settle(&mut self, _: &mut Self::Engine) -> Result<(), SimulationError> {
+        Ok(())
+    }
 
     /// How long a life may last at most.
     fn life_max(&self) -> Nanos;
@@ -78,30 +102,54 @@ pub trait Access {
     fn phase_max(&self) -> Nanos;
 }
 
+/// The buffers of an engine: one for each operation in flight, and one more for controls.
+#[derive(Debug, Clone, Copy)]
+struct Slots {
+    count: usize,
+    bytes: usize,
+}
+
+impl Slots {
+    fn of(arm: Arm) -> Self {
+        let written = usize::try_from(arm.write_cells).unwrap_or(usize::MAX).saturating_mul(CELL);
+        Self { count: arm.depth as usize + 1, bytes: READ.max(written) }
+    }
+
+    fn buffers(self) -> Result<Buffers, BlockError> {
+        Buffers::try_new(self.count, self.bytes)
+    }
+}
+
 /// By a call, on a virtual clock.
 #[derive(Debug)]
 pub struct ByCall {
-    slots: usize,
+    disk: [SharedDisk; 1],
+    slots: Slots,
     seed: u64,
 }
 
 impl Access for ByCall {
     type Engine = SimEngine;
 
-    fn connect(&mut self, disk: &SharedDisk) -> Result<SimEngine, SimulationError> {
-        let buffers = Buffers::try_new(self.slots, READ)?;
-        Ok(SimEngine::new(disk.clone(), QUEUES, Ticks(0), self.seed, buffers))
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disk
     }
 
-    fn reconnect(
-        &mut self,
-        mut before: SimEngine,
-        _: &SharedDisk,
-    ) -> Result<SimEngine, SimulationError> {
+    fn connect(&mut self) -> Result<(SimEngine, u64), SimulationError> {
+        let [disk] = self.disk.clone();
+        let buffers = self.slots.buffers()?;
+        let size = disk.lock().size();
+        Ok((SimEngine::new(disk, QUEUES, Ticks(0), self.seed, buffers), size))
+    }
+
+    fn reconnect(&mut self, mut before: SimEngine) -> Result<Option<SimEngine>, SimulationError> {
+        if !power::restore(&self.disk[0]) {
+            return Ok(None);
+        }
         // The same engine: what was in flight is answered with an error, and time goes on.
         let mut completions = [Completion::default(); 8];
         while before.exchange(&[], &mut completions)? > 0 {}
-        Ok(before)
+        Ok(Some(before))
     }
 
     /// In its own time, of which it has any amount.
@@ -118,29 +166,36 @@ impl Access for ByCall {
 /// Over NBD, by a socket in a folder of its own.
 #[derive(Debug)]
 pub struct ByNbd {
-    slots: usize,
+    disk: [SharedDisk; 1],
+    slots: Slots,
     server: Option<BackgroundServer>,
 }
 
 impl Access for ByNbd {
     type Engine = NbdEngine<MonotonicClock>;
 
-    fn connect(&mut self, disk: &SharedDisk) -> Result<Self::Engine, SimulationError> {
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disk
+    }
+
+    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError> {
+        let [disk] = &self.disk;
         let server = match self.server.take() {
             Some(server) => server,
             None => BackgroundServer::start(disk, Advertised::of(disk.lock().profile()))?,
         };
         let uri = self.server.insert(server).uri();
-        Ok(NbdEngine::connect(uri, MonotonicClock, Buffers::try_new(self.slots, READ)?)?)
+        let engine = NbdEngine::connect(uri, MonotonicClock, self.slots.buffers()?)?;
+        let size = disk.lock().size();
+        Ok((engine, size))
     }
 
-    fn reconnect(
-        &mut self,
-        before: Self::Engine,
-        disk: &SharedDisk,
-    ) -> Result<Self::Engine, SimulationError> {
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError> {
         drop(before);
-        self.connect(disk)
+        if !power::restore(&self.disk[0]) {
+            return Ok(None);
+        }
+        Ok(Some(self.connect()?.0))
     }
 
     /// A disk in memory answers in microseconds; whoever waits longer waits for a processor.
@@ -154,10 +209,9 @@ impl Access for ByNbd {
     }
 }
 
-/// A campaign on one disk.
+/// A campaign on one disk, or on one array.
 #[derive(Debug)]
 pub struct Simulation<A: Access> {
-    disk: SharedDisk,
     access: A,
     engine: Option<A::Engine>,
     owner: Owner,
@@ -179,8 +233,9 @@ impl Simulation<ByCall> {
     /// # Panics
     /// If the disk is too small.
     pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let slots = arm.depth as usize + 1;
-        Self::with(ByCall { slots, seed }, profile, arm, seed)
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
+        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
+        Self::with(ByCall { disk, slots, seed }, arm, chance)
     }
 }
 
@@ -193,24 +248,50 @@ impl Simulation<ByNbd> {
     /// # Panics
     /// If the disk is too small.
     pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let slots = arm.depth as usize + 1;
-        Self::with(ByNbd { slots, server: None }, profile, arm, seed)
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
+        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
+        Self::with(ByNbd { disk, slots, server: None }, arm, chance)
     }
 }
 
+impl Simulation<ByArray> {
+    /// An array of such disks that is reached by a call, stamped by the arm's own path.
+    ///
+    /// # Errors
+    /// If the disks make no array, or stamping it fails.
+    ///
+    /// # Panics
+    /// If the array is too small.
+    pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let mut chance = campaign(seed);
+        let access = ByArray::new(disks, Slots::of(arm), chance.next_u64());
+        Self::with(access, arm, chance)
+    }
+}
+
+/// What decides of a campaign.
+fn campaign(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
 impl<A: Access> Simulation<A> {
-    fn with(mut access: A, profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
-        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let layout = Layout::new(profile.size / CELL as u64);
-        let disk = SharedDisk::new(Disk::new(profile, chance.next_u64()));
-        let mut engine = access.connect(&disk)?;
+    fn with(
+        mut access: A,
+        mut arm: Arm,
+        mut chance: Xoshiro256PlusPlus,
+    ) -> Result<Self, SimulationError> {
+        if arm.path == DurablePath::ODsync {
+            // There is no file that could be open so: each write says it itself.
+            arm.path = DurablePath::RwfDsync;
+        }
+        let (mut engine, size) = access.connect()?;
+        let layout = Layout::new(size / CELL as u64);
         let mut run = [0; 16];
         chance.fill_bytes(&mut run);
         let owner = Owner { run, target: 1 };
         prepare(&mut engine, owner, arm.path, layout.stamped())?;
         let history = History::new(layout.stamped(), now(&engine));
         Ok(Self {
-            disk,
             access,
             engine: Some(engine),
             owner,
@@ -224,34 +305,31 @@ impl<A: Access> Simulation<A> {
         })
     }
 
-    /// The disk, with its truth.
+    /// The disk, with its truth; of an array the first.
     #[must_use]
     pub fn disk(&self) -> &SharedDisk {
-        &self.disk
+        &self.access.disks()[0]
     }
 
-    /// One life of the disk: load, cut, verification. After a cut from which the disk did not come back
-    /// there is no other.
+    /// One life of the target: load, cut, verification. After a cut from which it did not come back there is
+    /// no other.
     ///
     /// # Errors
     /// See [`SimulationError`].
     ///
     /// # Panics
-    /// If the disk did not come back from the cut before.
+    /// If it did not come back from the cut before.
     pub fn cut(&mut self) -> Result<CutFindings, SimulationError> {
-        let mut engine = self.engine.take().expect("the disk came back");
+        let mut engine = self.engine.take().expect("the target came back");
         self.load(&mut engine)?;
-        let size = self.disk.lock().size();
-        self.disk.lock().cut();
+        power::cut(self.access.disks());
         for &entry in self.ledger.entries() {
             self.history.take(entry)?;
         }
         self.history.take(Entry::Cut { at: now(&engine) })?;
-        let is_back = self.disk.lock().restore().is_ok();
-        if !is_back || self.disk.lock().size() < size {
+        let Some(mut engine) = self.access.reconnect(engine)? else {
             return Ok(gone(Some(&self.history)));
-        }
-        let mut engine = self.access.reconnect(engine, &self.disk)?;
+        };
         let found = self.verify(&mut engine)?;
         self.history.begin_life();
         self.ledger.clear();
@@ -282,10 +360,10 @@ impl<A: Access> Simulation<A> {
 
     fn verify(&mut self, engine: &mut A::Engine) -> Result<CutFindings, SimulationError> {
         let owner = self.owner;
-        for reading in &mut self.readings {
-            observe(engine, owner, self.layout.stamped(), self.arm.depth, reading)?;
-        }
-        let [first, second] = &self.readings;
+        let [first, second] = &mut self.readings;
+        observe(engine, owner, self.layout.stamped(), self.arm.depth, first)?;
+        self.access.settle(engine)?;
+        observe(engine, owner, self.layout.stamped(), self.arm.depth, second)?;
         let again = |cell| observe_cell(engine, owner, cell);
         Ok(classify(&mut self.history, [first, second], again)?)
     }

@@ -105,6 +105,16 @@ fn honest_disks_raise_no_alarm() {
 }
 
 #[test]
+fn an_honest_disk_keeps_large_writes_and_those_of_o_dsync() {
+    let size = 16 << 20;
+    for path in [DurablePath::Fdatasync, DurablePath::ODsync] {
+        let arm = Arm { write_cells: 32, ..Arm::new(path, 2) };
+        let found = campaign(Profile::honest(size), arm, 5, 1);
+        assert!(found.is_none(), "{path:?}: {:?}", found.map(|it| it.class));
+    }
+}
+
+#[test]
 fn each_liar_is_found_in_its_number_of_cuts_and_named() {
     let mut failures = Vec::new();
     println!("disk, path, found within, cut of the 50th and 99th percentile, named right, classes");

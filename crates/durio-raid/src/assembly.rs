@@ -191,7 +191,10 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
         MemberState::Spare => return,
         MemberState::InSync | MemberState::Rebuilding if is_current => return,
         MemberState::InSync => {
-            *entry = Entry { state: MemberState::Faulty, by_map: true, since, ..*entry };
+            // Of one that is here the others took it that it has everything, and named nothing that it
+            // lacks: it was put back from an older image, or lied about what it had stored.
+            let by_map = own.is_none();
+            *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
         }
         MemberState::Rebuilding => *entry = Entry { state: MemberState::Faulty, since, ..*entry },
         MemberState::Faulty => {}

@@ -21,7 +21,8 @@
 //!   on its way.
 //! - After a stop that was not clean, marked regions are read from one copy until they are the same.
 //!
-//! With the feature `simulate` there are a simulator ([`sim`]) and faults that it plants.
+//! With the feature `simdisk` there are arrays of simulated disks ([`simulated`]), with `simulate` also a
+//! simulator ([`sim`]) and faults that it plants.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -38,6 +39,8 @@ mod map_page;
 pub mod server;
 #[cfg(any(test, feature = "simulate"))]
 pub mod sim;
+#[cfg(any(test, feature = "simdisk"))]
+pub mod simulated;
 mod superblock;
 
 pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_plan::proof::{
-    AgentTarget, CommandGuest, CommandTarget, DurablePath, Expected, FrontEnd, GuestLayers,
-    LossClass, ProofTarget, SimulatedVia,
+    AgentTarget, ArrayLevel, ArrayTarget, CommandGuest, CommandTarget, DurablePath, Expected,
+    FrontEnd, GuestLayers, LossClass, ProofTarget, SimulatedVia,
 };
 use durio_record::proof::{
     CUTS, CheckFindings, CutEvidence, CutFindings, CutRecord, Finding, InPlace,
@@ -231,7 +231,16 @@ fn every_field_is_described() {
             limit: Nanos::from_secs(1),
         },
     });
+    fields(&serde_json::to_value(&manifest).unwrap(), &mut names);
+    manifest.plan.series[1].target = ProofTarget::Array(ArrayTarget {
+        level: ArrayLevel::Raid10,
+        members: 4,
+        profile: "drops".to_owned(),
+        liar: Some(1),
+        size: Bytes::from_mib(1),
+    });
     fields(&serde_json::to_value(manifest).unwrap(), &mut names);
+    names.extend(ArrayLevel::ALL.map(|it| it.word().to_owned()));
     fields(&serde_json::to_value(cut(1)).unwrap(), &mut names);
     let classes = [
         LossClass::Gone,

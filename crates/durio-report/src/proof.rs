@@ -192,6 +192,7 @@ fn describe(series: &SeriesFindings) -> String {
     let target = match &series.series.target {
         ProofTarget::Agent(agent) => format!("'{}'", agent.name),
         ProofTarget::Simulated { profile, .. } => format!("the simulated disk '{profile}'"),
+        ProofTarget::Array(array) => format!("the simulated array '{}'", array.words()),
         ProofTarget::Guest(guest) => format!("'{}' in a guest", guest_word(guest)),
         ProofTarget::Command(command) => format!("'{}'", command_word(command)),
     };
@@ -223,15 +224,18 @@ fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
     let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());
     let states = if guest.enumerated { " (states)" } else { "" };
+    let liar = guest.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let profile = format!("{}{liar}", guest.profile);
     match guest.engine {
-        EngineKind::Uring => format!("{} / {over}{states}", guest.profile),
-        engine => format!("{} / {over} / {engine}{states}", guest.profile),
+        EngineKind::Uring => format!("{profile} / {over}{states}"),
+        engine => format!("{profile} / {over} / {engine}{states}"),
     }
 }
 
 fn target_word(target: &ProofTarget) -> String {
     match target {
         ProofTarget::Agent(agent) => agent.name.clone(),
+        ProofTarget::Array(array) => array.words(),
         ProofTarget::Guest(guest) => guest_word(guest),
         ProofTarget::Command(command) => command_word(command),
         ProofTarget::Simulated { profile, via: SimulatedVia::Process, .. } => profile.clone(),

@@ -2,12 +2,13 @@
 //!
 //! In: the text of a spec. Out: a [`ProofPlan`], or the fault at its line and column. Not here: cutting.
 
+mod arrays;
 mod guests;
 
 use durio_plan::EngineKind;
 use durio_plan::proof::{
-    AgentTarget, Arm, DurablePath, Expected, FileWrites, FrontEnd, GuestLayers, LossClass,
-    PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
+    AgentTarget, Arm, ArrayLevel, DurablePath, Expected, FileWrites, FrontEnd, GuestLayers,
+    LossClass, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_simdisk::{Lie, NamedProfile, Symptom, ZOO, named};
 use durio_units::{Bytes, Nanos};
@@ -49,7 +50,9 @@ table! {
         cuts: One<u32>,
         /// Simulated disks.
         disk: Vec<Placed<DiskTable>>,
-        /// Storage of machines, whose agents come to this one. At least one disk, target or guest.
+        /// Durio's own arrays of simulated disks.
+        array: Vec<Placed<ArrayTable>>,
+        /// Storage of machines, whose agents come to this one. At least one disk, array, target or guest.
         target: Vec<Placed<TargetTable>>,
         /// Simulated disks in guests of the lab, behind QEMU's devices and the guest's kernel.
         guest: Vec<Placed<GuestTable>>,
@@ -64,6 +67,24 @@ table! {
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them.
         profile: Placed<Texts>,
         /// Bytes of the disk, a multiple of 4 KiB, at least 256 KiB. Default: 1 MiB.
+        size: One<Amount>,
+    }
+}
+
+table! {
+    /// `[[array]]`.
+    struct ArrayTable {
+        /// raid1, the same on all members, or raid10, chunks in turn over pairs of members. Default: raid1.
+        level: Levels<ArrayLevel>,
+        /// How many members: 2 to 4 of raid1, an even number from 4 to 32 of raid10. Default: the fewest.
+        members: One<u32>,
+        /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins when
+        /// the array was created.
+        profile: Placed<Texts>,
+        /// The member that has the profile, from 0, while the others are such disks without its lie.
+        /// Default: all have it.
+        liar: Levels<u32>,
+        /// Bytes of each member, a multiple of 4 KiB, at least 512 KiB. Default: 1 MiB.
         size: One<Amount>,
     }
 }
@@ -109,9 +130,13 @@ table! {
         /// FUA. Default: true.
         write_cache: Levels<bool>,
         /// What lies on the disk: nothing, or a filesystem with a file all of which was written
-        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), which
-        /// lose their power in the same instant. Default: raw.
+        /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), or
+        /// durio's own mirror of two disks by ublk (durio-raid1), with ext4 on it (durio-raid1-ext4). The
+        /// disks of an array lose their power in the same instant. Default: raw.
         layers: Levels<GuestLayers>,
+        /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
+        /// all tell it.
+        liar: One<u32>,
         /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
         /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.
         engine: Levels<EngineKind>,
@@ -149,6 +174,7 @@ table! {
 }
 
 words! {
+    ArrayLevel { "raid1" => Raid1, "raid10" => Raid10 }
     FrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
     GuestLayers {
         "raw" => Raw,
@@ -157,6 +183,8 @@ words! {
         "btrfs" => Btrfs,
         "md-raid1" => MdRaid1,
         "md-raid5" => MdRaid5,
+        "durio-raid1" => DurioRaid1,
+        "durio-raid1-ext4" => DurioRaid1Ext4,
     }
     FileWrites {
         "overwrite" => Overwrite,
@@ -186,10 +214,11 @@ pub fn proof_spec_reference() -> String {
 }
 
 /// Every table with the heading under which it is described.
-fn sections() -> [(&'static str, Vec<Key>); 5] {
+fn sections() -> [(&'static str, Vec<Key>); 6] {
     [
         ("The file", ProofFile::keys()),
         ("[[disk]]", DiskTable::keys()),
+        ("[[array]]", ArrayTable::keys()),
         ("[[target]]", TargetTable::keys()),
         ("[[guest]]", GuestTable::keys()),
         ("[[arm]]", ArmTable::keys()),
@@ -209,9 +238,13 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
     if !(1..=CUTS_MAX).contains(&cuts) {
         return Err(source.error(file.cuts.at, format!("'cuts' takes 1 to {CUTS_MAX}")));
     }
-    let has_target = !(file.disk.is_empty() && file.target.is_empty() && file.guest.is_empty());
+    let has_target = !(file.disk.is_empty()
+        && file.array.is_empty()
+        && file.target.is_empty()
+        && file.guest.is_empty());
     if !has_target || file.arm.is_empty() {
-        let missing = if has_target { "[[arm]]" } else { "[[disk]], [[target]] or [[guest]]" };
+        let any = "[[disk]], [[array]], [[target]] or [[guest]]";
+        let missing = if has_target { "[[arm]]" } else { any };
         return Err(source.error(text.len(), format!("'{missing}' is missing")));
     }
     let mut series = Vec::new();
@@ -222,6 +255,9 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
             if via == SimulatedVia::Process || table.via.values().len() < 2 {
                 for target in &file.target {
                     series.push(of_agent(agent(source, target)?, arm, cuts));
+                }
+                for table in &file.array {
+                    series.extend(arrays::series(source, table, arm, cuts)?);
                 }
                 for table in &file.guest {
                     series.extend(guests::series(source, table, arm, cuts)?);
@@ -252,6 +288,7 @@ pub fn plan_proof(source_name: &str, text: &str, seed: u64) -> Result<ProofPlan,
 fn is_too_small(series: &ProofSeries) -> bool {
     let size = match &series.target {
         ProofTarget::Simulated { size, .. } => *size,
+        ProofTarget::Array(array) => arrays::data(array),
         // A quarter is written to, 4 MiB at most.
         ProofTarget::Guest(guest) => Bytes::new((guest.size.get() / 4).min(guests::USED_MAX.get())),
         ProofTarget::Agent(_) | ProofTarget::Command(_) => return false,
@@ -268,6 +305,7 @@ pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
             ProofTarget::Simulated { profile, size, .. } => {
                 named(profile).is_some() && is_size(*size)
             }
+            ProofTarget::Array(array) => arrays::is_possible(array),
             ProofTarget::Agent(_) => true,
             ProofTarget::Guest(guest) => guests::is_possible(guest),
             ProofTarget::Command(command) => guests::runs_a_command(command),
@@ -430,11 +468,22 @@ fn one(
     let name = format!("{reached}{}/{}/{}{written}", named.name, arm.words(), arm.depth);
     let target = ProofTarget::Simulated { profile: named.name.to_owned(), size, via };
     let expected = expected(named, arm, via);
+    series_of(name, target, arm, cuts, Some(expected))
+}
+
+/// A series with enough cuts for what is expected of it.
+fn series_of(
+    name: String,
+    target: ProofTarget,
+    arm: Arm,
+    cuts: u32,
+    expected: Option<Expected>,
+) -> ProofSeries {
     let cuts = match expected {
-        Expected::Holds => cuts,
-        Expected::Breaks { within, .. } | Expected::Loses { within } => cuts.max(within),
+        Some(Expected::Breaks { within, .. } | Expected::Loses { within }) => cuts.max(within),
+        Some(Expected::Holds) | None => cuts,
     };
-    ProofSeries { name, target, arm: Some(arm), cuts, expected: Some(expected) }
+    ProofSeries { name, target, arm: Some(arm), cuts, expected }
 }
 
 fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> Expected {

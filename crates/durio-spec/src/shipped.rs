@@ -64,8 +64,7 @@ const STACKS: &[ShippedSpec] = shipped![
     "timed-devices",
 ];
 
-const PROOFS: &[ShippedSpec] =
-    shipped!["specs/proofs/": "prove-smoke", "prove-vm", "prove-files", "prove-matrix"];
+const PROOFS: &[ShippedSpec] = shipped!["specs/proofs/": "prove-smoke", "prove-array", "prove-vm", "prove-files", "prove-matrix"];
 
 /// All proof specs, in the order in which they are listed.
 #[must_use]

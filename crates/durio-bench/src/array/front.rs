@@ -34,7 +34,7 @@ pub enum FrontKind {
 #[derive(Debug)]
 pub(super) enum Front {
     Nbd { server: Arc<Server>, serving: Option<JoinHandle<Result<(), NbdError>>> },
-    Ublk { control: UblkControl, device: Option<UblkDevice> },
+    Ublk { control: Box<UblkControl>, device: Option<UblkDevice> },
 }
 
 impl Front {
@@ -45,7 +45,7 @@ impl Front {
                 Ok(Self::Nbd { server: Arc::new(server), serving: None })
             }
             FrontKind::Ublk => match UblkControl::open() {
-                Ok(control) => Ok(Self::Ublk { control, device: None }),
+                Ok(control) => Ok(Self::Ublk { control: Box::new(control), device: None }),
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
                     let text = format!("Linux {kernel} has no ublk here: it takes {UBLK_NEEDS}");

@@ -7,6 +7,7 @@ use std::path::Path;
 use durio_lab::LabDisk;
 use durio_plan::proof::{FrontEnd, GuestTarget};
 use durio_prove::background::BackgroundServer;
+use durio_prove::power;
 use durio_prove::served::Advertised;
 use durio_simdisk::{Disk, Lie, NamedProfile, Profile, Request, SharedDisk};
 use durio_units::Nanos;
@@ -21,8 +22,10 @@ pub(super) struct GuestDisks {
     disks: Vec<SharedDisk>,
     /// Each serves a disk while it is here.
     servers: Vec<BackgroundServer>,
-    /// What each tells once its layers are made.
+    /// What each of the liars tells once its layers are made.
     lies: Vec<Lie>,
+    /// The only liar; all are, without it.
+    liar: Option<u32>,
 }
 
 impl GuestDisks {
@@ -41,7 +44,7 @@ impl GuestDisks {
         let disks: Vec<SharedDisk> = seeds.map(disk).collect();
         let servers = disks.iter().map(|disk| BackgroundServer::start(disk, advertised));
         let servers = servers.collect::<Result<_, _>>().map_err(cannot)?;
-        Ok(Self { disks, servers, lies: lying.lies })
+        Ok(Self { disks, servers, lies: lying.lies, liar: target.liar })
     }
 
     /// As the guest has them.
@@ -60,7 +63,8 @@ impl GuestDisks {
 
     /// Only when the layers are made: a filesystem must be there to be tested.
     pub(super) fn begin_to_lie(&self, now: Nanos) -> Result<(), BenchError> {
-        for disk in &self.disks {
+        let is_liar = |number: u32| self.liar.is_none_or(|it| it == number);
+        for (_, disk) in (0..).zip(&self.disks).filter(|(number, _)| is_liar(*number)) {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
                 // Nobody could flush it.
@@ -73,18 +77,12 @@ impl GuestDisks {
 
     /// Takes the power of all away in one instant.
     pub(super) fn cut(&self) {
-        // None takes a request between the first that is cut and the last.
-        let mut held: Vec<_> = self.disks.iter().map(SharedDisk::lock).collect();
-        held.iter_mut().for_each(|disk| disk.cut());
+        power::cut(&self.disks);
     }
 
     /// Gives the power back, and says whether each came back as large as it was.
     pub(super) fn restore(&self) -> bool {
-        self.disks.iter().all(|disk| {
-            let disk = &mut *disk.lock();
-            let size = disk.size();
-            disk.restore().is_ok() && disk.size() == size
-        })
+        self.disks.iter().all(power::restore)
     }
 }
 
@@ -117,6 +115,7 @@ mod tests {
     fn array(profile: &str) -> GuestDisks {
         let target = GuestTarget {
             profile: profile.into(),
+            liar: None,
             size: Bytes::from_mib(1),
             front_end: FrontEnd::VirtioBlk,
             write_cache: true,

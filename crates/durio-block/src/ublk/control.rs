@@ -21,6 +21,8 @@ const CHARACTER_DEVICES: &str = "/sys/class/ublk-char";
 /// UBLK_F_USER_RECOVERY and UBLK_F_USER_RECOVERY_REISSUE: users wait for the next server, which gets
 /// again what the last did not answer. UBLK_F_CMD_IOCTL_ENCODE: commands are ioctl numbers.
 const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
+/// Of [`Parameters`].
+const PARAMETERS_BYTES: u32 = 40;
 /// UBLK_PARAM_TYPE_BASIC.
 const BASIC: u32 = 1;
 /// Any device, any queue.
@@ -127,13 +129,13 @@ impl UblkControl {
         };
         self.command("add a ublk device", READ_WRITE, 0x04, NONE, 0, Some(&mut info))?;
         let device = device_of(&info);
-        let shift = shape.block.trailing_zeros() as u8;
+        let shift = if shape.block < 4096 { 9 } else { 12 };
         let mut parameters = Parameters {
-            length: size_of::<Parameters>() as u32,
+            length: PARAMETERS_BYTES,
             types: BASIC,
             logical_shift: shift,
-            physical_shift: shift.max(12),
-            optimal_shift: shift.max(12),
+            physical_shift: 12,
+            optimal_shift: 12,
             minimal_shift: shift,
             max_sectors: shape.chunk / SECTOR,
             chunk_sectors: shape.chunk / SECTOR,
@@ -250,10 +252,12 @@ impl UblkControl {
         data: u64,
         buffer: Option<&mut T>,
     ) -> Result<(), BlockError> {
-        let (address, length) = match buffer {
-            Some(it) => (std::ptr::from_mut(it) as u64, size_of::<T>() as u16),
-            None => (0, 0),
-        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a struct of the header's, 64 bytes at most"
+        )]
+        let length = buffer.as_ref().map_or(0, |_| size_of::<T>() as u16);
+        let address = buffer.map_or(0, |it| std::ptr::from_mut(it) as u64);
         let queue = u16::MAX;
         let order = ControlCommand { device, queue, length, address, data, ..Default::default() };
         let mut bytes = [0; 80];

@@ -81,7 +81,7 @@ impl UblkQueue {
     }
 
     pub(crate) fn depth(&self) -> u16 {
-        self.waiting.len() as u16
+        u16::try_from(self.waiting.len()).unwrap_or(u16::MAX)
     }
 
     /// Has a tag wait for its first request.

@@ -460,7 +460,7 @@ impl Core {
             Asker::Mailbox(number, mailbox) => mailbox.put(Done { number, result, data: buffer }),
             Asker::Ublk(tag) => {
                 let buffer = buffer.unwrap_or_else(|| self.shared.buffer());
-                let result = result.map_or(EIO, |()| length as i32);
+                let result = result.map_or(EIO, |()| length.cast_signed());
                 self.ring()?.answer(tag, result, buffer)?;
             }
         }

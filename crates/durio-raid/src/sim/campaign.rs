@@ -5,15 +5,17 @@
 //! The operator leaves drives out, brings them back in another order, forces a start when it is known
 //! to give nothing up, and gives up members that went on apart.
 
+use durio_block::Buffers;
 use durio_simdisk::Chance;
 
-use super::drives::{Drive, Memory};
+use super::drives::Drive;
 use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
 use super::{Focus, Scenario, Tally};
 use crate::assembly::Present;
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
+use crate::simulated::{self, Memory};
 use crate::superblock::{MemberState, Relation, Table};
 use crate::{
     AssembleError, AssembleOptions, Fault, Found, Id, Member, Plan, assemble, create, layout,
@@ -74,11 +76,7 @@ impl Campaign {
             geometry,
             data_at,
             drives: Vec::new(),
-            memory: Memory {
-                requests: vec![vec![0; REQUEST_BYTES]; DEPTH],
-                copy: vec![0; geometry.chunk as usize],
-                compared: vec![0; geometry.chunk as usize],
-            },
+            memory: Memory::new(Buffers::new(DEPTH, REQUEST_BYTES), geometry.chunk),
             model: Model::new(usize::try_from(geometry.size() / SECTOR).unwrap_or(0)),
             serving: (1 << geometry.members) - 1,
             is_forced: false,
@@ -107,13 +105,7 @@ impl Campaign {
         let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
         // The geometry was drawn to fit.
         for (drive, blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
-            for (place, data) in blocks {
-                let (sector, fua) = (place / SECTOR, true);
-                let write = durio_simdisk::Request::Write { sector, data: &data, fua };
-                let now = durio_units::Nanos::new(0);
-                // An honest disk with power takes what is within its size.
-                let _ = drive.disk.carry_out(0, now, write, &mut []);
-            }
+            simulated::write_blocks(&mut drive.disk, blocks);
         }
     }
 

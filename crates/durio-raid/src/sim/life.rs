@@ -6,10 +6,11 @@
 use durio_units::Nanos;
 
 use super::campaign::{Campaign, DEPTH, REQUEST_BYTES};
-use super::drives::{Flight, STAMP};
+use super::drives::STAMP;
 use super::media::{self, Trusted};
 use super::model::ZERO;
 use crate::geometry::{BLOCK, SECTOR};
+use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
     Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
@@ -361,7 +362,7 @@ impl<'a> Life<'a> {
         let &Asked { kind, number, first, sectors } = asked;
         let value = if kind == RequestKind::Write { number } else { ZERO };
         self.campaign.model.announce(first..first + sectors, number, value);
-        let buffer = &mut self.campaign.memory.requests[slot];
+        let buffer = self.campaign.memory.requests.slot_mut(slot);
         for (sector, bytes) in (first..first + sectors).zip(buffer.chunks_mut(SECTOR as usize)) {
             bytes[..4].copy_from_slice(&number.to_le_bytes());
             bytes[4..STAMP].copy_from_slice(&(sector as u32).to_le_bytes());
@@ -421,7 +422,7 @@ impl<'a> Life<'a> {
         }
         if flight.ticket.is_none() {
             let (drive, memory) = (&mut self.campaign.drives[device], &self.campaign.memory);
-            drive.begin(&mut flight, &self.engine, memory);
+            flight.begin(&mut drive.disk, Nanos::ZERO, &self.engine, memory);
             self.flights[at] = flight;
             self.campaign.trace(|| format!("begins: {}", words(&flight.op)));
             return;
@@ -429,7 +430,8 @@ impl<'a> Life<'a> {
         self.flights.swap_remove(at);
         let is_bad = self.campaign.chance.below(1000) < self.errors_per_mille;
         let (drive, memory) = (&mut self.campaign.drives[device], &mut self.campaign.memory);
-        let outcome = if is_bad { Outcome::Error } else { drive.end(&flight, memory) };
+        let outcome =
+            if is_bad { Outcome::Error } else { flight.end(&mut drive.disk, Nanos::ZERO, memory) };
         let is_done = outcome != Outcome::Error;
         self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
         if !is_done {
@@ -490,7 +492,7 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         self.campaign.tally.reads += 1;
-        let buffer = &self.campaign.memory.requests[slot];
+        let buffer = self.campaign.memory.requests.slot(slot);
         for (at, bytes) in (first..first + sectors).zip(buffer.chunks(SECTOR as usize)) {
             let value = media::read_stamp(bytes, at)
                 .ok_or_else(|| format!("request {number} read another place at sector {at}"))?;

@@ -15,7 +15,8 @@
 //!
 //! ext4 and XFS pass that on for a file that was written before (`ext4_sync_file`, `iomap_dio_bio_iter`).
 //! md is a raw device, which passes flush and FUA on to each member (`md_flush_request`, and for RAID5
-//! `R5_WantFUA`). Btrfs makes every durable write one way: data and log tree, a flush, and last, with FUA,
+//! `R5_WantFUA`). Durio's own array, by ublk, has no volatile cache, and makes every write to a member one
+//! that is durable by itself. Btrfs makes every durable write one way: data and log tree, a flush, and last, with FUA,
 //! the superblock that points to the log (`btrfs_sync_log`, `write_dev_supers`). So where FUA is dropped
 //! no superblock leads to the last acknowledged write until the next one's flush.
 //!
@@ -32,7 +33,7 @@ use durio_plan::proof::{
 use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
 use durio_units::Bytes;
 
-use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, written};
+use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, series_of, written};
 use crate::SpecError;
 use crate::table::value::Amount;
 use crate::table::{One, Source};
@@ -47,6 +48,10 @@ const WITHIN_OF_SUPERBLOCK: u32 = 7;
 /// The same where half of the acknowledgements wait for such a commit, or for half of the time: what comes
 /// next flushes it (1 - 0.75^17 = 0.992).
 const WITHIN_OF_COMMIT: u32 = 17;
+
+/// The same of the first copy of a mirror: one cut of three takes its superblocks too, and then it is
+/// rebuilt from the other (1 - 0.4^6 = 0.996).
+const WITHIN_OF_FIRST_COPY: u32 = 6;
 
 /// Every combination of a table's values.
 pub(super) fn series(
@@ -68,10 +73,16 @@ pub(super) fn series(
             for write_cache in levels(&table.write_cache, true) {
                 for layers in levels(&table.layers, GuestLayers::Raw) {
                     let size = size(source, &table.size, layers)?;
+                    let liar = table.liar.get();
+                    if liar.is_some_and(|it| !is_liar(it, layers)) {
+                        let message = "'liar' is one of the disks of an array, from 0";
+                        return Err(source.error(table.liar.at, message));
+                    }
                     all.extend(engines.iter().map(|&engine| {
                         let (profile, kernel) = (named.name.to_owned(), kernel.clone());
                         let target = GuestTarget {
                             profile,
+                            liar,
                             size,
                             front_end,
                             write_cache,
@@ -117,6 +128,11 @@ pub(super) fn is_possible(guest: &GuestTarget) -> bool {
         && !(guest.enumerated && guest.layers.disks() > 1)
         && is_size(guest.size, guest.layers)
         && is_engine(guest.engine, 1)
+        && guest.liar.is_none_or(|it| is_liar(it, guest.layers))
+}
+
+fn is_liar(disk: u32, layers: GuestLayers) -> bool {
+    layers.disks() > 1 && disk < layers.disks()
 }
 
 /// The same of a user's command.
@@ -139,7 +155,11 @@ const fn size_min(layers: GuestLayers) -> Bytes {
     match layers {
         // As much as ext4 needs for its journal and as much again.
         GuestLayers::Raw | GuestLayers::Ext4 => Bytes::from_mib(16),
-        GuestLayers::MdRaid1 | GuestLayers::MdRaid5 => Bytes::from_mib(16),
+        GuestLayers::MdRaid1 | GuestLayers::MdRaid5 | GuestLayers::DurioRaid1 => {
+            Bytes::from_mib(16)
+        }
+        // The data of a member begins at 1 MiB.
+        GuestLayers::DurioRaid1Ext4 => Bytes::from_mib(32),
         // mkfs.btrfs wants 45 MiB at least, and each write goes to a new place.
         GuestLayers::Btrfs => Bytes::from_mib(128),
         // mkfs.xfs makes none below 300 MiB.
@@ -171,7 +191,8 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         other => format!("/{other}"),
     };
     let (front_end, layers, path) = (target.front_end.word(), target.layers.word(), arm.words());
-    let device = format!("{}/{front_end}{cache}", named.name);
+    let liar = target.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let device = format!("{}{liar}/{front_end}{cache}", named.name);
     let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
     let states = if target.enumerated { "/states" } else { "" };
     let name = format!("{name}{states}");
@@ -183,11 +204,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
         Some(Expected::Loses { .. }) if target.enumerated => Some(Expected::Loses { within: cuts }),
         expected => expected,
     };
-    let cuts = match expected {
-        Some(Expected::Breaks { within, .. } | Expected::Loses { within }) => cuts.max(within),
-        _ => cuts,
-    };
-    ProofSeries { name, target: ProofTarget::Guest(target), arm: Some(arm), cuts, expected }
+    series_of(name, ProofTarget::Guest(target), arm, cuts, expected)
 }
 
 /// What reaches a disk of a write that shall be durable.
@@ -206,6 +223,14 @@ enum Reaching {
 }
 
 fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
+    if target.layers.on_durio_raid().is_some() {
+        // Every write to a member, whatever for, is a durable one by its own flag, from io_uring.
+        return match (target.front_end, target.write_cache) {
+            (FrontEnd::Nvme, true) => Reaching::Nothing,
+            (_, true) => Reaching::Flush,
+            (_, false) => Reaching::Fua,
+        };
+    }
     let is_blocking_on_raw = target.layers.is_device() && target.engine == EngineKind::Sync;
     let is_flushed = arm.path.syncs() || is_blocking_on_raw;
     // ext4 and XFS do where more than data changes.
@@ -221,6 +246,9 @@ fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
 }
 
 fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+    if target.liar.is_some() {
+        return expected_of_one(named, target, arm);
+    }
     let is_simple = match target.layers {
         GuestLayers::Raw => true,
         GuestLayers::Ext4 => arm.writes.is_overwrite(),
@@ -258,6 +286,19 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
             Some(breaks(class_of(symptom), named.cuts, is_simple))
         }
         _ => Some(Expected::Holds),
+    }
+}
+
+/// With one disk that lies. What comes out of another array than durio's, nobody has measured.
+fn expected_of_one(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+    let all_lie = expected(named, &GuestTarget { liar: None, ..target.clone() }, arm)?;
+    match (all_lie, target.liar) {
+        (Expected::Holds, _) => Some(Expected::Holds),
+        // Marks last for longer than a life, so all regions are copied from the first disk.
+        (Expected::Loses { .. }, Some(0)) if target.layers.on_durio_raid().is_some() => {
+            Some(Expected::Loses { within: WITHIN_OF_FIRST_COPY })
+        }
+        _ => None,
     }
 }
 
@@ -320,6 +361,7 @@ mod tests {
         let enumerated = false;
         let target = GuestTarget {
             profile,
+            liar: None,
             size,
             front_end,
             write_cache,
@@ -408,6 +450,39 @@ mod tests {
             assert_eq!(of("write-back", true, DurablePath::Fdatasync, uring), Expected::Holds);
             assert_eq!(of("fua-ignored", false, path, uring), LOSES);
             assert_eq!(of("fua-ignored", false, DurablePath::Fdatasync, uring), Expected::Holds);
+        }
+    }
+
+    #[test]
+    fn durios_own_mirror_loses_what_its_members_lose_and_the_first_copy_is_the_one_that_shows() {
+        for layers in [GuestLayers::DurioRaid1, GuestLayers::DurioRaid1Ext4] {
+            let path = DurablePath::Fdatasync;
+            let below = (layers, EngineKind::Uring);
+            let of = |profile, front_end, write_cache| {
+                expected_of(profile, front_end, write_cache, path, below)
+            };
+            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true), Expected::Holds);
+            assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true), LOSES);
+            assert_eq!(of("write-back", FrontEnd::Nvme, true), LOSES, "QEMU drops FUA");
+            assert_eq!(of("write-back", FrontEnd::Nvme, false), Expected::Holds);
+            assert_eq!(of("fua-ignored", FrontEnd::Scsi, false), LOSES);
+            let one = |liar| {
+                let target = GuestTarget {
+                    profile: "flush-ignored".to_owned(),
+                    liar: Some(liar),
+                    size: size_min(layers),
+                    front_end: FrontEnd::VirtioBlk,
+                    write_cache: true,
+                    layers,
+                    engine: EngineKind::Uring,
+                    kernel: None,
+                    enumerated: false,
+                };
+                assert!(is_possible(&target));
+                expected(named("flush-ignored").unwrap(), &target, Arm::new(path, 1))
+            };
+            assert_eq!(one(0), Some(Expected::Loses { within: WITHIN_OF_FIRST_COPY }));
+            assert_eq!(one(1), None, "what the first copy repairs is hidden");
         }
     }
 

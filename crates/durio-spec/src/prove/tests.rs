@@ -157,7 +157,29 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (format!("[[target]]\nname = \"t\"\ncut = \"\"\n{arm}"), "begins with a program"),
         (disk.to_owned(), "'[[arm]]' is missing"),
-        (arm.to_owned(), "'[[disk]], [[target]] or [[guest]]' is missing"),
+        (arm.to_owned(), "'[[disk]], [[array]], [[target]] or [[guest]]' is missing"),
+        (
+            format!("[[array]]\nprofile = \"drops\"\nsize = \"256KiB\"\n{arm}"),
+            "x.toml:5:8: a member has 512 KiB to 4 GiB",
+        ),
+        (
+            format!("[[array]]\nprofile = \"drops\"\nlevel = \"raid10\"\nmembers = 3\n{arm}"),
+            "x.toml:6:11: raid1 has 2 to 4 members, raid10 an even number",
+        ),
+        (
+            format!("[[array]]\nprofile = \"drops\"\nliar = [0, 2]\n{arm}"),
+            "x.toml:5:8: 'liar' is 0 to 1, one of the members",
+        ),
+        (
+            format!("[[array]]\nprofile = \"drops\"\n{arm}writes = \"append\"\n"),
+            "raid1/drops/append/fdatasync/1: only a file of a guest's filesystem",
+        ),
+        (
+            format!(
+                "[[array]]\nprofile = \"drops\"\nsize = \"512KiB\"\n{arm}write_size = \"64KiB\"\n"
+            ),
+            "a disk holds at least 8 writes",
+        ),
         (format!("{disk}size = \"1MiB\n"), "x.toml:5:"),
     ] {
         let error = plan(&rest).unwrap_err();

@@ -120,6 +120,24 @@ fn over_nbd_the_same_seed_makes_the_same_writes_and_finds_the_same() {
 }
 
 #[test]
+fn an_array_of_durios_own_keeps_its_word_and_a_lying_member_is_found() {
+    let sandbox = Sandbox::new();
+    let found = sandbox.durio("prove run prove-array --seed 7 --json").run().expect_exit(0).json();
+    let series = found["series"].as_array().unwrap();
+    let verdict = |name: &str| {
+        let found = series.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(found["as_expected"], true, "{found}");
+        found["verdict"]["verdict"].as_str().unwrap()
+    };
+    for level in ["raid1", "raid10"] {
+        assert_eq!(verdict(&format!("{level}/write-back/fdatasync/8")), "no_loss");
+        for member in [0, 1] {
+            assert_eq!(verdict(&format!("{level}/fua-ignored@{member}/fdatasync/8")), "breaks");
+        }
+    }
+}
+
+#[test]
 fn no_cut_keeps_more_than_was_acknowledged_and_controls_show_that_it_was_one() {
     let sandbox = Sandbox::new();
     sandbox

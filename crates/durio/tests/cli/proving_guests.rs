@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::durio::Durio;
 use crate::guests::{bootable, with_kernels};
+use crate::requirements::skip;
 use crate::sandbox::Sandbox;
 
 /// Half a minute on a quiet machine.
@@ -75,6 +76,26 @@ fn crash_states_of_a_guest_that_acknowledges_too_early_lose_and_others_do_not() 
     let lost = series(&proof, "write-back/nvme/ext4/o_dsync/1/states");
     assert_eq!((&lost["verdict"]["class"], &lost["as_expected"]), (&"lost".into(), &true.into()));
     assert!(lost["loss"]["state"].as_str().unwrap().contains("after mark"), "{lost}");
+}
+
+#[test]
+#[ignore = "slow"]
+fn durios_own_mirror_keeps_its_word_in_a_guest_and_a_first_copy_that_lies_is_found() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    let kept = "write-back/virtio-blk/durio-raid1/fdatasync/1";
+    let lost = "flush-ignored@0/virtio-blk/durio-raid1-ext4/fdatasync/1";
+    let line = format!(
+        "prove run prove-matrix --only {kept} --only {lost} --seed 8 --format json --out out"
+    );
+    // A cut that takes the liar's superblocks too is hidden by the other copy: it has as many as it needs.
+    let ended = with_kernels(&sandbox, &line).start().wait_at_most(PATIENCE);
+    if ended.stderr.contains("no driver ublk_drv") {
+        return skip("the newest kernel has no ublk");
+    }
+    let proof = ended.expect_exit(0).json();
+    let (kept, lost) = (series(&proof, kept), series(&proof, lost));
+    assert_eq!((&kept["verdict"]["verdict"], &kept["effective"]), (&"no_loss".into(), &3.into()));
+    assert_eq!(lost["verdict"]["verdict"], "breaks");
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Durio's own mirror in a guest that is proved: a server of its own process, by this program's commands.
+//!
+//! In: disks of the guest. Out: a block device. Not here: what lies on it (`guest_layers.rs`). Nothing ends
+//! the server but the proof or the power.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+use crate::guest_layers::run;
+
+/// Where it is ordered; what it says stands beside that.
+const SOCKET: &str = "/tmp/proof-raid";
+const SAID: &str = "/tmp/proof-raid.said";
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// It says where it serves in a line that begins so.
+const READY: &str = "ready: ";
+
+/// Writes a new array to empty disks.
+pub(crate) fn create(disks: &[PathBuf]) -> Result<(), BenchError> {
+    let words = ["raid", "create", "proof", "--level", "1", "--assume-clean"].map(String::from);
+    let named = disks.iter().map(|it| it.display().to_string());
+    let permits = named.clone().flat_map(|it| ["--destroy".to_owned(), it]);
+    run(&durio()?, &words.into_iter().chain(permits).chain(named).collect::<Vec<_>>())
+}
+
+/// Serves the array of these disks, and says where, when it does.
+pub(crate) fn start(disks: &[PathBuf], within: Duration) -> Result<PathBuf, BenchError> {
+    let said = Path::new(SAID);
+    let file = || File::create(said).map_err(|error| BenchError::io("make", said, error));
+    let mut command = Command::new(durio()?);
+    command.args(["raid", "start", "--front", "ublk", "--socket", SOCKET]).args(disks);
+    let both = file()?;
+    let errors = both.try_clone().map_err(|error| BenchError::io("share", said, error))?;
+    let mut server =
+        command.stdin(Stdio::null()).stdout(both).stderr(errors).spawn().map_err(|error| {
+            BenchError::cannot_measure(format!("cannot start durio raid: {error}"))
+        })?;
+    let begin = Instant::now();
+    loop {
+        // Whether it has ended is asked first: what it said before that is then there.
+        let has_ended = server.try_wait().ok().flatten().is_some();
+        let text = fs::read_to_string(said).unwrap_or_default();
+        let whole = text.lines().filter(|it| text.contains(&format!("{it}\n")));
+        if let Some(device) = whole.filter_map(|it| it.strip_prefix(READY)).next() {
+            return Ok(PathBuf::from(device));
+        }
+        if has_ended || begin.elapsed() > within {
+            return Err(BenchError::cannot_measure(format!("durio raid start: {}", text.trim())));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Ends it in order.
+pub(crate) fn stop() -> Result<(), BenchError> {
+    run(&durio()?, &["raid", "stop", "--socket", SOCKET].map(String::from))
+}
+
+fn durio() -> Result<String, BenchError> {
+    let program = std::env::current_exe();
+    let program = program
+        .map_err(|error| BenchError::io("find durio's own program,", Path::new("durio"), error))?;
+    Ok(program.display().to_string())
+}

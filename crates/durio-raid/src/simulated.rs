@@ -1,0 +1,145 @@
+//! Members that are simulated disks, and an array of them behind one interface.
+//!
+//! In: operations of the engine. Out: what a disk of durio-simdisk does with them. Not here: when an
+//! operation begins or ends ([`array`] has a virtual clock, `sim` a scheduler).
+
+pub mod array;
+
+use durio_block::Buffers;
+use durio_simdisk::{Disk, Leg, Request, Ticket};
+use durio_units::Nanos;
+
+use crate::geometry::{BLOCK, SECTOR};
+use crate::layout::{self, SUPERBLOCKS};
+use crate::{Blocks, Buffer, Engine, Found, MemberOp, MemberOpKind, Outcome, newest};
+
+/// An operation that the engine has asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) op: MemberOp,
+    /// None before it begins, and of one that the disk refuses.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+/// Memory that operations name.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// By the buffer of a request.
+    pub(crate) requests: Buffers,
+    copy: Vec<u8>,
+    /// What was read to be compared with it.
+    compared: Vec<u8>,
+}
+
+impl Memory {
+    pub(crate) fn new(requests: Buffers, chunk: u32) -> Self {
+        let chunk = vec![0; chunk as usize];
+        Self { requests, copy: chunk.clone(), compared: chunk }
+    }
+
+    fn written<'a>(&'a self, op: &MemberOp, engine: &'a Engine) -> &'a [u8] {
+        let length = op.length as usize;
+        match op.buffer {
+            Buffer::Request { buffer, offset } => {
+                &self.requests.slot(buffer as usize)[offset as usize..][..length]
+            }
+            Buffer::Copy => &self.copy[..length],
+            Buffer::Metadata(block) => engine.metadata(block),
+            Buffer::None => &[],
+        }
+    }
+
+    fn read_into(&mut self, op: &MemberOp) -> &mut [u8] {
+        let length = op.length as usize;
+        match (op.kind, op.buffer) {
+            (MemberOpKind::Read, Buffer::Request { buffer, offset }) => {
+                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
+            }
+            (MemberOpKind::Read, Buffer::Copy) => &mut self.copy[..length],
+            (MemberOpKind::Compare, _) => &mut self.compared[..length],
+            _ => &mut [],
+        }
+    }
+}
+
+impl Flight {
+    /// Begins; false if the disk refuses it. A durable write has FUA if the disk says that it has a
+    /// cache, as a kernel does it.
+    pub(crate) fn begin(
+        &mut self,
+        disk: &mut Disk,
+        now: Nanos,
+        engine: &Engine,
+        memory: &Memory,
+    ) -> bool {
+        let op = self.op;
+        let sector = op.offset / SECTOR;
+        let has_cache = disk.profile().declares_cache();
+        let request = match op.kind {
+            MemberOpKind::Read | MemberOpKind::Compare => Request::Read { sector },
+            MemberOpKind::Zero => {
+                let sectors = u64::from(op.length) / SECTOR;
+                Request::Zero { sector, sectors, fua: has_cache }
+            }
+            kind => {
+                let fua = kind == MemberOpKind::Write && has_cache;
+                Request::Write { sector, data: memory.written(&op, engine), fua }
+            }
+        };
+        self.ticket = disk.begin(0, now, request).ok();
+        self.ticket.is_some()
+    }
+
+    /// Ends.
+    pub(crate) fn end(&self, disk: &mut Disk, now: Nanos, memory: &mut Memory) -> Outcome {
+        let Some(ticket) = self.ticket else { return Outcome::Error };
+        if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {
+            return Outcome::Error;
+        }
+        let length = self.op.length as usize;
+        let is_compared = self.op.kind == MemberOpKind::Compare;
+        if is_compared && memory.compared[..length] != memory.copy[..length] {
+            return Outcome::Differs;
+        }
+        Outcome::Done
+    }
+}
+
+/// What assembly reads of a disk; none if it has no superblock.
+pub(crate) fn find(disk: &mut Disk, device: u8) -> Option<Found> {
+    let bytes = disk.size();
+    let mut blocks = [[0; BLOCK as usize]; SUPERBLOCKS as usize];
+    for (slot, block) in (0..).zip(&mut blocks) {
+        read(disk, layout::superblock_slot(bytes, slot)?, block);
+    }
+    let [a, b, c, d] = &blocks;
+    let (superblock, slot) = newest([a, b, c, d]).ok()?;
+    let map_bytes = layout::map_bytes(&superblock.table.geometry);
+    let mut map = vec![0; usize::try_from(map_bytes).unwrap_or(0)];
+    for (at, block) in
+        (layout::map_slot(0, 0)..).step_by(BLOCK as usize).zip(map.chunks_mut(BLOCK as usize))
+    {
+        read(disk, at, block);
+    }
+    Some(Found { device, superblock, slot, map })
+}
+
+/// A block that cannot be read stays as it is.
+fn read(disk: &mut Disk, offset: u64, into: &mut [u8]) {
+    let _ = disk.read(offset / SECTOR, into, Leg::Any);
+}
+
+/// Writes the metadata of a new array to a disk with power, durably.
+pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
+    for (place, data) in blocks {
+        let write = Request::Write { sector: place / SECTOR, data: &data, fua: true };
+        // It has power, and places are within its size.
+        let _ = disk.carry_out(0, Nanos::ZERO, write, &mut []);
+    }
+}
+
+/// Zeros a disk, so that nobody takes it for a member; false if it has no power.
+pub(crate) fn make_blank(disk: &mut Disk) -> bool {
+    let zero = Request::Zero { sector: 0, sectors: disk.size() / SECTOR, fua: true };
+    disk.carry_out(0, Nanos::ZERO, zero, &mut []).is_ok()
+}
