@@ -102,7 +102,7 @@ pub(crate) fn layer_facts(root: &SystemDir, kind: LayerKind, dir: &SystemDir) ->
         LayerKind::Nbd => NBD,
         LayerKind::Bcache => BCACHE,
         LayerKind::Zram => ZRAM,
-        LayerKind::Disk => DISK,
+        LayerKind::Disk | LayerKind::Ublk => DISK,
         LayerKind::Partition => PARTITION,
         _ => &[],
     };
@@ -113,7 +113,7 @@ pub(crate) fn layer_facts(root: &SystemDir, kind: LayerKind, dir: &SystemDir) ->
         LayerKind::Md => facts.extend(md_facts(dir)),
         LayerKind::Dm => facts.extend(dm_type(dir)),
         LayerKind::Partition => facts.extend(alignment(dir)),
-        LayerKind::Disk => facts.extend(disk_facts(root, dir)),
+        LayerKind::Disk | LayerKind::Ublk => facts.extend(disk_facts(root, dir)),
         _ => {}
     }
     facts

@@ -146,7 +146,10 @@ impl<'a> Draft<'a> {
             (_, LayerKind::Loop) => draft.device(composed::LOOP),
             (_, LayerKind::Zram) => composed::zram(&mut draft),
             (_, LayerKind::Nbd) => draft.device(composed::NBD),
-            (_, LayerKind::Ublk) => composed::served(&mut draft),
+            (_, LayerKind::Ublk) => {
+                composed::served(&mut draft);
+                disk::disk(&mut draft);
+            }
             (_, LayerKind::Bcache) => draft.device(composed::BCACHE),
             (_, LayerKind::Partition) => disk::partition(&mut draft),
             (_, LayerKind::Disk) => disk::disk(&mut draft),
@@ -265,7 +268,7 @@ const fn kind(kind: LayerKind) -> &'static str {
         LayerKind::Dm => "device-mapper volume",
         LayerKind::Loop => "loop device",
         LayerKind::Nbd => "network block device",
-        LayerKind::Ublk => "served device",
+        LayerKind::Ublk => "device served by a process",
         LayerKind::Bcache => "bcache device",
         LayerKind::Zram => "compressed RAM disk",
         LayerKind::Disk => "disk",

@@ -90,7 +90,7 @@ pub(super) fn served(draft: &mut Draft<'_>) {
     }
     draft.tell(&[(LINE, "", "array", Text)]);
     draft.tell(ARRAY);
-    draft.device(&[("served", "by process", "pid", Text)]);
+    draft.tell(&[("served", "by process", "pid", Text)]);
 }
 
 const ARRAY: &[Row] =

@@ -169,7 +169,7 @@ fn null_block(draft: &mut Draft<'_>) {
 
 /// Cache, blocks and queue, which every kind of block device may have.
 pub(super) fn every_block(draft: &mut Draft<'_>, block: &BlockFacts) {
-    if draft.layer.kind != LayerKind::Disk {
+    if !matches!(draft.layer.kind, LayerKind::Disk | LayerKind::Ublk) {
         draft.value("cache", cache_in_short(block));
     }
     let least = draft.bytes("atomic_write_unit_min_bytes");

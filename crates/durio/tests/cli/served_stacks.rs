@@ -90,7 +90,7 @@ fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
         assert!(!text.contains(&format!("{kind}: left: ")), "{text}");
     }
     // What the kernel does not link: the array, and its four members.
-    assert!(text.contains("served device ublkb0 · durio RAID10"), "{text}");
+    assert!(text.contains("(ublk) ublkb0 · durio RAID10"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("─ disk durio")).count(), 4, "{text}");
 }
 
