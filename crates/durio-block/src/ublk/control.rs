@@ -193,7 +193,11 @@ impl UblkControl {
     /// If the kernel refuses.
     pub fn start(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         let server = std::process::id().into();
-        self.order("start a ublk device", 0x06, device, server)
+        self.order("start a ublk device", 0x06, device, server)?;
+        // A scheduler has a worker of the kernel's hand each request on, and the members have their own.
+        // Where there is none to choose it costs nothing.
+        let _ = fs::write(format!("/sys/block/ublkb{}/queue/scheduler", device.number), "none");
+        Ok(())
     }
 
     /// Has the device of a dead server wait for the queue of this one. The kernel takes a moment to see
