@@ -437,7 +437,10 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
 
 #[test]
 fn without_ublk_there_is_no_block_device_and_nothing_is_written() {
-    if std::path::Path::new("/dev/ublk-control").exists() || !can_serve() {
+    if std::path::Path::new("/dev/ublk-control").exists() {
+        return skip("this kernel has ublk");
+    }
+    if !can_serve() {
         return;
     }
     let array = Array::of_files(&["a", "b"]);
