@@ -3,7 +3,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::BlockError;
 
@@ -17,8 +19,8 @@ pub(crate) const SLOT_ALIGNMENT: usize = 4096;
 /// buffers hands out a reference to a slot only when it is not.
 #[derive(Debug)]
 pub struct Buffers {
-    memory: NonNull<u8>,
-    layout: Layout,
+    first: NonNull<u8>,
+    memory: Arc<Memory>,
     count: usize,
     /// Slots after those, without memory.
     bare: usize,
@@ -26,8 +28,36 @@ pub struct Buffers {
     stride: usize,
 }
 
-// SAFETY: `Buffers` owns its memory exclusively, as a `Box<[u8]>` does; the pointer is not shared.
+// SAFETY: `Buffers` owns its slots exclusively, as a `Box<[u8]>` does; others that share its memory have
+// other slots of it.
 unsafe impl Send for Buffers {}
+
+/// An allocation, freed with the last slot of it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    begin: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: nothing is read or written through it but by `Buffers`, each in slots of its own.
+unsafe impl Send for Memory {}
+// SAFETY: as above; its own fields never change.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Where it lies, for the kernel.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let begin = self.begin.as_ptr() as usize;
+        begin..begin + self.layout.size()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `Buffers::try_new` with this very layout, freed once.
+        unsafe { dealloc(self.begin.as_ptr(), self.layout) }
+    }
+}
 
 impl Buffers {
     /// Allocates zeroed slots.
@@ -58,8 +88,22 @@ impl Buffers {
         let layout = Layout::from_size_align(bytes, SLOT_ALIGNMENT).map_err(|_| none_left())?;
         // Justification: std has no safe aligned allocation.
         // SAFETY: the layout's size is not zero, by the assertion above.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none_left)?;
-        Ok(Self { memory, layout, count, bare: 0, length, stride })
+        let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none_left)?;
+        let memory = Arc::new(Memory { begin: first, layout });
+        Ok(Self { first, memory, count, bare: 0, length, stride })
+    }
+
+    /// Each slot for itself; the memory of all is freed with the last of them.
+    pub(crate) fn split(self) -> impl Iterator<Item = Self> {
+        (0..self.count).map(move |slot| {
+            // Not null, as the first is not.
+            let first = NonNull::new(self.slot_pointer(slot)).unwrap_or(self.first);
+            Self { first, memory: Arc::clone(&self.memory), count: 1, bare: 0, ..self }
+        })
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// Adds `bare` slots without memory behind the others, for operations that move no data: they
@@ -97,11 +141,11 @@ impl Buffers {
             no_such(slot, self.count);
         }
         // SAFETY: slot < count, so the offset is within the one allocation of count × stride.
-        unsafe { self.memory.as_ptr().add(slot * self.stride) }
+        unsafe { self.first.as_ptr().add(slot * self.stride) }
     }
 
     /// Gives the memory up, for a kernel that does not answer any more: better lost than freed while it
-    /// may still be written to.
+    /// may still be written to. The slots that share it are lost with it.
     pub(crate) fn leak(&mut self) {
         std::mem::forget(std::mem::replace(self, Self::new(1, 1)));
     }
@@ -138,13 +182,6 @@ impl Buffers {
 #[cold]
 fn no_such(slot: usize, count: usize) -> ! {
     panic!("slot {slot} of {count}")
-}
-
-impl Drop for Buffers {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this very layout, freed once.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
-    }
 }
 
 /// More than glibc's own default, less than a job's counts of latencies.
@@ -204,6 +241,17 @@ mod tests {
             assert_eq!(address % SLOT_ALIGNMENT, 0);
             assert_eq!(buffers.slot_mut(slot.into()), [slot + 1; 2300]);
         }
+    }
+
+    #[test]
+    fn slots_that_were_split_keep_their_place_and_outlive_each_other() {
+        let whole = Buffers::new(3, 2300);
+        let places: Vec<_> = (0..3).map(|slot| whole.slot_pointer(slot)).collect();
+        let mut slots: Vec<_> = whole.split().collect();
+        assert_eq!(slots.iter().map(|it| it.slot_pointer(0)).collect::<Vec<_>>(), places);
+        drop(slots.remove(1));
+        slots[1].slot_mut(0).fill(7);
+        assert_eq!((slots[1].slot(0)[2299], slots[0].slot(0)[2299], slots[0].count()), (7, 0, 1));
     }
 
     #[test]

@@ -16,6 +16,9 @@
 //! the process is killed: the kernel lets go of a ring's files when its last request has ended. So
 //! whoever gets the claim next meets no late write.
 //!
+//! [`MemberRing::buffers`] makes buffers whose pages the kernel knows: it need not look them up and pin them
+//! for each operation.
+//!
 //! The ring also carries the requests of a ublk device, so one thread waits for both.
 
 use std::collections::VecDeque;
@@ -27,6 +30,7 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::engines::Ring;
+use crate::buffers::Memory;
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
@@ -126,6 +130,8 @@ pub struct MemberRing {
     free_operations: Vec<u32>,
     in_flight: usize,
     waker: RingWaker,
+    /// What the kernel knows the pages of.
+    registered: Option<Arc<Memory>>,
     /// What the waker's read fills.
     wake_count: Buffers,
     is_watching: bool,
@@ -161,6 +167,7 @@ impl MemberRing {
             free_operations: Vec::new(),
             in_flight: 0,
             waker,
+            registered: None,
             wake_count: Buffers::new(1, WAKE_BYTES as usize),
             is_watching: false,
             has_patience: false,
@@ -196,6 +203,26 @@ impl MemberRing {
         Ok(())
     }
 
+    /// Makes buffers of one slot each, to be lent to this ring: the kernel keeps their pages for it. Where
+    /// that is not permitted (RLIMIT_MEMLOCK of plain users before Linux 5.12), they are as any others.
+    ///
+    /// # Errors
+    /// If the memory is not there.
+    pub fn buffers(
+        &mut self,
+        count: usize,
+        length: usize,
+    ) -> Result<impl Iterator<Item = Buffers>, BlockError> {
+        let buffers = Buffers::try_new(count, length)?;
+        let addresses = buffers.memory().addresses();
+        let all = libc::iovec { iov_base: addresses.start as *mut _, iov_len: addresses.len() };
+        // SAFETY: the memory stays until the ring has ended, for `registered` keeps it.
+        if unsafe { self.ring.submitter().register_buffers(&[all]) }.is_ok() {
+            self.registered = Some(Arc::clone(buffers.memory()));
+        }
+        Ok(buffers.split())
+    }
+
     /// Takes a buffer of one slot, for operations that name it.
     ///
     /// # Panics
@@ -224,12 +251,21 @@ impl MemberRing {
         lent.take().map(|it| it.buffer)
     }
 
-    /// Serves a ublk device: requests come with [`MemberRing::exchange`].
+    /// Serves a ublk device: requests come with [`MemberRing::exchange`]. `buffer` gives one of a chunk,
+    /// for each tag.
     ///
     /// # Errors
     /// If the kernel takes nothing more.
-    pub fn serve(&mut self, mut queue: UblkQueue) -> Result<(), BlockError> {
-        let fetches: Vec<_> = (0..queue.depth()).map(|tag| (tag, queue.fetch(tag))).collect();
+    ///
+    /// # Panics
+    /// If a buffer is too small.
+    pub fn serve(
+        &mut self,
+        mut queue: UblkQueue,
+        mut buffer: impl FnMut() -> Buffers,
+    ) -> Result<(), BlockError> {
+        let tags = 0..queue.depth();
+        let fetches: Vec<_> = tags.map(|tag| (tag, queue.fetch(tag, buffer()))).collect();
         self.ublk = Some(queue);
         for (tag, fetch) in fetches {
             self.push_entry(&fetch.user_data(UBLK | u64::from(tag)))?;
@@ -291,7 +327,9 @@ impl MemberRing {
             }
         };
         let index = self.claim(InFlight { tag: operation.tag, buffer });
-        let entry = entry_of(&operation, pointer).user_data(index.into());
+        let is_known = |it: &Arc<Memory>| it.addresses().contains(&(pointer as usize));
+        let is_registered = self.registered.as_ref().is_some_and(is_known);
+        let entry = entry_of(&operation, pointer, is_registered).user_data(index.into());
         self.push_entry(&entry)
     }
 
@@ -469,16 +507,27 @@ fn is_passing(error: &std::io::Error) -> bool {
     [Some(libc::EAGAIN), Some(libc::EBUSY)].contains(&error.raw_os_error())
 }
 
-fn entry_of(operation: &MemberOperation, pointer: *mut u8) -> squeue::Entry {
+fn entry_of(operation: &MemberOperation, pointer: *mut u8, is_registered: bool) -> squeue::Entry {
     let &MemberOperation { member, action, offset, length, .. } = operation;
     let file = types::Fixed(member);
-    match action {
-        MemberAction::Read => opcode::Read::new(file, pointer, length).offset(offset).build(),
-        MemberAction::Write(flags) => {
+    match (action, is_registered) {
+        (MemberAction::Read, true) => {
+            opcode::ReadFixed::new(file, pointer, length, 0).offset(offset).build()
+        }
+        (MemberAction::Read, false) => {
+            opcode::Read::new(file, pointer, length).offset(offset).build()
+        }
+        (MemberAction::Write(flags), true) => {
+            let write = opcode::WriteFixed::new(file, pointer, length, 0);
+            write.offset(offset).rw_flags(flags.bits()).build()
+        }
+        (MemberAction::Write(flags), false) => {
             let write = opcode::Write::new(file, pointer, length);
             write.offset(offset).rw_flags(flags.bits()).build()
         }
-        MemberAction::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+        (MemberAction::Flush, _) => {
+            opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build()
+        }
     }
 }
 

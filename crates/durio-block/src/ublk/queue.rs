@@ -85,8 +85,11 @@ impl UblkQueue {
     }
 
     /// Has a tag wait for its first request.
-    pub(crate) fn fetch(&mut self, tag: u16) -> squeue::Entry {
-        self.entry(FETCH, tag, 0, Buffers::new(1, self.buffer_bytes))
+    ///
+    /// # Panics
+    /// If the buffer is too small.
+    pub(crate) fn fetch(&mut self, tag: u16, buffer: Buffers) -> squeue::Entry {
+        self.entry(FETCH, tag, 0, buffer)
     }
 
     /// Answers the request of a tag, with bytes or a negated errno, and has it wait for the next.
@@ -94,12 +97,12 @@ impl UblkQueue {
     /// # Panics
     /// If the buffer is too small, or the tag waits.
     pub(crate) fn commit(&mut self, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
-        assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
         assert!(self.waiting[usize::from(tag)].is_none(), "tag {tag} has no request");
         self.entry(COMMIT_AND_FETCH, tag, result, buffer)
     }
 
     fn entry(&mut self, operation: u32, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
+        assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
         let mut bytes = [0; COMMAND_BYTES];
         // struct ublksrv_io_cmd: queue, tag, result, address.
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());

@@ -16,7 +16,7 @@ use durio_block::{
 };
 use durio_units::Nanos;
 
-use super::queue::{Asker, Done, Job, JobError, Shared, WATCHED};
+use super::queue::{Asker, BUFFERS_KEPT, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
     Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
@@ -32,6 +32,8 @@ const TICK: Duration = Duration::from_millis(250);
 const STEP_MAX: Duration = Duration::from_secs(1);
 /// How a ublk request fails, whatever the cause.
 const EIO: i32 = -5;
+/// Bytes of buffers that the kernel keeps the pages of.
+const REGISTERED_BYTES: usize = 8 << 20;
 /// Operations that the kernel takes in one call.
 const RING_DEPTH: u32 = 256;
 
@@ -123,7 +125,12 @@ impl Core {
             (device.is_open, device.is_used) = (true, true);
             ring.set_member(member.device.into(), Some((member.file, member.claim)))?;
         }
-        let zeros = ring.lend(Buffers::try_new(1, shared.chunk as usize)?);
+        let chunk = shared.chunk as usize;
+        let count = (REGISTERED_BYTES / chunk).clamp(1, BUFFERS_KEPT);
+        let mut buffers = ring.buffers(count, chunk)?;
+        let zeros = buffers.next().ok_or(ServerError::Ended)?;
+        buffers.for_each(|it| shared.give_back(it));
+        let zeros = ring.lend(zeros);
         let mut out = Output::default();
         // One part each, for each lies within a chunk.
         let config = Config { parts_max: config.requests_max, ..config };

@@ -17,7 +17,7 @@ use crate::RequestKind;
 use crate::superblock::Table;
 
 /// Buffers that are kept for the next job.
-const BUFFERS_KEPT: usize = 512;
+pub(super) const BUFFERS_KEPT: usize = 512;
 
 /// How long a thread watches for what it waits for before it sleeps, while others may run: about as long
 /// as a sleeping thread takes to wake in a virtual machine.

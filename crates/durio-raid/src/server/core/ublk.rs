@@ -6,6 +6,8 @@
 //! Nothing is handed to another thread, so a write wakes this one twice at most: when it comes, and when
 //! its last copy is durable.
 
+use std::sync::Arc;
+
 use durio_block::{UblkKind, UblkQueue, UblkRequest};
 
 use super::{Asker, Core, Job, JobError, ServerError};
@@ -14,7 +16,8 @@ use crate::RequestKind;
 impl Core {
     pub(in super::super) fn serve(&mut self, queue: UblkQueue) -> Result<(), ServerError> {
         self.is_alone = true;
-        Ok(self.ring()?.serve(queue)?)
+        let shared = Arc::clone(&self.shared);
+        Ok(self.ring()?.serve(queue, || shared.buffer())?)
     }
 
     /// Makes jobs of what has come.
