@@ -29,8 +29,8 @@ use std::time::Duration;
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::engines::Ring;
 use crate::buffers::Memory;
+use crate::engines::Ring;
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
@@ -136,6 +136,7 @@ pub struct MemberRing {
     wake_count: Buffers,
     is_watching: bool,
     has_patience: bool,
+    is_patience_over: bool,
     ublk: Option<UblkQueue>,
     requests: VecDeque<UblkRequest>,
 }
@@ -171,6 +172,7 @@ impl MemberRing {
             wake_count: Buffers::new(1, WAKE_BYTES as usize),
             is_watching: false,
             has_patience: false,
+            is_patience_over: false,
             ublk: None,
             requests: VecDeque::new(),
         })
@@ -359,7 +361,8 @@ impl MemberRing {
 
     /// Hands over what was pushed and adds what has ended to `completions`. If nothing has, it waits:
     /// for a completion, for a wake, and no longer than `patience`, which counts from an earlier call if
-    /// that did not use it up; not at all with no patience.
+    /// that did not use it up; not at all with no patience. True if a patience has passed since the last
+    /// call, so whoever always has one need not look at a clock.
     ///
     /// # Errors
     /// If the kernel refuses. A failed operation is a completion with a negative result.
@@ -367,7 +370,7 @@ impl MemberRing {
         &mut self,
         patience: Duration,
         completions: &mut Vec<MemberCompletion>,
-    ) -> Result<(), BlockError> {
+    ) -> Result<bool, BlockError> {
         if !self.is_watching {
             self.watch()?;
         }
@@ -377,7 +380,7 @@ impl MemberRing {
             self.enter_for(patience)?;
         }
         self.reap(completions);
-        Ok(())
+        Ok(std::mem::take(&mut self.is_patience_over))
     }
 
     fn watch(&mut self) -> Result<(), BlockError> {
@@ -430,43 +433,29 @@ impl MemberRing {
     }
 
     fn reap(&mut self, completions: &mut Vec<MemberCompletion>) {
-        loop {
-            let Some(entry) = self.ring.completion().next() else { return };
-            if entry.user_data() == WAKE {
-                self.is_watching = false;
-                continue;
+        let Self { ring, ublk, operations, .. } = self;
+        for entry in ring.completion() {
+            match entry.user_data() {
+                WAKE => self.is_watching = false,
+                PATIENCE => (self.has_patience, self.is_patience_over) = (false, true),
+                of_tag if of_tag & UBLK != 0 => {
+                    #[expect(clippy::cast_possible_truncation, reason = "a tag, as pushed")]
+                    let tag = of_tag as u16;
+                    let ended = ublk.as_mut().and_then(|it| it.ended(tag, entry.result()));
+                    self.requests.extend(ended);
+                }
+                index => {
+                    #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
+                    let index = index as u32;
+                    let InFlight { tag, buffer } = operations[index as usize];
+                    self.free_operations.push(index);
+                    self.in_flight -= 1;
+                    if let Some(buffer) = buffer {
+                        release(buffer, &mut self.lent, &mut self.free_lent);
+                    }
+                    completions.push(MemberCompletion { tag, result: entry.result() });
+                }
             }
-            if entry.user_data() == PATIENCE {
-                self.has_patience = false;
-                continue;
-            }
-            if entry.user_data() & UBLK != 0 {
-                #[expect(clippy::cast_possible_truncation, reason = "a tag, as pushed")]
-                let tag = entry.user_data() as u16;
-                let ended = self.ublk.as_mut().and_then(|it| it.ended(tag, entry.result()));
-                self.requests.extend(ended);
-                continue;
-            }
-            #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
-            let index = entry.user_data() as u32;
-            let InFlight { tag, buffer } = self.operations[index as usize];
-            self.free_operations.push(index);
-            self.in_flight -= 1;
-            if let Some(buffer) = buffer {
-                self.release(buffer);
-            }
-            completions.push(MemberCompletion { tag, result: entry.result() });
-        }
-    }
-
-    /// An operation on a buffer has ended.
-    fn release(&mut self, buffer: u32) {
-        let lent = &mut self.lent[buffer as usize];
-        let Some(held) = lent else { return };
-        held.in_flight -= 1;
-        if held.in_flight == 0 && held.is_given_up {
-            *lent = None;
-            self.free_lent.push(buffer);
         }
     }
 
@@ -500,6 +489,17 @@ impl Drop for MemberRing {
             self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
             self.wake_count.leak();
         }
+    }
+}
+
+/// An operation on a buffer has ended.
+fn release(buffer: u32, lent: &mut [Option<Lent>], free: &mut Vec<u32>) {
+    let place = &mut lent[buffer as usize];
+    let Some(held) = place else { return };
+    held.in_flight -= 1;
+    if held.in_flight == 0 && held.is_given_up {
+        *place = None;
+        free.push(buffer);
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use durio_block::{
-    DirectIo, HeldTarget, OpenMode, TargetAccess, TargetType, WriteFlags, direct_io,
+    DirectIo, HeldTarget, OpenMode, TargetAccess, TargetType, WriteFlags, direct_io, drop_cached,
     probe_write_flags,
 };
 use durio_raid::server::{MemberFile, find_member};
@@ -92,6 +92,9 @@ pub(super) fn claim_devices(
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         refuse_without_flags(&access, &path)?;
         let file = open_direct(&access, true)?;
+        // What was read to recognise it is in the page cache, where each direct write would look for
+        // pages that it makes old. Should they stay, that is all that it costs.
+        let _ = drop_cached(file.as_fd(), 0, bytes);
         Ok(Device { number, path, bytes, access, file })
     };
     (first..).zip(paths).map(claim).collect()

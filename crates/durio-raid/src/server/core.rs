@@ -166,19 +166,22 @@ impl Core {
 
     pub(super) fn run(mut self) -> Result<(), ServerError> {
         let mut completions = Vec::new();
+        let mut is_time = true;
         loop {
             self.take_incoming();
             self.submit_backlog()?;
-            self.tick();
+            if is_time || !self.is_alone {
+                self.tick();
+            }
             self.begin_operations()?;
             self.answer()?;
             if self.is_over() {
                 return self.drain();
             }
             let patience = self.patience();
-            self.ring()?.exchange(patience, &mut completions)?;
+            is_time = self.ring()?.exchange(patience, &mut completions)?;
             self.shared.awakes();
-            self.has_news |= !completions.is_empty() && !self.is_alone;
+            self.has_news |= !completions.is_empty();
             for completion in completions.drain(..) {
                 self.completed(completion);
             }
@@ -186,16 +189,17 @@ impl Core {
         }
     }
 
-    /// How long it may sleep: not at all for a moment after the last event, for the next one is likely
-    /// near, and waking takes longer than that.
+    /// How long it may sleep: not at all for a moment after the last event, if another thread is at work
+    /// on the next one, for waking takes longer than that.
     fn patience(&mut self) -> Duration {
-        let now = Instant::now();
-        if std::mem::take(&mut self.has_news) {
-            self.last_news = now;
-        }
-        if now.saturating_duration_since(self.last_news) < WATCHED {
-            std::thread::yield_now();
-            return Duration::ZERO;
+        if !self.is_alone {
+            if std::mem::take(&mut self.has_news) {
+                self.last_news = self.looked;
+            }
+            if self.looked.saturating_duration_since(self.last_news) < WATCHED {
+                std::thread::yield_now();
+                return Duration::ZERO;
+            }
         }
         if self.shared.falls_asleep() { TICK } else { Duration::ZERO }
     }
@@ -205,7 +209,7 @@ impl Core {
     }
 
     fn take_incoming(&mut self) {
-        let incoming = self.shared.take();
+        let Some(incoming) = self.shared.take() else { return };
         self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
         for order in incoming.orders {
@@ -216,26 +220,35 @@ impl Core {
     /// Gives the engine what it takes.
     fn submit_backlog(&mut self) -> Result<(), ServerError> {
         while let Some(job) = self.backlog.pop_front() {
-            let piece = self.free_piece();
-            let Job { kind, offset, length, .. } = job;
-            let request = Request { tag: piece.into(), kind, offset, length, buffer: piece };
-            // The piece is there before the first operation that names it is carried out.
-            match self.engine.submit(request, &mut self.out) {
-                Ok(()) => self.keep_piece(piece, job),
-                Err(SubmitError::Busy) => {
-                    self.free_pieces.push(piece);
-                    self.backlog.push_front(job);
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.free_pieces.push(piece);
-                    let is_ending = error == SubmitError::Stopped && self.is_closing;
-                    let error = if is_ending { JobError::Ending } else { JobError::Failed };
-                    self.settle(job.from, Err(error), job.length, job.data)?;
-                }
+            if let Some(job) = self.submit(job)? {
+                self.backlog.push_front(job);
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Gives a job to the engine, and back if that has no room.
+    fn submit(&mut self, job: Job) -> Result<Option<Job>, ServerError> {
+        let piece = self.free_piece();
+        let Job { kind, offset, length, .. } = job;
+        let request = Request { tag: piece.into(), kind, offset, length, buffer: piece };
+        // The piece is there before the first operation that names it is carried out.
+        let error = match self.engine.submit(request, &mut self.out) {
+            Ok(()) => {
+                self.keep_piece(piece, job);
+                return Ok(None);
+            }
+            Err(error) => error,
+        };
+        self.free_pieces.push(piece);
+        if error == SubmitError::Busy {
+            return Ok(Some(job));
+        }
+        let is_ending = error == SubmitError::Stopped && self.is_closing;
+        let error = if is_ending { JobError::Ending } else { JobError::Failed };
+        self.settle(job.from, Err(error), job.length, job.data)?;
+        Ok(None)
     }
 
     fn free_piece(&mut self) -> u32 {

@@ -113,6 +113,8 @@ pub(super) struct Shared {
     /// What members ask of offsets and lengths.
     pub(super) alignment: u32,
     incoming: Mutex<Incoming>,
+    /// There is something in `incoming`: a look at it costs less than a lock.
+    has_come: AtomicBool,
     pool: Mutex<Vec<Buffers>>,
     is_asleep: AtomicBool,
     pub(super) waker: RingWaker,
@@ -132,6 +134,7 @@ impl Shared {
             chunk: table.geometry.chunk,
             alignment,
             incoming: Mutex::default(),
+            has_come: AtomicBool::new(false),
             pool: Mutex::default(),
             is_asleep: AtomicBool::new(false),
             waker,
@@ -146,7 +149,7 @@ impl Shared {
         }
         incoming.jobs.extend(jobs);
         drop(incoming);
-        self.wake();
+        self.announce();
         Ok(())
     }
 
@@ -157,12 +160,13 @@ impl Shared {
         }
         incoming.orders.push(order);
         drop(incoming);
-        self.wake();
+        self.announce();
         Ok(())
     }
 
-    /// Whoever sleeps is woken once.
-    fn wake(&self) {
+    /// Something has come. Whoever sleeps is woken once.
+    fn announce(&self) {
+        self.has_come.store(true, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
             self.waker.wake();
         }
@@ -172,10 +176,9 @@ impl Shared {
     /// so that what comes after the look finds it asleep.
     pub(super) fn falls_asleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
-        let incoming = self.lock();
-        let is_empty = incoming.jobs.is_empty() && incoming.orders.is_empty();
+        let is_empty = !self.has_come.load(Ordering::SeqCst);
         if !is_empty {
-            self.is_asleep.store(false, Ordering::SeqCst);
+            self.awakes();
         }
         is_empty
     }
@@ -184,10 +187,16 @@ impl Shared {
         self.is_asleep.store(false, Ordering::SeqCst);
     }
 
-    pub(super) fn take(&self) -> Incoming {
+    /// What has come, if anything has.
+    pub(super) fn take(&self) -> Option<Incoming> {
+        if !self.has_come.load(Ordering::SeqCst) {
+            return None;
+        }
         let mut incoming = self.lock();
+        // Whoever adds something after this says so again.
+        self.has_come.store(false, Ordering::SeqCst);
         let has_ended = incoming.has_ended;
-        std::mem::replace(&mut incoming, Incoming { has_ended, ..Incoming::default() })
+        Some(std::mem::replace(&mut incoming, Incoming { has_ended, ..Incoming::default() }))
     }
 
     /// Nothing is taken from now on; what has come and was not looked at.

@@ -41,7 +41,10 @@ impl Core {
                 self.shared.give_back(buffer);
                 None
             };
-            self.backlog.push_back(Job { kind, offset, length, data, from });
+            let job = Job { kind, offset, length, data, from };
+            // In the order in which they came.
+            let waits = if self.backlog.is_empty() { self.submit(job)? } else { Some(job) };
+            self.backlog.extend(waits);
         }
         Ok(())
     }
