@@ -169,6 +169,8 @@ pub struct Engine {
     requests: Vec<RequestSlot>,
     free_parts: Vec<u16>,
     free_requests: Vec<u16>,
+    /// Since the start, modulo 2^32.
+    requests_done: u32,
     parts_max: u16,
     regions: Vec<Region>,
     /// Of each role: operations of parts that are on their way.
@@ -274,6 +276,7 @@ impl Engine {
             requests: vec![RequestSlot::default(); usize::from(config.requests_max)],
             free_parts: (0..config.parts_max).rev().collect(),
             free_requests: (0..config.requests_max).rev().collect(),
+            requests_done: 0,
             parts_max: config.parts_max,
             regions: vec![Region::default(); (sets * geometry.regions()) as usize],
             outstanding: [0; MEMBERS_MAX as usize + SPARES_MAX],
@@ -324,6 +327,7 @@ impl Engine {
         if self.is_stopped() {
             return;
         }
+        self.copier.resume(self.requests_done);
         self.fail_late_parts(out);
         self.fail_late_metadata(self.config.timeout, out);
         if self.run == Run::Running && now.saturating_sub(self.swept) >= self.config.clear_after {

@@ -4,6 +4,9 @@
 //! In: idle moments. Out: one copy of a chunk at a time, as a part in its lane, so that it meets no
 //! write. Not here: who is rebuilt (`membership.rs`), what a scrub compares (`scrubbing.rs`).
 //!
+//! Copies yield to users: after one that met requests, as many pass first as a chunk has blocks. So a
+//! rebuild takes about half of what the members do, however fast they are, and all of it when nobody asks.
+//!
 //! Resync comes first, a scrub last. A rebuild goes from the begin to the end; its watermark is stored behind it. A
 //! member that was in sync once gets only what the map names.
 
@@ -11,7 +14,7 @@ use super::fault::Fault;
 use super::lanes::{Part, PartKind, Phase};
 use super::output::Output;
 use super::{Engine, RequestError, Run};
-use crate::geometry::Place;
+use crate::geometry::{BLOCK, Place};
 use crate::superblock::{Entry, MemberState};
 
 /// What is copied.
@@ -38,11 +41,32 @@ pub(super) struct Copier {
     within: u64,
     /// Some of them could be read of no copy.
     has_failed: bool,
+    /// The count of requests at which the copy on its way began.
+    began_at: u32,
+    /// That at which the next may begin.
+    resumes_at: u32,
 }
+
+/// Requests that pass between two copies at least, if any come.
+const PASS_MIN: u64 = 4;
 
 impl Copier {
     pub(super) fn new(part: u16) -> Self {
-        Self { part, job: None, source: 0, region: 0, within: 0, has_failed: false }
+        Self {
+            part,
+            job: None,
+            source: 0,
+            region: 0,
+            within: 0,
+            has_failed: false,
+            began_at: 0,
+            resumes_at: 0,
+        }
+    }
+
+    /// Users have had the time of a tick: the next copy may begin.
+    pub(super) fn resume(&mut self, requests_done: u32) {
+        self.resumes_at = requests_done;
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -69,6 +93,11 @@ impl Engine {
         if self.copier.job.is_some() || self.run != Run::Running || !self.is_settled() {
             return;
         }
+        let is_yielding = self.copier.resumes_at.wrapping_sub(self.requests_done).cast_signed() > 0;
+        if is_yielding && !self.is_closing {
+            return;
+        }
+        self.copier.began_at = self.requests_done;
         if self.unsynced > 0 {
             return self.resync_next(out);
         }
@@ -223,6 +252,11 @@ impl Engine {
 
     pub(super) fn copy_ended(&mut self, is_good: bool, out: &mut Output) {
         let chunk = u64::from(self.geometry.chunk);
+        let is_alone = self.free_requests.len() == self.requests.len();
+        let done = self.requests_done;
+        let pass = (chunk / BLOCK).max(PASS_MIN) as u32;
+        let is_busy = !is_alone || self.copier.began_at != done;
+        self.copier.resumes_at = if is_busy { done.wrapping_add(pass) } else { done };
         match self.copier.job.take() {
             Some(Job::Resync { region }) if region == self.copier.region => {
                 self.copier.within += chunk;

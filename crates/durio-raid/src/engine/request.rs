@@ -179,6 +179,7 @@ impl Engine {
             return;
         }
         self.free_requests.push(request);
+        self.requests_done = self.requests_done.wrapping_add(1);
         if !slot.answered {
             let result = if slot.failed { Err(RequestError::Unreadable) } else { Ok(()) };
             out.answers.push(Answer { tag: slot.tag, result });

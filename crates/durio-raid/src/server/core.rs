@@ -415,6 +415,9 @@ impl Core {
                     self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
                     self.copy = Some(ring.lend(read));
                 }
+                // Members that answer at once would keep a user of the same processor waiting, who was
+                // woken before: between two copies he comes.
+                std::thread::yield_now();
                 before
             }
             Own::Compared(lent) => {
