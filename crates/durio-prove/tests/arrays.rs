@@ -106,6 +106,18 @@ fn a_member_that_is_gone_is_hidden_by_the_others() {
 }
 
 #[test]
+fn a_sector_that_cannot_be_read_is_hidden_by_the_other_copy_also_before_a_resync() {
+    for level in ArrayLevel::ALL {
+        for (liar, depth) in [(0, 8), (1, 8)] {
+            let disks = disks(level, "latent-errors", Some(liar));
+            let run = |seed| Some((seed, campaign(&disks, depth, 40 * scale(), seed)?));
+            let alarms: Vec<_> = campaigns(20 * scale(), run).into_iter().flatten().collect();
+            assert!(alarms.is_empty(), "{level:?}@{liar}, depth {depth}: {alarms:?}");
+        }
+    }
+}
+
+#[test]
 fn faults_of_the_engine_that_can_be_seen_from_outside_are_found() {
     // The others need members that come and go, a scrub, requests that overlap or a discard, none of which
     // the prover has; or what they break is hidden by the other copy (docs/method/proof.md).

@@ -46,6 +46,8 @@ pub struct Config {
     pub clear_after: Nanos,
     /// Bytes of a rebuild after which its watermark is stored.
     pub watermark_every: u64,
+    /// What members ask of offsets and lengths, 512 bytes or more.
+    pub alignment: u32,
     /// What is wrong on purpose; without the feature `simulate` it is not looked at.
     pub fault: Option<Fault>,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             timeout: Nanos::from_secs(30),
             clear_after: Nanos::from_secs(5),
             watermark_every: 64 << 20,
+            alignment: BLOCK as u32,
             fault: None,
         }
     }

@@ -38,6 +38,16 @@ pub(super) enum Phase {
     Writing,
 }
 
+/// Whether a part is made readable, piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mending {
+    No,
+    /// The piece at this byte of it.
+    At(u32),
+    /// It was.
+    Over,
+}
+
 /// A piece of a request within one chunk, or a background copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
@@ -57,6 +67,7 @@ pub(super) struct Part {
     pub(super) remaining: u8,
     /// Copies that could not be read.
     pub(super) tried: u8,
+    pub(super) mending: Mending,
     /// Nothing overlaps it, not even reads.
     pub(super) exclusive: bool,
     /// Keeps its region dirty.
@@ -79,6 +90,7 @@ impl Part {
         set: 0,
         remaining: 0,
         tried: 0,
+        mending: Mending::No,
         exclusive: false,
         holds_region: false,
     };

@@ -5,11 +5,12 @@
 //!
 //! ```text
 //!  read:   one copy ──► done                      error ──► another copy ──► write the first ──► done
+//!                        error, and copies may differ: so for each piece of it, then all of it again
 //!  write:  mark, if the region is clean ──► all copies ──► superblocks, if one failed ──► done
 //! ```
 
 use super::fault::Fault;
-use super::lanes::{Part, PartKind, Phase};
+use super::lanes::{Mending, Part, PartKind, Phase};
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, RequestError, Run};
 
@@ -78,10 +79,11 @@ impl Engine {
     #[inline(always)]
     pub(super) fn begin_write(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
-        part.holds_region = true;
-        let region = part.region;
-        let region = &mut self.regions[region as usize];
-        region.writers += 1;
+        let holds_region = std::mem::replace(&mut part.holds_region, true);
+        let region = &mut self.regions[part.region as usize];
+        if !holds_region {
+            region.writers += 1;
+        }
         if region.durable || self.copies == 1 {
             return self.issue_writes(index, out);
         }
@@ -128,17 +130,21 @@ impl Engine {
         part.remaining = copies;
         part.issued = self.now;
         let first = part.set * self.copies;
+        let (at, length) = match part.mending {
+            Mending::No | Mending::Over => (0, part.length),
+            Mending::At(at) => (at, self.config.alignment.min(part.length - at)),
+        };
         let buffer = match (part.kind, kind) {
             (PartKind::Copy, _) => Buffer::Copy,
             (_, MemberOpKind::Zero) => Buffer::None,
             _ => Buffer::Request {
                 buffer: self.requests[usize::from(part.request)].buffer,
-                offset: part.buffer_offset,
+                offset: part.buffer_offset + at,
             },
         };
         let (owner, generation) = (Owner::Part, part.generation);
         let fields = TagFields { owner, role: 0, generation, index: u32::from(index) };
-        let (offset, length) = (self.data_at + part.offset, part.length);
+        let offset = self.data_at + part.offset + u64::from(at);
         let mut left = copies;
         while left != 0 {
             let copy = left.trailing_zeros() as u8;
@@ -185,7 +191,23 @@ impl Engine {
         if outcome == Outcome::Done {
             return self.have_read(index, out);
         }
-        part.tried |= bit;
+        let is_unsynced = self.regions[part.region as usize].needs_sync;
+        if is_unsynced && part.mending == Mending::No {
+            part.mending = Mending::At(0);
+        } else {
+            part.tried |= bit;
+        }
+        self.begin(index, out);
+    }
+
+    /// Where copies may differ, all of a part cannot be taken from another copy because some of it cannot
+    /// be read: the rest may have been read before. So each piece is, and written over what could not be
+    /// read. When all pieces are readable, the part is read again.
+    fn mend_next(&mut self, index: u16, at: u32, out: &mut Output) {
+        let part = &mut self.parts[usize::from(index)];
+        let next = at + self.config.alignment;
+        part.mending = if next < part.length { Mending::At(next) } else { Mending::Over };
+        part.tried = 0;
         self.begin(index, out);
     }
 
@@ -196,11 +218,12 @@ impl Engine {
 
     fn have_read(&mut self, index: u16, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
-        if part.kind == PartKind::Copy {
-            return self.copy_read(index, out);
-        }
-        if part.tried == 0 {
-            return self.finish(index, Ok(()), out);
+        match (part.mending, part.tried) {
+            (Mending::At(at), 0) => return self.mend_next(index, at, out),
+            (Mending::At(_), _) => {}
+            _ if part.kind == PartKind::Copy => return self.copy_read(index, out),
+            (_, 0) => return self.finish(index, Ok(()), out),
+            _ => {}
         }
         if !part.exclusive {
             // Reads beside it get the same bytes from another copy; writes wait for it.
@@ -213,7 +236,9 @@ impl Engine {
     /// All copies that are in sync have it.
     #[inline(always)]
     pub(super) fn written(&mut self, index: u16, out: &mut Output) {
-        if self.is_settled() || self.has(Fault::EpochNotRaised) {
+        if let Mending::At(at) = self.parts[usize::from(index)].mending {
+            self.mend_next(index, at, out);
+        } else if self.is_settled() || self.has(Fault::EpochNotRaised) {
             self.finish(index, Ok(()), out);
         } else {
             self.parts[usize::from(index)].phase = Phase::Waiting;

@@ -133,7 +133,8 @@ impl Core {
         let zeros = ring.lend(zeros);
         let mut out = Output::default();
         // One part each, for each lies within a chunk.
-        let config = Config { parts_max: config.requests_max, ..config };
+        let (parts_max, alignment) = (config.requests_max, shared.alignment);
+        let config = Config { parts_max, alignment, ..config };
         let engine = Engine::start(plan, &config, &mut out);
         let mut core = Self {
             engine,

@@ -75,6 +75,7 @@ impl<'a> Life<'a> {
             timeout: TIMEOUT,
             clear_after: Nanos::from_secs(2),
             watermark_every: 2 * u64::from(campaign.geometry.chunk),
+            alignment: SECTOR as u32,
             fault: campaign.fault,
         };
         let mut out = Output::default();

@@ -15,7 +15,7 @@ use durio_simdisk::{Chance, SharedDisk};
 use durio_units::Nanos;
 
 use super::{Flight, Memory, find, make_blank, write_blocks};
-use crate::geometry::{BLOCK, Geometry, Level};
+use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::{
     AssembleError, AssembleOptions, Config, CreateError, Engine, Fault, Found, Id, Member,
     MemberOpKind, MemberState, Newcomer, Outcome, Output, Request, RequestKind, RoleStatus, Status,
@@ -123,6 +123,7 @@ impl ArrayEngine {
             requests_max: 2 * slots as u16,
             parts_max: parts as u16,
             clear_after: CLEAR_AFTER,
+            alignment: SECTOR as u32,
             fault,
             ..Config::default()
         };
