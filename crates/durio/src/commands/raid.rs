@@ -62,12 +62,18 @@ fn examine(arguments: &RaidExamine) -> Result<Exit, BenchError> {
 
 fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     let socket = absolute(&arguments.socket)?;
+    let front = match (arguments.front, arguments.attach) {
+        (Front::Nbd, false) => FrontKind::Nbd,
+        (Front::Nbd, true) => FrontKind::AttachedNbd,
+        (Front::Ublk, false) => FrontKind::Ublk,
+        (Front::Ublk, true) => {
+            let text = "--attach is for --front nbd: ublk makes a block device anyway";
+            return Err(BenchError::wrong_use(text));
+        }
+    };
     let wish = ServeWish {
         paths: &arguments.devices,
-        front: match arguments.front {
-            Front::Nbd => FrontKind::Nbd,
-            Front::Ublk => FrontKind::Ublk,
-        },
+        front,
         socket: &socket,
         timeout: arguments.timeout,
         force: arguments.force,

@@ -46,6 +46,10 @@ pub(super) const PAGES: &[PageNotes] = &[
         examples: &[
             ("durio raid start --socket /run/data /dev/sdb /dev/sdc", "Serve an array."),
             (
+                "durio raid start --attach --socket /run/data /dev/sdb /dev/sdc",
+                "The same, and /dev/nbdN where the kernel has no ublk.",
+            ),
+            (
                 "durio raid start --force --socket /run/data /dev/sdb",
                 "With one of two: what the other was told since is given up.",
             ),
