@@ -25,6 +25,9 @@ use crate::error::{BenchError, BenchErrorKind};
 /// Requests of a block device that are on their way.
 const DEPTH: u16 = 128;
 
+/// Chunks that a request for zeroes may touch, well below the parts that the engine has.
+const ZEROES_CHUNKS: u32 = 32;
+
 /// How long the kernel may take to free a device that nobody uses any more.
 const PASSING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
@@ -108,6 +111,7 @@ impl Front {
                 let shape = UblkShape {
                     size: table.geometry.size(),
                     chunk: table.geometry.chunk,
+                    zeroes_max: table.geometry.chunk * ZEROES_CHUNKS,
                     block: alignment,
                     depth: DEPTH,
                     mark: mark_of(table.array),
