@@ -164,6 +164,17 @@ pub(crate) struct RaidStart {
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) timeout: Nanos,
 
+    /// Go to the background when it is ready; what it has to say from then on is in PATH.log
+    ///
+    /// Ends with 0 when users can come. An array that does not start is told of as without it. Under
+    /// systemd durio-raid@NAME.service needs no --detach.
+    #[arg(long)]
+    pub(crate) detach: bool,
+
+    /// The process in the background
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(crate) detached: bool,
+
     /// Start without a majority of the members, and give up what the others may have been told since
     #[arg(long, help_heading = "Safety")]
     pub(crate) force: bool,

@@ -5,6 +5,7 @@ use super::{FileNote, PageNotes};
 const SOCKETS: &[FileNote] = &[
     ("PATH", "The socket of the array, for NBD clients. Removed when it is not served any more."),
     ("PATH.control", "The socket for durio raid status, fail, add, remove and stop."),
+    ("PATH.log", "With --detach: what servers had to say. It stays."),
 ];
 
 pub(super) const PAGES: &[PageNotes] = &[
