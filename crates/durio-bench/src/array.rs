@@ -9,7 +9,7 @@
 //! | `examine` | what superblocks say, read only |
 //! | `devices` | members that are open, with their permits |
 //! | `serve` | an array until somebody ends it |
-//! | `front` | how its users reach it: NBD, or a block device by ublk |
+//! | `front` | how its users reach it: NBD, or a block device by ublk or the kernel's NBD client |
 //! | `orders` | what is asked of it meanwhile |
 
 mod create;

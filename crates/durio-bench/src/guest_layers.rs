@@ -50,7 +50,7 @@ fn declared(layers: GuestLayers) -> Option<DeclaredKind> {
         GuestLayers::Ext4 | GuestLayers::DurioRaid1Ext4 => DeclaredKind::Ext4(Ext4 {
             options: MadeFilesystem { mkfs: vec!["-b".into(), "4096".into()], mount: Vec::new() },
         }),
-        GuestLayers::Xfs => DeclaredKind::Xfs(Xfs::default()),
+        GuestLayers::Xfs | GuestLayers::DurioRaid1Xfs => DeclaredKind::Xfs(Xfs::default()),
         GuestLayers::Btrfs => DeclaredKind::Btrfs(Btrfs {
             profile: BtrfsProfile::Single,
             options: MadeFilesystem::default(),

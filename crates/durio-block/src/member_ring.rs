@@ -39,6 +39,8 @@ const WAKE: u64 = u64::MAX;
 const PATIENCE: u64 = u64::MAX - 1;
 /// Names, with a tag, what a ublk queue waits for. Operations are numbered below it.
 const UBLK: u64 = 1 << 32;
+/// Operations that may wait for a full queue of their device.
+const WAITING_MAX: u32 = 512;
 /// An eventfd is read as a number of 64 bits.
 const WAKE_BYTES: u32 = 8;
 
@@ -159,6 +161,10 @@ impl MemberRing {
         let none = vec![-1; members as usize * 2];
         let registered = ring.submitter().register_files(&none);
         registered.map_err(|error| BlockError::new("register files with io_uring", error))?;
+        // What finds a device's queue full waits in a worker of the kernel's. By default there are four for
+        // each processor, and one busy member takes all of them from the others. Linux before 5.15 keeps
+        // those: it is slower, not wrong.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING_MAX, 0]);
         Ok(Self {
             ring,
             members,

@@ -9,8 +9,9 @@
 //!  queue.rs       └► fetch ──► request ──► commit       /dev/ublkcN, one thread, MemberRing
 //! ```
 //!
-//! A device has one queue, says that it has no volatile cache, and gets requests within a chunk: the
-//! kernel cuts them. If its server dies, users wait; a server that finds the device by its mark goes on
+//! A device has one queue, says that it has no volatile cache, and gets reads and writes within a chunk:
+//! the kernel cuts them. Requests for zeroes carry no data and may go over several. Discards are not
+//! offered. If its server dies, users wait; a server that finds the device by its mark goes on
 //! with it, and gets again what was not answered.
 
 mod control;
@@ -27,8 +28,10 @@ pub const UBLK_NEEDS: &str = "the kernel module ublk_drv, of Linux 6.0 or later"
 pub struct UblkShape {
     /// Bytes.
     pub size: u64,
-    /// No request crosses a multiple of so many bytes: a power of two from 4 KiB on.
+    /// No read or write crosses a multiple of so many bytes: a power of two from 4 KiB on.
     pub chunk: u32,
+    /// Bytes that a request for zeroes may have, a multiple of a block.
+    pub zeroes_max: u32,
     /// Bytes of a block, 512 or 4096: requests are multiples.
     pub block: u32,
     /// Requests on their way, up to 4096.
@@ -81,7 +84,7 @@ struct DeviceInfo {
     reserved: [u64; 2],
 }
 
-/// `struct ublk_params` with its first part, `struct ublk_param_basic`.
+/// `struct ublk_params` with its first parts, `struct ublk_param_basic` and `struct ublk_param_discard`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Parameters {
@@ -96,6 +99,12 @@ struct Parameters {
     chunk_sectors: u32,
     device_sectors: u64,
     boundary_mask: u64,
+    discard_alignment: u32,
+    discard_granularity: u32,
+    max_discard_sectors: u32,
+    max_write_zeroes_sectors: u32,
+    max_discard_segments: u16,
+    pad: [u16; 3],
 }
 
 /// `struct ublksrv_io_desc`.
@@ -111,7 +120,7 @@ struct Descriptor {
 
 const _: () = {
     assert!(size_of::<ControlCommand>() == 32 && size_of::<DeviceInfo>() == 64);
-    assert!(size_of::<Parameters>() == 40 && size_of::<Descriptor>() == 24);
+    assert!(size_of::<Parameters>() == 64 && size_of::<Descriptor>() == 24);
 };
 
 #[cfg(test)]

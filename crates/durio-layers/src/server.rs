@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_block::{BlockError, ErrorKind, UblkControl, UblkDevice, UblkState};
+use durio_nbd::{KernelClient, NbdDevice};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::permit::PermittedCommand;
@@ -55,11 +56,11 @@ impl Served {
 
 /// What there is of the array with this identity, whose server was started at this socket.
 pub(crate) fn served(socket: &str, array: &str) -> io::Result<Served> {
-    let device = device_of(array)?;
+    let device = mark_of(array).map_or(Ok(None), with_mark)?;
     Ok(Served {
         has_server: server_at(socket).is_some(),
         has_device: device.is_some(),
-        is_in_use: device.is_some_and(|it| it.is_in_use()),
+        is_in_use: device.is_some_and(ServedDevice::is_in_use),
     })
 }
 
@@ -100,6 +101,9 @@ pub(crate) fn serve(
 }
 
 fn mark_of_device(path: &str) -> Option<u64> {
+    if let Some(number) = path.strip_prefix("/dev/nbd") {
+        return NbdDevice::look(number.parse().ok()?).map(|it| it.mark);
+    }
     let number = path.strip_prefix("/dev/ublkb")?.parse().ok()?;
     UblkControl::open().and_then(|mut control| control.look(number)).ok().map(|it| it.mark)
 }
@@ -153,10 +157,27 @@ pub(crate) fn signal_server(socket: &str, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// The block device of an array, by the array's identity in hexadecimal; none where the kernel has no
-/// ublk.
-pub(crate) fn device_of(array: &str) -> io::Result<Option<UblkDevice>> {
-    mark_of(array).map_or(Ok(None), with_mark)
+/// The block device of an array.
+#[derive(Debug, Clone, Copy)]
+enum ServedDevice {
+    Ublk(UblkDevice),
+    Nbd(NbdDevice),
+}
+
+impl ServedDevice {
+    fn path(self) -> PathBuf {
+        match self {
+            Self::Ublk(device) => device.path(),
+            Self::Nbd(device) => device.path(),
+        }
+    }
+
+    fn is_in_use(self) -> bool {
+        match self {
+            Self::Ublk(device) => device.is_in_use(),
+            Self::Nbd(device) => device.is_in_use(),
+        }
+    }
 }
 
 /// As the server marks its device.
@@ -165,19 +186,22 @@ fn mark_of(array: &str) -> Option<u64> {
     Some(first.swap_bytes().max(1))
 }
 
-fn with_mark(mark: u64) -> io::Result<Option<UblkDevice>> {
+/// None where the kernel has neither ublk nor an NBD client.
+fn with_mark(mark: u64) -> io::Result<Option<ServedDevice>> {
     match UblkControl::open().and_then(|mut control| control.find(mark)) {
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-        found => found.map_err(|error| in_words(&error)),
+        Ok(Some(device)) => return Ok(Some(ServedDevice::Ublk(device))),
+        Err(error) if error.kind != ErrorKind::NotFound => return Err(in_words(&error)),
+        Ok(None) | Err(_) => (),
     }
+    Ok(NbdDevice::find(mark)?.map(ServedDevice::Nbd))
 }
 
 /// The device of a server that has ended. The kernel takes a moment to see that.
-fn abandoned(mark: u64) -> io::Result<Option<UblkDevice>> {
+fn abandoned(mark: u64) -> io::Result<Option<ServedDevice>> {
     let begin = Instant::now();
     loop {
         match with_mark(mark)? {
-            Some(device) if device.state == UblkState::Live => {
+            Some(ServedDevice::Ublk(device)) if device.state == UblkState::Live => {
                 if begin.elapsed() > PASSING {
                     let text = format!("another server has {}", device.path().display());
                     return Err(io::Error::other(text));
@@ -197,31 +221,58 @@ pub(crate) fn fail_users(array: &str) -> io::Result<()> {
 
 fn fail_users_with(mark: u64) -> io::Result<()> {
     match abandoned(mark)? {
-        Some(device) if device.state == UblkState::Waiting => stop(&device),
-        _ => Ok(()),
+        Some(ServedDevice::Ublk(device)) if device.state == UblkState::Waiting => stop(&device),
+        Some(ServedDevice::Nbd(device)) => detach(&device),
+        Some(ServedDevice::Ublk(_)) | None => Ok(()),
     }
 }
 
 /// Takes away the device of a server that has died; one that is in use stays.
 pub(crate) fn remove_device(array: &str) -> io::Result<()> {
-    let Some(device) = mark_of(array).map_or(Ok(None), abandoned)? else { return Ok(()) };
+    let Some(mark) = mark_of(array) else { return Ok(()) };
+    let Some(device) = abandoned(mark)? else { return Ok(()) };
     if device.is_in_use() {
         return Err(io::Error::other(format!("{} is in use", device.path().display())));
     }
+    match device {
+        ServedDevice::Ublk(device) => delete(device),
+        ServedDevice::Nbd(device) => {
+            detach(&device)?;
+            let begin = Instant::now();
+            while NbdDevice::find(mark)?.is_some() {
+                if begin.elapsed() > PASSING {
+                    return Err(still_open(&device.path()));
+                }
+                thread::sleep(LOOK);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn delete(device: UblkDevice) -> io::Result<()> {
     if device.state == UblkState::Waiting {
         stop(&device)?;
     }
     // In a thread: it waits as long as somebody has the device open.
     let (tell, end) = channel();
+    let path = device.path();
     let delete = move || {
         let deleted = UblkControl::open().and_then(|mut control| control.delete(&device));
         // Who asked may have lost patience.
         let _ = tell.send(deleted.map_err(|error| in_words(&error)));
     };
     thread::Builder::new().name("durio-ublk".to_owned()).spawn(delete)?;
-    end.recv_timeout(PASSING).unwrap_or_else(|_| {
-        Err(io::Error::other(format!("somebody still has {} open", device.path().display())))
-    })
+    end.recv_timeout(PASSING).unwrap_or_else(|_| Err(still_open(&path)))
+}
+
+fn still_open(path: &Path) -> io::Error {
+    io::Error::other(format!("somebody still has {} open", path.display()))
+}
+
+fn detach(device: &NbdDevice) -> io::Result<()> {
+    let detached = KernelClient::open().and_then(|kernel| kernel.detach(device));
+    detached.map_err(|error| io::Error::other(format!("{error}: {}", error.source)))
 }
 
 fn stop(device: &UblkDevice) -> io::Result<()> {
@@ -241,6 +292,7 @@ mod tests {
     #[test]
     fn a_server_is_ready_when_its_first_line_names_a_device() {
         assert_eq!(ready_line("ready: /dev/ublkb7\n"), Some("/dev/ublkb7"));
+        assert_eq!(ready_line("ready: /dev/nbd12\n"), Some("/dev/nbd12"));
         for said in ["", "ready: /dev/ublkb7", "ready: nbd+unix:///x\n", "durio: /dev/ublkb7\n"] {
             assert_eq!(ready_line(said), None, "{said}");
         }

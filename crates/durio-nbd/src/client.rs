@@ -10,7 +10,7 @@
 //! with a device of the kernel.
 //! Not here: a second connection when the first is lost, several exports in one engine, links.
 
-mod handshake;
+pub(crate) mod handshake;
 mod inbox;
 mod outbox;
 mod replies;
@@ -116,7 +116,7 @@ impl<C: Clock> NbdEngine<C> {
             socket.set_timeout(timeout).map_err(|error| NbdError::new("set a timeout", error))
         };
         set(Some(HANDSHAKE_TIMEOUT))?;
-        let agreed = handshake::run(&mut &socket, export)?;
+        let agreed = handshake::run(&mut &socket, export, true)?;
         set(None)?;
         if buffers.slot_length() > agreed.export.block_size_max as usize {
             let (wanted, most) = (buffers.slot_length(), agreed.export.block_size_max);

@@ -3,11 +3,12 @@
 //! ```text
 //!  server:  Storage ◄── batches of requests ── session ◄── handshake ◄── TCP or unix socket
 //!  client:  Engine  ──► requests, all of a call at once ──► the same ──► completions
+//!  kernel:  /dev/nbdN, attached to a server and detached by netlink
 //! ```
 //!
 //! In: a [`Storage`] to be served ([`Server`]), or the address of a server ([`Uri`]). Out: clients
 //! that are served, or an [`NbdEngine`], so that whatever drives engines reads and writes a device that
-//! no kernel knows. The protocol is that of github.com/NetworkBlockDevice/nbd (`doc/proto.md`): fixed
+//! no kernel knows; where one shall, its own client makes a block device of an export ([`KernelClient`]). The protocol is that of github.com/NetworkBlockDevice/nbd (`doc/proto.md`): fixed
 //! newstyle, flush and FUA, trim, write zeroes, block sizes, structured replies, block status
 //! (`base:allocation`).
 //! Not here: where data is kept, TLS, the old style of handshake, extended headers.
@@ -19,6 +20,7 @@ mod address;
 mod client;
 mod control;
 mod error;
+mod kernel;
 mod memory;
 mod server;
 mod socket;
@@ -30,6 +32,7 @@ pub use address::Address;
 pub use client::NbdEngine;
 pub use control::{ControlError, control_of, read_order, send_answer, send_order};
 pub use error::{ErrorKind, NbdError};
+pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
 pub use memory::MemoryStorage;
 pub use server::{CONNECTIONS_MAX, Listener, Server, StopHandle, serve_stream};
 pub use socket::Socket;

@@ -308,6 +308,8 @@ pub enum GuestLayers {
     DurioRaid1,
     /// A file on ext4 on that, all of which was written before.
     DurioRaid1Ext4,
+    /// The same on XFS.
+    DurioRaid1Xfs,
 }
 
 impl GuestLayers {
@@ -323,6 +325,7 @@ impl GuestLayers {
             Self::MdRaid5 => "md-raid5",
             Self::DurioRaid1 => "durio-raid1",
             Self::DurioRaid1Ext4 => "durio-raid1-ext4",
+            Self::DurioRaid1Xfs => "durio-raid1-xfs",
         }
     }
 
@@ -331,7 +334,7 @@ impl GuestLayers {
     pub const fn disks(self) -> u32 {
         match self {
             Self::Raw | Self::Ext4 | Self::Xfs | Self::Btrfs => 1,
-            Self::MdRaid1 | Self::DurioRaid1 | Self::DurioRaid1Ext4 => 2,
+            Self::MdRaid1 | Self::DurioRaid1 | Self::DurioRaid1Ext4 | Self::DurioRaid1Xfs => 2,
             Self::MdRaid5 => 3,
         }
     }
@@ -348,6 +351,7 @@ impl GuestLayers {
         match self {
             Self::DurioRaid1 => Some(Self::Raw),
             Self::DurioRaid1Ext4 => Some(Self::Ext4),
+            Self::DurioRaid1Xfs => Some(Self::Xfs),
             _ => None,
         }
     }

@@ -131,8 +131,8 @@ table! {
         write_cache: Levels<bool>,
         /// What lies on the disk: nothing, or a filesystem with a file all of which was written
         /// before, or an array of the kernel's md, of two disks (md-raid1) or three (md-raid5), or
-        /// durio's own mirror of two disks by ublk (durio-raid1), with ext4 on it (durio-raid1-ext4). The
-        /// disks of an array lose their power in the same instant. Default: raw.
+        /// durio's own mirror of two disks by ublk (durio-raid1), with ext4 or XFS on it (durio-raid1-ext4,
+        /// durio-raid1-xfs). The disks of an array lose their power in the same instant. Default: raw.
         layers: Levels<GuestLayers>,
         /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
         /// all tell it.
@@ -185,6 +185,7 @@ words! {
         "md-raid5" => MdRaid5,
         "durio-raid1" => DurioRaid1,
         "durio-raid1-ext4" => DurioRaid1Ext4,
+        "durio-raid1-xfs" => DurioRaid1Xfs,
     }
     FileWrites {
         "overwrite" => Overwrite,

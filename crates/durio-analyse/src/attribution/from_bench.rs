@@ -5,7 +5,7 @@
 
 use durio_layers::{
     DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
-    Ram, Zram,
+    Raid, Ram, Zram,
 };
 use durio_plan::{RaidLevel, SeveralDevices};
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState};
@@ -119,6 +119,7 @@ fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
 const fn kind_of(kind: &DeclaredKind) -> PointKind {
     match kind {
         DeclaredKind::Md(_)
+        | DeclaredKind::Raid(_)
         | DeclaredKind::Lvm(Lvm { layout: LvmLayout::Raid1 | LvmLayout::Raid10, .. }) => {
             PointKind::Raid
         }
@@ -129,7 +130,7 @@ const fn kind_of(kind: &DeclaredKind) -> PointKind {
 }
 
 /// The array that a layer makes, if there is a model of it: md 0, 1, 4, 5, 6 and 10, a mirror of
-/// stripes or stripes over mirrors, LVM striped, raid1 and raid10.
+/// stripes or stripes over mirrors, durio's own on devices, LVM striped, raid1 and raid10.
 // None of journals and partial parity logs, which write more than the model knows, nor of the
 // filesystems' own arrays, which do not write in place.
 fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
@@ -140,6 +141,9 @@ fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
             Some((lower, lower_members)) => (nested(md, members, lower, lower_members)?, 0),
             None => (of_md(md, members)?, md.removed),
         },
+        DeclaredKind::Raid(raid) if stack.layers.get(at.checked_sub(1)?)?.kind.is_source() => {
+            (of_own(raid, members)?, 0)
+        }
         DeclaredKind::Lvm(Lvm { layout, .. }) => (of_lvm(*layout, members)?, 0),
         _ => return None,
     };
@@ -167,6 +171,17 @@ fn devices(stack: &DeclaredStack, at: usize) -> Option<u32> {
 fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
     let DeclaredKind::Md(md) = &stack.layers.get(at)?.kind else { return None };
     Some((md, members(stack, at)?))
+}
+
+/// Of durio's own. Its map is not in the model, as md's bitmap is not.
+fn of_own(raid: &Raid, members: u32) -> Option<Array> {
+    let level = match raid.level.0 {
+        0 => RaidLevel::Raid0,
+        1 => RaidLevel::Raid1,
+        10 => RaidLevel::Raid10,
+        _ => return None,
+    };
+    Some(Array { layout: layout_of(level, members, None), members })
 }
 
 fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
@@ -239,7 +254,7 @@ fn of_lvm(layout: LvmLayout, members: u32) -> Option<Array> {
 
 #[cfg(test)]
 mod tests {
-    use durio_layers::{Ext4, MdBitmap, NewDevices};
+    use durio_layers::{Ext4, MdBitmap, NewDevices, RaidFront, RaidLevel};
     use durio_plan::PublishedShare;
     use durio_record::bench::BENCH_FOLDER_SCHEMA;
     use durio_units::Bytes;
@@ -377,6 +392,21 @@ mod tests {
         let ram = DeclaredKind::Ram(Ram { made: NewDevices { count, size: Bytes::from_mib(64) } });
         let layers = std::iter::once(layer(ram, 1)).chain(upper).collect();
         DeclaredStack { name: "s".into(), layers }
+    }
+
+    #[test]
+    fn an_array_of_durios_own_has_the_model_of_mds_where_it_lies_on_devices() {
+        let own = |level| {
+            let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
+            layer(DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk, front }), 1)
+        };
+        for level in [0, 1, 10] {
+            let found = raid_of(&over(4, vec![own(level)]), 1).unwrap();
+            assert_eq!(Some(found.array), array(4, level, None));
+            assert_eq!((found.degraded_members, kind_of(&own(level).kind)), (0, PointKind::Raid));
+        }
+        let on_array = over(4, vec![layer(own(1).kind, 2), own(0)]);
+        assert_eq!(raid_of(&on_array, 2), None);
     }
 
     fn array(count: u32, level: u8, layout: Option<&str>) -> Option<Array> {

@@ -1,17 +1,21 @@
-//! How an array reaches its users: a socket of NBD, or a block device by ublk.
+//! How an array reaches its users: a socket of NBD, or a block device, by ublk or the kernel's NBD client.
 //!
 //! In: an array that runs. Out: a name to find it by; in the end nothing. Not here: requests
-//! (durio-raid), the kernel's commands (durio-block).
+//! (durio-raid), the kernel's commands (durio-block, durio-nbd).
 //!
-//! A server that is killed leaves its block device, and users wait: the device is known by the array's
-//! identity, so the next server of the same array goes on with it.
+//! A server that is killed leaves its block device, which is known by the array's identity. With ublk
+//! users wait, and the next server of the same array goes on with it. With NBD what waits for an answer
+//! gets an error when the next server begins, and the device is taken away.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use durio_block::{ErrorKind, UBLK_NEEDS, UblkControl, UblkDevice, UblkShape, UblkState};
-use durio_nbd::{Address, NbdError, Server, Uri};
+use durio_nbd::{
+    Address, Export, KernelClient, NBD_DEVICE_NEEDS, NbdDevice, NbdError, Server, Storage, Uri,
+};
 use durio_raid::server::{ArrayHandle, ServerError};
 use durio_raid::{Id, Table};
 
@@ -21,11 +25,20 @@ use crate::error::{BenchError, BenchErrorKind};
 /// Requests of a block device that are on their way.
 const DEPTH: u16 = 128;
 
+/// Chunks that a request for zeroes may touch, well below the parts that the engine has.
+const ZEROES_CHUNKS: u32 = 32;
+
+/// How long the kernel may take to free a device that nobody uses any more.
+const PASSING: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+
 /// How an array is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrontKind {
     /// Over a unix socket, to any client of NBD.
     Nbd,
+    /// The same, and as a block device by the kernel's NBD client.
+    AttachedNbd,
     /// As a block device, by the kernel's ublk.
     Ublk,
 }
@@ -33,23 +46,37 @@ pub enum FrontKind {
 /// The way to an array, taken before anything is written to a member.
 #[derive(Debug)]
 pub(super) enum Front {
-    Nbd { server: Arc<Server>, serving: Option<JoinHandle<Result<(), NbdError>>> },
-    Ublk { control: Box<UblkControl>, device: Option<UblkDevice> },
+    Nbd {
+        server: Arc<Server>,
+        serving: Option<JoinHandle<Result<(), NbdError>>>,
+        kernel: Option<KernelClient>,
+        device: Option<NbdDevice>,
+    },
+    Ublk {
+        control: Box<UblkControl>,
+        device: Option<UblkDevice>,
+    },
 }
 
 impl Front {
     pub(super) fn prepare(kind: FrontKind, socket: &Path) -> Result<Self, BenchError> {
         match kind {
-            FrontKind::Nbd => {
+            FrontKind::Nbd | FrontKind::AttachedNbd => {
+                let is_attached = kind == FrontKind::AttachedNbd;
+                let kernel = is_attached.then(KernelClient::open).transpose();
+                let kernel = kernel.map_err(|error| match error.kind {
+                    durio_nbd::ErrorKind::NotFound => {
+                        kernel_lacks("NBD client", NBD_DEVICE_NEEDS).hint("modprobe nbd")
+                    }
+                    _ => cannot(error),
+                })?;
                 let server = Server::bind(&Address::Unix(socket.to_owned())).map_err(cannot)?;
-                Ok(Self::Nbd { server: Arc::new(server), serving: None })
+                Ok(Self::Nbd { server: Arc::new(server), serving: None, kernel, device: None })
             }
             FrontKind::Ublk => match UblkControl::open() {
                 Ok(control) => Ok(Self::Ublk { control: Box::new(control), device: None }),
                 Err(error) if error.kind == ErrorKind::NotFound => {
-                    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-                    let text = format!("Linux {kernel} has no ublk here: it takes {UBLK_NEEDS}");
-                    Err(BenchError::cannot_measure(text)
+                    Err(kernel_lacks("ublk", UBLK_NEEDS)
                         .hint("modprobe ublk_drv")
                         .hint("--front nbd needs nothing of the kernel"))
                 }
@@ -66,17 +93,25 @@ impl Front {
         alignment: u32,
     ) -> Result<(), BenchError> {
         match self {
-            Self::Nbd { server, serving } => {
-                let (server, storage) = (Arc::clone(server), handle.clone());
+            Self::Nbd { server, serving, kernel, device } => {
+                let (served, storage) = (Arc::clone(server), handle.clone());
                 let thread = thread::Builder::new().name("nbd".to_owned());
-                let spawned = thread.spawn(move || server.serve(&storage));
+                let spawned = thread.spawn(move || served.serve(&storage));
                 *serving = Some(spawned.map_err(|error| server_error(ServerError::Thread(error)))?);
+                let Some(kernel) = kernel else { return Ok(()) };
+                let mark = mark_of(table.array);
+                free_device(kernel, mark)?;
+                // Whatever was answered is durable, and a kernel, unlike some clients, believes it.
+                let export = Export { flush: false, fua: false, ..handle.export() };
+                let uri = Uri::of(&server.address(), "");
+                *device = Some(kernel.attach(&uri, &export, mark).map_err(cannot)?);
                 Ok(())
             }
             Self::Ublk { control, device } => {
                 let shape = UblkShape {
                     size: table.geometry.size(),
                     chunk: table.geometry.chunk,
+                    zeroes_max: table.geometry.chunk * ZEROES_CHUNKS,
                     block: alignment,
                     depth: DEPTH,
                     mark: mark_of(table.array),
@@ -104,6 +139,7 @@ impl Front {
     /// Where users find it.
     pub(super) fn name(&self) -> String {
         match self {
+            Self::Nbd { device: Some(device), .. } => device.path().display().to_string(),
             Self::Nbd { server, .. } => Uri::of(&server.address(), "").to_string(),
             Self::Ublk { device, .. } => {
                 device.map_or_else(String::new, |it| it.path().display().to_string())
@@ -118,24 +154,27 @@ impl Front {
 
     /// The reason why it may not end now: somebody would lose what he has open.
     pub(super) fn refuse_in_use(&self) -> Result<(), BenchError> {
-        match self {
-            Self::Ublk { device: Some(device), .. } if device.is_in_use() => {
-                let text = format!("'{}' is in use", device.path().display());
-                Err(BenchError::cannot_measure(text).hint("unmount what is on it first"))
-            }
-            Self::Nbd { .. } | Self::Ublk { .. } => Ok(()),
-        }
+        let path = match self {
+            Self::Ublk { device: Some(device), .. } if device.is_in_use() => device.path(),
+            Self::Nbd { device: Some(device), .. } if device.is_in_use() => device.path(),
+            Self::Nbd { .. } | Self::Ublk { .. } => return Ok(()),
+        };
+        let text = format!("'{}' is in use", path.display());
+        Err(BenchError::cannot_measure(text).hint("unmount what is on it first"))
     }
 
-    /// Has nobody come any more; what is on its way is answered, for the array still runs. A device that
-    /// is in use is left to the next server.
+    /// Has nobody come any more; what is on its way is answered, for the array still runs. A ublk device
+    /// that is in use is left to the next server.
     pub(super) fn close(&mut self) -> Result<(), BenchError> {
         match self {
-            Self::Nbd { server, serving } => {
+            Self::Nbd { server, serving, kernel, device } => {
+                let attached = kernel.as_ref().zip(device.take());
+                let detached = attached.map_or(Ok(()), |(kernel, device)| kernel.detach(&device));
                 server.stop_handle().stop();
                 let served = serving.take().map(JoinHandle::join);
                 let served = served.unwrap_or(Ok(Ok(())));
-                served.unwrap_or_else(|it| std::panic::resume_unwind(it)).map_err(cannot)
+                let served = served.unwrap_or_else(|it| std::panic::resume_unwind(it));
+                detached.and(served).map_err(cannot)
             }
             Self::Ublk { control, device } => match device {
                 Some(served) if served.is_in_use() => {
@@ -170,6 +209,28 @@ fn waiting_device(control: &mut UblkControl, mark: u64) -> Result<Option<UblkDev
         }
         found => Ok(found),
     }
+}
+
+/// Takes away the block device of a server of this array that has died. It waits for who has it open.
+fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), BenchError> {
+    let begin = Instant::now();
+    let fail = |error| BenchError::io("read", Path::new("/sys/block"), error);
+    let find = || NbdDevice::find(mark).map_err(fail);
+    while let Some(device) = find()? {
+        kernel.detach(&device).map_err(cannot)?;
+        if device.is_in_use() || begin.elapsed() > PASSING {
+            let text = format!("'{}' of an earlier server is in use", device.path().display());
+            return Err(BenchError::cannot_measure(text)
+                .hint("unmount what is on it: it was told that the device is gone"));
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn kernel_lacks(what: &str, needs: &str) -> BenchError {
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    BenchError::cannot_measure(format!("Linux {kernel} has no {what} here: it takes {needs}"))
 }
 
 /// What an array's block device is known by: the first half of its identity.

@@ -21,10 +21,10 @@ const CHARACTER_DEVICES: &str = "/sys/class/ublk-char";
 /// UBLK_F_USER_RECOVERY and UBLK_F_USER_RECOVERY_REISSUE: users wait for the next server, which gets
 /// again what the last did not answer. UBLK_F_CMD_IOCTL_ENCODE: commands are ioctl numbers.
 const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
-/// Of [`Parameters`].
-const PARAMETERS_BYTES: u32 = 40;
-/// UBLK_PARAM_TYPE_BASIC.
-const BASIC: u32 = 1;
+/// Of [`Parameters`], without what pads them.
+const PARAMETERS_BYTES: u32 = 60;
+/// UBLK_PARAM_TYPE_BASIC and UBLK_PARAM_TYPE_DISCARD.
+const TYPES: u32 = 1 | 2;
 /// Any device, any queue.
 const NONE: u32 = u32::MAX;
 /// How long the kernel may take to see that a server has died, and udev to make a name.
@@ -132,7 +132,7 @@ impl UblkControl {
         let shift = if shape.block < 4096 { 9 } else { 12 };
         let mut parameters = Parameters {
             length: PARAMETERS_BYTES,
-            types: BASIC,
+            types: TYPES,
             logical_shift: shift,
             physical_shift: 12,
             optimal_shift: 12,
@@ -140,6 +140,9 @@ impl UblkControl {
             max_sectors: shape.chunk / SECTOR,
             chunk_sectors: shape.chunk / SECTOR,
             device_sectors: shape.size / u64::from(SECTOR),
+            // The kernel wants one, though no discard is taken.
+            discard_granularity: shape.block,
+            max_write_zeroes_sectors: shape.zeroes_max / SECTOR,
             ..Parameters::default()
         };
         let number = device.number;

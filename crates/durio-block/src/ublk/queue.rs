@@ -30,6 +30,8 @@ pub enum UblkKind {
     Write,
     /// What was answered made durable.
     Flush,
+    /// Zeroes.
+    Zero,
     /// Something that was not offered.
     Other,
 }
@@ -126,6 +128,7 @@ impl UblkQueue {
             0 => UblkKind::Read,
             1 => UblkKind::Write,
             2 => UblkKind::Flush,
+            5 => UblkKind::Zero,
             _ => UblkKind::Other,
         };
         let offset = descriptor.first_sector.wrapping_mul(SECTOR.into());

@@ -12,9 +12,9 @@ pub(crate) use server::EndServer;
 
 pub(crate) const KIND: Kind = Kind {
     word: "raid",
-    help: "An array of durio's own engine, served as a block device by a process (ublk).",
+    help: "An array of durio's own engine, served as a block device by a process.",
     role: Role::Devices,
-    drivers: &[UBLK],
+    drivers: &[UBLK, NBD],
     tools: &[],
     superblock: Some(Superblock {
         signatures: &[durio_block::MEMBER_SIGNATURE],
@@ -29,6 +29,9 @@ const UBLK: Driver = Driver {
     purpose: "block devices that a process serves; Linux 6.0 or later has it",
     shown: Shown::At("/sys/class/misc/ublk-control"),
 };
+
+const NBD: Driver =
+    Driver::module("nbd", "block devices of NBD; Linux 5.14 or later tells them apart");
 
 /// The word for durio among the programs of a build: the very file that runs.
 pub(crate) const DURIO: &str = "durio";
@@ -57,6 +60,8 @@ spec_words! {
     pub enum RaidFront {
         /// As a block device of the kernel's ublk.
         Ublk = "ublk",
+        /// As a block device of the kernel's NBD client.
+        Nbd = "nbd",
     }
 }
 
@@ -69,9 +74,18 @@ spec_keys! {
         /// Chunk size: a power of two from 4 KiB to 1 MiB. Default: 16 KiB.
         #[serde(rename = "chunk_bytes")]
         pub chunk: Bytes = CHUNK_DEFAULT,
-        /// How it becomes a block device: ublk, of Linux 6.0 or later. Over NBD it would be one by the
-        /// kernel's NBD client, which costs 2 to 5 times as much. Default: ublk.
+        /// How it becomes a block device: ublk, of Linux 6.0 or later; or nbd, by the kernel's NBD client
+        /// of Linux 5.14 or later, which costs 2 to 5 times as much. Default: ublk.
         pub front: RaidFront = RaidFront::Ublk,
+    }
+}
+
+impl RaidFront {
+    const fn driver(self) -> Driver {
+        match self {
+            Self::Ublk => UBLK,
+            Self::Nbd => NBD,
+        }
     }
 }
 
@@ -86,7 +100,7 @@ impl LayerKind for Raid {
     }
 
     fn needs(&self) -> Vec<Missing> {
-        vec![UBLK.missing()]
+        vec![self.front.driver().missing()]
     }
 
     fn check(&self, below: Below) -> Result<Below, Fault> {
@@ -117,7 +131,7 @@ impl LayerKind for Raid {
     }
 
     fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer {
-        draft.load(UBLK.module, &[]);
+        draft.load(self.front.driver().module, &[]);
         draft.in_groups(below, |draft, group, below| self.array(draft, group, below))
     }
 }
@@ -153,6 +167,7 @@ impl Raid {
         draft.run(DURIO, &words, None);
         let socket = format!("{folder}/array");
         let mut words = vec!["raid", "start", "--front", self.front.word(), "--socket", &socket];
+        words.extend((self.front == RaidFront::Nbd).then_some("--attach"));
         words.extend(members.iter().map(String::as_str));
         let device = format!("array{}-{group}", draft.layer);
         let undo = EndServer { socket: socket.clone(), members: members.to_vec() };

@@ -159,10 +159,10 @@ impl Account {
         Some(String::new())
     }
 
-    fn start_server(&mut self, socket: &str, member: &str) -> Option<String> {
+    fn start_server(&mut self, name: &str, socket: &str, member: &str) -> Option<String> {
         let array = self.there.paths.get(member)?.get(16..32)?;
         let array = array.bytes().map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("ublkb{}", self.number());
+        let name = format!("{name}{}", self.number());
         self.disk(&name, 8192);
         self.make(&format!("{socket}.control"));
         self.served.insert(socket.to_owned(), (name.clone(), array));
@@ -244,8 +244,10 @@ impl Account {
             }
             ("dmsetup", ["remove", _, name]) => self.unmap(name),
             ("durio", ["raid", "create", name, words @ ..]) => self.create_members(name, words),
-            ("durio", ["raid", "start", "--front", "ublk", "--socket", socket, member, ..]) => {
-                self.start_server(socket, member)
+            ("durio", ["raid", "start", "--front", front, "--socket", socket, words @ ..]) => {
+                let name = if *front == "ublk" { "ublkb" } else { "nbd" };
+                let member = words.iter().find(|word| word.starts_with('/'))?;
+                self.start_server(name, socket, member)
             }
             ("blockdev", _) => Some("8192\n".into()),
             ("mount", ["-t", kind, .., source, place]) => {

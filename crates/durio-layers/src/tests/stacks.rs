@@ -53,8 +53,11 @@ pub(crate) fn md(level: u8) -> DeclaredMd {
 }
 
 pub(crate) fn raid(level: u8) -> DeclaredKind {
-    let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
-    DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk, front })
+    raid_by(level, RaidFront::Ublk)
+}
+
+pub(crate) fn raid_by(level: u8, front: RaidFront) -> DeclaredKind {
+    DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk: Bytes::from_kib(16), front })
 }
 
 pub(crate) fn ext4() -> DeclaredKind {

@@ -23,20 +23,27 @@ const ERR_TLS_REQD: u32 = reply::ERROR | 5;
 
 /// What was agreed on.
 #[derive(Debug)]
-pub(super) struct Agreed {
-    pub(super) export: Export,
+pub(crate) struct Agreed {
+    pub(crate) export: Export,
     /// Answers have a structure.
-    pub(super) structured: bool,
+    pub(crate) structured: bool,
 }
 
-/// Speaks with a server until its export can be used.
-pub(super) fn run(stream: &mut (impl Read + Write), name: &str) -> Result<Agreed, NbdError> {
+/// Speaks with a server until its export can be used; by answers with a structure if they are wanted and
+/// the server has them.
+pub(crate) fn run(
+    stream: &mut (impl Read + Write),
+    name: &str,
+    wants_structure: bool,
+) -> Result<Agreed, NbdError> {
     let is_fixed = greet(stream)?;
     if !is_fixed {
         return Ok(Agreed { export: choose_by_name(stream, name, false)?, structured: false });
     }
-    send_option(stream, option::STRUCTURED_REPLY, &[])?;
-    let structured = take_answer(stream, option::STRUCTURED_REPLY)?.kind == reply::ACK;
+    let structured = wants_structure && {
+        send_option(stream, option::STRUCTURED_REPLY, &[])?;
+        take_answer(stream, option::STRUCTURED_REPLY)?.kind == reply::ACK
+    };
     let export = match go(stream, name)? {
         Some(export) => export,
         None => choose_by_name(stream, name, true)?,

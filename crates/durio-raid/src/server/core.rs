@@ -2,7 +2,8 @@
 //!
 //! In: jobs, orders, completions, time. Out: operations on members, answers. Not here: sockets.
 //!
-//! Each request lies within a chunk, so it is one part for the engine and one buffer. A read gets a
+//! Each read or write lies within a chunk, so it is one part for the engine and one buffer; zeroes may go
+//! over several chunks, and need none. A read gets a
 //! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
 
 mod ublk;
@@ -132,7 +133,7 @@ impl Core {
         buffers.for_each(|it| shared.give_back(it));
         let zeros = ring.lend(zeros);
         let mut out = Output::default();
-        // One part each, for each lies within a chunk.
+        // One part each, for each lies within a chunk; zeroes wait until they have theirs.
         let (parts_max, alignment) = (config.requests_max, shared.alignment);
         let config = Config { parts_max, alignment, ..config };
         let engine = Engine::start(plan, &config, &mut out);

@@ -23,7 +23,7 @@ pub(super) const BUFFERS_KEPT: usize = 512;
 /// as a sleeping thread takes to wake in a virtual machine.
 pub(super) const WATCHED: Duration = Duration::from_micros(30);
 
-/// A request within one chunk.
+/// A request, within one chunk if it reads or writes.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) kind: RequestKind,

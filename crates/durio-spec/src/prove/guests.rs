@@ -163,7 +163,7 @@ const fn size_min(layers: GuestLayers) -> Bytes {
         // mkfs.btrfs wants 45 MiB at least, and each write goes to a new place.
         GuestLayers::Btrfs => Bytes::from_mib(128),
         // mkfs.xfs makes none below 300 MiB.
-        GuestLayers::Xfs => Bytes::from_mib(320),
+        GuestLayers::Xfs | GuestLayers::DurioRaid1Xfs => Bytes::from_mib(320),
     }
 }
 
@@ -455,7 +455,9 @@ mod tests {
 
     #[test]
     fn durios_own_mirror_loses_what_its_members_lose_and_the_first_copy_is_the_one_that_shows() {
-        for layers in [GuestLayers::DurioRaid1, GuestLayers::DurioRaid1Ext4] {
+        for layers in
+            [GuestLayers::DurioRaid1, GuestLayers::DurioRaid1Ext4, GuestLayers::DurioRaid1Xfs]
+        {
             let path = DurablePath::Fdatasync;
             let below = (layers, EngineKind::Uring);
             let of = |profile, front_end, write_cache| {

@@ -146,7 +146,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (stack(&format!("{two}, {{ md = {{ level = 0, degraded = true }} }}")), "survives no"),
         (stack(&format!("{two}, {{ raid = {{}} }}")), "'level' of the layer is missing"),
         (stack(&format!("{two}, {{ raid = {{ level = 5 }} }}")), "5 is no level: 0, 1 or 10"),
-        (stack(&format!("{two}, {{ raid = {{ level = 1, front = \"nbd\" }} }}")), "x.toml:5:"),
+        (stack(&format!("{two}, {{ raid = {{ level = 1, front = \"iscsi\" }} }}")), "x.toml:5:"),
         (stack(&format!("{two}, {{ raid = {{ level = 10 }} }}")), "an even number of devices"),
         (
             stack(&format!("{two}, {{ raid = {{ level = 1, chunk = \"12KiB\" }} }}")),
@@ -420,7 +420,7 @@ fn shipped_specs_have_the_stacks_that_the_studies_had() {
     // single, mirror and degraded mirror, and six modes with four chunks each.
     assert_eq!(count("raid-modes"), 3 + 6 * 4);
     assert_eq!((count("dsync-overwrite"), count("loop-layers"), count("lab-suite")), (4, 6, 9));
-    assert_eq!((count("timed-devices"), count("raid-engines")), (4, 6));
+    assert_eq!((count("timed-devices"), count("raid-engines")), (4, 10));
 }
 
 #[test]

@@ -124,13 +124,13 @@ pub(crate) struct RaidExamine {
 
 /// Serve an array until Ctrl-C or durio raid stop
 ///
-/// Says on stdout when it is ready, and where: a block device with --front ublk, a URI of NBD with
-/// --front nbd, where several clients may be connected. Beside the socket stands a second one,
+/// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of NBD
+/// with --front nbd, where several clients may be connected. Beside the socket stands a second one,
 /// PATH.control, for durio raid status, fail, add, remove, scrub and stop. What was answered is durable
 /// on all copies.
 ///
-/// A block device that is mounted or otherwise in use is not taken away. If its server is killed, its
-/// users wait, and lose nothing: start the array again.
+/// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device is
+/// killed, its users wait, and lose nothing: start the array again.
 ///
 /// More than half of the members must be there. One that was away comes back by itself, and gets what
 /// was written meanwhile. After a crash, what was being written is copied again in the background.
@@ -149,6 +149,13 @@ pub(crate) struct RaidStart {
     #[arg(long, value_name = "FRONT", value_enum, default_value_t = Front::Nbd)]
     pub(crate) front: Front,
 
+    /// With --front nbd: also make a block device of it, by the kernel's own NBD client
+    ///
+    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 2 to 5 times as much. If
+    /// its server is killed, users of the device get errors or wait; the next start takes it away.
+    #[arg(long)]
+    pub(crate) attach: bool,
+
     /// The socket of NBD, and the begin of the name of the one for orders
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,
@@ -156,6 +163,17 @@ pub(crate) struct RaidStart {
     /// A member that takes longer than this for an operation has failed
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) timeout: Nanos,
+
+    /// Go to the background when it is ready; what it has to say from then on is in PATH.log
+    ///
+    /// Ends with 0 when users can come. An array that does not start is told of as without it. Under
+    /// systemd durio-raid@NAME.service needs no --detach.
+    #[arg(long)]
+    pub(crate) detach: bool,
+
+    /// The process in the background
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(crate) detached: bool,
 
     /// Start without a majority of the members, and give up what the others may have been told since
     #[arg(long, help_heading = "Safety")]

@@ -1,6 +1,12 @@
 //! `durio raid`: arrays of durio's own.
 
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use durio_bench::{
     ArrayOrder, BenchError, CreateWish, FrontKind, ServeWish, create_array, examine_array,
@@ -62,12 +68,21 @@ fn examine(arguments: &RaidExamine) -> Result<Exit, BenchError> {
 
 fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     let socket = absolute(&arguments.socket)?;
+    if arguments.detach {
+        return start_detached(&socket);
+    }
+    let front = match (arguments.front, arguments.attach) {
+        (Front::Nbd, false) => FrontKind::Nbd,
+        (Front::Nbd, true) => FrontKind::AttachedNbd,
+        (Front::Ublk, false) => FrontKind::Ublk,
+        (Front::Ublk, true) => {
+            let text = "--attach is for --front nbd: ublk makes a block device anyway";
+            return Err(BenchError::wrong_use(text));
+        }
+    };
     let wish = ServeWish {
         paths: &arguments.devices,
-        front: match arguments.front {
-            Front::Nbd => FrontKind::Nbd,
-            Front::Ublk => FrontKind::Ublk,
-        },
+        front,
         socket: &socket,
         timeout: arguments.timeout,
         force: arguments.force,
@@ -76,10 +91,62 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     let ready = |name: &str| {
         // Who does not listen any more wants no array either; the next signal ends it.
         let _ = output::answer_text(&format!("ready: {name}\n"));
+        if arguments.detached {
+            // No terminal ends it from now on. It leads no group, so this does not fail.
+            let _ = rustix::process::setsid();
+        }
+        if let Err(error) = tell_service_manager() {
+            output::remark(&format!("durio: cannot tell the service manager: {error}"));
+        }
     };
     let remark = |text: &str| output::remark(&format!("durio: {text}"));
     serve_array(&wish, ready, &remark, &|| stop.is_set())?;
     Ok(Exit::Fine)
+}
+
+/// Starts the server as a process of its own, and waits until users can come. Until then it is in this
+/// one's group, so Ctrl-C ends both.
+fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
+    let mut log = socket.as_os_str().to_owned();
+    log.push(".log");
+    let log = PathBuf::from(log);
+    let fail_at = |error| BenchError::io("write", &log, error);
+    // Another server of this socket may still write to it.
+    let errors = File::options().create(true).append(true).open(&log).map_err(fail_at)?;
+    let before = errors.metadata().map_err(fail_at)?.len();
+    let fail = |error| BenchError::io("start", Path::new("durio raid start"), error);
+    let program = std::env::current_exe().map_err(fail)?;
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|it| if it == "--detach" { "--detached".into() } else { it });
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    let mut server = command.spawn().map_err(fail)?;
+    let mut said = String::new();
+    if let Some(stdout) = server.stdout.take() {
+        BufReader::new(stdout).read_line(&mut said).map_err(fail)?;
+    }
+    let errors = fs::read(&log).map_err(|error| BenchError::io("read", &log, error))?;
+    let errors = errors.get(usize::try_from(before).unwrap_or(usize::MAX)..).unwrap_or_default();
+    String::from_utf8_lossy(errors).lines().for_each(output::remark);
+    if said.ends_with('\n') {
+        output::answer_text(&said)?;
+        return Ok(Exit::Fine);
+    }
+    let status = server.wait().map_err(fail)?;
+    match status.code() {
+        Some(code) => Ok(Exit::Command(u8::try_from(code).unwrap_or(u8::MAX))),
+        None => Err(BenchError::cannot_measure(format!("the server was ended: {status}"))),
+    }
+}
+
+/// Says that it is ready, as sd_notify(3) has it. There need be nobody to tell.
+fn tell_service_manager() -> io::Result<()> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        path => SocketAddr::from_pathname(Path::new(std::ffi::OsStr::from_bytes(path)))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
 }
 
 fn add(arguments: &RaidAdd) -> Result<Exit, BenchError> {

@@ -1,5 +1,5 @@
 //! An array of durio's own as a block device of a guest: its server is killed and started again while
-//! a filesystem on it is written to.
+//! a filesystem on it is written to; zeroes reach all copies, and discards none.
 
 use std::time::Duration;
 
@@ -64,4 +64,68 @@ fn a_killed_server_is_followed_by_the_next_under_a_mounted_filesystem() {
         return skip("the newest kernel has no ublk");
     }
     ended.expect_stdout("nothing is lost").expect_stderr("'/dev/ublkb0' is in use");
+}
+
+/// Bytes of 252 (octal) are what was written and is not zeroed.
+const ZEROES: &str = r#"
+set -e
+modprobe ublk_drv || { echo "no ublk here"; exit 0; }
+cd /tmp
+truncate -s 64M a b
+durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
+durio raid start --front ublk --socket s a b >ready &
+server=$!
+until [ -s ready ]; do
+    kill -0 $server || { echo "it does not start"; exit 1; }
+    sleep 0.05
+done
+read -r _ device <ready
+queue=/sys/block/${device#/dev/}/queue
+echo "zeroes at a time: $(cat $queue/write_zeroes_max_bytes)"
+head -c 16M /dev/zero | tr '\0' '\252' >full
+dd if=full of=$device bs=1M oflag=direct 2>/dev/null
+blkdiscard $device && { echo "a discard was taken"; exit 1; }
+# From the middle of a chunk to the middle of another.
+blkdiscard -z --offset 1056768 --length 8396800 $device
+kill -KILL $server
+wait $server || true
+for member in a b; do
+    # Behind superblocks and map.
+    echo "$member has $(tail -c +1048577 $member | tr -dc '\252' | wc -c)"
+done
+durio raid start --front ublk --socket s a b >ready &
+server=$!
+until durio raid status --socket s >status 2>/dev/null && grep -q '^running, all' status; do sleep 0.05; done
+echo "read: $(head -c 16M $device | tr -dc '\252' | wc -c)"
+# An ext4 with all of its tables and its journal zeroed at once.
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $device
+mkdir disk
+mount -o discard $device disk
+cp full disk/full
+rm disk/full
+fstrim disk 2>&1 || true
+umount disk
+durio raid scrub --socket s
+until durio raid status --socket s | grep 'scrub  *ended'; do sleep 0.2; done
+kill -INT $server
+wait $server
+"#;
+
+#[test]
+#[ignore = "slow"]
+fn zeroes_reach_all_copies_over_chunks_and_a_discard_is_refused() {
+    let Some(sandbox) = bootable(&["mkfs.ext4", "blkdiscard", "fstrim"]) else { return };
+    let line = "lab run --timing wall --cpus 2 --root hermetic -- sh -c";
+    let ended = with_kernels(&sandbox, line).word(ZEROES).start().wait_at_most(PATIENCE);
+    let ended = ended.expect_exit(0);
+    if ended.text().contains("no ublk here") {
+        return skip("the newest kernel has no ublk");
+    }
+    let left = (16 << 20) - 8_396_800;
+    ended
+        .expect_stdout("zeroes at a time: 524288")
+        .expect_stdout(&format!("a has {left}"))
+        .expect_stdout(&format!("b has {left}"))
+        .expect_stdout(&format!("read: {left}"))
+        .expect_stdout("all copies are equal");
 }

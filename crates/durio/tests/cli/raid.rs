@@ -292,6 +292,44 @@ fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
 }
 
 #[test]
+fn a_detached_start_ends_when_users_can_come_and_says_why_nobody_can() {
+    if !can_serve() {
+        return;
+    }
+    let array = Array::mirror(&[]);
+    let start = |members: &str| {
+        array.sandbox.durio(&format!("raid start --detach --socket s {members}")).run()
+    };
+    start("a").expect_exit(3).expect_stderr("1 of 2 members in sync");
+    start("a b").expect_exit(0).expect_stdout("ready: nbd+unix:///?socket=").expect_no_stderr();
+    assert!(array.is_ready());
+    // The one that is served goes on, and its log too.
+    start("a b").expect_exit(3).expect_stderr("'a' is in use");
+    array.raid("stop").expect_exit(0);
+    assert!(!array.is_ready());
+    let log = fs::read_to_string(array.sandbox.root().join("s.log")).unwrap();
+    assert_eq!(log.matches("durio: ").count(), 2, "{log}");
+}
+
+#[test]
+fn a_service_manager_is_told_when_users_can_come() {
+    if !can_serve() {
+        return;
+    }
+    let array = Array::mirror(&[]);
+    let path = array.sandbox.root().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut server =
+        array.sandbox.durio("raid start --socket s a b").env("NOTIFY_SOCKET", path).start();
+    let mut said = [0; 64];
+    let length = manager.recv(&mut said).unwrap();
+    assert_eq!(&said[..length], b"READY=1");
+    assert!(array.is_ready() && server.is_alive());
+    array.raid("stop").expect_exit(0);
+}
+
+#[test]
 fn a_member_that_is_missing_at_the_start_comes_back_later() {
     if !can_serve() {
         return;

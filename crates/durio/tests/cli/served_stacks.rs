@@ -1,5 +1,5 @@
-//! Arrays of durio's own as a layer of a stack: what is refused where the kernel has no ublk, and, in a
-//! guest, what is left when bench and server are killed.
+//! Arrays of durio's own as a layer of a stack, by ublk and by the kernel's NBD client: what is refused
+//! where the kernel has neither, and, in a guest, what is left when bench and server are killed.
 
 use std::fs;
 use std::time::Duration;
@@ -19,7 +19,7 @@ size = "8MiB"
 name = "array"
 layers = [
     { null = { count = 4, size = "64MiB", measured = false } },
-    { raid = { level = 10, measured = false } },
+    { raid = { level = 10, front = "FRONT", measured = false } },
     { ext4 = {} },
 ]
 [defaults]
@@ -40,8 +40,8 @@ server() {
     done
 }
 left() {
-    ls /sys/class/ublk-char
-    ls -d /dev/ublkb* /sys/kernel/config/nullb/durio* /run/durio/durio* 2>/dev/null
+    ls /sys/class/ublk-char 2>/dev/null
+    ls -d /dev/ublkb* /sys/block/nbd*/backend /sys/kernel/config/nullb/durio* /run/durio/durio* 2>/dev/null
     grep /run/durio/durio /proc/mounts
     server
     ls "$HOME/.local/state/durio/stacks" 2>/dev/null
@@ -54,7 +54,7 @@ for kind in bench both server-first; do
         sleep 0.1
     done
     sleep 1
-    [ $kind = bench ] && durio stack show /dev/ublkb0
+    [ $kind = bench ] && [ -b /dev/ublkb0 ] && durio stack show /dev/ublkb0
     case $kind in
         bench) kill -9 $bench ;;
         both) kill -9 $bench $(server) ;;
@@ -69,51 +69,74 @@ done
 exit 0
 "#;
 
-#[test]
-#[ignore = "slow"]
-fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
-    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
-    fs::write(sandbox.root().join("served.toml"), SPEC).unwrap();
+/// What the guest says; nothing if no kernel here has the driver.
+fn kill_in_guest(front: &str, module: &str) -> Option<String> {
+    let sandbox = bootable(&["mkfs.ext4"])?;
+    fs::write(sandbox.root().join("served.toml"), SPEC.replace("FRONT", front)).unwrap();
     // As a file: in the words of the shell it would be found as a server.
     fs::write(sandbox.root().join("kill.sh"), SCRIPT).unwrap();
-    let line = "lab run --module ublk_drv --module null_blk --module ext4 --tool mkfs.ext4 \
-                --file served.toml:/served.toml --file kill.sh:/kill.sh -- sh /kill.sh";
-    let guest = with_kernels(&sandbox, line).start();
+    let line = format!(
+        "lab run --module {module} --module null_blk --module ext4 --tool mkfs.ext4 \
+         --file served.toml:/served.toml --file kill.sh:/kill.sh -- sh /kill.sh"
+    );
+    let guest = with_kernels(&sandbox, &line).start();
     let ended = guest.wait_at_most(Duration::from_secs(900));
-    if ended.stderr.contains("has no driver ublk_drv") {
-        return skip("no kernel here has ublk: cargo xtask lab kernel fetches one");
+    if ended.stderr.contains(&format!("has no driver {module}")) {
+        skip(&format!("no kernel here has {module}: cargo xtask lab kernel fetches one"));
+        return None;
     }
-    let ended = ended.expect_exit(0);
-    let text = ended.text();
+    let text = ended.expect_exit(0).text().to_owned();
     for kind in ["bench", "both", "server-first"] {
         assert!(text.contains(&format!("{kind}: clean ended with 0")), "{text}");
         assert!(!text.contains(&format!("{kind}: left: ")), "{text}");
     }
+    Some(text)
+}
+
+#[test]
+#[ignore = "slow"]
+fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
+    let Some(text) = kill_in_guest("ublk", "ublk_drv") else { return };
     // What the kernel does not link: the array, and its four members.
     assert!(text.contains("(ublk) ublkb0 · durio RAID10"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("─ disk durio")).count(), 4, "{text}");
 }
 
 #[test]
-fn a_stack_is_refused_where_the_kernel_has_no_ublk_and_nothing_is_made() {
+#[ignore = "slow"]
+fn nothing_is_left_of_an_array_that_the_kernels_nbd_client_serves() {
+    kill_in_guest("nbd", "nbd");
+}
+
+#[test]
+fn a_stack_is_refused_where_the_kernel_lacks_its_front_and_nothing_is_made() {
     if !has(&["root"]) {
         return;
     }
-    if std::path::Path::new("/sys/class/misc/ublk-control").exists() {
-        return skip("this kernel has ublk");
+    let fronts = [
+        ("ublk", "ublk_drv", "/sys/class/misc/ublk-control", "Linux 6.0 or later"),
+        ("nbd", "nbd", "/sys/module/nbd", "Linux 5.14 or later"),
+    ];
+    for (front, module, shown, needs) in fronts {
+        if std::path::Path::new(shown).exists() {
+            skip(&format!("this kernel has {module}"));
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let path = sandbox.root().join("served.toml");
+        let spec = SPEC.replace("null = {", "loop = {").replace("FRONT", front);
+        fs::write(&path, spec).unwrap();
+        let ended = sandbox.durio("stack bench").word(&path).run();
+        if ended.code() != 3 {
+            skip(&format!("{module} can be loaded here"));
+            continue;
+        }
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let ended = ended.expect_stderr(&format!("on Linux {release}: "));
+        ended
+            .expect_stderr(&format!("no driver {module}"))
+            .expect_stderr(needs)
+            .expect_stderr("--lab");
+        assert_eq!(sandbox.runs(), Vec::<std::path::PathBuf>::new());
     }
-    let sandbox = Sandbox::new();
-    let path = sandbox.root().join("served.toml");
-    fs::write(&path, SPEC.replace("null = {", "loop = {")).unwrap();
-    let ended = sandbox.durio("stack bench").word(&path).run();
-    if ended.code() != 3 {
-        return skip("ublk_drv can be loaded here");
-    }
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let ended = ended.expect_stderr(&format!("on Linux {release}: "));
-    ended
-        .expect_stderr("no driver ublk_drv")
-        .expect_stderr("Linux 6.0 or later")
-        .expect_stderr("--lab");
-    assert_eq!(sandbox.runs(), Vec::<std::path::PathBuf>::new());
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tests::stacks::{
-    TAG, ext4, fault, head, loops, on_loops, plan, raid, ram, stack, types_on,
+    TAG, ext4, fault, head, loops, on_loops, plan, raid, raid_by, ram, stack, types_on,
 };
 use crate::{DeclaredKind, DeclaredStack};
 
@@ -14,6 +14,7 @@ pub(super) fn examples() -> Vec<DeclaredStack> {
     vec![
         stack(vec![ram(4), raid(10), ext4()]),
         stack(vec![loops(2, 64), raid(1)]),
+        stack(vec![ram(4), raid_by(10, RaidFront::Nbd), ext4()]),
         stack(vec![devices, raid(1), ext4()]),
         nested,
     ]
@@ -40,6 +41,16 @@ fn an_array_is_made_and_served_by_durio_itself() {
             "wait until {array1-0} is there".to_owned(),
         ]
     );
+}
+
+#[test]
+fn a_kernel_without_ublk_gets_the_device_by_its_nbd_client() {
+    let plan = plan(vec![ram(2), raid_by(1, RaidFront::Nbd)]);
+    let has = |text: &str| plan.iter().any(|line| line.contains(text));
+    assert!(has("modprobe nbd ") && !has("ublk_drv"), "{plan:?}");
+    assert!(has(
+        "start --front nbd --socket /run/durio/durioabc1234-1-0/array --attach /dev/ram0 "
+    ));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The ublk front end: requests of a block device, in the array's own thread.
 //!
-//! In: requests of the kernel's, each within a chunk. Out: jobs. Not here: answers, which go the way of
+//! In: requests of the kernel's, each within a chunk but for zeroes. Out: jobs. Not here: answers, which go the way of
 //! all others; the device itself (durio-bench).
 //!
 //! Nothing is handed to another thread, so a write wakes this one twice at most: when it comes, and when
@@ -29,6 +29,7 @@ impl Core {
                 UblkKind::Read => RequestKind::Read,
                 UblkKind::Write => RequestKind::Write,
                 UblkKind::Flush => RequestKind::Flush,
+                UblkKind::Zero => RequestKind::Zero,
                 UblkKind::Other => {
                     self.settle(from, Err(JobError::Failed), 0, Some(buffer))?;
                     continue;

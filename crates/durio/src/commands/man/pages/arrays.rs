@@ -5,6 +5,7 @@ use super::{FileNote, PageNotes};
 const SOCKETS: &[FileNote] = &[
     ("PATH", "The socket of the array, for NBD clients. Removed when it is not served any more."),
     ("PATH.control", "The socket for durio raid status, fail, add, remove and stop."),
+    ("PATH.log", "With --detach: what servers had to say. It stays."),
 ];
 
 pub(super) const PAGES: &[PageNotes] = &[
@@ -45,6 +46,10 @@ pub(super) const PAGES: &[PageNotes] = &[
         command: "raid start",
         examples: &[
             ("durio raid start --socket /run/data /dev/sdb /dev/sdc", "Serve an array."),
+            (
+                "durio raid start --attach --socket /run/data /dev/sdb /dev/sdc",
+                "The same, and /dev/nbdN where the kernel has no ublk.",
+            ),
             (
                 "durio raid start --force --socket /run/data /dev/sdb",
                 "With one of two: what the other was told since is given up.",
