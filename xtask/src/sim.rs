@@ -105,6 +105,10 @@ fn print_tally(tally: &Tally) {
         tally.writes, tally.reads, tally.failures, tally.rejoined, tally.refusals
     );
     println!(
+        "{} members that worked began to be replaced, {} were",
+        tally.replacements, tally.replaced
+    );
+    println!(
         "{} scrubs, {} planted differences found and repaired",
         tally.scrubs, tally.differences
     );

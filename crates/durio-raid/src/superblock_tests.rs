@@ -13,6 +13,7 @@ fn table() -> Table {
         member: Id([number; 16]),
         state,
         by_map: state == MemberState::Rebuilding,
+        replaces: None,
         since: 3 + u64::from(number),
         watermark: if state == MemberState::Rebuilding { 1 << 20 } else { 0 },
     };
@@ -85,10 +86,10 @@ fn a_superblock_in_another_slot_is_none() {
 #[test]
 fn a_newer_version_is_named_and_not_read() {
     let mut block = block(&table(), 0);
-    block[8] = 2;
+    block[8] = 3;
     let checksum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
     block[CHECKSUM..].copy_from_slice(&checksum);
-    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(2)));
+    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(3)));
 }
 
 #[test]

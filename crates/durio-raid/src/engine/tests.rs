@@ -303,7 +303,7 @@ fn a_member_that_comes_back_gets_what_its_own_map_names() {
     let superblock = &back.superblock;
     let (id, device_bytes) = (superblock.member, superblock.device_bytes);
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
-    engine.add(1, &newcomer, &mut out).unwrap();
+    engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
     let written = copies.filter(|it| it.kind == MemberOpKind::Write);
@@ -443,7 +443,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     }
     let (id, device_bytes) = (Id([7; 16]), before.device_bytes);
     let newcomer = Newcomer { device: 5, device_bytes, id, found: None };
-    engine.add(1, &newcomer, &mut out).unwrap();
+    engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = scrub_all(&mut engine, &mut out, &[]);
     let last_copy = |it: &MemberOp| it.buffer == Buffer::Copy && it.kind == MemberOpKind::Write;
     let rebuilt = ops.iter().rposition(last_copy).unwrap();

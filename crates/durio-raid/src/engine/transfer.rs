@@ -56,8 +56,8 @@ impl Engine {
                 in_sync.trailing_zeros() as u8
             });
         }
-        let first = part.set * self.copies;
-        let copies = (0..self.copies).filter(|copy| in_sync & (1 << copy) != 0);
+        let first = part.set * self.stride;
+        let copies = (0..self.stride).filter(|copy| in_sync & (1 << copy) != 0);
         copies.min_by_key(|copy| self.outstanding[usize::from(first + copy)])
     }
 
@@ -102,6 +102,9 @@ impl Engine {
             PartKind::Read => (writable & part.tried, MemberOpKind::Write),
             PartKind::Copy => (writable & self.copy_targets(part), MemberOpKind::Write),
         };
+        if part.kind != PartKind::Copy && self.has(Fault::ReplacementNotWritten) {
+            copies &= !self.replacement_in(part.set);
+        }
         if kind == MemberOpKind::Zero && self.has(Fault::DiscardNotMirrored) {
             copies &= copies.wrapping_neg();
         }
@@ -127,7 +130,7 @@ impl Engine {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
         part.issued = self.now;
-        let first = part.set * self.copies;
+        let first = part.set * self.stride;
         let buffer = match (part.kind, kind) {
             (PartKind::Copy, _) => Buffer::Copy,
             (_, MemberOpKind::Zero) => Buffer::None,
@@ -160,8 +163,8 @@ impl Engine {
         if !is_ours || part.remaining & bit == 0 {
             return;
         }
-        let role = part.set * self.copies + tag.role;
-        self.outstanding[usize::from(role)] -= 1;
+        let place = part.set * self.stride + tag.role;
+        self.outstanding[usize::from(place)] -= 1;
         match (part.phase, outcome) {
             (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),
             (_, Outcome::Done) => {
@@ -172,7 +175,7 @@ impl Engine {
                     self.answer_early(index, out);
                 }
             }
-            (_, Outcome::Error | Outcome::Differs) => self.fail_role(role, out),
+            (_, Outcome::Error | Outcome::Differs) => self.fail_place(place, out),
         }
     }
 
@@ -232,16 +235,16 @@ impl Engine {
         }
     }
 
-    /// A role failed: no part waits for it.
-    pub(super) fn release_role(&mut self, role: u8, out: &mut Output) {
-        let (set, bit) = (role / self.copies, 1 << (role % self.copies));
+    /// A copy failed: no part waits for it.
+    pub(super) fn release_parts(&mut self, place: u8, out: &mut Output) {
+        let (set, bit) = (place / self.stride, 1 << (place % self.stride));
         for index in 0..self.parts.len() as u16 {
             let part = &mut self.parts[usize::from(index)];
             if part.phase == Phase::Free || part.set != set || part.remaining & bit == 0 {
                 continue;
             }
             part.remaining &= !bit;
-            // Its completion may come yet, and must not count for another copy in the same role.
+            // Its completion may come yet, and must not count for another copy in the same place.
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
                 Phase::Reading if self.is_compared(index) => self.compare_released(index, out),

@@ -19,7 +19,7 @@ use durio_units::Nanos;
 use super::queue::{Asker, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
-    Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
+    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
     Request, SubmitError,
 };
 
@@ -255,11 +255,11 @@ impl Core {
             self.told = self.now;
             let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
             self.engine.tick(Nanos::new(now), &mut self.out);
-            self.drop_unused();
         }
     }
 
     fn begin_operations(&mut self) -> Result<(), ServerError> {
+        self.note_lost();
         let mut at = 0;
         // Nothing is added on the way.
         while let Some(op) = self.out.ops.get(at).copied() {
@@ -375,9 +375,7 @@ impl Core {
                 (true, true) => Outcome::Done,
             };
             self.engine.completed(flight.tag, outcome, &mut self.out);
-            if !is_good {
-                self.drop_unused();
-            }
+            self.note_lost();
         }
     }
 
@@ -467,7 +465,13 @@ impl Core {
         Ok(())
     }
 
-    /// Notes which members the engine has given up: after an error, and after time has passed.
+    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    fn note_lost(&mut self) {
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
+    }
+
     fn drop_unused(&mut self) {
         let status = self.engine.status();
         for (number, device) in (0..).zip(&mut self.devices) {
@@ -511,7 +515,7 @@ impl Core {
 
     pub(super) fn fail(&mut self, device: u8) {
         self.engine.member_failed(device, &mut self.out);
-        self.drop_unused();
+        self.note_lost();
     }
 
     pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
@@ -526,7 +530,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, role: u8, newcomer: &Newcomer) -> Result<(), ServerError> {
+    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
         let device = &mut self.devices[usize::from(newcomer.device)];
         if device.is_used {
             return Err(ServerError::Used);
@@ -534,7 +538,7 @@ impl Core {
         if device.in_flight > 0 {
             return Err(ServerError::Draining);
         }
-        self.engine.add(role, newcomer, &mut self.out)?;
+        self.engine.add(what, newcomer, &mut self.out)?;
         device.is_used = true;
         Ok(())
     }

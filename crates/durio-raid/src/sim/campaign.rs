@@ -13,7 +13,6 @@ use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
 use super::{Focus, Scenario, Tally};
-use crate::assembly::Present;
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::simulated::{self, Memory};
 use crate::superblock::{MemberState, Relation, Table};
@@ -69,6 +68,8 @@ impl Campaign {
             false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
         };
         let spares = u64::from(!hunts_starts && chance.below(4) == 0);
+        // Blank, for the operator.
+        let others = chance.below(2);
         let data_at = layout::data_at(&geometry, BLOCK);
         let mut campaign = Self {
             chance,
@@ -96,6 +97,10 @@ impl Campaign {
             campaign.drives.push(drive);
         }
         campaign.create();
+        for _ in 0..others {
+            let drive = campaign.blank_drive();
+            campaign.drives.push(drive);
+        }
         campaign
     }
 
@@ -165,8 +170,8 @@ impl Campaign {
         is_settled: bool,
         is_calm: bool,
     ) -> Result<(), String> {
-        let is_here = |it: &Option<Present>| it.is_some();
-        let is_all = plan.devices.iter().filter(|it| is_here(it)).count() >= self.drives.len();
+        let here = plan.devices.iter().flatten().count();
+        let is_all = (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).count() <= here;
         let trusted = self.trusted(&plan);
         self.trace(|| describe(&plan));
         let (geometry, data_at) = (self.geometry, self.data_at);
@@ -191,20 +196,24 @@ impl Campaign {
     }
 
     fn trusted(&self, plan: &Plan) -> Trusted {
-        let copies = usize::from(self.geometry.copies());
-        let sets = plan.table.entries[..usize::from(self.geometry.members)]
-            .chunks(copies)
-            .zip(plan.devices.chunks(copies))
-            .map(|(entries, devices)| {
-                let both = entries.iter().zip(devices);
-                let read = both.filter(|(it, _)| it.state == MemberState::InSync);
-                read.filter_map(|(_, device)| device.map(|it| usize::from(it.device))).collect()
-            });
-        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
-        let here =
-            roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
-        let others: Vec<(usize, usize)> = here.collect();
-        Trusted::read(&self.geometry, &self.drives, sets.collect(), &others)
+        let sets = usize::from(self.geometry.sets());
+        let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
+        let mut is_whole = vec![true; sets];
+        for (at, (entry, device)) in plan.table.entries.iter().zip(&plan.devices).enumerate() {
+            let Some(set) = set_of(&self.geometry, at, entry.replaces).map(usize::from) else {
+                continue;
+            };
+            let is_in_sync = entry.state == MemberState::InSync;
+            // A replacement that is rebuilt is not trusted at the next start either.
+            let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
+            is_whole[set] &= is_in_sync || is_rebuilt;
+            let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
+            others.push((set, device));
+            if is_in_sync {
+                read[set].push(device);
+            }
+        }
+        Trusted::read(&self.geometry, &self.drives, read, is_whole, &others)
     }
 
     /// All drives, in any order.
@@ -396,6 +405,12 @@ impl Campaign {
         }
         Ok(true)
     }
+}
+
+/// The set of an entry of a table; none of a spare.
+pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
+    let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
+    role.map(|it| it / geometry.copies())
 }
 
 fn describe_found(found: &Found) -> String {
