@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 /// Which arrays are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FocusArgument {
-    /// Levels 1 and 10 of 2 to 6 members
+    /// Levels 0, 1 and 10 of 2 to 6 members
     Any,
     /// Level 10 of four members
     Four,

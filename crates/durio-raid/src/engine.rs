@@ -10,6 +10,8 @@ mod joining;
 mod lanes;
 mod membership;
 pub(crate) mod output;
+#[cfg(test)]
+mod replacing_tests;
 pub(crate) mod request;
 mod scrubbing;
 #[cfg(test)]

@@ -226,6 +226,14 @@ impl ArrayHandle {
         self.order(move |core| core.add(what, &newcomer))?
     }
 
+    /// Whether an open device could join now: to be asked before it is erased.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
+        self.order(move |core| core.refuse_newcomer(what, &newcomer))?
+    }
+
     /// Lets go of a device that the engine does not use.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl Scenario {
 /// Which arrays are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Focus {
-    /// Levels 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
+    /// Levels 0, 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
     #[default]
     Any,
     /// Level 10 of four members.

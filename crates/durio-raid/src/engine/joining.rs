@@ -197,9 +197,6 @@ impl Engine {
         newcomer: &Newcomer,
         out: &mut Output,
     ) -> Result<(), AddError> {
-        if self.run != Run::Running || !self.is_settled() {
-            return Err(AddError::NotRunning);
-        }
         self.refuse_newcomer(what, newcomer)?;
         let mut next_slot = 0;
         if let Some(Found { superblock, slot, .. }) = &newcomer.found {
@@ -236,7 +233,14 @@ impl Engine {
         Ok(())
     }
 
-    fn refuse_newcomer(&self, what: JoinAs, newcomer: &Newcomer) -> Result<(), AddError> {
+    /// Whether a device could join now: to be asked before it is erased.
+    ///
+    /// # Errors
+    /// [`AddError`].
+    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: &Newcomer) -> Result<(), AddError> {
+        if self.run != Run::Running || !self.is_settled() {
+            return Err(AddError::NotRunning);
+        }
         let members = usize::from(self.geometry.members);
         let entry = |role: u8| self.table.entries[..members].get(usize::from(role));
         let role = match what {

@@ -8,10 +8,10 @@ use crate::{
     RequestKind, SubmitError, assemble, create,
 };
 
-const CHUNK: u32 = 16 << 10;
+pub(super) const CHUNK: u32 = 16 << 10;
 
 /// Metadata of four new members, as assembly finds it.
-fn found(level: Level) -> Vec<Found> {
+pub(super) fn found(level: Level) -> Vec<Found> {
     found_of(level, 4)
 }
 
@@ -35,7 +35,7 @@ fn found_of(level: Level, members: u8) -> Vec<Found> {
     (0..).zip(&written).map(find).collect()
 }
 
-fn running(level: Level) -> (Engine, Output) {
+pub(super) fn running(level: Level) -> (Engine, Output) {
     let plan = assemble(&found(level), AssembleOptions::default()).unwrap();
     let mut out = Output::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
@@ -45,7 +45,7 @@ fn running(level: Level) -> (Engine, Output) {
 }
 
 /// Completes all, and what follows of it; all operations.
-fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
+pub(super) fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
     let mut all = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
@@ -56,11 +56,11 @@ fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
     all
 }
 
-fn write(tag: u64, offset: u64) -> Request {
+pub(super) fn write(tag: u64, offset: u64) -> Request {
     Request { tag, kind: RequestKind::Write, offset, length: 4096, buffer: 7 }
 }
 
-fn answers(out: &mut Output) -> Vec<u64> {
+pub(super) fn answers(out: &mut Output) -> Vec<u64> {
     out.answers.drain(..).map(|it| it.result.map(|()| it.tag).unwrap()).collect()
 }
 

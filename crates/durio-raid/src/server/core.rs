@@ -543,6 +543,14 @@ impl Core {
         Ok(())
     }
 
+    pub(super) fn refuse_newcomer(
+        &self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+    ) -> Result<(), ServerError> {
+        Ok(self.engine.refuse_newcomer(what, newcomer)?)
+    }
+
     pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
         let counters = &mut self.devices[usize::from(device)];
         if counters.is_used {

@@ -48,6 +48,8 @@ pub(super) struct Campaign {
     left_out: u8,
     /// This drive fails before it has stored the first superblock of the next start.
     pub(super) doomed: Option<u8>,
+    /// And nothing comes back before the next cut.
+    pub(super) keeps_out: bool,
     pub(super) tally: Tally,
     traced: Option<u64>,
     pub(super) is_tracing: bool,
@@ -67,9 +69,10 @@ impl Campaign {
             true => three_copies(),
             false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
         };
-        let spares = u64::from(!hunts_starts && chance.below(4) == 0);
+        let has_spares = !hunts_starts && geometry.copies() > 1;
+        let spares = u64::from(has_spares && chance.below(4) == 0);
         // Blank, for the operator.
-        let others = chance.below(2);
+        let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
         let data_at = layout::data_at(&geometry, BLOCK);
         let mut campaign = Self {
             chance,
@@ -87,6 +90,7 @@ impl Campaign {
             hunts_starts,
             left_out: 0,
             doomed: None,
+            keeps_out: false,
             tally: Tally::default(),
             traced: None,
             is_tracing: false,
@@ -170,8 +174,8 @@ impl Campaign {
         is_settled: bool,
         is_calm: bool,
     ) -> Result<(), String> {
-        let here = plan.devices.iter().flatten().count();
-        let is_all = (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).count() <= here;
+        // A drive that is no member any more starts nothing that these do not know of.
+        let is_all = plan.devices[..self.geometry.members.into()].iter().all(Option::is_some);
         let trusted = self.trusted(&plan);
         self.trace(|| describe(&plan));
         let (geometry, data_at) = (self.geometry, self.data_at);
@@ -185,7 +189,7 @@ impl Campaign {
             life.settle()?;
         }
         let (has_run, has_run_whole) = life.end();
-        self.doomed = None;
+        (self.doomed, self.keeps_out) = (None, false);
         self.is_forced &= !(has_run_whole && is_all);
         self.has_given_up &= !has_run;
         let serving = self.serving;
@@ -296,6 +300,7 @@ impl Campaign {
         let went_on = |it: &&Found| table.relation_of(&it.superblock.table) == Relation::Diverged;
         self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
         self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
+        self.keeps_out = true;
     }
 
     fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
@@ -439,12 +444,13 @@ fn three_copies() -> Geometry {
 }
 
 fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
-    let (level, members) = match chance.below(8) {
+    let (level, members) = match chance.below(9) {
         _ if only_four => (Level::StripedMirrors, 4),
         0..=3 => (Level::StripedMirrors, 4),
         4 => (Level::StripedMirrors, 6),
         5 => (Level::Mirrored, 2),
         6 => (Level::Mirrored, 3),
+        7 => (Level::Striped, 2),
         _ => (Level::Mirrored, 4),
     };
     let chunk = 4096_u32 << chance.below(2);

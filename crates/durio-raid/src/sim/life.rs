@@ -225,7 +225,11 @@ impl<'a> Life<'a> {
             true => 0,
             false => self.failures,
         };
-        let additions = if self.campaign.hunts_starts { 900 } else { 500 };
+        let additions = match self.campaign.hunts_starts {
+            true if self.campaign.keeps_out => 400,
+            true => 900,
+            false => 500,
+        };
         if draw < failures {
             self.fail_some();
         } else if draw < 400 {
