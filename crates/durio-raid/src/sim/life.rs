@@ -45,7 +45,7 @@ pub(super) struct Life<'a> {
     has_lost: bool,
     /// Regions that may be copied to members in sync, and to those that come back by the map.
     pub(super) may_resync: Vec<bool>,
-    may_rejoin: Vec<bool>,
+    pub(super) may_rejoin: Vec<bool>,
     depth: usize,
     errors_per_mille: u64,
     /// Some operations may have failed.

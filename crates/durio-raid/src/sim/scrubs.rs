@@ -47,7 +47,8 @@ impl Life<'_> {
             return Err("a scrub without repair marked a region".to_owned());
         }
         let region = self.region_of(place.set, place.offset);
-        self.may_resync[region] = true;
+        // Also to a member that is away, and comes back by the map.
+        (self.may_resync[region], self.may_rejoin[region]) = (true, true);
         self.scrub_finds(true, &expected)?;
         self.scrub_finds(false, &none)?;
         (self.is_calm, self.scrubs, self.is_planted) = (was_calm, scrubs, false);
