@@ -347,7 +347,10 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
             let is_rebuilt = entry.state == MemberState::Rebuilding;
             if is_rebuilt && entry.by_map {
                 planned.any.iter_mut().zip(marks_of(bytes)).for_each(|(to, byte)| *to |= byte);
-            } else if is_rebuilt && entry.watermark > 0 {
+            }
+            // It stays dirty: pages are written before the first superblock, and if that does not come to
+            // be, the member may be in sync by the table before.
+            if is_rebuilt {
                 let own = bytes.unwrap_or_default().iter().map(|byte| byte & DIRTY);
                 planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
             }
