@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 /// Which arrays are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FocusArgument {
-    /// Levels 1 and 10 of 2 to 6 members
+    /// Levels 0, 1 and 10 of 2 to 6 members
     Any,
     /// Level 10 of four members
     Four,
@@ -103,6 +103,10 @@ fn print_tally(tally: &Tally) {
     println!(
         "{} writes acknowledged, {} reads checked, {} members failed, {} came back, {} starts refused",
         tally.writes, tally.reads, tally.failures, tally.rejoined, tally.refusals
+    );
+    println!(
+        "{} members that worked began to be replaced, {} were",
+        tally.replacements, tally.replaced
     );
     println!(
         "{} scrubs, {} planted differences found and repaired",

@@ -30,7 +30,7 @@ use crate::error::BenchError;
 pub use create::{CreateWish, create_array};
 pub use examine::examine_array;
 pub use front::FrontKind;
-pub use orders::{ArrayAnswer, ArrayOrder, order_array};
+pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, order_array};
 pub use serve::{ServeWish, serve_array};
 
 /// A new name for an array or a member.

@@ -79,8 +79,8 @@ mod state_folder;
 mod text_file;
 
 pub use array::{
-    ArrayAnswer, ArrayOrder, CreateWish, FrontKind, ServeWish, create_array, examine_array,
-    order_array, serve_array,
+    ArrayAnswer, ArrayOrder, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
+    examine_array, order_array, serve_array,
 };
 pub use bench::{
     Bench, BenchRequest, Benched, Estimate, Planning, StackChoice, bench_of_guest, chosen_stacks,

@@ -87,7 +87,7 @@ pub struct Plan {
     pub(crate) uncounted: Option<Table>,
     /// The last epoch that is known to count.
     pub(crate) committed: u64,
-    /// Roles in sync by that; half of them must store the next table.
+    /// Entries in sync by that; half of them must store the next table.
     pub(crate) voters: u64,
     /// The device of each entry.
     pub(crate) devices: Vec<Option<Present>>,
@@ -112,7 +112,7 @@ pub(crate) struct PlannedPage {
     pub(crate) any: Vec<u8>,
     /// What all say.
     pub(crate) all: Vec<u8>,
-    /// The slot that is written next on each copy; none if it has no whole page.
+    /// The slot that is written next on each copy, a replacement last; none if it has no whole page.
     pub(crate) next_slots: Vec<Option<u8>>,
 }
 
@@ -130,9 +130,7 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let device_of = |entry: &Entry| found.iter().find(|it| it.superblock.member == entry.member);
     let devices: Vec<Option<&Found>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
-    for (entry, device) in table.entries.iter_mut().zip(&devices) {
-        settle(entry, device.map(|it| &it.superblock.table), &newest, options);
-    }
+    settle_all(&mut table, &devices, &newest, options);
     let trusted = in_sync(&table);
     refuse_incomplete(&table)?;
     if !options.force {
@@ -147,9 +145,10 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         })
     });
     let present = present.collect();
-    let copies = table.geometry.copies();
-    for (role, (entry, device)) in (0..).zip(table.entries.iter_mut().zip(&devices)) {
-        restart_rebuild(entry, role / copies, *device);
+    for (at, device) in devices.iter().enumerate() {
+        if let Some(set) = table.set_of(at) {
+            restart_rebuild(&mut table.entries[at], set, *device);
+        }
     }
     let pages = pages(&table, &devices);
     let (committed, voters) = match options.force {
@@ -182,6 +181,42 @@ fn refuse_diverged(found: &[Found], newest: &Table) -> Result<(), AssembleError>
     found.iter().find(went_on).map_or(Ok(()), |it| Err(AssembleError::Diverged(it.device)))
 }
 
+/// The state in which each starts.
+fn settle_all(
+    table: &mut Table,
+    devices: &[Option<&Found>],
+    newest: &Table,
+    options: AssembleOptions,
+) {
+    let own = |at: usize| devices[at].map(|it| &it.superblock.table);
+    let members = usize::from(newest.geometry.members);
+    let mut replaced = 0_u64;
+    for at in members..newest.entries.len() {
+        let entry = &mut table.entries[at];
+        // A replacement that was away is none any more.
+        settle(entry, own(at), newest, AssembleOptions { rejoin: false, ..options });
+        let is_whole = entry.state == MemberState::InSync;
+        replaced |= entry.replaces.filter(|_| is_whole).map_or(0, |role| 1 << role);
+    }
+    for at in 0..members {
+        // Who is replaced already does not come back.
+        let rejoin = options.rejoin && replaced & (1 << at) == 0;
+        settle(&mut table.entries[at], own(at), newest, AssembleOptions { rejoin, ..options });
+    }
+    if newest.geometry.copies() > 1 {
+        return;
+    }
+    // No map names what the two may differ in: one of them counts.
+    for at in members..newest.entries.len() {
+        let entry = table.entries[at];
+        let old = entry.replaces.map(|it| table.entries[usize::from(it)].state);
+        if entry.state == MemberState::InSync && old == Some(MemberState::InSync) {
+            let (state, since) = (MemberState::Rebuilding, newest.epoch + 1);
+            table.entries[at] = Entry { state, since, ..entry };
+        }
+    }
+}
+
 /// The state in which a member starts; `own` is its table, if it is here.
 fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: AssembleOptions) {
     let is_ancestor = own.is_some_and(|it| newest.relation_of(it) != Relation::Unknown);
@@ -212,7 +247,8 @@ fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
     let has_map = |it: &Found| {
         let Table { array, geometry, .. } = it.superblock.table;
         let name = |page| PageName { array, set, page };
-        (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
+        geometry.copies() > 1
+            && (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
     };
     if entry.by_map || !device.is_some_and(has_map) {
         entry.watermark = 0;
@@ -220,16 +256,13 @@ fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
 }
 
 fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
-    let trusted = in_sync(table);
-    let copies = table.geometry.copies();
-    for set in 0..table.geometry.sets() {
-        let of_set = ((1_u64 << copies) - 1) << (set * copies);
-        let needed = if copies == 1 { of_set } else { trusted & of_set };
-        if needed == 0 || trusted & needed != needed {
-            return Err(AssembleError::Incomplete(set));
-        }
-    }
-    Ok(())
+    let is_trusted = |at: &usize| table.entries[*at].state == MemberState::InSync;
+    let has_copy = |set: u8| {
+        let mut trusted = (0..table.entries.len()).filter(is_trusted);
+        trusted.any(|at| table.set_of(at) == Some(set))
+    };
+    let lost = (0..table.geometry.sets()).find(|&set| !has_copy(set));
+    lost.map_or(Ok(()), |set| Err(AssembleError::Incomplete(set)))
 }
 
 /// Whoever is here has no later table than the newest, and no other that followed from its base: so more
@@ -251,7 +284,7 @@ fn refuse_too_few(
         return refuse_less_than_half(trusted, voters);
     }
     // Others may have gone on from its base, unless half of that have it: then nothing else counts. Who
-    // was in sync by the base is still in its role: that is taken only when the failure counts.
+    // was in sync by the base still has an entry: that is taken only when the failure counts.
     let voters = newest.voters;
     refuse_less_than_half(trusted, voters)?;
     let holders = roles_of(&|it| it.superblock.table.lineage == newest.lineage);
@@ -288,24 +321,23 @@ pub(crate) fn in_sync(table: &Table) -> u64 {
 }
 
 fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
-    let copies = usize::from(table.geometry.copies());
     let mut planned = Vec::new();
     for set in 0..table.geometry.sets() {
-        let first = usize::from(set) * copies;
+        let of_set = (0..table.entries.len()).filter(|&at| table.set_of(at) == Some(set));
+        let copies: Vec<_> = of_set.map(|at| (table.entries[at], devices[at])).collect();
         for page in 0..layout::map_pages(&table.geometry) {
             let name = PageName { array: table.array, set, page };
-            let roles = &table.entries[first..first + copies];
-            planned.push(plan_page(name, roles, &devices[first..first + copies]));
+            planned.push(plan_page(name, &copies));
         }
     }
     planned
 }
 
-fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> PlannedPage {
+fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage {
     let count = REGIONS_PER_PAGE as usize;
     let (any, all) = (vec![0; count], vec![u8::MAX; count]);
     let mut planned = PlannedPage { generation: 0, any, all, next_slots: Vec::new() };
-    for (entry, device) in roles.iter().zip(devices) {
+    for (entry, device) in copies {
         let newest = device.and_then(|it| newest_page(name, &it.map));
         planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
         planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
@@ -315,7 +347,10 @@ fn plan_page(name: PageName, roles: &[Entry], devices: &[Option<&Found>]) -> Pla
             let is_rebuilt = entry.state == MemberState::Rebuilding;
             if is_rebuilt && entry.by_map {
                 planned.any.iter_mut().zip(marks_of(bytes)).for_each(|(to, byte)| *to |= byte);
-            } else if is_rebuilt && entry.watermark > 0 {
+            }
+            // It stays dirty: pages are written before the first superblock, and if that does not come to
+            // be, the member may be in sync by the table before.
+            if is_rebuilt {
                 let own = bytes.unwrap_or_default().iter().map(|byte| byte & DIRTY);
                 planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
             }

@@ -76,6 +76,7 @@ pub fn create(
         member: member.id,
         state: if role < roles { MemberState::InSync } else { MemberState::Spare },
         by_map: false,
+        replaces: None,
         since: 1,
         watermark: 0,
     };

@@ -6,9 +6,12 @@
 mod copying;
 mod dirty;
 pub(crate) mod fault;
+mod joining;
 mod lanes;
 mod membership;
 pub(crate) mod output;
+#[cfg(test)]
+mod replacing_tests;
 pub(crate) mod request;
 mod scrubbing;
 #[cfg(test)]
@@ -17,21 +20,28 @@ mod transfer;
 
 use durio_units::Nanos;
 
-use crate::assembly::{Plan, Present, in_sync};
+#[cfg(any(test, feature = "simulate"))]
+use crate::assembly::in_sync;
+use crate::assembly::{Plan, Present};
 use crate::chain::{Chain, NONE};
-use crate::geometry::{BLOCK, Geometry, MEMBERS_MAX};
+use crate::geometry::{BLOCK, Geometry};
 use crate::layout;
 use crate::superblock::{MemberState, SPARES_MAX, Table};
 use copying::Copier;
 use dirty::{Page, PageSlots, Region};
 use fault::Fault;
+pub use joining::{AddError, JoinAs, Newcomer};
 use lanes::Part;
 use membership::Update;
-pub use membership::{AddError, Newcomer};
 use output::{OpTag, Outcome, Output, Owner, TagFields};
 use request::RequestSlot;
 use scrubbing::Scrub;
 pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
+
+/// Places of copies: of each set one more than it has copies, for a replacement. Level 0 has most sets.
+const PLACES_MAX: usize = 64;
+/// The place of an entry that has no copy.
+const NO_PLACE: u8 = u8::MAX;
 
 /// How an engine works, beyond what its superblocks say.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +106,7 @@ enum Run {
     Stopped(StopReason),
 }
 
-/// Copies of a set, a bit each.
+/// Copies of a set, a bit for each of its places.
 #[derive(Debug, Clone, Copy, Default)]
 struct Set {
     /// They have all that was acknowledged.
@@ -118,6 +128,8 @@ pub struct RoleStatus {
     pub rebuilt: u64,
     /// A rebuild copies only what the map names.
     pub by_map: bool,
+    /// The role that it takes when it is in sync, if it is a replacement.
+    pub replaces: Option<u8>,
 }
 
 /// How an array stands.
@@ -131,7 +143,7 @@ pub struct Status {
     pub stopped: Option<StopReason>,
     /// The epoch of the newest table.
     pub epoch: u64,
-    /// Each role, then each spare.
+    /// Each role, then each replacement and spare.
     pub roles: Vec<RoleStatus>,
     /// Regions whose copies may differ.
     pub regions_unsynced: u32,
@@ -155,7 +167,8 @@ pub struct Engine {
     regions_per_set: u32,
     pages_per_set: u32,
     copies: u8,
-    all_copies: u8,
+    /// Places of a set: its copies, and a replacement.
+    stride: u8,
     run: Run,
     is_closing: bool,
     now: Nanos,
@@ -176,10 +189,13 @@ pub struct Engine {
     requests_done: u32,
     parts_max: u16,
     regions: Vec<Region>,
-    /// Of each role: operations of parts that are on their way.
-    outstanding: [u16; MEMBERS_MAX as usize + SPARES_MAX],
-    device_numbers: [u8; MEMBERS_MAX as usize + SPARES_MAX],
+    /// Of each place: operations of parts that are on their way.
+    outstanding: [u16; PLACES_MAX],
+    device_numbers: [u8; PLACES_MAX],
     // What changes seldom.
+    /// Of each place: reads that failed, those of the last hours.
+    read_errors: [u8; PLACES_MAX],
+    errors_halved: Nanos,
     config: Config,
     pages: Vec<Page>,
     page_slots: Vec<PageSlots>,
@@ -190,15 +206,18 @@ pub struct Engine {
     uncounted: Option<Table>,
     /// The last epoch that counts.
     committed: u64,
-    /// Roles in sync by that, a bit each: half of them must store the next table.
+    /// Entries in sync by that, a bit each: half of them must store the next table.
     voters: u64,
+    /// Of each entry.
     devices: Vec<Option<Present>>,
+    /// Of each entry, the place of its copy, which stays while a replacement takes its role.
+    places: Vec<u8>,
     update: Update,
     copier: Copier,
     /// A member is rebuilt, or a scrub runs.
     has_background: bool,
     scrub: Scrub,
-    rebuilt: [u64; MEMBERS_MAX as usize],
+    rebuilt: [u64; PLACES_MAX],
     /// The first block of `metadata` that holds a page of the map.
     first_page: u32,
     metadata: Vec<u8>,
@@ -215,17 +234,19 @@ impl Engine {
         assert!(limits.contains(&config.requests_max) && limits.contains(&config.parts_max));
         let mut engine = Self::empty(&plan, *config);
         engine.devices = plan.devices;
-        for (role, device) in engine.devices.iter().enumerate() {
-            engine.device_numbers[role] = device.map_or(u8::MAX, |it| it.device);
-        }
-        let trusted = in_sync(&engine.table);
-        for role in 0..engine.geometry.members {
-            let (set, bit) = (usize::from(role / engine.copies), 1 << (role % engine.copies));
-            let is_trusted = trusted & (1 << role) != 0;
-            let is_here = engine.devices[usize::from(role)].is_some();
+        for at in 0..engine.table.entries.len() {
+            let place = engine.first_place(at);
+            engine.places.push(place);
+            if place == NO_PLACE {
+                continue;
+            }
+            let (entry, device) = (engine.table.entries[at], engine.devices[at]);
+            let (set, bit) = engine.copy_at(place);
+            let is_trusted = entry.state == MemberState::InSync;
             engine.sets[set].in_sync |= if is_trusted { bit } else { 0 };
-            engine.sets[set].writable |= if is_here { bit } else { 0 };
-            engine.rebuilt[usize::from(role)] = engine.table.entries[usize::from(role)].watermark;
+            engine.sets[set].writable |= if device.is_some() { bit } else { 0 };
+            engine.rebuilt[usize::from(place)] = entry.watermark;
+            engine.device_numbers[usize::from(place)] = device.map_or(u8::MAX, |it| it.device);
         }
         engine.load_map(&plan.pages);
         for page in 0..engine.pages.len() as u32 {
@@ -251,8 +272,9 @@ impl Engine {
             is_running: false,
             is_wanted: false,
         };
-        // Two for each superblock, then the pages.
-        let first_page = 2 * plan.table.entries.len() as u32;
+        // Two for each superblock that there may be, then the pages.
+        let first_page = 2 * (u32::from(geometry.members) + SPARES_MAX as u32);
+        let places = usize::from(geometry.sets()) * usize::from(copies + 1);
         let blocks = (first_page + sets * pages_per_set) as usize;
         let lanes = usize::from(parts).next_power_of_two() * 2;
         Self {
@@ -265,7 +287,7 @@ impl Engine {
             regions_per_set: geometry.regions(),
             pages_per_set,
             copies,
-            all_copies: ((1_u16 << copies) - 1) as u8,
+            stride: copies + 1,
             run: Run::Starting,
             is_closing: false,
             now: Nanos::new(0),
@@ -282,14 +304,13 @@ impl Engine {
             requests_done: 0,
             parts_max: config.parts_max,
             regions: vec![Region::default(); (sets * geometry.regions()) as usize],
-            outstanding: [0; MEMBERS_MAX as usize + SPARES_MAX],
-            device_numbers: [u8::MAX; MEMBERS_MAX as usize + SPARES_MAX],
+            outstanding: [0; PLACES_MAX],
+            read_errors: [0; PLACES_MAX],
+            errors_halved: Nanos::new(0),
+            device_numbers: [u8::MAX; PLACES_MAX],
             config,
             pages: vec![page; (sets * pages_per_set) as usize],
-            page_slots: vec![
-                PageSlots::default();
-                usize::from(geometry.members) * pages_per_set as usize
-            ],
+            page_slots: vec![PageSlots::default(); places * pages_per_set as usize],
             swept: Nanos::new(0),
             unsynced: 0,
             table: plan.table.clone(),
@@ -297,11 +318,12 @@ impl Engine {
             committed: plan.committed,
             voters: plan.voters,
             devices: Vec::new(),
+            places: Vec::new(),
             update: Update::FIRST,
             copier: Copier::new(config.parts_max),
             has_background: true,
             scrub: Scrub::default(),
-            rebuilt: [0; MEMBERS_MAX as usize],
+            rebuilt: [0; PLACES_MAX],
             first_page,
             metadata: vec![0; blocks * BLOCK as usize],
         }
@@ -331,6 +353,7 @@ impl Engine {
             return;
         }
         self.copier.resume(self.requests_done);
+        self.forget_read_errors();
         self.fail_late_parts(out);
         self.fail_late_metadata(self.config.timeout, out);
         if self.run == Run::Running && now.saturating_sub(self.swept) >= self.config.clear_after {
@@ -346,8 +369,8 @@ impl Engine {
             if part.remaining == 0 || !is_late {
                 continue;
             }
-            for copy in (0..self.copies).filter(|copy| part.remaining & (1 << copy) != 0) {
-                self.fail_role(part.set * self.copies + copy, out);
+            for copy in (0..self.stride).filter(|copy| part.remaining & (1 << copy) != 0) {
+                self.fail_place(part.set * self.stride + copy, out);
             }
         }
     }
@@ -387,15 +410,13 @@ impl Engine {
     /// How the array stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        let role = |(at, entry): (usize, &crate::Entry)| {
-            let set = self.sets.get(at / usize::from(self.copies));
-            RoleStatus {
-                device: self.devices[at].map(|it| it.device),
-                state: entry.state,
-                is_read: set.is_some_and(|it| it.in_sync & (1 << (at as u8 % self.copies)) != 0),
-                rebuilt: self.rebuilt.get(at).copied().unwrap_or(0),
-                by_map: entry.by_map,
-            }
+        let role = |(at, entry): (usize, &crate::Entry)| RoleStatus {
+            device: self.devices[at].map(|it| it.device),
+            state: entry.state,
+            is_read: self.is_read(at),
+            rebuilt: self.rebuilt.get(usize::from(self.places[at])).copied().unwrap_or(0),
+            by_map: entry.by_map,
+            replaces: entry.replaces,
         };
         let is_dirty = |it: &&Region| it.byte & crate::map_page::DIRTY != 0;
         Status {
@@ -416,11 +437,14 @@ impl Engine {
     /// Devices that are read, a bit each.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn devices_read(&self) -> u64 {
-        let roles = (0..self.geometry.members).filter(|role| {
-            let set = self.sets[usize::from(role / self.copies)];
-            set.in_sync & (1 << (role % self.copies)) != 0
-        });
-        roles.fold(0, |bits, role| bits | 1 << self.device_numbers[usize::from(role)])
+        let read = (0..self.devices.len()).filter(|&at| self.is_read(at));
+        read.filter_map(|at| self.devices[at]).fold(0, |bits, it| bits | 1 << it.device)
+    }
+
+    /// The place of each entry: of several copies, the first is that with the lowest.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn places(&self) -> &[u8] {
+        &self.places
     }
 
     /// Whether it does not run yet.
@@ -444,9 +468,8 @@ impl Engine {
     /// Whether they take a member into sync.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn is_promoting(&self) -> bool {
-        let read =
-            self.sets.iter().rev().fold(0, |bits, it| bits << self.copies | u64::from(it.in_sync));
-        in_sync(&self.table) & !read != 0
+        let in_sync = in_sync(&self.table);
+        (0..self.devices.len()).any(|at| in_sync & (1 << at) != 0 && !self.is_read(at))
     }
 
     /// Devices that the newest table has in sync, those too that are not read yet: they have all data.
@@ -455,6 +478,15 @@ impl Engine {
         let in_sync = in_sync(&self.table);
         let devices = (0..).zip(&self.devices).filter(|(role, _)| in_sync & (1_u64 << role) != 0);
         devices.filter_map(|(_, it)| *it).fold(0, |bits, it| bits | 1 << it.device)
+    }
+
+    /// Whether the copy of an entry is read.
+    fn is_read(&self, at: usize) -> bool {
+        let place = self.places[at];
+        place != NO_PLACE && {
+            let (set, bit) = self.copy_at(place);
+            self.sets[set].in_sync & bit != 0
+        }
     }
 
     fn is_stopped(&self) -> bool {

@@ -49,7 +49,7 @@ pub use engine::fault::Fault;
 pub use engine::output::{Answer, Buffer, MemberOp, MemberOpKind, OpTag, Outcome, Output};
 pub use engine::request::{Request, RequestKind, SubmitError};
 pub use engine::{
-    AddError, Config, Engine, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
+    AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
     ScrubStatus, Status, StopReason,
 };
 pub use geometry::{BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR};

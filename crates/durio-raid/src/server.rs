@@ -32,7 +32,7 @@ use durio_block::{BlockError, RingWaker, UblkQueue};
 
 use self::core::{Core, Order};
 use self::queue::Shared;
-use crate::{AddError, Config, Newcomer, Plan, ScrubError, Status};
+use crate::{AddError, Config, JoinAs, Newcomer, Plan, ScrubError, Status};
 
 pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write_metadata};
 
@@ -218,12 +218,20 @@ impl ArrayHandle {
         self.order(move |core| core.open(member))?
     }
 
-    /// Has an open device join in a role.
+    /// Has an open device join.
     ///
     /// # Errors
     /// If it was given up and is still busy, or if the engine refuses it.
-    pub fn add(&self, role: u8, newcomer: Newcomer) -> Result<(), ServerError> {
-        self.order(move |core| core.add(role, &newcomer))?
+    pub fn add(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
+        self.order(move |core| core.add(what, &newcomer))?
+    }
+
+    /// Whether an open device could join now: to be asked before it is erased.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
+        self.order(move |core| core.refuse_newcomer(what, &newcomer))?
     }
 
     /// Lets go of a device that the engine does not use.

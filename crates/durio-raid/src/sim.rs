@@ -59,7 +59,7 @@ impl Scenario {
 /// Which arrays are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Focus {
-    /// Levels 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
+    /// Levels 0, 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
     #[default]
     Any,
     /// Level 10 of four members.
@@ -98,6 +98,10 @@ pub struct Tally {
     pub refusals: u64,
     /// Members that came back by their map, or were rebuilt.
     pub rejoined: u64,
+    /// Members that work and began to be replaced.
+    pub replacements: u64,
+    /// Replacements that took their role.
+    pub replaced: u64,
     /// Scrubs that began.
     pub scrubs: u64,
     /// Differences between copies that were planted, found and repaired.
@@ -115,6 +119,8 @@ impl Tally {
         self.failures += other.failures;
         self.refusals += other.refusals;
         self.rejoined += other.rejoined;
+        self.replacements += other.replacements;
+        self.replaced += other.replaced;
         self.scrubs += other.scrubs;
         self.differences += other.differences;
     }

@@ -15,7 +15,10 @@ pub const HISTORY_EPOCHS: usize = 64;
 pub const NAME_BYTES: usize = 32;
 
 const MAGIC: &[u8; 8] = b"durioRDS";
+/// Of a table without a replacement.
 const VERSION: u16 = 1;
+/// Of a table with one.
+const VERSION_REPLACING: u16 = 2;
 const LEVEL: usize = 10;
 const MEMBERS: usize = 11;
 const ENTRIES_COUNT: usize = 12;
@@ -60,6 +63,9 @@ pub struct Entry {
     pub state: MemberState,
     /// Lacks only what the map of its set names: it was in sync once.
     pub by_map: bool,
+    /// The role that it takes when it is in sync, from a member that works: it stands among the spares
+    /// until then.
+    pub replaces: Option<u8>,
     /// The epoch that made its state.
     pub since: u64,
     /// Bytes of its data that are rebuilt.
@@ -85,11 +91,11 @@ pub struct Table {
     pub history: [u64; HISTORY_EPOCHS],
     /// The last epoch that was known to count when this was written: its own, or that before.
     pub committed: u64,
-    /// The roles that were in sync by that, a bit each: half of them must store a table before it counts.
+    /// Those of `entries` that were in sync by that, a bit each: half of them must store a table before it counts.
     pub voters: u64,
     /// Grows with each writing of superblocks.
     pub revision: u64,
-    /// The members by their role, then the spares.
+    /// The members by their role, then replacements and spares.
     pub entries: Vec<Entry>,
 }
 
@@ -123,6 +129,13 @@ impl Table {
             encode_entry(&Entry { watermark: 0, ..*entry }, to);
         }
         self.lineage = twox_hash::XxHash3_64::oneshot(&bytes);
+    }
+
+    /// The set of an entry; none of a spare.
+    pub(crate) fn set_of(&self, at: usize) -> Option<u8> {
+        let is_role = at < usize::from(self.geometry.members);
+        let role = if is_role { Some(at as u8) } else { self.entries[at].replaces };
+        role.map(|it| it / self.geometry.copies())
     }
 
     /// How an older table stands to this.
@@ -163,7 +176,7 @@ pub enum SuperblockError {
     #[error("the superblock is damaged")]
     Damaged,
     /// Of a later durio.
-    #[error("the superblock has version {0}, and this durio reads version 1: use a newer durio")]
+    #[error("the superblock has version {0}, and this durio reads up to 2: use a newer durio")]
     Newer(u16),
     /// The checksum is right, and what it says is not.
     #[error("the superblock contradicts itself: {0}")]
@@ -180,7 +193,9 @@ impl From<GeometryError> for SuperblockError {
 pub(crate) fn encode(table: &Table, member: Id, device_bytes: u64, slot: u8, to: &mut [u8]) {
     to.fill(0);
     to[..8].copy_from_slice(MAGIC);
-    to[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    let is_replacing = table.entries.iter().any(|it| it.replaces.is_some());
+    let version = if is_replacing { VERSION_REPLACING } else { VERSION };
+    to[8..10].copy_from_slice(&version.to_le_bytes());
     to[LEVEL] = match table.geometry.level {
         Level::Striped => 0,
         Level::Mirrored => 1,
@@ -227,6 +242,7 @@ fn encode_entry(entry: &Entry, to: &mut [u8]) {
         MemberState::Spare => 4,
     };
     to[17] = u8::from(entry.by_map);
+    to[18] = entry.replaces.map_or(0, |role| role + 1);
     to[24..32].copy_from_slice(&entry.since.to_le_bytes());
     to[32..40].copy_from_slice(&entry.watermark.to_le_bytes());
 }
@@ -240,7 +256,7 @@ pub(crate) fn decode(from: &[u8], slot: u8) -> Result<Superblock, SuperblockErro
         return Err(SuperblockError::Damaged);
     }
     let version = u16::from_le_bytes([from[8], from[9]]);
-    if version != VERSION {
+    if version != VERSION && version != VERSION_REPLACING {
         return Err(SuperblockError::Newer(version));
     }
     // A block that stands in the place of another was misdirected.
@@ -309,6 +325,7 @@ fn decode_entry(from: &[u8]) -> Result<Entry, SuperblockError> {
         member: id(from, 0),
         state,
         by_map: from[17] == 1,
+        replaces: from[18].checked_sub(1),
         since: word(from, 24),
         watermark: word(from, 32),
     })
@@ -323,10 +340,17 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
         return Err(SuperblockError::Invalid("sizes"));
     }
     let members = usize::from(geometry.members);
-    let (roles, spares) = table.entries.split_at(members);
+    let (roles, others) = table.entries.split_at(members);
     let is_spare = |entry: &Entry| entry.state == MemberState::Spare;
-    if roles.iter().any(is_spare) || !spares.iter().all(is_spare) {
+    let is_role = |it: &Entry| !is_spare(it) && it.replaces.is_none();
+    let is_other = |it: &Entry| is_spare(it) == it.replaces.is_none();
+    if !roles.iter().all(is_role) || !others.iter().all(is_other) {
         return Err(SuperblockError::Invalid("roles"));
+    }
+    let sets = others.iter().filter_map(|it| it.replaces).map(|it| it / geometry.copies());
+    let is_twice = |(at, set)| sets.clone().take(at).any(|it| it == set);
+    if sets.clone().any(|it| it >= geometry.sets()) || sets.clone().enumerate().any(is_twice) {
+        return Err(SuperblockError::Invalid("replacements"));
     }
     let ids = table.entries.iter().map(|it| it.member);
     if (1..).zip(ids.clone()).any(|(next, id)| ids.clone().skip(next).any(|it| it == id)) {

@@ -6,6 +6,7 @@ use super::*;
 use crate::map_page::{self, DIRTY, PageName, STALE};
 
 const SUPERBLOCK: &str = "tests/golden/superblock-v1.bin";
+const REPLACING: &str = "tests/golden/superblock-v2.bin";
 const MAP_PAGE: &str = "tests/golden/map-page-v1.bin";
 
 fn table() -> Table {
@@ -13,6 +14,7 @@ fn table() -> Table {
         member: Id([number; 16]),
         state,
         by_map: state == MemberState::Rebuilding,
+        replaces: None,
         since: 3 + u64::from(number),
         watermark: if state == MemberState::Rebuilding { 1 << 20 } else { 0 },
     };
@@ -67,6 +69,42 @@ fn the_golden_superblock_is_what_is_written_and_read() {
     assert_eq!(read, Superblock { table: table(), member, device_bytes: (1 << 30) + (2 << 20) });
 }
 
+/// Member 3, in sync in role 2, is being replaced by member 5.
+fn replacing() -> Table {
+    let mut table = table();
+    let (state, replaces) = (MemberState::Rebuilding, Some(2));
+    table.entries[4] = Entry { state, replaces, watermark: 1 << 20, ..table.entries[4] };
+    table.advance();
+    table
+}
+
+#[test]
+fn the_golden_superblock_with_a_replacement_is_what_is_written_and_read() {
+    let block = block(&replacing(), 2);
+    hold_against(REPLACING, &block);
+    assert_eq!(block[8], 2);
+    assert_eq!(decode(&block, 2).unwrap().table, replacing());
+}
+
+#[test]
+fn replacements_that_contradict_the_roles_are_refused() {
+    let refused = |change: &dyn Fn(&mut Table)| {
+        let mut table = replacing();
+        change(&mut table);
+        decode(&block(&table, 0), 0).unwrap_err()
+    };
+    let roles = SuperblockError::Invalid("roles");
+    let replacements = SuperblockError::Invalid("replacements");
+    assert_eq!(refused(&|it| it.entries[4].replaces = None), roles);
+    assert_eq!(refused(&|it| it.entries[4].state = MemberState::Spare), roles);
+    assert_eq!(refused(&|it| it.entries[1].replaces = Some(0)), roles);
+    assert_eq!(refused(&|it| it.entries[4].replaces = Some(4)), replacements);
+    let second = |it: &mut Table| {
+        it.entries.push(Entry { member: Id([6; 16]), replaces: Some(3), ..it.entries[4] });
+    };
+    assert_eq!(refused(&second), replacements);
+}
+
 #[test]
 fn the_golden_page_of_the_map_is_what_is_written_and_read() {
     let name = PageName { array: Id(*b"array 0123456789"), set: 1, page: 2 };
@@ -85,10 +123,10 @@ fn a_superblock_in_another_slot_is_none() {
 #[test]
 fn a_newer_version_is_named_and_not_read() {
     let mut block = block(&table(), 0);
-    block[8] = 2;
+    block[8] = 3;
     let checksum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
     block[CHECKSUM..].copy_from_slice(&checksum);
-    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(2)));
+    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(3)));
 }
 
 #[test]

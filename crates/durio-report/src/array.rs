@@ -90,8 +90,10 @@ impl MemberStanding {
 /// A member of an array that is served, or a device that it has given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Its role; none of a spare and of a device that was given up.
+    /// Its role; none of a spare, a replacement and a device that was given up.
     pub role: Option<u8>,
+    /// The role that it takes when it is in sync, if it is a replacement.
+    pub replaces: Option<u8>,
     /// How it stands.
     pub state: MemberStanding,
     /// Its device, if it is here.
@@ -259,7 +261,7 @@ fn members(status: &ArrayStatus) -> Section {
         });
         vec![
             Cell::of(it.role, |role| Cell::Count(role.into())),
-            Cell::Word(it.state.tone(), it.state.word().to_owned()),
+            Cell::Word(it.state.tone(), standing(it)),
             Cell::of(it.path.as_ref(), Cell::text),
             rebuilt.unwrap_or_default(),
             Cell::Count(it.in_flight.into()),
@@ -272,12 +274,18 @@ fn members(status: &ArrayStatus) -> Section {
     section
 }
 
+fn standing(it: &MemberStatus) -> String {
+    let word = it.state.word();
+    it.replaces.map_or_else(|| word.to_owned(), |role| format!("{word}, replaces {role}"))
+}
+
 fn records(devices: &[MemberStatus]) -> Table {
     Table::with_columns(
         devices,
         [
             ("role", |it| Cell::of(it.role, |role| Cell::Count(role.into()))),
             ("state", |it| Cell::text(it.state.word())),
+            ("replaces", |it| Cell::of(it.replaces, |role| Cell::Count(role.into()))),
             ("path", |it| Cell::of(it.path.as_ref(), Cell::text)),
             ("in_flight", |it| Cell::Count(it.in_flight.into())),
             ("reads", |it| Cell::Count(it.reads)),

@@ -51,7 +51,9 @@ pub(crate) use prove::{Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness,
 pub(crate) use prove_exec::ProveExec;
 pub(crate) use prove_plan::ProvePlan;
 pub(crate) use prove_states::ProveStates;
-pub(crate) use raid::{Front, Raid, RaidAdd, RaidCommand, RaidCreate, RaidExamine, RaidStart};
+pub(crate) use raid::{
+    Front, Raid, RaidAdd, RaidCommand, RaidConsent, RaidCreate, RaidExamine, RaidReplace, RaidStart,
+};
 pub(crate) use runs::{History, Runs, RunsCommand};
 pub(crate) use simdisk::{Control, Simdisk, SimdiskCommand, SimdiskServe};
 pub(crate) use stack::{Choosing, Stack, StackBenching, StackCommand, StackPlan};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use durio_nbd::{Socket, control_of, read_order, send_answer, send_order};
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
-use durio_raid::{AddError, MemberState, Mismatch, Newcomer, ScrubStatus};
+use durio_raid::{AddError, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus};
 use durio_report::{
     ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
 };
@@ -39,14 +39,23 @@ pub enum ArrayOrder {
         /// Its device.
         path: PathBuf,
     },
-    /// Take a device in the place of one that is missing.
+    /// Take a device in the place of one that is missing, or as a spare.
     Add {
         /// The device.
         path: PathBuf,
-        /// What is on it may be lost: it becomes a new member, whatever it was.
-        destroy: bool,
-        /// Also where something is recognised.
-        force_signature: bool,
+        /// Whether what is on it may be lost.
+        #[serde(flatten)]
+        consent: EraseConsent,
+    },
+    /// Take a device in the place of a member that works until then.
+    Replace {
+        /// The member.
+        old: PathBuf,
+        /// The device.
+        new: PathBuf,
+        /// As in `Add`.
+        #[serde(flatten)]
+        consent: EraseConsent,
     },
     /// Let go of a device that is not used.
     Remove {
@@ -60,6 +69,15 @@ pub enum ArrayOrder {
     },
     /// End in order.
     Stop,
+}
+
+/// Whether what is on a device may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraseConsent {
+    /// It may: the device becomes a new member, whatever it was.
+    pub destroy: bool,
+    /// Also where something is recognised.
+    pub force_signature: bool,
 }
 
 /// What became of an order.
@@ -127,9 +145,8 @@ pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
         ArrayOrder::Status => Ok(()),
         ArrayOrder::Stop => served.front.refuse_in_use(),
         ArrayOrder::Fail { path } => fail(served, path),
-        ArrayOrder::Add { path, destroy, force_signature } => {
-            add(served, path, *destroy, *force_signature)
-        }
+        ArrayOrder::Add { path, consent } => add(served, path, *consent),
+        ArrayOrder::Replace { old, new, consent } => replace(served, old, new, *consent),
         ArrayOrder::Remove { path } => remove(served, path),
         ArrayOrder::Scrub { repair } => served.handle.scrub(*repair).map_err(server_error),
     };
@@ -154,25 +171,34 @@ fn device_at<'a>(served: &'a Served, path: &Path) -> Result<&'a Device, BenchErr
 fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
-    let copies = usize::from(served.table.geometry.copies());
-    let roles = &status.engine.roles[..usize::from(served.table.geometry.members)];
-    if let Some(role) = roles.iter().position(|it| it.device == Some(number)) {
-        let set = role / copies * copies;
-        let others = roles[set..set + copies].iter().filter(|it| it.device != Some(number));
-        if roles[role].is_read && !others.into_iter().any(|it| it.is_read) {
+    let copies = served.table.geometry.copies();
+    let set_of = |(at, it): (usize, &RoleStatus)| {
+        role_of(served, at).or(it.replaces).map(|role| role / copies)
+    };
+    let roles = || status.engine.roles.iter().enumerate();
+    if let Some(it) = roles().find(|(_, it)| it.device == Some(number) && it.is_read) {
+        let set = set_of(it);
+        let mut others = roles().filter(|(_, it)| it.device != Some(number) && it.is_read);
+        if !others.any(|it| set_of(it) == set) {
             let text = format!("'{}' has the only copy of its data", path.display());
             return Err(BenchError::cannot_measure(text)
-                .hint("add another device, and wait until it is in sync"));
+                .hint("add or replace it by another device, and wait until that is in sync"));
         }
     }
     served.handle.fail(number).map_err(server_error)
 }
 
+/// Of an entry of the table; none of a spare or a replacement.
+fn role_of(served: &Served, at: usize) -> Option<u8> {
+    u8::try_from(at).ok().filter(|it| *it < served.table.geometry.members)
+}
+
 fn remove(served: &mut Served, path: &Path) -> Result<(), BenchError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
-    let at = status.engine.roles.iter().position(|it| it.device == Some(number));
-    if at.is_some_and(|it| it < usize::from(served.table.geometry.members)) {
+    let roles = status.engine.roles;
+    let at = roles.iter().position(|it| it.device == Some(number));
+    if at.is_some_and(|it| role_of(served, it).is_some() || roles[it].replaces.is_some()) {
         let text = format!("'{}' is a member that works", path.display());
         return Err(BenchError::cannot_measure(text).hint("durio raid fail gives it up first"));
     }
@@ -200,46 +226,69 @@ fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(
     }
 }
 
-fn add(
+fn add(served: &mut Served, path: &Path, consent: EraseConsent) -> Result<(), BenchError> {
+    let status = served.handle.status().map_err(server_error)?;
+    let is_free = |(at, it): &(usize, &RoleStatus)| {
+        it.state == MemberState::Faulty && it.device.is_none() && role_of(served, *at).is_some()
+    };
+    let free = status.engine.roles.iter().enumerate().filter(is_free);
+    let mut wishes: Vec<JoinAs> =
+        free.filter_map(|(at, _)| role_of(served, at)).map(JoinAs::Member).collect();
+    if wishes.is_empty() {
+        if !consent.destroy {
+            return Err(BenchError::cannot_measure("no member is missing")
+                .hint("with --destroy the device becomes a spare, and what is on it is lost"));
+        }
+        wishes.push(JoinAs::Spare);
+    }
+    take(served, path, consent, &wishes)
+}
+
+fn replace(
+    served: &mut Served,
+    old: &Path,
+    new: &Path,
+    consent: EraseConsent,
+) -> Result<(), BenchError> {
+    let number = device_at(served, old)?.number;
+    let status = served.handle.status().map_err(server_error)?;
+    let at = status.engine.roles.iter().position(|it| it.device == Some(number));
+    let role = at.and_then(|at| role_of(served, at)).ok_or_else(|| {
+        let text = format!("'{}' is no member that works", old.display());
+        BenchError::cannot_measure(text)
+            .hint("durio raid add puts a device in the place of one that is missing")
+    })?;
+    take(served, new, consent, &[JoinAs::Replacement(role)])
+}
+
+/// Has a device join as the first of these that it can.
+fn take(
     served: &mut Served,
     path: &Path,
-    destroy: bool,
-    force_signature: bool,
+    consent: EraseConsent,
+    wishes: &[JoinAs],
 ) -> Result<(), BenchError> {
-    let roles = free_roles(served)?;
     let known = served.devices.iter().position(|it| it.is_at(path));
     let at = match known {
         Some(at) => at,
         None => {
             let named = [path.to_owned()];
-            let permission = match destroy {
-                true => Permission::Named { destroy: &named, force_signature },
-                false => Permission::Members,
+            let permission = match consent {
+                EraseConsent { destroy: true, force_signature } => {
+                    Permission::Named { destroy: &named, force_signature }
+                }
+                EraseConsent { destroy: false, .. } => Permission::Members,
             };
             open_device(served, &named, permission)?
         }
     };
-    let joined = join(served, &served.devices[at], destroy, &roles);
+    let joined = join(served, &served.devices[at], consent.destroy, wishes);
     if joined.is_err() && known.is_none() {
         let device = served.devices.swap_remove(at);
         // It was not used.
         let _ = served.handle.forget(device.number);
     }
     joined
-}
-
-fn free_roles(served: &Served) -> Result<Vec<u8>, BenchError> {
-    let geometry = &served.table.geometry;
-    let status = served.handle.status().map_err(server_error)?;
-    let roles = (0..geometry.members).zip(&status.engine.roles);
-    let is_free = |it: &durio_raid::RoleStatus| {
-        it.state == MemberState::Faulty && it.device.is_none() && geometry.copies() > 1
-    };
-    let free: Vec<u8> = roles.filter(|(_, it)| is_free(it)).map(|(role, _)| role).collect();
-    if free.is_empty() {
-        return Err(BenchError::cannot_measure("no member is missing"));
-    }
-    Ok(free)
 }
 
 /// Claims it and gives it to the server; its place among the devices.
@@ -264,7 +313,12 @@ fn open_device(
     Ok(served.devices.len() - 1)
 }
 
-fn join(served: &Served, device: &Device, destroy: bool, roles: &[u8]) -> Result<(), BenchError> {
+fn join(
+    served: &Served,
+    device: &Device,
+    destroy: bool,
+    wishes: &[JoinAs],
+) -> Result<(), BenchError> {
     let &Device { number, bytes, .. } = device;
     // Nothing may be on its way to it when it is looked at.
     let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
@@ -274,11 +328,7 @@ fn join(served: &Served, device: &Device, destroy: bool, roles: &[u8]) -> Result
     };
     when_passed(is_idle).map_err(server_error)?;
     let (id, found) = match destroy {
-        true => {
-            let blank = make_blank(device.file(), bytes, &served.table.geometry);
-            blank.map_err(|error| BenchError::io("erase", &device.path, error))?;
-            (random_id()?, None)
-        }
+        true => (random_id()?, None),
         false => {
             let found = device.find()?.map_err(|error| {
                 let text = format!("'{}': {error}", device.path.display());
@@ -289,28 +339,38 @@ fn join(served: &Served, device: &Device, destroy: bool, roles: &[u8]) -> Result
         }
     };
     let newcomer = Newcomer { device: number, device_bytes: bytes, id, found };
-    let mut joined = Err(ServerError::Add(AddError::Doubled));
-    // A member that was away has one role, and is doubled in all others.
-    for &role in roles {
-        joined = when_passed(|| served.handle.add(role, newcomer.clone()));
-        if !matches!(joined, Err(ServerError::Add(AddError::Doubled))) {
+    let refused =
+        |error| server_error(error).context(format!("'{}' is not added", device.path.display()));
+    let mut refusal = ServerError::Add(AddError::Doubled);
+    for &what in wishes {
+        match when_passed(|| served.handle.refuse_newcomer(what, newcomer.clone())) {
+            Ok(()) => {
+                if destroy {
+                    let blank = make_blank(device.file(), bytes, &served.table.geometry);
+                    blank.map_err(|error| BenchError::io("erase", &device.path, error))?;
+                }
+                let added = when_passed(|| served.handle.add(what, newcomer.clone()));
+                return added.map_err(refused);
+            }
+            Err(error) => refusal = error,
+        }
+        // A member that was away has one role, and is doubled in all others.
+        if !matches!(refusal, ServerError::Add(AddError::Doubled)) {
             break;
         }
     }
-    joined.map_err(|error| {
-        server_error(error).context(format!("'{}' is not added", device.path.display()))
-    })
+    Err(refused(refusal))
 }
 
 fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
     let engine = &status.engine;
     let members = usize::from(served.table.geometry.members);
-    let roles = (0_u8..).zip(&engine.roles).map(|(at, role)| {
-        let role_number = Some(at).filter(|it| usize::from(*it) < members);
+    let roles = engine.roles.iter().enumerate().map(|(at, role)| {
         let rebuilt = (role.state == MemberState::Rebuilding).then_some(role.rebuilt);
         let shown = shown_device(served, status, role.device);
         MemberStatus {
-            role: role_number,
+            role: role_of(served, at),
+            replaces: role.replaces,
             state: standing_of(role.state),
             rebuilt_bytes: rebuilt,
             by_map: role.by_map,
@@ -364,6 +424,7 @@ fn shown_device(served: &Served, status: &ServerStatus, number: Option<u8>) -> M
     let counters = counters.unwrap_or_default();
     MemberStatus {
         role: None,
+        replaces: None,
         state: MemberStanding::GivenUp,
         path: device.map(|it| it.path.display().to_string()),
         rebuilt_bytes: None,

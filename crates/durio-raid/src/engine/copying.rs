@@ -2,7 +2,7 @@
 //! scrub.
 //!
 //! In: idle moments. Out: one copy of a chunk at a time, as a part in its lane, so that it meets no
-//! write. Not here: who is rebuilt (`membership.rs`), what a scrub compares (`scrubbing.rs`).
+//! write. Not here: who is rebuilt (`membership.rs`, `joining.rs`), what a scrub compares (`scrubbing.rs`).
 //!
 //! Copies yield to users: after one that met requests, as many pass first as a chunk has blocks. So a
 //! rebuild takes about half of what the members do, however fast they are, and all of it when nobody asks.
@@ -22,8 +22,8 @@ use crate::superblock::{Entry, MemberState};
 pub(super) enum Job {
     /// A region, from the copy that is read to the others.
     Resync { region: u32 },
-    /// The member that took this role in this epoch.
-    Rebuild { role: u8, since: u64 },
+    /// The member in this place, which has been rebuilt since this epoch.
+    Rebuild { place: u8, since: u64 },
     /// Of the scrub with this number.
     Scrub { number: u32 },
 }
@@ -105,12 +105,16 @@ impl Engine {
             return;
         }
         self.has_background = false;
-        for role in 0..self.geometry.members {
-            if self.table.entries[usize::from(role)].state == MemberState::Rebuilding {
+        for at in 0..self.table.entries.len() {
+            let Entry { state, replaces, .. } = self.table.entries[at];
+            if state == MemberState::Rebuilding {
                 self.has_background = true;
-                if self.rebuild_next(role, out) {
+                if self.rebuild_next(at, out) {
                     return;
                 }
+            } else if let (MemberState::InSync, Some(role)) = (state, replaces) {
+                self.has_background = true;
+                return self.retire(role, at, out);
             }
         }
         if !self.has_background {
@@ -150,15 +154,15 @@ impl Engine {
         self.geometry.region.min(self.geometry.member_bytes - first)
     }
 
-    /// False if there is nothing to do for this role now.
-    fn rebuild_next(&mut self, role: u8, out: &mut Output) -> bool {
+    /// False if there is nothing to do for this member now.
+    fn rebuild_next(&mut self, member: usize, out: &mut Output) -> bool {
         // It gets no writes before it knows that it is rebuilt.
-        if !self.is_known(role) {
+        if !self.is_known(member) {
             return false;
         }
-        let entry = self.table.entries[usize::from(role)];
-        let set = role / self.copies;
-        let mut at = self.rebuilt[usize::from(role)];
+        let (entry, place) = (self.table.entries[member], self.places[member]);
+        let set = place / self.stride;
+        let mut at = self.rebuilt[usize::from(place)];
         while entry.by_map && at < self.geometry.member_bytes {
             let region = self.region_at(Place { set, offset: at });
             if self.regions[region as usize].byte != 0 {
@@ -167,34 +171,34 @@ impl Engine {
             at = ((at >> self.region_shift) + 1) << self.region_shift;
         }
         at = at.min(self.geometry.member_bytes);
-        self.rebuilt[usize::from(role)] = at;
+        self.rebuilt[usize::from(place)] = at;
         if at == self.geometry.member_bytes {
-            return self.promote(role, out);
+            return self.promote(member, out);
         }
         if self.has(Fault::WatermarkBeforeCopy) {
             let all = self.geometry.member_bytes;
             let ahead = at + self.config.watermark_every.max(u64::from(self.geometry.chunk));
-            self.table.entries[usize::from(role)].watermark = ahead.min(all);
+            self.table.entries[member].watermark = ahead.min(all);
             self.want_revision(out);
         }
-        let job = Job::Rebuild { role, since: entry.since };
+        let job = Job::Rebuild { place, since: entry.since };
         self.start_copy(job, Place { set, offset: at }, out);
         true
     }
 
     /// The member has all data: the next table has it in sync.
-    fn promote(&mut self, role: u8, out: &mut Output) -> bool {
-        if !self.has_map(role) {
+    fn promote(&mut self, at: usize, out: &mut Output) -> bool {
+        if !self.has_map(self.places[at]) {
             return false;
         }
-        let first = u32::from(role / self.copies) * self.regions_per_set;
+        let first = u32::from(self.places[at] / self.stride) * self.regions_per_set;
         let of_set = first as usize..(first + self.regions_per_set) as usize;
         if self.regions[of_set].iter().any(|it| it.needs_sync) {
             // It lacks what could not be read, and would be read in its place.
-            self.fail_role(role, out);
+            self.fail_role(at as u8, out);
             return false;
         }
-        let entry = &mut self.table.entries[usize::from(role)];
+        let entry = &mut self.table.entries[at];
         let (state, since) = (MemberState::InSync, self.table.epoch + 1);
         *entry = Entry { state, by_map: false, since, watermark: 0, ..*entry };
         self.want_epoch(out);
@@ -244,7 +248,7 @@ impl Engine {
         match self.copier.job {
             // Any that lacks it, and any that could not be read.
             Some(Job::Resync { .. }) => !(1 << self.copier.source),
-            Some(Job::Rebuild { role, .. }) => (1 << (role % self.copies)) | part.tried,
+            Some(Job::Rebuild { place, .. }) => (1 << (place % self.stride)) | part.tried,
             Some(Job::Scrub { .. }) => self.scrub.repairing(),
             None => 0,
         }
@@ -262,20 +266,19 @@ impl Engine {
                 self.copier.within += chunk;
                 self.copier.has_failed |= !is_good;
             }
-            Some(Job::Rebuild { role, since }) => {
-                let at = usize::from(role);
+            Some(Job::Rebuild { place, since }) => {
+                let Some(at) = self.places.iter().position(|&it| it == place) else { return };
                 let entry = &mut self.table.entries[at];
                 if entry.state != MemberState::Rebuilding || entry.since != since {
                     return;
                 }
                 if !is_good {
-                    return self.fail_role(role, out);
+                    return self.fail_role(at as u8, out);
                 }
-                self.rebuilt[at] += chunk;
-                if self.rebuilt[at] - entry.watermark.min(self.rebuilt[at])
-                    >= self.config.watermark_every
-                {
-                    entry.watermark = self.rebuilt[at];
+                let rebuilt = &mut self.rebuilt[usize::from(place)];
+                *rebuilt += chunk;
+                if *rebuilt - entry.watermark.min(*rebuilt) >= self.config.watermark_every {
+                    entry.watermark = *rebuilt;
                     self.want_revision(out);
                 }
             }

@@ -10,7 +10,7 @@
 //!                            └──────────────────────► stale ◄──┘ as dirty, without a writer
 //! ```
 //!
-//! A page is written to all copies of its set. While that is on its way, further marks wait together for
+//! A page is written to all copies of its set, a replacement's too. While that is on its way, further marks wait together for
 //! the next. A region that is dirty on all copies costs a write nothing.
 
 use durio_units::Nanos;
@@ -20,13 +20,12 @@ use super::lanes::Phase;
 use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
-use super::{Engine, Run};
+use super::{Engine, Run, Set};
 use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
-use crate::superblock::MemberState;
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,28 +111,27 @@ impl Engine {
             state.is_wanted = plan.any != plan.all;
             // A member that is not here may have the one that was on its way at the end.
             state.generation = plan.generation + 2;
-            for (copy, next) in (0..).zip(&plan.next_slots) {
-                let role = set * u32::from(self.copies) + copy;
-                let is_in_sync = self.table.entries[role as usize].state == MemberState::InSync;
-                let is_stored = is_in_sync && next.is_some();
-                let at = self.slots_at(role, page % self.pages_per_set);
+            for (copy, next) in (0_u8..).zip(&plan.next_slots) {
+                let Set { in_sync, writable } = self.sets[set as usize];
+                let is_stored = in_sync & (1 << copy) != 0 && next.is_some();
+                let at = self.slots_at(set as u8 * self.stride + copy, page % self.pages_per_set);
                 self.page_slots[at] = PageSlots { next: next.unwrap_or(0), is_stored };
                 // Who lacks a page gets it.
-                let is_here = self.sets[set as usize].writable & (1 << copy) != 0;
+                let is_here = writable & (1 << copy) != 0;
                 self.pages[page as usize].is_wanted |= is_here && !is_stored;
             }
         }
     }
 
-    pub(super) fn slots_at(&self, role: u32, page_of_set: u32) -> usize {
-        (role * self.pages_per_set + page_of_set) as usize
+    pub(super) fn slots_at(&self, place: u8, page_of_set: u32) -> usize {
+        (u32::from(place) * self.pages_per_set + page_of_set) as usize
     }
 
-    /// The member in this role lacks the map of its set: it is written, all of it.
-    pub(super) fn want_map_for(&mut self, role: u8, out: &mut Output) {
-        let set = u32::from(role / self.copies);
+    /// The member in this place lacks the map of its set: it is written, all of it.
+    pub(super) fn want_map_for(&mut self, place: u8, out: &mut Output) {
+        let set = u32::from(place / self.stride);
         for page in 0..self.pages_per_set {
-            let at = self.slots_at(u32::from(role), page);
+            let at = self.slots_at(place, page);
             self.page_slots[at].is_stored = false;
             let page = set * self.pages_per_set + page;
             self.pages[page as usize].is_wanted = true;
@@ -143,8 +141,8 @@ impl Engine {
 
     /// What a member that was away names itself is copied to it too, if it gets what the map names. Its
     /// pages must not pass for later ones than those that it gets.
-    pub(super) fn take_marks(&mut self, role: u8, map: &[u8], by_map: bool) {
-        let set = role / self.copies;
+    pub(super) fn take_marks(&mut self, place: u8, map: &[u8], by_map: bool) {
+        let set = place / self.stride;
         for page in 0..self.pages_per_set {
             let name = PageName { array: self.table.array, set, page };
             let index = u32::from(set) * self.pages_per_set + page;
@@ -158,7 +156,7 @@ impl Engine {
             let seen = &mut self.pages[index as usize].generation_seen;
             *seen = generation.max(*seen);
             // Not over its newest page: a cut would leave it without any.
-            let at = self.slots_at(u32::from(role), page);
+            let at = self.slots_at(place, page);
             self.page_slots[at].next = next;
         }
     }
@@ -168,11 +166,11 @@ impl Engine {
         self.pages.iter().all(|it| !it.is_running)
     }
 
-    /// True if the member in this role has every page of the map of its set as it is now.
-    pub(super) fn has_map(&self, role: u8) -> bool {
-        let set = u32::from(role / self.copies);
+    /// True if the member in this place has every page of the map of its set as it is now.
+    pub(super) fn has_map(&self, place: u8) -> bool {
+        let set = u32::from(place / self.stride);
         (0..self.pages_per_set).all(|page| {
-            let is_stored = self.page_slots[self.slots_at(u32::from(role), page)].is_stored;
+            let is_stored = self.page_slots[self.slots_at(place, page)].is_stored;
             is_stored && !self.pages[(set * self.pages_per_set + page) as usize].is_running
         })
     }
@@ -215,23 +213,22 @@ impl Engine {
             copies &= copies.wrapping_neg();
         }
         self.pages[page as usize].pending = copies;
-        for copy in (0..self.copies).filter(|copy| copies & (1 << copy) != 0) {
-            let role = set as u8 * self.copies + copy;
-            self.write_page(role, page, block, out);
+        for copy in (0..self.stride).filter(|copy| copies & (1 << copy) != 0) {
+            self.write_page(set as u8 * self.stride + copy, page, block, out);
         }
     }
 
-    fn write_page(&mut self, role: u8, page: u32, block: u32, out: &mut Output) {
+    fn write_page(&mut self, place: u8, page: u32, block: u32, out: &mut Output) {
         let page_of_set = page % self.pages_per_set;
         let slot = if self.has(Fault::OneMetadataSlot) {
             0
         } else {
-            self.page_slots[self.slots_at(u32::from(role), page_of_set)].next
+            self.page_slots[self.slots_at(place, page_of_set)].next
         };
         let generation = self.pages[page as usize].generation as u32 & GENERATION_MASK;
-        let tag = TagFields { owner: Owner::Page, role, generation, index: page }.pack();
+        let tag = TagFields { owner: Owner::Page, role: place, generation, index: page }.pack();
         out.ops.push(MemberOp {
-            device: self.device_numbers[usize::from(role)],
+            device: self.device_numbers[usize::from(place)],
             kind: MemberOpKind::Write,
             offset: layout::map_slot(page_of_set, slot),
             length: BLOCK as u32,
@@ -242,18 +239,18 @@ impl Engine {
 
     /// A writing of a page has ended on one copy.
     pub(super) fn page_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
-        let bit = 1 << (tag.role % self.copies);
+        let bit = 1 << (tag.role % self.stride);
         let Some(state) = self.pages.get_mut(tag.index as usize) else { return };
         let is_ours = state.generation as u32 & GENERATION_MASK == tag.generation;
         if !is_ours || state.pending & bit == 0 {
             return;
         }
         if outcome != Outcome::Done {
-            return self.fail_role(tag.role, out);
+            return self.fail_place(tag.role, out);
         }
         state.pending &= !bit;
         let is_last = state.pending == 0;
-        let at = self.slots_at(u32::from(tag.role), tag.index % self.pages_per_set);
+        let at = self.slots_at(tag.role, tag.index % self.pages_per_set);
         let slots = &mut self.page_slots[at];
         *slots = PageSlots { next: 1 - slots.next, is_stored: true };
         if is_last {
@@ -277,9 +274,9 @@ impl Engine {
         }
     }
 
-    /// A role failed: no page waits for it.
-    pub(super) fn release_pages(&mut self, role: u8, out: &mut Output) {
-        let (set, bit) = (u32::from(role / self.copies), 1 << (role % self.copies));
+    /// A copy failed: no page waits for it.
+    pub(super) fn release_pages(&mut self, place: u8, out: &mut Output) {
+        let (set, bit) = (u32::from(place / self.stride), 1 << (place % self.stride));
         for page in set * self.pages_per_set..(set + 1) * self.pages_per_set {
             let state = &mut self.pages[page as usize];
             let was_pending = state.pending & bit != 0;
@@ -305,8 +302,9 @@ impl Engine {
     pub(super) fn sweep(&mut self, at_once: bool, out: &mut Output) {
         self.swept = self.now;
         for page in 0..self.pages.len() as u32 {
-            let set = self.sets[(page / self.pages_per_set) as usize];
-            let is_whole = set.in_sync == self.all_copies;
+            let first = (page / self.pages_per_set) as usize * usize::from(self.copies);
+            // A replacement is not asked: if it fails, it gets everything the next time.
+            let is_whole = (first..first + usize::from(self.copies)).all(|at| self.is_read(at));
             let may_have_writers = self.has(Fault::ClearUnderWriter);
             let mut has_changed = false;
             let regions = self.regions_of(page);

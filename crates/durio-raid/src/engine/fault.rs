@@ -40,11 +40,13 @@ pub enum Fault {
     BaseNotAsked,
     /// A scrub compares beside writes of the same bytes.
     ScrubRacesWrite,
+    /// A replacement gets copies, and no writes.
+    ReplacementNotWritten,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -62,6 +64,7 @@ impl Fault {
         Self::SpareTakenTwice,
         Self::BaseNotAsked,
         Self::ScrubRacesWrite,
+        Self::ReplacementNotWritten,
     ];
 
     /// Whether this is the fault that is planted.
@@ -96,6 +99,7 @@ impl Fault {
             Self::SpareTakenTwice => "spare taken twice",
             Self::BaseNotAsked => "base of a new table not asked",
             Self::ScrubRacesWrite => "scrub races a write",
+            Self::ReplacementNotWritten => "replacement not written to",
         }
     }
 }

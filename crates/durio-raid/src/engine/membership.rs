@@ -1,7 +1,8 @@
-//! Who is a member: failures, newcomers, spares, and the superblocks that say so.
+//! Who is a member: failures, and the superblocks that say so.
 //!
-//! In: failures, newcomers. Out: writes of superblocks; and what waits for them goes on. Not here: which
-//! members are trusted at the start (`assembly.rs`), copying to newcomers (`copying.rs`).
+//! In: failures. Out: writes of superblocks; and what waits for them goes on. Not here: which members are
+//! trusted at the start (`assembly.rs`), newcomers and spares (`joining.rs`), copying to them
+//! (`copying.rs`).
 //!
 //! Superblocks are written one table after another, to all members that are here. A table counts when
 //! every one of them has it and these are at least half of the members in sync by the table before, its
@@ -13,13 +14,12 @@ use durio_units::Nanos;
 use super::fault::Fault;
 use super::output::TagFields;
 use super::output::{Buffer, GENERATION_MASK, MemberOp, MemberOpKind, Outcome, Output, Owner};
-use super::{Engine, Run, StopReason};
-use crate::Id;
-use crate::assembly::{self, Found, Present};
+use super::{Engine, NO_PLACE, Run, StopReason};
+use crate::assembly::{self, Present};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
-use crate::superblock::{self, Entry, MemberState, Relation, SPARES_MAX, Table};
+use crate::superblock::{self, Entry, MemberState, SPARES_MAX, Table};
 
 /// A bit for each of the two slots that are written, at the begin and at the end.
 const BOTH_ENDS: u8 = 0b11;
@@ -39,7 +39,7 @@ pub(super) struct Update {
     /// Entries in sync by it.
     in_sync: u64,
     /// A change of the members waits to be written.
-    wants_epoch: bool,
+    pub(super) wants_epoch: bool,
     /// A watermark does.
     wants_revision: bool,
     /// A failure that not all survivors know of.
@@ -69,43 +69,6 @@ impl Update {
     };
 }
 
-/// A device that becomes a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Newcomer {
-    /// How the caller names it.
-    pub device: u8,
-    /// Its size.
-    pub device_bytes: u64,
-    /// Its new id, if it is not a member that was away. Then the caller has zeroed all slots of its
-    /// superblock and all of its map.
-    pub id: Id,
-    /// What was found on it, if it is a member that was away.
-    pub found: Option<Found>,
-}
-
-/// Why a device does not become a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AddError {
-    /// The role is taken, or there is none.
-    #[error("no member is missing in this role")]
-    Taken,
-    /// Too small.
-    #[error("the device is too small for the data of a member")]
-    TooSmall,
-    /// Of another array.
-    #[error("the device is a member of another array")]
-    Foreign,
-    /// It went on alone, or was away for too long to know.
-    #[error("the device may have gone on without the others: erase it to give up what it has")]
-    Diverged,
-    /// It is one already.
-    #[error("the device is a member already")]
-    Doubled,
-    /// The array has stopped or has not started, or not all members know of a failure yet.
-    #[error("the array does not run, or superblocks are being written")]
-    NotRunning,
-}
-
 impl Engine {
     /// Whether all survivors know of every failure.
     pub(super) fn is_settled(&self) -> bool {
@@ -125,33 +88,42 @@ impl Engine {
         self.pump(out);
     }
 
+    /// The entry whose copy has this place fails.
+    pub(super) fn fail_place(&mut self, place: u8, out: &mut Output) {
+        if let Some(at) = self.places.iter().position(|&it| it == place) {
+            self.fail_role(at as u8, out);
+        }
+    }
+
     /// A member in sync that fails lacks from now on what the map names; the last copy stops the array.
     pub(super) fn fail_role(&mut self, role: u8, out: &mut Output) {
         let Some(entry) = self.table.entries.get(usize::from(role)).copied() else { return };
         if self.devices[usize::from(role)].is_none() || matches!(self.run, Run::Stopped(_)) {
             return;
         }
-        if entry.state != MemberState::Spare {
-            let (set, bit) = (role / self.copies, 1 << (role % self.copies));
-            if self.sets[usize::from(set)].in_sync & !bit == 0 {
+        let place = self.places[usize::from(role)];
+        if place != NO_PLACE {
+            let (set, bit) = self.copy_at(place);
+            if self.sets[set].in_sync & !bit == 0 {
                 // Its superblock must go on saying that it is in sync: nothing else has the data.
-                return self.stop_with(StopReason::LastCopy(role), out);
+                return self.stop_with(StopReason::LastCopy(entry.replaces.unwrap_or(role)), out);
             }
-            self.sets[usize::from(set)].in_sync &= !bit;
-            self.sets[usize::from(set)].writable &= !bit;
+            self.sets[set].in_sync &= !bit;
+            self.sets[set].writable &= !bit;
+            self.outstanding[usize::from(place)] = 0;
             let by_map = entry.by_map || entry.state == MemberState::InSync;
             let (state, since) = (MemberState::Faulty, self.table.epoch + 1);
             self.table.entries[usize::from(role)] = Entry { state, by_map, since, ..entry };
             self.update.failure = Failure::Waiting;
         }
         self.devices[usize::from(role)] = None;
-        self.outstanding[usize::from(role)] = 0;
+        out.has_lost = true;
         self.update.wants_epoch = true;
         self.update.pending[usize::from(role)] = 0;
-        if entry.state != MemberState::Spare {
-            // Before a spare takes the role, whose operations these would be then.
-            self.release_pages(role, out);
-            self.release_role(role, out);
+        if place != NO_PLACE {
+            // Before a spare takes the place, whose operations these would be then.
+            self.release_pages(place, out);
+            self.release_parts(place, out);
         }
         self.check_update(out);
         self.start_update(out);
@@ -231,16 +203,6 @@ impl Engine {
         assembly::is_half(members, self.voters)
     }
 
-    fn drop_lost_spares(&mut self) {
-        let roles = usize::from(self.geometry.members);
-        for at in (roles..self.table.entries.len()).rev() {
-            if self.devices[at].is_none() {
-                self.table.entries.remove(at);
-                self.devices.remove(at);
-            }
-        }
-    }
-
     fn write_superblocks(&mut self, table: &Table, at: usize, device: Present, out: &mut Output) {
         let member = table.entries[at].member;
         let first = if self.has(Fault::OneMetadataSlot) { 0 } else { device.next_slot };
@@ -308,6 +270,7 @@ impl Engine {
         }
         self.admit_stored(out);
         // Before anything can ask for the next superblocks, which would be on their way to a spare.
+        self.take_roles();
         self.take_spares();
         // The next table says it too.
         self.update.wants_revision |= !self.table.is_known_to_count();
@@ -319,10 +282,11 @@ impl Engine {
 
     /// Members that the table has in sync are read from now on.
     fn promote_stored(&mut self) {
-        for (role, entry) in (0..self.geometry.members).zip(&self.table.entries) {
-            let was_stored = self.update.in_sync & (1 << role) != 0;
+        for (at, entry) in self.table.entries.iter().enumerate() {
+            let was_stored = self.update.in_sync & (1 << at) != 0;
             if was_stored && entry.state == MemberState::InSync {
-                self.sets[usize::from(role / self.copies)].in_sync |= 1 << (role % self.copies);
+                let (set, bit) = self.copy_at(self.places[at]);
+                self.sets[set].in_sync |= bit;
             }
         }
     }
@@ -330,19 +294,22 @@ impl Engine {
     /// Members that know that they are rebuilt get writes from now on: before, they might be taken for
     /// members in sync that lack nothing.
     fn admit_stored(&mut self, out: &mut Output) {
-        for role in 0..self.geometry.members {
-            let (set, bit) = (usize::from(role / self.copies), 1 << (role % self.copies));
-            let is_here = self.devices[usize::from(role)].is_some();
-            if is_here && self.is_known(role) && self.sets[set].writable & bit == 0 {
+        for at in 0..self.places.len() {
+            let (place, is_here) = (self.places[at], self.devices[at].is_some());
+            if place == NO_PLACE || !is_here || !self.is_known(at) {
+                continue;
+            }
+            let (set, bit) = self.copy_at(place);
+            if self.sets[set].writable & bit == 0 {
                 self.sets[set].writable |= bit;
-                self.want_map_for(role, out);
+                self.want_map_for(place, out);
             }
         }
     }
 
-    /// Whether the table that gave this role its state counts.
-    pub(super) fn is_known(&self, role: u8) -> bool {
-        self.table.entries[usize::from(role)].since <= self.committed
+    /// Whether the table that gave this entry its state counts.
+    pub(super) fn is_known(&self, at: usize) -> bool {
+        self.table.entries[at].since <= self.committed
     }
 
     fn release_settled(&mut self, out: &mut Output) {
@@ -355,89 +322,6 @@ impl Engine {
         while let Some(index) = unsettled.pop(&self.links) {
             self.finish(index, Ok(()), out);
         }
-    }
-
-    /// Spares take the place of members that failed.
-    fn take_spares(&mut self) {
-        let roles = usize::from(self.geometry.members);
-        let mut spare = self.table.entries.len();
-        for role in 0..roles {
-            let is_faulty = self.table.entries[role].state == MemberState::Faulty;
-            // Its vote is not lost before that counts: a table names the voters of its base.
-            let is_free = is_faulty && self.is_known(role as u8);
-            if !is_free || self.copies == 1 {
-                continue;
-            }
-            let is_last_taken = spare < self.table.entries.len();
-            if !(is_last_taken && self.has(Fault::SpareTakenTwice)) {
-                spare = (roles..self.table.entries.len())
-                    .find(|&at| self.devices[at].is_some())
-                    .unwrap_or(usize::MAX);
-            }
-            let Some(device) = self.devices.get(spare).copied().flatten() else { return };
-            let member = self.table.entries[spare].member;
-            if !self.has(Fault::SpareTakenTwice) {
-                self.table.entries.remove(spare);
-                self.devices.remove(spare);
-                spare = self.table.entries.len();
-            }
-            self.join(role as u8, member, device, false);
-        }
-    }
-
-    /// Adds a device in a role that is free: a member that was away gets what it lacks by the map, any
-    /// other is rebuilt.
-    ///
-    /// # Errors
-    /// [`AddError`]; then nothing has happened.
-    pub fn add(&mut self, role: u8, newcomer: &Newcomer, out: &mut Output) -> Result<(), AddError> {
-        if self.run != Run::Running || !self.is_settled() {
-            return Err(AddError::NotRunning);
-        }
-        let entry = self.table.entries.get(usize::from(role)).copied().ok_or(AddError::Taken)?;
-        if entry.state != MemberState::Faulty || self.copies == 1 {
-            return Err(AddError::Taken);
-        }
-        if newcomer.device_bytes < layout::device_bytes(&self.geometry, self.data_at) {
-            return Err(AddError::TooSmall);
-        }
-        let is_doubled = |other: &Entry| other.member == newcomer.id;
-        let others = (0..).zip(&self.table.entries).filter(|(at, _)| *at != usize::from(role));
-        if others.map(|(_, it)| it).any(is_doubled) {
-            return Err(AddError::Doubled);
-        }
-        let mut next_slot = 0;
-        if let Some(Found { superblock, slot, .. }) = &newcomer.found {
-            if superblock.table.array != self.table.array {
-                return Err(AddError::Foreign);
-            }
-            if self.table.relation_of(&superblock.table) != Relation::Ancestor {
-                return Err(AddError::Diverged);
-            }
-            self.table.revision = self.table.revision.max(superblock.table.revision);
-            next_slot = 1 - slot;
-        }
-        let by_map = newcomer.found.is_some() && newcomer.id == entry.member && entry.by_map;
-        if let Some(found) = &newcomer.found {
-            self.take_marks(role, &found.map, by_map);
-        }
-        let (device, bytes) = (newcomer.device, newcomer.device_bytes);
-        self.join(role, newcomer.id, Present { device, bytes, next_slot }, by_map);
-        self.start_update(out);
-        self.pump(out);
-        Ok(())
-    }
-
-    fn join(&mut self, role: u8, member: Id, device: Present, by_map: bool) {
-        let (state, since) = (MemberState::Rebuilding, self.table.epoch + 1);
-        let at = usize::from(role);
-        self.table.entries[at] = Entry { member, state, by_map, since, watermark: 0 };
-        self.devices[at] = Some(device);
-        self.device_numbers[at] = device.device;
-        self.outstanding[at] = 0;
-        self.rebuilt[at] = 0;
-        self.has_background = true;
-        self.update.wants_epoch = true;
     }
 
     /// Members that have owed a superblock or a page for too long fail.
@@ -455,8 +339,8 @@ impl Engine {
                 continue;
             }
             let set = (page / self.pages_per_set) as u8;
-            for copy in (0..self.copies).filter(|copy| state.pending & (1 << copy) != 0) {
-                self.fail_role(set * self.copies + copy, out);
+            for copy in (0..self.stride).filter(|copy| state.pending & (1 << copy) != 0) {
+                self.fail_place(set * self.stride + copy, out);
             }
         }
     }

@@ -17,8 +17,8 @@ pub(crate) enum Owner {
     Superblock,
 }
 
-/// A tag in its fields: 8 bits of owner, 8 of role (of a part: which copy), 24 of generation, 24 of
-/// index.
+/// A tag in its fields: 8 bits of owner, 8 of role (of a part which copy, of a page which place, of a
+/// superblock which entry), 24 of generation, 24 of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagFields {
     pub(crate) owner: Owner,
@@ -132,6 +132,9 @@ pub struct Output {
     pub ops: Vec<MemberOp>,
     /// Requests that are done.
     pub answers: Vec<Answer>,
+    /// A member is out: what was asked of its device, and has not begun, must not. Whoever sees it makes
+    /// it false.
+    pub has_lost: bool,
 }
 
 #[cfg(test)]

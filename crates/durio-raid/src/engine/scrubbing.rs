@@ -224,7 +224,8 @@ impl Engine {
             return self.finish(index, Err(RequestError::Unreadable), out);
         }
         let number = self.copier.scrub_number();
-        let (offset, first) = (self.geometry.locate_back(place), part.set * self.copies);
+        let (offset, first) = (self.geometry.locate_back(place), part.set * self.stride);
+        let roles: [u8; 8] = std::array::from_fn(|copy| self.role_at(first + copy as u8));
         let differing = self.scrub.differing & in_sync;
         let Some(status) = number.and_then(|it| self.scrub.status_of(it)) else {
             return self.finish(index, Ok(()), out);
@@ -232,7 +233,7 @@ impl Engine {
         status.mismatches += u64::from(differing.count_ones());
         for copy in (0..8).filter(|copy| differing & (1 << copy) != 0) {
             if status.places.len() < MISMATCHES_KEPT {
-                status.places.push(Mismatch { offset, role: first + copy });
+                status.places.push(Mismatch { offset, role: roles[copy] });
             }
         }
         let wrong = differing | (part.tried & in_sync);

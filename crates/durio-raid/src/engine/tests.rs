@@ -8,10 +8,10 @@ use crate::{
     RequestKind, SubmitError, assemble, create,
 };
 
-const CHUNK: u32 = 16 << 10;
+pub(super) const CHUNK: u32 = 16 << 10;
 
 /// Metadata of four new members, as assembly finds it.
-fn found(level: Level) -> Vec<Found> {
+pub(super) fn found(level: Level) -> Vec<Found> {
     found_of(level, 4)
 }
 
@@ -35,7 +35,7 @@ fn found_of(level: Level, members: u8) -> Vec<Found> {
     (0..).zip(&written).map(find).collect()
 }
 
-fn running(level: Level) -> (Engine, Output) {
+pub(super) fn running(level: Level) -> (Engine, Output) {
     let plan = assemble(&found(level), AssembleOptions::default()).unwrap();
     let mut out = Output::default();
     let mut engine = Engine::start(plan, &Config::default(), &mut out);
@@ -45,7 +45,7 @@ fn running(level: Level) -> (Engine, Output) {
 }
 
 /// Completes all, and what follows of it; all operations.
-fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
+pub(super) fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
     let mut all = Vec::new();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
@@ -56,11 +56,11 @@ fn complete_all(engine: &mut Engine, out: &mut Output) -> Vec<MemberOp> {
     all
 }
 
-fn write(tag: u64, offset: u64) -> Request {
+pub(super) fn write(tag: u64, offset: u64) -> Request {
     Request { tag, kind: RequestKind::Write, offset, length: 4096, buffer: 7 }
 }
 
-fn answers(out: &mut Output) -> Vec<u64> {
+pub(super) fn answers(out: &mut Output) -> Vec<u64> {
     out.answers.drain(..).map(|it| it.result.map(|()| it.tag).unwrap()).collect()
 }
 
@@ -148,6 +148,31 @@ fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
     let repair = ops.last().unwrap();
     assert_eq!((repair.device, repair.kind), (op.device, MemberOpKind::Write));
     assert_eq!(answers(&mut out), [1]);
+}
+
+#[test]
+fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_not() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let mut fail_one = |engine: &mut Engine, tag| {
+        engine.submit(Request { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
+        let op = out.ops.pop().unwrap();
+        engine.completed(op.tag, Outcome::Error, &mut out);
+        complete_all(engine, &mut out);
+        engine.status().roles[usize::from(op.device)].state
+    };
+    for tag in 0..20 {
+        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
+    }
+    assert_eq!(fail_one(&mut engine, 20), MemberState::Faulty);
+    for tag in 21..60 {
+        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
+    }
+    let now = |hours: u64| Nanos::from_secs(3600 * hours);
+    let (mut engine, mut out) = running(Level::Mirrored);
+    engine.read_errors[0] = 20;
+    engine.tick(now(1), &mut out);
+    engine.tick(now(2), &mut out);
+    assert_eq!(engine.read_errors[0], 5);
 }
 
 #[test]
@@ -303,7 +328,7 @@ fn a_member_that_comes_back_gets_what_its_own_map_names() {
     let superblock = &back.superblock;
     let (id, device_bytes) = (superblock.member, superblock.device_bytes);
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
-    engine.add(1, &newcomer, &mut out).unwrap();
+    engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
     let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
     let written = copies.filter(|it| it.kind == MemberOpKind::Write);
@@ -443,7 +468,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     }
     let (id, device_bytes) = (Id([7; 16]), before.device_bytes);
     let newcomer = Newcomer { device: 5, device_bytes, id, found: None };
-    engine.add(1, &newcomer, &mut out).unwrap();
+    engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = scrub_all(&mut engine, &mut out, &[]);
     let last_copy = |it: &MemberOp| it.buffer == Buffer::Copy && it.kind == MemberOpKind::Write;
     let rebuilt = ops.iter().rposition(last_copy).unwrap();

@@ -9,10 +9,15 @@
 //!  write:  mark, if the region is clean ──► all copies ──► superblocks, if one failed ──► done
 //! ```
 
+use durio_units::Nanos;
+
 use super::fault::Fault;
 use super::lanes::{Mending, Part, PartKind, Phase};
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, RequestError, Run};
+
+/// Reads of a member that may fail and be mended, as many as md permits (its max_read_errors).
+const READ_ERRORS_MAX: u8 = 20;
 
 // Inlined is what each write passes: by callgrind, a sixth of its instructions was entering functions.
 impl Engine {
@@ -57,8 +62,8 @@ impl Engine {
                 in_sync.trailing_zeros() as u8
             });
         }
-        let first = part.set * self.copies;
-        let copies = (0..self.copies).filter(|copy| in_sync & (1 << copy) != 0);
+        let first = part.set * self.stride;
+        let copies = (0..self.stride).filter(|copy| in_sync & (1 << copy) != 0);
         copies.min_by_key(|copy| self.outstanding[usize::from(first + copy)])
     }
 
@@ -104,6 +109,9 @@ impl Engine {
             PartKind::Read => (writable & part.tried, MemberOpKind::Write),
             PartKind::Copy => (writable & self.copy_targets(part), MemberOpKind::Write),
         };
+        if part.kind != PartKind::Copy && self.has(Fault::ReplacementNotWritten) {
+            copies &= !self.replacement_in(part.set);
+        }
         if kind == MemberOpKind::Zero && self.has(Fault::DiscardNotMirrored) {
             copies &= copies.wrapping_neg();
         }
@@ -129,7 +137,7 @@ impl Engine {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
         part.issued = self.now;
-        let first = part.set * self.copies;
+        let first = part.set * self.stride;
         let (at, length) = match part.mending {
             Mending::No | Mending::Over => (0, part.length),
             Mending::At(at) => (at, self.config.alignment.min(part.length - at)),
@@ -166,8 +174,8 @@ impl Engine {
         if !is_ours || part.remaining & bit == 0 {
             return;
         }
-        let role = part.set * self.copies + tag.role;
-        self.outstanding[usize::from(role)] -= 1;
+        let place = part.set * self.stride + tag.role;
+        self.outstanding[usize::from(place)] -= 1;
         match (part.phase, outcome) {
             (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),
             (_, Outcome::Done) => {
@@ -178,7 +186,7 @@ impl Engine {
                     self.answer_early(index, out);
                 }
             }
-            (_, Outcome::Error | Outcome::Differs) => self.fail_role(role, out),
+            (_, Outcome::Error | Outcome::Differs) => self.fail_place(place, out),
         }
     }
 
@@ -197,7 +205,30 @@ impl Engine {
         } else {
             part.tried |= bit;
         }
+        let place = part.set * self.stride + bit.trailing_zeros() as u8;
         self.begin(index, out);
+        if !is_unsynced {
+            self.count_read_error(place, out);
+        }
+    }
+
+    /// Too many of them end a member that another copy can stand in for. Errors where copies may differ do
+    /// not count: the copy that is read there must stay.
+    fn count_read_error(&mut self, place: u8, out: &mut Output) {
+        let errors = &mut self.read_errors[usize::from(place)];
+        *errors = errors.saturating_add(1);
+        let (is_over, (set, bit)) = (*errors > READ_ERRORS_MAX, self.copy_at(place));
+        if is_over && self.sets[set].in_sync & !bit != 0 {
+            self.fail_place(place, out);
+        }
+    }
+
+    /// Errors of long ago count for less: half as many each hour.
+    pub(super) fn forget_read_errors(&mut self) {
+        if self.now.saturating_sub(self.errors_halved) >= Nanos::from_secs(3600) {
+            self.errors_halved = self.now;
+            self.read_errors.iter_mut().for_each(|it| *it /= 2);
+        }
     }
 
     /// Where copies may differ, all of a part cannot be taken from another copy because some of it cannot
@@ -257,16 +288,16 @@ impl Engine {
         }
     }
 
-    /// A role failed: no part waits for it.
-    pub(super) fn release_role(&mut self, role: u8, out: &mut Output) {
-        let (set, bit) = (role / self.copies, 1 << (role % self.copies));
+    /// A copy failed: no part waits for it.
+    pub(super) fn release_parts(&mut self, place: u8, out: &mut Output) {
+        let (set, bit) = (place / self.stride, 1 << (place % self.stride));
         for index in 0..self.parts.len() as u16 {
             let part = &mut self.parts[usize::from(index)];
             if part.phase == Phase::Free || part.set != set || part.remaining & bit == 0 {
                 continue;
             }
             part.remaining &= !bit;
-            // Its completion may come yet, and must not count for another copy in the same role.
+            // Its completion may come yet, and must not count for another copy in the same place.
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
                 Phase::Reading if self.is_compared(index) => self.compare_released(index, out),

@@ -6,6 +6,7 @@
 //! over several chunks, and need none. A read gets a
 //! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
 
+mod own;
 mod ublk;
 
 use std::collections::VecDeque;
@@ -17,10 +18,11 @@ use durio_block::{
 };
 use durio_units::Nanos;
 
+use self::own::Own;
 use super::queue::{Asker, BUFFERS_KEPT, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
-    Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
+    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
     Request, SubmitError,
 };
 
@@ -55,21 +57,6 @@ enum Memory {
     Lent(LentBuffer),
     /// What was read.
     Read(Buffers),
-}
-
-/// What an operation's own buffer is for.
-#[derive(Debug)]
-enum Own {
-    /// It has none: it uses that of a piece, of the copier, or zeros.
-    Nothing,
-    /// Something staged for a write.
-    Staged(LentBuffer),
-    /// A read for a piece of this serial.
-    Piece(LentBuffer, u32, u32),
-    /// A read of the copier.
-    Copy(LentBuffer),
-    /// A read that is compared with what the copier has read.
-    Compared(LentBuffer),
 }
 
 /// An operation on its way.
@@ -277,11 +264,11 @@ impl Core {
             self.told = self.now;
             let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
             self.engine.tick(Nanos::new(now), &mut self.out);
-            self.drop_unused();
         }
     }
 
     fn begin_operations(&mut self) -> Result<(), ServerError> {
+        self.note_lost();
         let mut at = 0;
         // Nothing is added on the way.
         while let Some(op) = self.out.ops.get(at).copied() {
@@ -340,38 +327,6 @@ impl Core {
         Ok(())
     }
 
-    /// A read gets a buffer. A write of the engine's metadata, or of what was read, gets a copy: the
-    /// engine changes the first, and the second may be answered while a member that was given up still
-    /// reads from it.
-    fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
-        let source = match (op.kind, op.buffer) {
-            (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
-            (MemberOpKind::Compare, _) => {
-                let lent = self.shared.buffer();
-                return Ok(Own::Compared(self.ring()?.lend(lent)));
-            }
-            (MemberOpKind::Read, buffer) => {
-                let lent = self.shared.buffer();
-                let lent = self.ring()?.lend(lent);
-                return Ok(match buffer {
-                    Buffer::Request { buffer, .. } => {
-                        Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
-                    }
-                    _ => Own::Copy(lent),
-                });
-            }
-            (_, Buffer::Metadata(block)) => self.engine.metadata(block),
-            (_, Buffer::Request { buffer, .. }) => match &self.pieces[buffer as usize].memory {
-                Memory::Read(read) => &read.slot(0)[..op.length as usize],
-                Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
-            },
-            (_, Buffer::Copy | Buffer::None) => return Ok(Own::Nothing),
-        };
-        let mut staged = self.shared.buffer();
-        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
-        Ok(Own::Staged(self.ring()?.lend(staged)))
-    }
-
     fn completed(&mut self, completion: MemberCompletion) {
         let index = completion.tag as u32;
         let Some(flight) = self.flights.get_mut(index as usize).and_then(Option::take) else {
@@ -397,59 +352,8 @@ impl Core {
                 (true, true) => Outcome::Done,
             };
             self.engine.completed(flight.tag, outcome, &mut self.out);
-            if !is_good {
-                self.drop_unused();
-            }
+            self.note_lost();
         }
-    }
-
-    /// False if it was compared and differs.
-    fn keep_read(&mut self, own: Own, is_good: bool, length: u32) -> bool {
-        let Some(ring) = &mut self.ring else { return true };
-        let mut is_alike = true;
-        let freed = match own {
-            Own::Nothing => None,
-            Own::Copy(lent) if is_good => {
-                let before = self.copy.take().and_then(|before| ring.take_back(before));
-                // Its one operation has ended.
-                if let Some(read) = ring.take_back(lent) {
-                    self.copied.clear();
-                    self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
-                    self.copy = Some(ring.lend(read));
-                }
-                // Members that answer at once would keep a user of the same processor waiting, who was
-                // woken before: between two copies he comes.
-                std::thread::yield_now();
-                before
-            }
-            Own::Compared(lent) => {
-                let read = ring.take_back(lent);
-                let same = |it: &Buffers| it.slot(0)[..length as usize] == self.copied[..];
-                is_alike = !is_good || read.as_ref().is_some_and(same);
-                read
-            }
-            Own::Staged(lent) | Own::Copy(lent) => ring.take_back(lent),
-            Own::Piece(lent, piece, serial) => {
-                let data = ring.take_back(lent);
-                let piece = &mut self.pieces[piece as usize];
-                if !is_good || piece.serial != serial || piece.from.is_none() {
-                    data
-                } else {
-                    match std::mem::replace(&mut piece.memory, Memory::None) {
-                        Memory::Read(before) => {
-                            piece.memory = data.map_or(Memory::None, Memory::Read);
-                            Some(before)
-                        }
-                        Memory::Lent(_) | Memory::None => {
-                            piece.memory = data.map_or(Memory::None, Memory::Read);
-                            None
-                        }
-                    }
-                }
-            }
-        };
-        freed.into_iter().for_each(|it| self.shared.give_back(it));
-        is_alike
     }
 
     fn answer(&mut self) -> Result<(), ServerError> {
@@ -492,7 +396,13 @@ impl Core {
         Ok(())
     }
 
-    /// Notes which members the engine has given up: after an error, and after time has passed.
+    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    fn note_lost(&mut self) {
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
+    }
+
     fn drop_unused(&mut self) {
         let status = self.engine.status();
         for (number, device) in (0..).zip(&mut self.devices) {
@@ -536,7 +446,7 @@ impl Core {
 
     pub(super) fn fail(&mut self, device: u8) {
         self.engine.member_failed(device, &mut self.out);
-        self.drop_unused();
+        self.note_lost();
     }
 
     pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
@@ -551,7 +461,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, role: u8, newcomer: &Newcomer) -> Result<(), ServerError> {
+    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
         let device = &mut self.devices[usize::from(newcomer.device)];
         if device.is_used {
             return Err(ServerError::Used);
@@ -559,9 +469,17 @@ impl Core {
         if device.in_flight > 0 {
             return Err(ServerError::Draining);
         }
-        self.engine.add(role, newcomer, &mut self.out)?;
+        self.engine.add(what, newcomer, &mut self.out)?;
         device.is_used = true;
         Ok(())
+    }
+
+    pub(super) fn refuse_newcomer(
+        &self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+    ) -> Result<(), ServerError> {
+        Ok(self.engine.refuse_newcomer(what, newcomer)?)
     }
 
     pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {

@@ -192,7 +192,7 @@ fn a_member_that_failed_comes_back_by_the_map_under_writes() {
     let found = members.find(1);
     let (id, device_bytes) = (found.superblock.member, found.superblock.device_bytes);
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(found) };
-    handle.add(1, newcomer).unwrap();
+    handle.add(JoinAs::Member(1), newcomer).unwrap();
     for round in 0..50 {
         write(connection.as_mut(), (round * 65536) as u64, &pattern(65536, round)).unwrap();
     }
@@ -215,8 +215,8 @@ fn a_new_device_takes_the_place_of_one_that_is_gone() {
     make_blank(&file, device_bytes, &GEOMETRY).unwrap();
     handle.open(members.member(5)).unwrap();
     let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
-    handle.add(1, newcomer.clone()).unwrap();
-    assert!(matches!(handle.add(1, newcomer), Err(ServerError::Used)));
+    handle.add(JoinAs::Member(1), newcomer.clone()).unwrap();
+    assert!(matches!(handle.add(JoinAs::Member(1), newcomer), Err(ServerError::Used)));
     wait_until(&handle, |it| it.engine.roles[1].is_read);
     assert!(matches!(handle.forget(5), Err(ServerError::Used)));
     assert!(members.data(5)[..data.len()] == data);
@@ -273,7 +273,7 @@ fn a_member_that_hangs_is_given_up_and_what_it_owes_holds_nobody_up() {
     assert!(read(connection.as_mut(), 0, data.len()) == data);
     let found = Some(members.find(1));
     let newcomer = Newcomer { device: 1, device_bytes: 8 << 20, id: Id([2; 16]), found };
-    assert!(matches!(handle.add(1, newcomer), Err(ServerError::Draining)));
+    assert!(matches!(handle.add(JoinAs::Member(1), newcomer), Err(ServerError::Draining)));
     assert!(matches!(handle.forget(1), Err(ServerError::Draining)));
     drop(connection);
     // It does not wait for what never comes.

@@ -13,7 +13,6 @@ use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
 use super::{Focus, Scenario, Tally};
-use crate::assembly::Present;
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::simulated::{self, Memory};
 use crate::superblock::{MemberState, Relation, Table};
@@ -49,6 +48,8 @@ pub(super) struct Campaign {
     left_out: u8,
     /// This drive fails before it has stored the first superblock of the next start.
     pub(super) doomed: Option<u8>,
+    /// And nothing comes back before the next cut.
+    pub(super) keeps_out: bool,
     pub(super) tally: Tally,
     traced: Option<u64>,
     pub(super) is_tracing: bool,
@@ -68,7 +69,10 @@ impl Campaign {
             true => three_copies(),
             false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
         };
-        let spares = u64::from(!hunts_starts && chance.below(4) == 0);
+        let has_spares = !hunts_starts && geometry.copies() > 1;
+        let spares = u64::from(has_spares && chance.below(4) == 0);
+        // Blank, for the operator.
+        let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
         let data_at = layout::data_at(&geometry, BLOCK);
         let mut campaign = Self {
             chance,
@@ -86,6 +90,7 @@ impl Campaign {
             hunts_starts,
             left_out: 0,
             doomed: None,
+            keeps_out: false,
             tally: Tally::default(),
             traced: None,
             is_tracing: false,
@@ -96,6 +101,10 @@ impl Campaign {
             campaign.drives.push(drive);
         }
         campaign.create();
+        for _ in 0..others {
+            let drive = campaign.blank_drive();
+            campaign.drives.push(drive);
+        }
         campaign
     }
 
@@ -165,8 +174,8 @@ impl Campaign {
         is_settled: bool,
         is_calm: bool,
     ) -> Result<(), String> {
-        let is_here = |it: &Option<Present>| it.is_some();
-        let is_all = plan.devices.iter().filter(|it| is_here(it)).count() >= self.drives.len();
+        // A drive that is no member any more starts nothing that these do not know of.
+        let is_all = plan.devices[..self.geometry.members.into()].iter().all(Option::is_some);
         let trusted = self.trusted(&plan);
         self.trace(|| describe(&plan));
         let (geometry, data_at) = (self.geometry, self.data_at);
@@ -180,7 +189,7 @@ impl Campaign {
             life.settle()?;
         }
         let (has_run, has_run_whole) = life.end();
-        self.doomed = None;
+        (self.doomed, self.keeps_out) = (None, false);
         self.is_forced &= !(has_run_whole && is_all);
         self.has_given_up &= !has_run;
         let serving = self.serving;
@@ -191,20 +200,24 @@ impl Campaign {
     }
 
     fn trusted(&self, plan: &Plan) -> Trusted {
-        let copies = usize::from(self.geometry.copies());
-        let sets = plan.table.entries[..usize::from(self.geometry.members)]
-            .chunks(copies)
-            .zip(plan.devices.chunks(copies))
-            .map(|(entries, devices)| {
-                let both = entries.iter().zip(devices);
-                let read = both.filter(|(it, _)| it.state == MemberState::InSync);
-                read.filter_map(|(_, device)| device.map(|it| usize::from(it.device))).collect()
-            });
-        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
-        let here =
-            roles.filter_map(|(role, it)| it.map(|it| (role / copies, usize::from(it.device))));
-        let others: Vec<(usize, usize)> = here.collect();
-        Trusted::read(&self.geometry, &self.drives, sets.collect(), &others)
+        let sets = usize::from(self.geometry.sets());
+        let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
+        let mut is_whole = vec![true; sets];
+        for (at, (entry, device)) in plan.table.entries.iter().zip(&plan.devices).enumerate() {
+            let Some(set) = set_of(&self.geometry, at, entry.replaces).map(usize::from) else {
+                continue;
+            };
+            let is_in_sync = entry.state == MemberState::InSync;
+            // A replacement that is rebuilt is not trusted at the next start either.
+            let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
+            is_whole[set] &= is_in_sync || is_rebuilt;
+            let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
+            others.push((set, device));
+            if is_in_sync {
+                read[set].push(device);
+            }
+        }
+        Trusted::read(&self.geometry, &self.drives, read, is_whole, &others)
     }
 
     /// All drives, in any order.
@@ -287,6 +300,7 @@ impl Campaign {
         let went_on = |it: &&Found| table.relation_of(&it.superblock.table) == Relation::Diverged;
         self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
         self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
+        self.keeps_out = true;
     }
 
     fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
@@ -398,6 +412,12 @@ impl Campaign {
     }
 }
 
+/// The set of an entry of a table; none of a spare.
+pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
+    let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
+    role.map(|it| it / geometry.copies())
+}
+
 fn describe_found(found: &Found) -> String {
     let Table { epoch, revision, committed, voters, ref entries, .. } = found.superblock.table;
     let states: Vec<String> = entries.iter().map(|it| format!("{:?}", it.state)).collect();
@@ -424,12 +444,13 @@ fn three_copies() -> Geometry {
 }
 
 fn draw_geometry(chance: &mut Chance, only_four: bool) -> Geometry {
-    let (level, members) = match chance.below(8) {
+    let (level, members) = match chance.below(9) {
         _ if only_four => (Level::StripedMirrors, 4),
         0..=3 => (Level::StripedMirrors, 4),
         4 => (Level::StripedMirrors, 6),
         5 => (Level::Mirrored, 2),
         6 => (Level::Mirrored, 3),
+        7 => (Level::Striped, 2),
         _ => (Level::Mirrored, 4),
     };
     let chunk = 4096_u32 << chance.below(2);

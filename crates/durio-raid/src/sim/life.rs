@@ -5,7 +5,7 @@
 
 use durio_units::Nanos;
 
-use super::campaign::{Campaign, DEPTH, REQUEST_BYTES};
+use super::campaign::{Campaign, DEPTH, REQUEST_BYTES, set_of};
 use super::drives::STAMP;
 use super::media::{self, Trusted};
 use super::model::ZERO;
@@ -13,8 +13,8 @@ use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
-    Buffer, Config, Engine, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
-    RequestKind, RoleStatus,
+    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan,
+    Request, RequestKind, RoleStatus,
 };
 
 /// Steps in which an array without requests must become idle.
@@ -45,7 +45,7 @@ pub(super) struct Life<'a> {
     has_lost: bool,
     /// Regions that may be copied to members in sync, and to those that come back by the map.
     pub(super) may_resync: Vec<bool>,
-    may_rejoin: Vec<bool>,
+    pub(super) may_rejoin: Vec<bool>,
     depth: usize,
     errors_per_mille: u64,
     /// Some operations may have failed.
@@ -60,6 +60,8 @@ pub(super) struct Life<'a> {
     pub(super) scrubs: bool,
     /// Copies differ on purpose.
     pub(super) is_planted: bool,
+    /// The newest replacement, until it has taken its role.
+    replacement: Option<u8>,
 }
 
 impl<'a> Life<'a> {
@@ -108,6 +110,7 @@ impl<'a> Life<'a> {
             is_calm,
             scrubs,
             is_planted: false,
+            replacement: None,
         };
         life.used = life.used_now();
         life
@@ -164,15 +167,17 @@ impl<'a> Life<'a> {
         if status.stopped.is_some() {
             return Ok(());
         }
-        let copies = usize::from(self.campaign.geometry.copies());
-        let roles = &status.roles[..usize::from(self.campaign.geometry.members)];
-        let read = |roles: &[RoleStatus]| -> Vec<usize> {
-            let read = roles.iter().filter(|it| it.is_read);
-            read.filter_map(|it| it.device.map(usize::from)).collect()
-        };
-        let sets = roles.chunks(copies).map(read).collect();
         let geometry = self.campaign.geometry;
-        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, &[]);
+        let mut sets = vec![Vec::new(); geometry.sets().into()];
+        for (at, it) in status.roles.iter().enumerate().filter(|(_, it)| it.is_read) {
+            let set = set_of(&geometry, at, it.replaces).zip(it.device);
+            set.into_iter().for_each(|(set, it)| sets[usize::from(set)].push(it.into()));
+        }
+        if status.roles.iter().any(|it| it.replaces.is_some()) {
+            return Err(format!("a replacement has not ended: {:?}", status.roles));
+        }
+        let is_whole = vec![true; sets.len()];
+        let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, is_whole, &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         let model = &mut self.campaign.model;
         media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
@@ -200,7 +205,8 @@ impl<'a> Life<'a> {
     }
 
     /// Counts how it stood at the cut. Whether it ran, and with all drives that it began with.
-    pub(super) fn end(self) -> (bool, bool) {
+    pub(super) fn end(mut self) -> (bool, bool) {
+        self.count_replaced();
         let status = self.engine.status();
         let tally = &mut self.campaign.tally;
         let is_rebuilding = |it: &RoleStatus| it.state == MemberState::Rebuilding;
@@ -220,7 +226,11 @@ impl<'a> Life<'a> {
             true => 0,
             false => self.failures,
         };
-        let additions = if self.campaign.hunts_starts { 900 } else { 500 };
+        let additions = match self.campaign.hunts_starts {
+            true if self.campaign.keeps_out => 400,
+            true => 900,
+            false => 500,
+        };
         if draw < failures {
             self.fail_some();
         } else if draw < 400 {
@@ -248,9 +258,6 @@ impl<'a> Life<'a> {
         let seconds = self.now.get() / 1_000_000_000;
         self.campaign.trace(|| format!("time: {seconds} s"));
         self.engine.tick(self.now, &mut self.out);
-        if stalled {
-            self.drop_unused();
-        }
     }
 
     fn fail_some(&mut self) {
@@ -271,7 +278,6 @@ impl<'a> Life<'a> {
                 self.campaign.drives[device].is_stalled = true;
             }
         }
-        self.drop_unused();
     }
 
     /// Drives that the engine has given up are closed: what was on its way to them is gone.
@@ -298,9 +304,13 @@ impl<'a> Life<'a> {
         roles.iter().filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device)
     }
 
-    /// A drive that is not used takes a role that is free.
+    /// A drive that is not used takes a role that is free, or replaces a member that works, or becomes a
+    /// spare.
     fn add_some(&mut self) {
+        self.count_replaced();
         let status = self.engine.status();
+        let members = usize::from(self.campaign.geometry.members);
+        let roles = &status.roles[..members];
         let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
         let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
         if self.is_calm
@@ -310,28 +320,57 @@ impl<'a> Life<'a> {
         {
             return;
         }
-        let is_replaced = self.campaign.chance.below(4) == 0;
-        if is_replaced && status.roles.iter().any(is_free) {
+        let has_free = roles.iter().any(is_free);
+        let is_blank = self.campaign.chance.below(4) == 0;
+        if is_blank {
             self.campaign.drives[device] = self.campaign.blank_drive();
             self.campaign.serving &= !(1 << device);
         }
         let drive = &mut self.campaign.drives[device];
         let (id, device_bytes) = (drive.id, drive.disk.size());
-        let map = media::newest_map(&drive.disk);
         let found = drive.find(device as u8);
         let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
-        for role in (0..).zip(&status.roles).filter(|(_, it)| is_free(it)).map(|(role, _)| role) {
-            if self.engine.add(role, &newcomer, &mut self.out).is_ok() {
-                self.campaign.tally.rejoined += 1;
-                self.campaign.trace(|| format!("device {device} joins in role {role}"));
+        let free = (0..).zip(roles).filter(|(_, it)| is_free(it));
+        let mut wishes: Vec<JoinAs> = free.map(|(role, _)| JoinAs::Member(role)).collect();
+        if !has_free {
+            let role = self.campaign.chance.below(members as u64) as u8;
+            let is_spare = !self.campaign.hunts_starts && self.campaign.chance.below(8) == 0;
+            wishes.push(if is_spare { JoinAs::Spare } else { JoinAs::Replacement(role) });
+        }
+        for what in wishes {
+            if self.engine.add(what, &newcomer, &mut self.out).is_ok() {
+                self.campaign.trace(|| format!("device {device} joins as {what:?}"));
                 self.used |= 1 << device;
+                let tally = &mut self.campaign.tally;
+                let role = match what {
+                    JoinAs::Spare => return,
+                    JoinAs::Member(role) => {
+                        tally.rejoined += 1;
+                        role
+                    }
+                    JoinAs::Replacement(role) => {
+                        tally.replacements += 1;
+                        self.replacement = Some(device as u8);
+                        role
+                    }
+                };
                 let set = role / self.campaign.geometry.copies();
                 let regions = self.campaign.geometry.regions() as usize;
+                let map = media::newest_map(&self.campaign.drives[device].disk, set.into());
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     self.may_rejoin[usize::from(set) * regions + region] |= *byte != 0;
                 }
                 return;
             }
+        }
+    }
+
+    fn count_replaced(&mut self) {
+        let roles = self.engine.status().roles;
+        let is_it = |it: &&RoleStatus| it.device.is_some() && it.device == self.replacement;
+        if roles.iter().find(is_it).is_some_and(|it| it.is_read && it.replaces.is_none()) {
+            self.replacement = None;
+            self.campaign.tally.replaced += 1;
         }
     }
 
@@ -439,9 +478,6 @@ impl<'a> Life<'a> {
             self.campaign.model.lose_copy(self.campaign.number);
         }
         self.engine.completed(flight.op.tag, outcome, &mut self.out);
-        if !is_done {
-            self.drop_unused();
-        }
     }
 
     fn draw_flight(&mut self) -> usize {
@@ -457,6 +493,9 @@ impl<'a> Life<'a> {
 
     pub(super) fn take_output(&mut self) -> Result<(), String> {
         self.check_scrub()?;
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
         for at in 0..self.out.ops.len() {
             let op = self.out.ops[at];
             self.check_copy(&op)?;
@@ -513,9 +552,9 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let roles = self.engine.status().roles;
-        let role = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
-        let set = role as u8 / self.campaign.geometry.copies();
-        let role = roles[role];
+        let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+        let role = roles[at];
+        let set = set_of(&self.campaign.geometry, at, role.replaces).unwrap_or(0);
         let region = self.region_of(set, op.offset - self.campaign.data_at);
         let may = match role.state {
             MemberState::Rebuilding => !role.by_map || self.may_rejoin[region],

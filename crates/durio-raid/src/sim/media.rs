@@ -13,6 +13,7 @@ const BLOCK: usize = 4096;
 const SECTOR: u64 = 512;
 /// As docs/formats/raid-superblock.md has it.
 const MAP_BLOCK: u64 = 2;
+const SET: usize = 10;
 const REGIONS: usize = 64;
 const CHECKSUM: usize = 4092;
 
@@ -20,6 +21,8 @@ const CHECKSUM: usize = 4092;
 pub(super) struct Trusted {
     /// Device numbers by set.
     pub(super) sets: Vec<Vec<usize>>,
+    /// By set: no other member will be trusted at the next start.
+    is_whole: Vec<bool>,
     /// By set and region.
     pub(super) dirty: Vec<bool>,
     /// The same, and what a member that is rebuilt may have alone.
@@ -34,6 +37,7 @@ impl Trusted {
         geometry: &Geometry,
         drives: &[Drive],
         sets: Vec<Vec<usize>>,
+        is_whole: Vec<bool>,
         others: &[(usize, usize)],
     ) -> Self {
         let regions = geometry.regions() as usize;
@@ -42,10 +46,11 @@ impl Trusted {
             resynced: Vec::new(),
             marked: vec![false; regions * sets.len()],
             sets,
+            is_whole,
         };
         for (set, members) in trusted.sets.iter().enumerate() {
             for &member in members {
-                let map = newest_map(&drives[member].disk);
+                let map = newest_map(&drives[member].disk, set);
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     trusted.dirty[set * regions + region] |= byte & 1 != 0;
                     trusted.marked[set * regions + region] |= *byte != 0;
@@ -54,8 +59,8 @@ impl Trusted {
         }
         trusted.resynced = trusted.dirty.clone();
         for &(set, member) in others {
-            for (region, byte) in newest_map(&drives[member].disk).iter().take(regions).enumerate()
-            {
+            let map = newest_map(&drives[member].disk, set);
+            for (region, byte) in map.iter().take(regions).enumerate() {
                 trusted.resynced[set * regions + region] |= byte & 1 != 0;
                 trusted.marked[set * regions + region] |= *byte != 0;
             }
@@ -64,15 +69,17 @@ impl Trusted {
     }
 }
 
-/// The map of a small member: one page, the newer whole one of two.
-pub(super) fn newest_map(disk: &Disk) -> Vec<u8> {
+/// The map of a small member of a set: one page, the newer whole one of two. That of a set to which it
+/// belonged before is not it.
+pub(super) fn newest_map(disk: &Disk, set: usize) -> Vec<u8> {
     let mut newest: (u64, Vec<u8>) = (0, Vec::new());
     for slot in 0..2 {
         let mut block = vec![0; BLOCK];
         disk.durable().read((MAP_BLOCK + slot) * (BLOCK as u64 / SECTOR), &mut block);
         let sum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
         let generation = block[32..40].try_into().map_or(0, u64::from_le_bytes);
-        if block.starts_with(b"durioMAP") && block[CHECKSUM..] == sum && generation > newest.0 {
+        let is_whole = block.starts_with(b"durioMAP") && block[CHECKSUM..] == sum;
+        if is_whole && usize::from(block[SET]) == set && generation > newest.0 {
             newest = (generation, block[REGIONS..CHECKSUM].to_vec());
         }
     }
@@ -112,7 +119,7 @@ pub(super) fn check(
                 return Err(format!("sector {at} of set {set}: copies differ, region {region}"));
             }
             // A copy that is not here may be trusted at the next start, if this one is not complete.
-            let is_whole = all_equal || members.len() == usize::from(geometry.copies());
+            let is_whole = all_equal || trusted.is_whole[set];
             if let Some(value) = first.filter(|_| is_equal && is_whole) {
                 model.settle(at, value);
             }

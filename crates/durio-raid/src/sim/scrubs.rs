@@ -5,6 +5,7 @@
 //!
 //! A difference is one bit behind the stamp of a sector, so requests and the model do not see it.
 
+use super::campaign::set_of;
 use super::drives::STAMP;
 use super::life::Life;
 use crate::geometry::{Place, SECTOR};
@@ -46,7 +47,8 @@ impl Life<'_> {
             return Err("a scrub without repair marked a region".to_owned());
         }
         let region = self.region_of(place.set, place.offset);
-        self.may_resync[region] = true;
+        // Also to a member that is away, and comes back by the map.
+        (self.may_resync[region], self.may_rejoin[region]) = (true, true);
         self.scrub_finds(true, &expected)?;
         self.scrub_finds(false, &none)?;
         (self.is_calm, self.scrubs, self.is_planted) = (was_calm, scrubs, false);
@@ -113,11 +115,17 @@ impl Life<'_> {
         Some((place, sector, expected))
     }
 
-    /// Roles and devices of a set that are read.
+    /// Roles and devices of a set that are read, the first of them first.
     fn devices_of(&self, set: u8) -> Vec<(u8, usize)> {
-        let copies = self.campaign.geometry.copies();
-        let roles = (0_u8..).zip(self.engine.status().roles);
-        let of_set = roles.filter(|(role, it)| role / copies == set && it.is_read);
-        of_set.filter_map(|(role, it)| it.device.map(|device| (role, device.into()))).collect()
+        let geometry = &self.campaign.geometry;
+        let roles = (0_u8..).zip(self.engine.status().roles).zip(self.engine.places());
+        let of_set = roles.filter(|((role, it), _)| {
+            it.is_read && set_of(geometry, usize::from(*role), it.replaces) == Some(set)
+        });
+        let mut of_set: Vec<_> = of_set.collect();
+        of_set.sort_by_key(|(_, place)| **place);
+        let device =
+            |((role, it), _): ((u8, crate::RoleStatus), _)| Some((role, it.device?.into()));
+        of_set.into_iter().filter_map(device).collect()
     }
 }

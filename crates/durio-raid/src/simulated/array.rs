@@ -17,7 +17,7 @@ use durio_units::Nanos;
 use super::{Flight, Memory, find, make_blank, write_blocks};
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::{
-    AssembleError, AssembleOptions, Config, CreateError, Engine, Fault, Found, Id, Member,
+    AssembleError, AssembleOptions, Config, CreateError, Engine, Fault, Found, Id, JoinAs, Member,
     MemberOpKind, MemberState, Newcomer, Outcome, Output, Request, RequestKind, RoleStatus, Status,
     SubmitError, assemble, create, layout,
 };
@@ -195,7 +195,7 @@ impl ArrayEngine {
             let newcomer = Newcomer { device, device_bytes: disk.size(), id, found: None };
             drop(disk);
             // Whatever refuses it, the array goes on without it.
-            let _ = self.engine.add(role as u8, &newcomer, &mut self.out);
+            let _ = self.engine.add(JoinAs::Member(role as u8), &newcomer, &mut self.out);
             self.take_output();
         }
     }

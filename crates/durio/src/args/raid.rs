@@ -38,6 +38,7 @@ pub(crate) enum RaidCommand {
     /// The device stays claimed until durio raid remove, so that nobody else takes it.
     Fail(ArrayDevice),
     Add(RaidAdd),
+    Replace(RaidReplace),
     /// Let go of a spare, or of a device that was given up, so that it can be pulled or used otherwise
     Remove(ArrayDevice),
     /// Compare all copies of a served array, in the background; durio raid status shows what it found
@@ -126,8 +127,7 @@ pub(crate) struct RaidExamine {
 ///
 /// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of NBD
 /// with --front nbd, where several clients may be connected. Beside the socket stands a second one,
-/// PATH.control, for durio raid status, fail, add, remove, scrub and stop. What was answered is durable
-/// on all copies.
+/// PATH.control, for the other commands of durio raid. What was answered is durable on all copies.
 ///
 /// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device is
 /// killed, its users wait, and lose nothing: start the array again.
@@ -188,10 +188,11 @@ pub(crate) enum Front {
     Ublk,
 }
 
-/// Add a device in the place of a member that is missing
+/// Add a device in the place of a member that is missing, or as a spare
 ///
 /// A member that was away comes back, and gets what was written meanwhile. Any other device needs
-/// --destroy, and gets a copy of everything.
+/// --destroy, and gets a copy of everything. If no member is missing, it becomes a spare, which takes the
+/// place of a member that fails; level 0 has none.
 ///
 ///   durio raid add --socket /run/data /dev/sdc
 ///   durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd
@@ -201,6 +202,41 @@ pub(crate) struct RaidAdd {
     #[command(flatten)]
     pub(crate) device: ArrayDevice,
 
+    #[command(flatten)]
+    pub(crate) consent: RaidConsent,
+}
+
+/// Replace a member that works by another device, without a moment of fewer copies
+///
+/// The new device gets a copy of everything, and every write meanwhile; the old one is read and written
+/// until the new one is in sync, and is then let go of by durio raid remove. If the new one fails before,
+/// the old one stays; if the old one fails before, the new one is rebuilt from the other copies. Level 0
+/// can exchange a device in this way alone. A member that is missing is not replaced: durio raid add puts a
+/// device in its place.
+///
+///   durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd
+///   durio raid status --socket /run/data
+///   durio raid remove --socket /run/data /dev/sdb
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RaidReplace {
+    /// The member that is to go
+    #[arg(value_name = "OLD")]
+    pub(crate) old: PathBuf,
+
+    /// The device that takes its place
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) socket: ArraySocket,
+
+    #[command(flatten)]
+    pub(crate) consent: RaidConsent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RaidConsent {
     /// Allow overwriting this device or file (exact path): it joins as a new one, whatever it was
     #[arg(long, value_name = "PATH", help_heading = "Safety")]
     pub(crate) destroy: Option<PathBuf>,

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_bench::{
-    ArrayOrder, BenchError, CreateWish, FrontKind, ServeWish, create_array, examine_array,
-    order_array, serve_array,
+    ArrayOrder, BenchError, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
+    examine_array, order_array, serve_array,
 };
 use durio_units::Bytes;
 
-use crate::args::{Front, Raid, RaidAdd, RaidCommand, RaidCreate, RaidExamine, RaidStart};
+use crate::args::{
+    Front, Raid, RaidAdd, RaidCommand, RaidConsent, RaidCreate, RaidExamine, RaidReplace, RaidStart,
+};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
@@ -36,6 +38,7 @@ pub(super) fn raid(arguments: &Raid) -> Result<Exit, BenchError> {
             tell(&it.socket.socket, &ArrayOrder::Remove { path: absolute(&it.path)? })
         }
         RaidCommand::Add(arguments) => add(arguments),
+        RaidCommand::Replace(arguments) => replace(arguments),
         RaidCommand::Scrub { repair, socket } => {
             tell(&socket.socket, &ArrayOrder::Scrub { repair: *repair })
         }
@@ -151,16 +154,25 @@ fn tell_service_manager() -> io::Result<()> {
 
 fn add(arguments: &RaidAdd) -> Result<Exit, BenchError> {
     let path = &arguments.device.path;
+    let consent = consent(&arguments.consent, path)?;
+    let order = ArrayOrder::Add { path: absolute(path)?, consent };
+    tell(&arguments.device.socket.socket, &order)
+}
+
+fn replace(arguments: &RaidReplace) -> Result<Exit, BenchError> {
+    let RaidReplace { old, new, socket, .. } = arguments;
+    let consent = consent(&arguments.consent, new)?;
+    let order = ArrayOrder::Replace { old: absolute(old)?, new: absolute(new)?, consent };
+    tell(&socket.socket, &order)
+}
+
+fn consent(arguments: &RaidConsent, path: &Path) -> Result<EraseConsent, BenchError> {
     if let Some(named) = arguments.destroy.as_ref().filter(|it| *it != path) {
         let text = format!("--destroy '{}' does not match '{}'", named.display(), path.display());
         return Err(BenchError::wrong_use(text));
     }
-    let order = ArrayOrder::Add {
-        path: absolute(path)?,
-        destroy: arguments.destroy.is_some(),
-        force_signature: arguments.force_signature,
-    };
-    tell(&arguments.device.socket.socket, &order)
+    let force_signature = arguments.force_signature;
+    Ok(EraseConsent { destroy: arguments.destroy.is_some(), force_signature })
 }
 
 fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, BenchError> {

@@ -56,6 +56,7 @@ fn help_texts_are_as_reviewed() {
         "raid status",
         "raid fail",
         "raid add",
+        "raid replace",
         "raid remove",
         "raid stop",
     ]

@@ -65,6 +65,7 @@ mod proving;
 mod proving_commands;
 mod proving_guests;
 mod raid;
+mod raid_replace;
 mod record;
 mod refusals;
 mod report;

@@ -18,12 +18,12 @@ use crate::durio::{Ended, Running};
 use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 const MEMBER: u64 = 8 * MIB;
 /// docs/formats/raid-superblock.md, of an array of this size.
 const DATA_AT: u64 = MIB;
 
-fn can_serve() -> bool {
+pub(super) fn can_serve() -> bool {
     let probed = EngineKind::Uring.probe();
     if let Err(error) = &probed {
         skip(&error.to_string());
@@ -31,13 +31,13 @@ fn can_serve() -> bool {
     probed.is_ok() && has(&["qemu-io"])
 }
 
-struct Array {
-    sandbox: Sandbox,
+pub(super) struct Array {
+    pub(super) sandbox: Sandbox,
 }
 
 impl Array {
     /// Files of one size, in the sandbox.
-    fn of_files(names: &[&str]) -> Self {
+    pub(super) fn of_files(names: &[&str]) -> Self {
         let sandbox = Sandbox::new();
         for name in names {
             File::create_new(sandbox.root().join(name)).unwrap().set_len(MEMBER).unwrap();
@@ -46,19 +46,19 @@ impl Array {
     }
 
     /// Two members with superblocks, and what else was named.
-    fn mirror(others: &[&str]) -> Self {
+    pub(super) fn mirror(others: &[&str]) -> Self {
         let it = Self::of_files(&[&["a", "b"], others].concat());
         it.create("data --level 1 --assume-clean", &["a", "b"]).expect_exit(0);
         it
     }
 
-    fn create(&self, options: &str, members: &[&str]) -> Ended {
+    pub(super) fn create(&self, options: &str, members: &[&str]) -> Ended {
         let destroy: Vec<_> = members.iter().map(|it| format!("--destroy {it}")).collect();
         let line = format!("raid create {options} {} {}", destroy.join(" "), members.join(" "));
         self.sandbox.durio(&line).run()
     }
 
-    fn start(&self, members: &str) -> Running {
+    pub(super) fn start(&self, members: &str) -> Running {
         let mut running = self.sandbox.durio(&format!("raid start --socket s {members}")).start();
         while !self.is_ready() {
             assert!(running.is_alive(), "{}", running.stderr());
@@ -72,21 +72,21 @@ impl Array {
         ended.code() == 0
     }
 
-    fn refused(&self, members: &str) -> Ended {
+    pub(super) fn refused(&self, members: &str) -> Ended {
         let ended = self.sandbox.durio(&format!("raid start --socket other {members}")).run();
         assert!(!self.path("other").exists() && !self.path("other.control").exists());
         ended.expect_exit(3).expect_no_stdout()
     }
 
-    fn raid(&self, line: &str) -> Ended {
+    pub(super) fn raid(&self, line: &str) -> Ended {
         self.sandbox.durio(&format!("raid {line} --socket s")).run()
     }
 
-    fn status(&self) -> Value {
+    pub(super) fn status(&self) -> Value {
         self.raid("status --json").expect_exit(0).json()
     }
 
-    fn wait_for(&self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn wait_for(&self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let status = self.status();
             assert_ne!(status["state"], "stopped", "{status}");
@@ -97,7 +97,7 @@ impl Array {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.sandbox.root().join(name)
     }
 
@@ -119,25 +119,25 @@ impl Array {
     }
 
     #[track_caller]
-    fn must(&self, orders: &[&str]) {
+    pub(super) fn must(&self, orders: &[&str]) {
         let (is_good, said) = self.qemu_io(orders);
         assert!(is_good, "{orders:?}: {said}");
     }
 
     /// The data of a member, by its documented place.
-    fn data(&self, name: &str) -> Vec<u8> {
+    pub(super) fn data(&self, name: &str) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(MEMBER - DATA_AT - 8192).unwrap()];
         File::open(self.path(name)).unwrap().read_exact_at(&mut bytes, DATA_AT).unwrap();
         bytes
     }
 
-    fn end(mut running: Running, signal: Signal) -> Ended {
+    pub(super) fn end(mut running: Running, signal: Signal) -> Ended {
         running.signal(signal);
         running.wait()
     }
 }
 
-fn standing(status: &Value, path: &str) -> String {
+pub(super) fn standing(status: &Value, path: &str) -> String {
     let devices = status["devices"].as_array().unwrap().iter();
     let mut of_path = devices.filter(|it| it["path"].as_str().is_some_and(|it| it.ends_with(path)));
     of_path.next().map_or("", |it| it["state"].as_str().unwrap()).to_owned()
@@ -424,7 +424,7 @@ fn a_newer_superblock_is_not_touched() {
     for place in [0, 4096, MEMBER - 8192, MEMBER - 4096] {
         let mut block = [0; 4096];
         file.read_exact_at(&mut block, place).unwrap();
-        block[8] = 2;
+        block[8] = 3;
         let checksum = crc32c(&block[..4092]);
         block[4092..].copy_from_slice(&checksum.to_le_bytes());
         file.write_all_at(&block, place).unwrap();

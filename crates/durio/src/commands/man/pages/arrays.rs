@@ -4,7 +4,7 @@ use super::{FileNote, PageNotes};
 
 const SOCKETS: &[FileNote] = &[
     ("PATH", "The socket of the array, for NBD clients. Removed when it is not served any more."),
-    ("PATH.control", "The socket for durio raid status, fail, add, remove and stop."),
+    ("PATH.control", "The socket for the other commands of durio raid."),
     ("PATH.log", "With --detach: what servers had to say. It stays."),
 ];
 
@@ -83,7 +83,16 @@ pub(super) const PAGES: &[PageNotes] = &[
             ),
         ],
         files: &[SOCKETS],
-        see_also: &["durio-raid-status(1)", "durio-raid-fail(1)"],
+        see_also: &["durio-raid-status(1)", "durio-raid-fail(1)", "durio-raid-replace(1)"],
+    },
+    PageNotes {
+        command: "raid replace",
+        examples: &[(
+            "durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd",
+            "Another device for one that works; what is on /dev/sdd is lost.",
+        )],
+        files: &[SOCKETS],
+        see_also: &["durio-raid-status(1)", "durio-raid-remove(1)", "durio-raid-add(1)"],
     },
     PageNotes {
         command: "raid remove",

@@ -1,0 +1,320 @@
+//! Who becomes a member: devices that are added, spares, replacements of members that work.
+//!
+//! In: newcomers, tables that count. Out: changes of the table. Not here: failures, and the superblocks
+//! (`membership.rs`), copying (`copying.rs`).
+//!
+//! ```text
+//!               tables, each made when the one before counts
+//!  role         old in sync   old in sync   old faulty    new in sync
+//!  replacement  rebuilding    in sync       in sync       -
+//! ```
+//!
+//! A replacement has an entry of its own, and a vote of its own when it is in sync. So its member leaves
+//! as one that failed, and if that fails earlier, the replacement takes its role as it is.
+
+use super::fault::Fault;
+use super::output::Output;
+use super::{Engine, NO_PLACE, Run};
+use crate::Id;
+use crate::assembly::{Found, Present};
+use crate::layout;
+use crate::superblock::{Entry, MemberState, Relation, SPARES_MAX};
+
+/// A device that becomes a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newcomer {
+    /// How the caller names it.
+    pub device: u8,
+    /// Its size.
+    pub device_bytes: u64,
+    /// Its new id, if it is not a member that was away. Then the caller has zeroed all slots of its
+    /// superblock and all of its map.
+    pub id: Id,
+    /// What was found on it, if it is a member that was away.
+    pub found: Option<Found>,
+}
+
+/// Why a device does not become a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// The role is taken, or there is none.
+    #[error("no member is missing in this role")]
+    Taken,
+    /// It is not in sync.
+    #[error("only a member in sync is replaced while it works: add a device in its place")]
+    NotInSync,
+    /// One of its set is replaced already.
+    #[error("a member with the same data is being replaced: wait until that has ended")]
+    Replaced,
+    /// No room in the table.
+    #[error("the array has as many spares and replacements as it can: 8")]
+    Full,
+    /// Level 0.
+    #[error("level 0 keeps one copy of everything: no spare can take the place of a member")]
+    OneCopy,
+    /// Too small.
+    #[error("the device is too small for the data of a member")]
+    TooSmall,
+    /// Of another array.
+    #[error("the device is a member of another array")]
+    Foreign,
+    /// It went on alone, or was away for too long to know.
+    #[error("the device may have gone on without the others: erase it to give up what it has")]
+    Diverged,
+    /// It is one already.
+    #[error("the device is a member already")]
+    Doubled,
+    /// The array has stopped or has not started, or not all members know of a failure yet.
+    #[error("the array does not run, or superblocks are being written")]
+    NotRunning,
+}
+
+/// What a device becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinAs {
+    /// The member in a role that is free: one that was away gets what it lacks by the map, any other is
+    /// rebuilt.
+    Member(u8),
+    /// The member in a role whose member works, and stays until this one is in sync.
+    Replacement(u8),
+    /// One that takes the role of a member that fails.
+    Spare,
+}
+
+impl Engine {
+    /// The set of a place, and its bit there.
+    pub(super) fn copy_at(&self, place: u8) -> (usize, u8) {
+        (usize::from(place / self.stride), 1 << (place % self.stride))
+    }
+
+    /// The place of an entry at the start.
+    pub(super) fn first_place(&self, at: usize) -> u8 {
+        let copy = if at < usize::from(self.geometry.members) {
+            at as u8 % self.copies
+        } else {
+            self.copies
+        };
+        self.table.set_of(at).map_or(NO_PLACE, |set| set * self.stride + copy)
+    }
+
+    /// The role whose data is in a place; that of a place that is free does not matter.
+    pub(super) fn role_at(&self, place: u8) -> u8 {
+        let at = self.places.iter().position(|&it| it == place).unwrap_or(0);
+        self.table.entries[at].replaces.unwrap_or(at as u8)
+    }
+
+    /// The bit of the replacement in a set.
+    pub(super) fn replacement_in(&self, set: u8) -> u8 {
+        let others = usize::from(self.geometry.members)..self.places.len();
+        let places = self.places[others].iter().filter(|&&it| it != NO_PLACE);
+        let of_set = places.map(|&it| self.copy_at(it)).filter(|it| it.0 == usize::from(set));
+        of_set.fold(0, |bits, (_, bit)| bits | bit)
+    }
+
+    /// Whoever follows in the table moves up, with their votes.
+    fn remove_entry(&mut self, at: usize) {
+        self.table.entries.remove(at);
+        self.devices.remove(at);
+        self.places.remove(at);
+        let below = self.voters & ((1 << at) - 1);
+        self.voters = self.voters >> (at + 1) << at | below;
+    }
+
+    /// Spares that are gone. They had no vote, so no table need say it first.
+    pub(super) fn drop_lost_spares(&mut self) {
+        let roles = usize::from(self.geometry.members);
+        for at in (roles..self.table.entries.len()).rev() {
+            if self.devices[at].is_none() && self.places[at] == NO_PLACE {
+                self.remove_entry(at);
+            }
+        }
+    }
+
+    /// The replacement of this member is whole: the member leaves, if the table that says so counts.
+    pub(super) fn retire(&mut self, role: u8, replacement: usize, out: &mut Output) {
+        if self.is_known(replacement) {
+            self.fail_role(role, out);
+        }
+    }
+
+    /// Replacements take the roles of members that are out, as they are; those that failed are dropped.
+    pub(super) fn take_roles(&mut self) {
+        for at in (usize::from(self.geometry.members)..self.table.entries.len()).rev() {
+            let entry = self.table.entries[at];
+            let Some(role) = entry.replaces.map(usize::from) else { continue };
+            let is_lost = entry.state == MemberState::Faulty;
+            let is_out = self.table.entries[role].state == MemberState::Faulty;
+            // No vote is lost before that counts: a table names the voters of its base.
+            if is_lost && self.is_known(at) {
+                self.remove_entry(at);
+            } else if !is_lost && is_out && self.is_known(role) {
+                self.table.entries[role] = Entry { replaces: None, ..entry };
+                self.devices[role] = self.devices[at];
+                self.places[role] = self.places[at];
+                self.voters |= (self.voters >> at & 1) << role;
+                self.remove_entry(at);
+            } else {
+                continue;
+            }
+            self.update.wants_epoch = true;
+        }
+    }
+
+    /// Spares take the place of members that failed.
+    pub(super) fn take_spares(&mut self) {
+        let roles = usize::from(self.geometry.members);
+        let mut spare = self.table.entries.len();
+        for role in 0..roles {
+            let is_faulty = self.table.entries[role].state == MemberState::Faulty;
+            // Its vote is not lost before that counts: a table names the voters of its base.
+            let is_free = is_faulty && self.is_known(role);
+            if !is_free || self.copies == 1 {
+                continue;
+            }
+            let is_last_taken = spare < self.table.entries.len();
+            if !(is_last_taken && self.has(Fault::SpareTakenTwice)) {
+                spare = (roles..self.table.entries.len())
+                    .find(|&at| self.places[at] == NO_PLACE && self.devices[at].is_some())
+                    .unwrap_or(usize::MAX);
+            }
+            let Some(device) = self.devices.get(spare).copied().flatten() else { return };
+            let member = self.table.entries[spare].member;
+            if !self.has(Fault::SpareTakenTwice) {
+                self.remove_entry(spare);
+                spare = self.table.entries.len();
+            }
+            self.join(role, member, device, false);
+        }
+    }
+
+    /// Has a device join.
+    ///
+    /// # Errors
+    /// [`AddError`]; then nothing has happened.
+    pub fn add(
+        &mut self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+        out: &mut Output,
+    ) -> Result<(), AddError> {
+        self.refuse_newcomer(what, newcomer)?;
+        let mut next_slot = 0;
+        if let Some(Found { superblock, slot, .. }) = &newcomer.found {
+            self.table.revision = self.table.revision.max(superblock.table.revision);
+            next_slot = 1 - slot;
+        }
+        let Newcomer { device, device_bytes: bytes, id, ref found } = *newcomer;
+        let present = Present { device, bytes, next_slot };
+        match what {
+            JoinAs::Member(role) => {
+                let entry = self.table.entries[usize::from(role)];
+                let by_map = found.is_some() && id == entry.member && entry.by_map;
+                if let Some(found) = found {
+                    self.take_marks(self.places[usize::from(role)], &found.map, by_map);
+                }
+                self.join(usize::from(role), id, present, by_map);
+            }
+            JoinAs::Replacement(role) => {
+                let (at, place) = (self.table.entries.len(), self.free_place(role));
+                self.push_entry(Entry { replaces: Some(role), ..self.new_entry(id) }, place);
+                if let Some(found) = found {
+                    self.take_marks(place, &found.map, false);
+                }
+                self.join(at, id, present, false);
+            }
+            JoinAs::Spare => {
+                self.push_entry(self.new_entry(id), NO_PLACE);
+                self.devices[self.table.entries.len() - 1] = Some(present);
+                self.update.wants_epoch = true;
+            }
+        }
+        self.start_update(out);
+        self.pump(out);
+        Ok(())
+    }
+
+    /// Whether a device could join now: to be asked before it is erased.
+    ///
+    /// # Errors
+    /// [`AddError`].
+    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: &Newcomer) -> Result<(), AddError> {
+        if self.run != Run::Running || !self.is_settled() {
+            return Err(AddError::NotRunning);
+        }
+        let members = usize::from(self.geometry.members);
+        let entry = |role: u8| self.table.entries[..members].get(usize::from(role));
+        let role = match what {
+            JoinAs::Member(role) => {
+                let is_free = entry(role).is_some_and(|it| it.state == MemberState::Faulty);
+                if !is_free || self.copies == 1 {
+                    return Err(AddError::Taken);
+                }
+                Some(role)
+            }
+            JoinAs::Replacement(role) => {
+                if entry(role).is_none_or(|it| it.state != MemberState::InSync) {
+                    return Err(AddError::NotInSync);
+                }
+                if self.replacement_in(role / self.copies) != 0 {
+                    return Err(AddError::Replaced);
+                }
+                None
+            }
+            JoinAs::Spare if self.copies == 1 => return Err(AddError::OneCopy),
+            // What is on it would be on its way when it is one.
+            JoinAs::Spare if newcomer.found.is_some() => return Err(AddError::Taken),
+            JoinAs::Spare => None,
+        };
+        if role.is_none() && self.table.entries.len() == members + SPARES_MAX {
+            return Err(AddError::Full);
+        }
+        if newcomer.device_bytes < layout::device_bytes(&self.geometry, self.data_at) {
+            return Err(AddError::TooSmall);
+        }
+        let others = (0..).zip(&self.table.entries).filter(|(at, _)| Some(*at) != role);
+        if others.map(|(_, it)| it).any(|it| it.member == newcomer.id) {
+            return Err(AddError::Doubled);
+        }
+        if let Some(Found { superblock, .. }) = &newcomer.found {
+            if superblock.table.array != self.table.array {
+                return Err(AddError::Foreign);
+            }
+            if self.table.relation_of(&superblock.table) != Relation::Ancestor {
+                return Err(AddError::Diverged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the set of a role: there is one more than it has copies.
+    fn free_place(&self, role: u8) -> u8 {
+        let first = role / self.copies * self.stride;
+        let mut places = first..first + self.stride;
+        places.find(|it| !self.places.contains(it)).unwrap_or(NO_PLACE)
+    }
+
+    fn new_entry(&self, member: Id) -> Entry {
+        let (state, since) = (MemberState::Spare, self.table.epoch + 1);
+        Entry { member, state, by_map: false, replaces: None, since, watermark: 0 }
+    }
+
+    fn push_entry(&mut self, entry: Entry, place: u8) {
+        self.table.entries.push(entry);
+        self.devices.push(None);
+        self.places.push(place);
+    }
+
+    fn join(&mut self, at: usize, member: Id, device: Present, by_map: bool) {
+        let replaces = self.table.entries[at].replaces;
+        let state = MemberState::Rebuilding;
+        self.table.entries[at] = Entry { state, by_map, replaces, ..self.new_entry(member) };
+        self.devices[at] = Some(device);
+        let place = usize::from(self.places[at]);
+        self.device_numbers[place] = device.device;
+        self.outstanding[place] = 0;
+        self.read_errors[place] = 0;
+        self.rebuilt[place] = 0;
+        self.has_background = true;
+        self.update.wants_epoch = true;
+    }
+}

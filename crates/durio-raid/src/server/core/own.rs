@@ -1,0 +1,107 @@
+//! Buffers that an operation has for itself.
+//!
+//! In: operations that begin, and that have ended. Out: what they read, in its place. Not here: buffers of
+//! requests, which are on their way to all copies at once.
+
+use durio_block::{Buffers, LentBuffer};
+
+use super::{Core, Memory, ServerError};
+use crate::{Buffer, MemberOp, MemberOpKind};
+
+/// What an operation's own buffer is for.
+#[derive(Debug)]
+pub(super) enum Own {
+    /// It has none: it uses that of a piece, of the copier, or zeros.
+    Nothing,
+    /// Something staged for a write.
+    Staged(LentBuffer),
+    /// A read for a piece of this serial.
+    Piece(LentBuffer, u32, u32),
+    /// A read of the copier.
+    Copy(LentBuffer),
+    /// A read that is compared with what the copier has read.
+    Compared(LentBuffer),
+}
+
+impl Core {
+    /// A read gets a buffer. A write of the engine's metadata, or of what was read, gets a copy: the
+    /// engine changes the first, and the second may be answered while a member that was given up still
+    /// reads from it.
+    pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
+        let source = match (op.kind, op.buffer) {
+            (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
+            (MemberOpKind::Compare, _) => {
+                let lent = self.shared.buffer();
+                return Ok(Own::Compared(self.ring()?.lend(lent)));
+            }
+            (MemberOpKind::Read, buffer) => {
+                let lent = self.shared.buffer();
+                let lent = self.ring()?.lend(lent);
+                return Ok(match buffer {
+                    Buffer::Request { buffer, .. } => {
+                        Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
+                    }
+                    _ => Own::Copy(lent),
+                });
+            }
+            (_, Buffer::Metadata(block)) => self.engine.metadata(block),
+            (_, Buffer::Request { buffer, .. }) => match &self.pieces[buffer as usize].memory {
+                Memory::Read(read) => &read.slot(0)[..op.length as usize],
+                Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
+            },
+            (_, Buffer::Copy | Buffer::None) => return Ok(Own::Nothing),
+        };
+        let mut staged = self.shared.buffer();
+        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
+        Ok(Own::Staged(self.ring()?.lend(staged)))
+    }
+
+    /// False if it was compared and differs.
+    pub(super) fn keep_read(&mut self, own: Own, is_good: bool, length: u32) -> bool {
+        let Some(ring) = &mut self.ring else { return true };
+        let mut is_alike = true;
+        let freed = match own {
+            Own::Nothing => None,
+            Own::Copy(lent) if is_good => {
+                let before = self.copy.take().and_then(|before| ring.take_back(before));
+                // Its one operation has ended.
+                if let Some(read) = ring.take_back(lent) {
+                    self.copied.clear();
+                    self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
+                    self.copy = Some(ring.lend(read));
+                }
+                // Members that answer at once would keep a user of the same processor waiting, who was
+                // woken before: between two copies he comes.
+                std::thread::yield_now();
+                before
+            }
+            Own::Compared(lent) => {
+                let read = ring.take_back(lent);
+                let same = |it: &Buffers| it.slot(0)[..length as usize] == self.copied[..];
+                is_alike = !is_good || read.as_ref().is_some_and(same);
+                read
+            }
+            Own::Staged(lent) | Own::Copy(lent) => ring.take_back(lent),
+            Own::Piece(lent, piece, serial) => {
+                let data = ring.take_back(lent);
+                let piece = &mut self.pieces[piece as usize];
+                if !is_good || piece.serial != serial || piece.from.is_none() {
+                    data
+                } else {
+                    match std::mem::replace(&mut piece.memory, Memory::None) {
+                        Memory::Read(before) => {
+                            piece.memory = data.map_or(Memory::None, Memory::Read);
+                            Some(before)
+                        }
+                        Memory::Lent(_) | Memory::None => {
+                            piece.memory = data.map_or(Memory::None, Memory::Read);
+                            None
+                        }
+                    }
+                }
+            }
+        };
+        freed.into_iter().for_each(|it| self.shared.give_back(it));
+        is_alike
+    }
+}
