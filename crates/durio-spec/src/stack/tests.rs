@@ -420,7 +420,7 @@ fn shipped_specs_have_the_stacks_that_the_studies_had() {
     // single, mirror and degraded mirror, and six modes with four chunks each.
     assert_eq!(count("raid-modes"), 3 + 6 * 4);
     assert_eq!((count("dsync-overwrite"), count("loop-layers"), count("lab-suite")), (4, 6, 9));
-    assert_eq!((count("timed-devices"), count("raid-engines")), (4, 10));
+    assert_eq!((count("timed-devices"), count("raid-engines")), (4, 8));
 }
 
 #[test]
