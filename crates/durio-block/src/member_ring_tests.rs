@@ -61,6 +61,27 @@ fn wait_for(ring: &mut MemberRing, count: usize) -> Vec<(u64, i32)> {
 const DURABLE: MemberAction = MemberAction::Write(WriteFlags::Dsync);
 
 #[test]
+fn buffers_whose_pages_the_kernel_keeps_carry_data_as_any_others_do() {
+    let files = files();
+    let Some(mut ring) = ring(&files) else { return };
+    let mut buffers: Vec<_> = ring.buffers(3, LENGTH).unwrap().collect();
+    assert!(ring.registered.is_some(), "the kernel did not take them");
+    buffers[1].slot_mut(0).fill(9);
+    let [_, written, read] = buffers.try_into().unwrap();
+    let (written, read) = (ring.lend(written), ring.lend(read));
+    ring.push(operation(0, DURABLE, 1), Some(&written)).unwrap();
+    assert_eq!(wait_for(&mut ring, 1), [(1, WHOLE)]);
+    ring.push(operation(0, MemberAction::Read, 2), Some(&read)).unwrap();
+    assert_eq!(wait_for(&mut ring, 1), [(2, WHOLE)]);
+    let mut bytes = [0; LENGTH];
+    files[0].read_exact_at(&mut bytes, LENGTH as u64).unwrap();
+    assert_eq!((bytes[0], bytes[LENGTH - 1]), (9, 9));
+    // The memory of all of them is one allocation: each is still its own after the others are gone.
+    drop(ring.take_back(written));
+    assert!(ring.take_back(read).unwrap().slot(0).iter().all(|&byte| byte == 9));
+}
+
+#[test]
 fn one_buffer_goes_to_several_members_and_comes_back() {
     let files = files();
     let Some(mut ring) = ring(&files) else { return };

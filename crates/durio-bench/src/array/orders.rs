@@ -308,6 +308,12 @@ fn open_device(
         false => error.hint("give --destroy too, if what is on it may be lost"),
     })?;
     let Some(device) = claimed.pop() else { return Err(BenchError::wrong_use("no device")) };
+    let (asked, given) = (device.alignment()?, served.alignment);
+    if asked > given {
+        let path = device.path.display();
+        let text = format!("'{path}' takes blocks of {asked} bytes, and users may write {given}");
+        return Err(BenchError::cannot_measure(text).hint("give a device with smaller blocks"));
+    }
     served.handle.open(device.member_file()?).map_err(server_error)?;
     served.devices.push(device);
     Ok(served.devices.len() - 1)

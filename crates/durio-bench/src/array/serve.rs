@@ -46,7 +46,7 @@ pub(super) struct Served {
     /// As it was when it started.
     pub(super) table: Table,
     pub(super) devices: Vec<Device>,
-    alignment: u32,
+    pub(super) alignment: u32,
     pub(super) front: Front,
 }
 

@@ -172,6 +172,31 @@ fn a_spare_that_was_added_takes_the_role_of_a_member_that_fails() {
 }
 
 #[test]
+fn a_rebuild_lets_users_pass_between_two_copies() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(1, &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.add(JoinAs::Member(1), &newcomer(7), &mut out).unwrap();
+    // Whoever is answered asks for the next write at once.
+    let (mut copies, mut writes) = (0, 0);
+    engine.submit(write(0, 1 << 20), &mut out).unwrap();
+    while writes < 40 {
+        let op = out.ops.remove(0);
+        copies += u32::from(op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write);
+        engine.completed(op.tag, Outcome::Done, &mut out);
+        for tag in answers(&mut out) {
+            writes += 1;
+            engine.submit(write(tag + 1, 1 << 20), &mut out).unwrap();
+        }
+    }
+    assert!((8..=10).contains(&copies), "{copies} copies beside 40 writes");
+    complete_all(&mut engine, &mut out);
+    engine.tick(Nanos::from_secs(1), &mut out);
+    complete_all(&mut engine, &mut out);
+    assert!(engine.status().roles[1].is_read);
+}
+
+#[test]
 fn the_only_copy_of_level_0_is_replaced() {
     let (mut engine, mut out) = running(Level::Striped);
     engine.add(JoinAs::Replacement(3), &newcomer(7), &mut out).unwrap();
