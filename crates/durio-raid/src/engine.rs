@@ -5,6 +5,8 @@
 
 mod copying;
 mod dirty;
+#[cfg(test)]
+mod error_tests;
 pub(crate) mod fault;
 mod joining;
 mod lanes;

@@ -386,7 +386,9 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
     let is_given_up = |it: &&Device| !engine.roles.iter().any(|of| of.device == Some(it.number));
     let given_up = served.devices.iter().filter(is_given_up);
     let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
-    let is_whole = engine.roles[..members].iter().all(|it| it.is_read);
+    // A replacement has everything a moment before it has the role.
+    let stands_in = |role| engine.roles.iter().any(|it| it.is_read && it.replaces == Some(role));
+    let is_whole = (0..).zip(&engine.roles[..members]).all(|(at, it)| it.is_read || stands_in(at));
     ArrayStatus {
         schema: ArrayStatus::schema(),
         shape: shape_of(&served.table),

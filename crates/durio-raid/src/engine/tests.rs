@@ -138,44 +138,6 @@ fn the_last_copy_is_never_given_up_and_stops_the_array() {
 }
 
 #[test]
-fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
-    let read = Request { kind: RequestKind::Read, ..write(1, 0) };
-    engine.submit(read, &mut out).unwrap();
-    let op = out.ops.pop().unwrap();
-    engine.completed(op.tag, Outcome::Error, &mut out);
-    let ops = complete_all(&mut engine, &mut out);
-    let repair = ops.last().unwrap();
-    assert_eq!((repair.device, repair.kind), (op.device, MemberOpKind::Write));
-    assert_eq!(answers(&mut out), [1]);
-}
-
-#[test]
-fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_not() {
-    let (mut engine, mut out) = running(Level::StripedMirrors);
-    let mut fail_one = |engine: &mut Engine, tag| {
-        engine.submit(Request { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
-        let op = out.ops.pop().unwrap();
-        engine.completed(op.tag, Outcome::Error, &mut out);
-        complete_all(engine, &mut out);
-        engine.status().roles[usize::from(op.device)].state
-    };
-    for tag in 0..20 {
-        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
-    }
-    assert_eq!(fail_one(&mut engine, 20), MemberState::Faulty);
-    for tag in 21..60 {
-        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
-    }
-    let now = |hours: u64| Nanos::from_secs(3600 * hours);
-    let (mut engine, mut out) = running(Level::Mirrored);
-    engine.read_errors[0] = 20;
-    engine.tick(now(1), &mut out);
-    engine.tick(now(2), &mut out);
-    assert_eq!(engine.read_errors[0], 5);
-}
-
-#[test]
 fn reads_go_to_the_copy_with_less_to_do() {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     for tag in 0..4 {

@@ -1,0 +1,130 @@
+//! Reads that fail, event by event.
+
+use super::tests::{answers, complete_all, running, write};
+use super::*;
+use crate::geometry::Level;
+use crate::{Buffer, Id, MemberOp, MemberOpKind, Request, RequestKind};
+
+fn read(tag: u64) -> Request {
+    Request { kind: RequestKind::Read, ..write(tag, 0) }
+}
+
+/// Ends the only operation that is on its way with an error.
+fn fail_next(engine: &mut Engine, out: &mut Output) -> MemberOp {
+    let op = out.ops.pop().unwrap();
+    assert!(out.ops.is_empty(), "{:?}", out.ops);
+    engine.completed(op.tag, Outcome::Error, out);
+    op
+}
+
+#[test]
+fn a_read_that_fails_is_answered_from_another_copy_and_written_back() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let read = Request { kind: RequestKind::Read, ..write(1, 0) };
+    engine.submit(read, &mut out).unwrap();
+    let op = out.ops.pop().unwrap();
+    engine.completed(op.tag, Outcome::Error, &mut out);
+    let ops = complete_all(&mut engine, &mut out);
+    let repair = ops.last().unwrap();
+    assert_eq!((repair.device, repair.kind), (op.device, MemberOpKind::Write));
+    assert_eq!(answers(&mut out), [1]);
+}
+
+#[test]
+fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_not() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let mut fail_one = |engine: &mut Engine, tag| {
+        engine.submit(Request { kind: RequestKind::Read, ..write(tag, 0) }, &mut out).unwrap();
+        let op = out.ops.pop().unwrap();
+        engine.completed(op.tag, Outcome::Error, &mut out);
+        complete_all(engine, &mut out);
+        engine.status().roles[usize::from(op.device)].state
+    };
+    for tag in 0..20 {
+        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
+    }
+    assert_eq!(fail_one(&mut engine, 20), MemberState::Faulty);
+    for tag in 21..60 {
+        assert_eq!(fail_one(&mut engine, tag), MemberState::InSync, "{tag}");
+    }
+    let now = |hours: u64| Nanos::from_secs(3600 * hours);
+    let (mut engine, mut out) = running(Level::Mirrored);
+    engine.read_errors[0] = 20;
+    engine.tick(now(1), &mut out);
+    engine.tick(now(2), &mut out);
+    assert_eq!(engine.read_errors[0], 5);
+}
+
+#[test]
+fn when_no_copy_can_be_read_the_user_is_told_and_the_array_goes_on() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(read(1), &mut out).unwrap();
+    let first = fail_next(&mut engine, &mut out);
+    let second = fail_next(&mut engine, &mut out);
+    assert_ne!(first.device, second.device);
+    assert_eq!(out.answers.pop().unwrap().result, Err(RequestError::Unreadable));
+    assert!(out.ops.is_empty() && engine.status().is_running);
+    // What is written there can be read again.
+    engine.submit(write(2, 0), &mut out).unwrap();
+    engine.submit(read(3), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [2, 3]);
+}
+
+#[test]
+fn a_third_copy_answers_when_two_fail_and_both_are_written() {
+    let (mut engine, mut out) = running(Level::Mirrored);
+    engine.submit(read(1), &mut out).unwrap();
+    let failed = [(); 2].map(|()| fail_next(&mut engine, &mut out).device);
+    let ops = complete_all(&mut engine, &mut out);
+    let is_repair = |it: &&MemberOp| {
+        matches!(it.buffer, Buffer::Request { .. }) && it.kind == MemberOpKind::Write
+    };
+    let repaired: Vec<u8> = ops.iter().filter(is_repair).map(|it| it.device).collect();
+    assert_eq!((repaired, answers(&mut out)), (failed.to_vec(), vec![1]));
+}
+
+#[test]
+fn a_copy_that_cannot_be_written_back_is_given_up_and_the_read_is_answered() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.submit(read(1), &mut out).unwrap();
+    let failed = fail_next(&mut engine, &mut out);
+    let other = out.ops.pop().unwrap();
+    engine.completed(other.tag, Outcome::Done, &mut out);
+    // The mark of the region, then the repair.
+    let is_repair = |it: &MemberOp| matches!(it.buffer, Buffer::Request { .. });
+    while !out.ops.iter().any(is_repair) {
+        let op = out.ops.remove(0);
+        engine.completed(op.tag, Outcome::Done, &mut out);
+    }
+    let repair = out.ops.remove(out.ops.iter().position(is_repair).unwrap());
+    assert_eq!((repair.device, repair.kind), (failed.device, MemberOpKind::Write));
+    engine.completed(repair.tag, Outcome::Error, &mut out);
+    assert!(out.answers.is_empty(), "answered before the others know");
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [1]);
+    assert_eq!(engine.status().roles[usize::from(failed.device)].state, MemberState::Faulty);
+}
+
+#[test]
+fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(1, &mut out);
+    complete_all(&mut engine, &mut out);
+    let device_bytes = super::tests::found(Level::StripedMirrors)[0].superblock.device_bytes;
+    let newcomer = Newcomer { device: 7, device_bytes, id: Id([70; 16]), found: None };
+    engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
+    while !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            let is_source = op.kind == MemberOpKind::Read && op.buffer == Buffer::Copy;
+            let is_bad = is_source && op.offset > 32 << 20;
+            engine.completed(op.tag, if is_bad { Outcome::Error } else { Outcome::Done }, &mut out);
+        }
+    }
+    let status = engine.status();
+    assert_eq!(
+        (status.roles[1].state, status.roles[0].state),
+        (MemberState::Faulty, MemberState::InSync)
+    );
+    assert!(status.is_running && !status.roles[1].is_read);
+}
