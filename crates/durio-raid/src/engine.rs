@@ -35,7 +35,7 @@ use fault::Fault;
 pub use joining::{AddError, JoinAs, Newcomer};
 use lanes::Part;
 use membership::Update;
-use output::{OpTag, Outcome, Output, Owner, TagFields};
+use output::{COPY_BUFFERS, OpTag, Outcome, Output, Owner, TagFields};
 use request::RequestSlot;
 use scrubbing::Scrub;
 pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
@@ -262,8 +262,8 @@ impl Engine {
         let geometry = plan.table.geometry;
         let (copies, sets) = (geometry.copies(), u32::from(geometry.sets()));
         let pages_per_set = layout::map_pages(&geometry);
-        // One more than asked for, for background copies.
-        let parts = config.parts_max + 1;
+        // More than asked for, for background copies.
+        let parts = config.parts_max + u16::from(COPY_BUFFERS);
         let page = Page {
             generation: 0,
             generation_seen: 0,

@@ -46,7 +46,9 @@ mod superblock;
 pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
 pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
-pub use engine::output::{Answer, Buffer, MemberOp, MemberOpKind, OpTag, Outcome, Output};
+pub use engine::output::{
+    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Output,
+};
 pub use engine::request::{Request, RequestKind, SubmitError};
 pub use engine::{
     AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,

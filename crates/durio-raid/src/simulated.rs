@@ -11,7 +11,7 @@ use durio_units::Nanos;
 
 use crate::geometry::{BLOCK, SECTOR};
 use crate::layout::{self, SUPERBLOCKS};
-use crate::{Blocks, Buffer, Engine, Found, MemberOp, MemberOpKind, Outcome, newest};
+use crate::{Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, newest};
 
 /// An operation that the engine has asked for.
 #[derive(Debug, Clone, Copy)]
@@ -26,15 +26,16 @@ pub(crate) struct Flight {
 pub(crate) struct Memory {
     /// By the buffer of a request.
     pub(crate) requests: Buffers,
-    copy: Vec<u8>,
-    /// What was read to be compared with it.
+    copies: Vec<Vec<u8>>,
+    /// What was read to be compared with the first of them.
     compared: Vec<u8>,
 }
 
 impl Memory {
     pub(crate) fn new(requests: Buffers, chunk: u32) -> Self {
         let chunk = vec![0; chunk as usize];
-        Self { requests, copy: chunk.clone(), compared: chunk }
+        let copies = vec![chunk.clone(); COPY_BUFFERS.into()];
+        Self { requests, copies, compared: chunk }
     }
 
     fn written<'a>(&'a self, op: &MemberOp, engine: &'a Engine) -> &'a [u8] {
@@ -43,7 +44,7 @@ impl Memory {
             Buffer::Request { buffer, offset } => {
                 &self.requests.slot(buffer as usize)[offset as usize..][..length]
             }
-            Buffer::Copy => &self.copy[..length],
+            Buffer::Copy(number) => &self.copies[usize::from(number)][..length],
             Buffer::Metadata(block) => engine.metadata(block),
             Buffer::None => &[],
         }
@@ -55,7 +56,9 @@ impl Memory {
             (MemberOpKind::Read, Buffer::Request { buffer, offset }) => {
                 &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
             }
-            (MemberOpKind::Read, Buffer::Copy) => &mut self.copy[..length],
+            (MemberOpKind::Read, Buffer::Copy(number)) => {
+                &mut self.copies[usize::from(number)][..length]
+            }
             (MemberOpKind::Compare, _) => &mut self.compared[..length],
             _ => &mut [],
         }
@@ -98,7 +101,7 @@ impl Flight {
         }
         let length = self.op.length as usize;
         let is_compared = self.op.kind == MemberOpKind::Compare;
-        if is_compared && memory.compared[..length] != memory.copy[..length] {
+        if is_compared && memory.compared[..length] != memory.copies[0][..length] {
             return Outcome::Differs;
         }
         Outcome::Done

@@ -1,8 +1,8 @@
 //! Background copies: resync of regions that may differ, rebuild of members that lack data, chunks of a
 //! scrub.
 //!
-//! In: idle moments. Out: one copy of a chunk at a time, as a part in its lane, so that it meets no
-//! write. Not here: who is rebuilt (`membership.rs`, `joining.rs`), what a scrub compares (`scrubbing.rs`).
+//! In: idle moments. Out: copies of a chunk, each as a part in its lane, so that it meets no write: one at
+//! a time, but several of a rebuild while nobody asks for anything. Not here: who is rebuilt (`membership.rs`, `joining.rs`), what a scrub compares (`scrubbing.rs`).
 //!
 //! Copies yield to users: after one that met requests, as many pass first as a chunk has blocks. So a
 //! rebuild takes about half of what the members do, however fast they are, and all of it when nobody asks.
@@ -12,7 +12,7 @@
 
 use super::fault::Fault;
 use super::lanes::{Part, PartKind, Phase};
-use super::output::Output;
+use super::output::{COPY_BUFFERS, Output};
 use super::{Engine, RequestError, Run};
 use crate::geometry::{BLOCK, Place};
 use crate::superblock::{Entry, MemberState};
@@ -28,39 +28,52 @@ pub(super) enum Job {
     Scrub { number: u32 },
 }
 
-/// The copy on its way.
+/// A copy on its way; its part is kept for it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Copier {
-    /// The part that is kept for it.
-    pub(super) part: u16,
+struct Slot {
     job: Option<Job>,
     /// The copy that is read.
-    pub(super) source: u8,
+    source: u8,
+}
+
+/// Copies on their way: one, or several of a rebuild while nobody asks for anything.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copier {
+    /// The part of the first slot; those of the others follow.
+    pub(super) first_part: u16,
+    slots: [Slot; COPY_BUFFERS as usize],
     /// Where the search for a region goes on, and the bytes of it that are done.
     region: u32,
     within: u64,
     /// Some of them could be read of no copy.
     has_failed: bool,
-    /// The count of requests at which the copy on its way began.
+    /// The rebuild whose copies are on their way, and where its next begins.
+    rebuild: Option<Job>,
+    next: u64,
+    /// The count of requests at which the first of the copies on their way began.
     began_at: u32,
     /// That at which the next may begin.
     resumes_at: u32,
+    /// The last that ended met no request.
+    is_undisturbed: bool,
 }
 
 /// Requests that pass between two copies at least, if any come.
 const PASS_MIN: u64 = 4;
 
 impl Copier {
-    pub(super) fn new(part: u16) -> Self {
+    pub(super) fn new(first_part: u16) -> Self {
         Self {
-            part,
-            job: None,
-            source: 0,
+            first_part,
+            slots: [Slot { job: None, source: 0 }; COPY_BUFFERS as usize],
             region: 0,
             within: 0,
             has_failed: false,
+            rebuild: None,
+            next: 0,
             began_at: 0,
             resumes_at: 0,
+            is_undisturbed: false,
         }
     }
 
@@ -70,17 +83,32 @@ impl Copier {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.job.is_none()
+        self.slots.iter().all(|it| it.job.is_none())
     }
 
-    /// What is on its way does not count.
+    /// What is on its way in the first slot does not count.
     pub(super) fn forget(&mut self) {
-        self.job = None;
+        self.slots[0].job = None;
+    }
+
+    /// The slot of a part.
+    pub(super) fn number_of(&self, part: u16) -> u8 {
+        (part - self.first_part) as u8
+    }
+
+    fn slot(&mut self, part: u16) -> &mut Slot {
+        let number = self.number_of(part);
+        &mut self.slots[usize::from(number)]
+    }
+
+    /// The copy that was read for the first slot, which a scrub has.
+    pub(super) fn source(&self) -> u8 {
+        self.slots[0].source
     }
 
     /// Of the scrub whose chunk is on its way.
     pub(super) fn scrub_number(&self) -> Option<u32> {
-        match self.job {
+        match self.slots[0].job {
             Some(Job::Scrub { number }) => Some(number),
             _ => None,
         }
@@ -88,21 +116,34 @@ impl Copier {
 }
 
 impl Engine {
-    /// Begins the next copy, if there is one and none is on its way.
+    /// Begins the next copies, as many as may be on their way.
     pub(super) fn copy_next(&mut self, out: &mut Output) {
-        if self.copier.job.is_some() || self.run != Run::Running || !self.is_settled() {
-            return;
-        }
-        let is_yielding = self.copier.resumes_at.wrapping_sub(self.requests_done).cast_signed() > 0;
-        if is_yielding && !self.is_closing {
-            return;
-        }
-        self.copier.began_at = self.requests_done;
-        if self.unsynced > 0 {
-            return self.resync_next(out);
+        while self.run == Run::Running && self.is_settled() && self.begin_next(out) {}
+    }
+
+    /// False if none was begun.
+    fn begin_next(&mut self, out: &mut Output) -> bool {
+        let done = self.requests_done;
+        if !self.copier.is_idle() {
+            let is_alone = self.has_no_request() && self.copier.began_at == done;
+            let may_be_many = self.copier.is_undisturbed && self.copier.rebuild.is_some();
+            let is_full = self.copier.slots.iter().all(|it| it.job.is_some());
+            if !is_alone || !may_be_many || is_full || self.unsynced > 0 {
+                return false;
+            }
+        } else {
+            let is_yielding = self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0;
+            if is_yielding && !self.is_closing {
+                return false;
+            }
+            self.copier.began_at = done;
+            self.copier.rebuild = None;
+            if self.unsynced > 0 && self.resync_next(out) {
+                return true;
+            }
         }
         if !self.has_background {
-            return;
+            return false;
         }
         self.has_background = false;
         for at in 0..self.table.entries.len() {
@@ -110,19 +151,26 @@ impl Engine {
             if state == MemberState::Rebuilding {
                 self.has_background = true;
                 if self.rebuild_next(at, out) {
-                    return;
+                    return true;
                 }
             } else if let (MemberState::InSync, Some(role)) = (state, replaces) {
                 self.has_background = true;
-                return self.retire(role, at, out);
+                self.retire(role, at, out);
+                return false;
             }
         }
         if !self.has_background {
             self.scrub_next(out);
         }
+        false
     }
 
-    fn resync_next(&mut self, out: &mut Output) {
+    fn has_no_request(&self) -> bool {
+        self.free_requests.len() == self.requests.len()
+    }
+
+    /// False if all regions are done.
+    fn resync_next(&mut self, out: &mut Output) -> bool {
         while self.unsynced > 0 {
             let at = self.copier.region;
             let set = (at / self.regions_per_set) as u8;
@@ -133,7 +181,8 @@ impl Engine {
             if is_open && writable.count_ones() > 1 && self.copier.within < length {
                 let first = u64::from(at % self.regions_per_set) << self.region_shift;
                 let place = Place { set, offset: first + self.copier.within };
-                return self.start_copy(Job::Resync { region: at }, place, out);
+                self.start_copy(Job::Resync { region: at }, place, out);
+                return true;
             }
             if is_open {
                 let region = &mut self.regions[at as usize];
@@ -146,7 +195,7 @@ impl Engine {
             (self.copier.within, self.copier.has_failed) = (0, false);
             self.copier.region = (at + 1) % self.regions.len() as u32;
         }
-        self.copy_next(out);
+        false
     }
 
     fn region_bytes(&self, region: u32) -> u64 {
@@ -161,8 +210,14 @@ impl Engine {
             return false;
         }
         let (entry, place) = (self.table.entries[member], self.places[member]);
-        let set = place / self.stride;
-        let mut at = self.rebuilt[usize::from(place)];
+        let (set, job) = (place / self.stride, Job::Rebuild { place, since: entry.since });
+        let is_first = self.copier.is_idle();
+        if is_first {
+            self.copier.next = self.rebuilt[usize::from(place)];
+        } else if self.copier.rebuild != Some(job) {
+            return false;
+        }
+        let mut at = self.copier.next;
         while entry.by_map && at < self.geometry.member_bytes {
             let region = self.region_at(Place { set, offset: at });
             if self.regions[region as usize].byte != 0 {
@@ -171,17 +226,20 @@ impl Engine {
             at = ((at >> self.region_shift) + 1) << self.region_shift;
         }
         at = at.min(self.geometry.member_bytes);
-        self.rebuilt[usize::from(place)] = at;
-        if at == self.geometry.member_bytes {
-            return self.promote(member, out);
+        if is_first {
+            self.rebuilt[usize::from(place)] = at;
         }
+        if at == self.geometry.member_bytes {
+            return is_first && self.promote(member, out);
+        }
+        self.copier.rebuild = Some(job);
+        self.copier.next = at + u64::from(self.geometry.chunk);
         if self.has(Fault::WatermarkBeforeCopy) {
             let all = self.geometry.member_bytes;
             let ahead = at + self.config.watermark_every.max(u64::from(self.geometry.chunk));
             self.table.entries[member].watermark = ahead.min(all);
             self.want_revision(out);
         }
-        let job = Job::Rebuild { place, since: entry.since };
         self.start_copy(job, Place { set, offset: at }, out);
         true
     }
@@ -206,8 +264,9 @@ impl Engine {
     }
 
     pub(super) fn start_copy(&mut self, job: Job, place: Place, out: &mut Output) {
-        self.copier.job = Some(job);
-        let index = self.copier.part;
+        let Some(number) = self.copier.slots.iter().position(|it| it.job.is_none()) else { return };
+        self.copier.slots[number].job = Some(job);
+        let index = self.copier.first_part + number as u16;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
         self.parts[usize::from(index)] = Part {
             kind: PartKind::Copy,
@@ -231,37 +290,41 @@ impl Engine {
         if in_sync == 0 {
             return self.finish(index, Err(RequestError::Unreadable), out);
         }
-        self.copier.source = in_sync.trailing_zeros() as u8;
-        self.issue_read(index, self.copier.source, out);
+        let source = in_sync.trailing_zeros() as u8;
+        self.copier.slot(index).source = source;
+        self.issue_read(index, source, out);
     }
 
     /// A background copy was read.
     pub(super) fn copy_read(&mut self, index: u16, out: &mut Output) {
-        match self.copier.job {
+        match self.copier.slot(index).job {
             Some(Job::Scrub { .. }) => self.compare_others(index, out),
             _ => self.issue_writes(index, out),
         }
     }
 
     /// The copies that a background copy writes.
-    pub(super) fn copy_targets(&self, part: &Part) -> u8 {
-        match self.copier.job {
+    pub(super) fn copy_targets(&self, index: u16) -> u8 {
+        let Slot { job, source } = self.copier.slots[usize::from(self.copier.number_of(index))];
+        let tried = self.parts[usize::from(index)].tried;
+        match job {
             // Any that lacks it, and any that could not be read.
-            Some(Job::Resync { .. }) => !(1 << self.copier.source),
-            Some(Job::Rebuild { place, .. }) => (1 << (place % self.stride)) | part.tried,
+            Some(Job::Resync { .. }) => !(1 << source),
+            Some(Job::Rebuild { place, .. }) => (1 << (place % self.stride)) | tried,
             Some(Job::Scrub { .. }) => self.scrub.repairing(),
             None => 0,
         }
     }
 
-    pub(super) fn copy_ended(&mut self, is_good: bool, out: &mut Output) {
+    pub(super) fn copy_ended(&mut self, index: u16, is_good: bool, out: &mut Output) {
         let chunk = u64::from(self.geometry.chunk);
-        let is_alone = self.free_requests.len() == self.requests.len();
+        let is_alone = self.has_no_request();
         let done = self.requests_done;
         let pass = (chunk / BLOCK).max(PASS_MIN) as u32;
         let is_busy = !is_alone || self.copier.began_at != done;
+        self.copier.is_undisturbed = !is_busy;
         self.copier.resumes_at = if is_busy { done.wrapping_add(pass) } else { done };
-        match self.copier.job.take() {
+        match self.copier.slot(index).job.take() {
             Some(Job::Resync { region }) if region == self.copier.region => {
                 self.copier.within += chunk;
                 self.copier.has_failed |= !is_good;
@@ -275,8 +338,12 @@ impl Engine {
                 if !is_good {
                     return self.fail_role(at as u8, out);
                 }
+                // All below the first that is still on its way.
+                let parts = self.parts[usize::from(self.copier.first_part)..].iter();
+                let busy = parts.zip(&self.copier.slots).filter(|(_, slot)| slot.job.is_some());
+                let floor = busy.map(|(part, _)| part.offset).min().unwrap_or(self.copier.next);
                 let rebuilt = &mut self.rebuilt[usize::from(place)];
-                *rebuilt += chunk;
+                *rebuilt = floor;
                 if *rebuilt - entry.watermark.min(*rebuilt) >= self.config.watermark_every {
                     entry.watermark = *rebuilt;
                     self.want_revision(out);

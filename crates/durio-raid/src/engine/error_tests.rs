@@ -116,7 +116,7 @@ fn a_member_is_not_in_sync_that_lacks_what_could_not_be_read() {
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     while !out.ops.is_empty() {
         for op in std::mem::take(&mut out.ops) {
-            let is_source = op.kind == MemberOpKind::Read && op.buffer == Buffer::Copy;
+            let is_source = op.kind == MemberOpKind::Read && op.buffer.is_copy();
             let is_bad = is_source && op.offset > 32 << 20;
             engine.completed(op.tag, if is_bad { Outcome::Error } else { Outcome::Done }, &mut out);
         }

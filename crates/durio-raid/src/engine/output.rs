@@ -51,6 +51,9 @@ impl TagFields {
     }
 }
 
+/// Background copies on their way at most.
+pub const COPY_BUFFERS: u8 = 16;
+
 /// Where bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
@@ -61,12 +64,19 @@ pub enum Buffer {
         /// From where on.
         offset: u32,
     },
-    /// The caller's buffer for background copies, of one chunk.
-    Copy,
+    /// One of the caller's [`COPY_BUFFERS`] for background copies, each of a chunk.
+    Copy(u8),
     /// A block of the engine's own: [`crate::Engine::metadata`].
     Metadata(u32),
     /// None.
     None,
+}
+
+#[cfg(any(test, feature = "simulate"))]
+impl Buffer {
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Self::Copy(_))
+    }
 }
 
 /// What a member does. Each write is durable before it is completed: a write with FUA, or a write and a
@@ -80,7 +90,7 @@ pub enum MemberOpKind {
     /// Make zero durably.
     Zero,
     /// Read, and compare with the buffer, which stays as it is: [`Outcome::Done`] if all bytes are equal,
-    /// [`Outcome::Differs`] if not. The buffer is always [`Buffer::Copy`].
+    /// [`Outcome::Differs`] if not. The buffer is always the first [`Buffer::Copy`].
     Compare,
     /// Write, durable or not: only a planted fault asks for it.
     #[cfg(any(test, feature = "simulate"))]

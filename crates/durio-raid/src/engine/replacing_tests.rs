@@ -125,7 +125,7 @@ fn if_the_old_one_fails_the_new_one_goes_on_from_where_it_is() {
     out.ops.retain(|it| it.device != 0);
     engine.member_failed(0, &mut out);
     let ops = complete_all(&mut engine, &mut out);
-    let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
+    let copies = ops.iter().filter(|it| it.buffer.is_copy());
     let copied =
         copies.filter(|it| it.kind == MemberOpKind::Write && it.device == 7).count() as u64;
     let left = ((1 << 26) - half) / u64::from(CHUNK);
@@ -182,7 +182,7 @@ fn a_rebuild_lets_users_pass_between_two_copies() {
     engine.submit(write(0, 1 << 20), &mut out).unwrap();
     while writes < 40 {
         let op = out.ops.remove(0);
-        copies += u32::from(op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write);
+        copies += u32::from(op.buffer.is_copy() && op.kind == MemberOpKind::Write);
         engine.completed(op.tag, Outcome::Done, &mut out);
         for tag in answers(&mut out) {
             writes += 1;
@@ -201,7 +201,7 @@ fn the_only_copy_of_level_0_is_replaced() {
     let (mut engine, mut out) = running(Level::Striped);
     engine.add(JoinAs::Replacement(3), &newcomer(7), &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
-    let written = ops.iter().filter(|it| it.buffer == Buffer::Copy && it.device == 7);
+    let written = ops.iter().filter(|it| it.buffer.is_copy() && it.device == 7);
     assert_eq!(written.count(), (1 << 26) / CHUNK as usize);
     assert_eq!(engine.status().roles[3].device, Some(7));
     assert_eq!(engine.status().stopped, None);

@@ -167,7 +167,7 @@ impl Engine {
         self.leave_lane(index);
         let part = &mut self.parts[usize::from(index)];
         if part.kind == PartKind::Copy {
-            return self.copy_ended(result.is_ok(), out);
+            return self.copy_ended(index, result.is_ok(), out);
         }
         part.phase = Phase::Free;
         let request = part.request;

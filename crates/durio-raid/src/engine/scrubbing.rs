@@ -179,7 +179,7 @@ impl Engine {
     pub(super) fn compare_others(&mut self, index: u16, out: &mut Output) {
         let part = self.parts[usize::from(index)];
         let in_sync = self.sets[usize::from(part.set)].in_sync;
-        let others = in_sync & !part.tried & !(1 << self.copier.source);
+        let others = in_sync & !part.tried & !(1 << self.copier.source());
         self.scrub.is_comparing = true;
         if others == 0 {
             return self.compared(index, out);
@@ -218,7 +218,7 @@ impl Engine {
         let part = self.parts[usize::from(index)];
         let place = Place { set: part.set, offset: part.offset };
         let in_sync = self.sets[usize::from(part.set)].in_sync;
-        if in_sync & (1 << self.copier.source) == 0 {
+        if in_sync & (1 << self.copier.source()) == 0 {
             // They were compared with a copy that is lost: the same chunk comes again.
             self.copier.forget();
             return self.finish(index, Err(RequestError::Unreadable), out);
@@ -246,7 +246,7 @@ impl Engine {
 
     /// A chunk is done, or no copy of it could be read.
     pub(super) fn scrub_ended(&mut self, number: u32) {
-        let part = self.parts[usize::from(self.copier.part)];
+        let part = self.parts[usize::from(self.copier.first_part)];
         let in_sync = self.sets[usize::from(part.set)].in_sync;
         let repaired = self.scrub.repairing & in_sync;
         let chunk = u64::from(self.geometry.chunk);

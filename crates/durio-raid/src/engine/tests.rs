@@ -276,7 +276,7 @@ fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
     let places: Vec<(u8, u64)> = out.ops.iter().map(|it| (it.device, it.offset)).collect();
     assert_eq!(places, [(0, layout::map_slot(0, 1)), (1, layout::map_slot(0, 0))]);
     let ops = complete_all(&mut engine, &mut out);
-    let copied = ops.iter().filter(|it| it.buffer == Buffer::Copy && it.device == 1);
+    let copied = ops.iter().filter(|it| it.buffer.is_copy() && it.device == 1);
     assert_eq!(copied.count(), (1 << 20) / CHUNK as usize);
 }
 
@@ -292,7 +292,7 @@ fn a_member_that_comes_back_gets_what_its_own_map_names() {
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
-    let copies = ops.iter().filter(|it| it.buffer == Buffer::Copy);
+    let copies = ops.iter().filter(|it| it.buffer.is_copy());
     let written = copies.filter(|it| it.kind == MemberOpKind::Write);
     let places: Vec<u64> = written.map(|it| (it.offset - engine.data_at) >> 20).collect();
     assert_eq!(places, [3; (1 << 20) / CHUNK as usize]);
@@ -362,14 +362,14 @@ fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
     assert_eq!((read.device, read.kind), (0, MemberOpKind::Read));
     engine.completed(read.tag, Outcome::Done, &mut out);
     let compare = out.ops.pop().unwrap();
-    assert_eq!((compare.device, compare.buffer), (1, Buffer::Copy));
+    assert_eq!((compare.device, compare.buffer), (1, Buffer::Copy(0)));
     engine.completed(compare.tag, Outcome::Differs, &mut out);
     let marks = std::mem::take(&mut out.ops);
     assert!(marks.iter().all(|it| matches!(it.buffer, Buffer::Metadata(_))), "{marks:?}");
     assert_eq!(marks.len(), 2);
     marks.iter().for_each(|it| engine.completed(it.tag, Outcome::Done, &mut out));
     let write = out.ops.pop().unwrap();
-    let expected = (1, MemberOpKind::Write, compare.offset, Buffer::Copy);
+    let expected = (1, MemberOpKind::Write, compare.offset, Buffer::Copy(0));
     assert_eq!((write.device, write.kind, write.offset, write.buffer), expected);
     assert!(out.ops.is_empty());
     engine.completed(write.tag, Outcome::Done, &mut out);
@@ -432,7 +432,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     let newcomer = Newcomer { device: 5, device_bytes, id, found: None };
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = scrub_all(&mut engine, &mut out, &[]);
-    let last_copy = |it: &MemberOp| it.buffer == Buffer::Copy && it.kind == MemberOpKind::Write;
+    let last_copy = |it: &MemberOp| it.buffer.is_copy() && it.kind == MemberOpKind::Write;
     let rebuilt = ops.iter().rposition(last_copy).unwrap();
     let early = ops[..rebuilt].iter().filter(|it| it.kind == MemberOpKind::Compare).count();
     let late = of_kind(&ops[rebuilt..], MemberOpKind::Compare);
@@ -469,7 +469,7 @@ fn a_copy_that_cannot_be_read_is_no_mismatch_and_is_written_by_a_repair_alone() 
         let compare = out.ops.pop().unwrap();
         engine.completed(compare.tag, Outcome::Error, &mut out);
         let ops = scrub_all(&mut engine, &mut out, &[]);
-        let data = ops.iter().filter(|it| it.buffer == Buffer::Copy).copied();
+        let data = ops.iter().filter(|it| it.buffer.is_copy()).copied();
         let data: Vec<MemberOp> = data.collect();
         assert_eq!(of_kind(&data, MemberOpKind::Write).len(), repaired);
         let status = scrub_status(&engine);
@@ -494,7 +494,7 @@ fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
     engine.member_failed(0, &mut out);
     engine.completed(compares[1].tag, Outcome::Differs, &mut out);
     let ops = scrub_all(&mut engine, &mut out, &[]);
-    let first = ops.iter().find(|it| it.buffer == Buffer::Copy).unwrap();
+    let first = ops.iter().find(|it| it.buffer.is_copy()).unwrap();
     assert_eq!((first.device, first.kind, first.offset), (1, MemberOpKind::Read, read.offset));
     let status = scrub_status(&engine);
     assert_eq!((status.mismatches, status.done), (0, status.all));

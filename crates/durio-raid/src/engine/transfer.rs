@@ -107,7 +107,7 @@ impl Engine {
             PartKind::Write => (writable, self.write_kind()),
             PartKind::Zero => (writable, MemberOpKind::Zero),
             PartKind::Read => (writable & part.tried, MemberOpKind::Write),
-            PartKind::Copy => (writable & self.copy_targets(part), MemberOpKind::Write),
+            PartKind::Copy => (writable & self.copy_targets(index), MemberOpKind::Write),
         };
         if part.kind != PartKind::Copy && self.has(Fault::ReplacementNotWritten) {
             copies &= !self.replacement_in(part.set);
@@ -143,7 +143,7 @@ impl Engine {
             Mending::At(at) => (at, self.config.alignment.min(part.length - at)),
         };
         let buffer = match (part.kind, kind) {
-            (PartKind::Copy, _) => Buffer::Copy,
+            (PartKind::Copy, _) => Buffer::Copy(self.copier.number_of(index)),
             (_, MemberOpKind::Zero) => Buffer::None,
             _ => Buffer::Request {
                 buffer: self.requests[usize::from(part.request)].buffer,
@@ -244,7 +244,7 @@ impl Engine {
 
     /// True for the part of a scrub while its copies are compared.
     fn is_compared(&self, index: u16) -> bool {
-        index == self.copier.part && self.scrub.is_comparing()
+        index == self.copier.first_part && self.scrub.is_comparing()
     }
 
     fn have_read(&mut self, index: u16, out: &mut Output) {

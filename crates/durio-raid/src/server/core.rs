@@ -22,8 +22,8 @@ use self::own::Own;
 use super::queue::{Asker, BUFFERS_KEPT, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
 use crate::{
-    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome, Output, Plan,
-    Request, SubmitError,
+    Buffer, COPY_BUFFERS, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome,
+    Output, Plan, Request, SubmitError,
 };
 
 /// What another thread has this one do.
@@ -82,9 +82,9 @@ pub(super) struct Core {
     flights: Vec<Option<Flight>>,
     free_flights: Vec<u32>,
     metadata_in_flight: u32,
-    /// What was read for the copy on its way.
-    copy: Option<LentBuffer>,
-    /// The same, for comparisons: a member that was given up may still be writing the other.
+    /// What was read for the copies on their way.
+    copies: [Option<LentBuffer>; COPY_BUFFERS as usize],
+    /// The same of the first, for comparisons: a member that was given up may still be writing the other.
     copied: Vec<u8>,
     zeros: LentBuffer,
     devices: Vec<DeviceCounters>,
@@ -135,7 +135,7 @@ impl Core {
             flights: Vec::new(),
             free_flights: Vec::new(),
             metadata_in_flight: 0,
-            copy: None,
+            copies: [const { None }; COPY_BUFFERS as usize],
             copied: Vec::new(),
             zeros,
             devices,
@@ -303,11 +303,11 @@ impl Core {
         };
         let buffer = match (&flight.own, op.kind, op.buffer) {
             (
-                Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent) | Own::Compared(lent),
+                Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent, _) | Own::Compared(lent),
                 ..,
             ) => Some(lent),
             (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
-            (Own::Nothing, _, Buffer::Copy) => self.copy.as_ref(),
+            (Own::Nothing, _, Buffer::Copy(number)) => self.copies[usize::from(number)].as_ref(),
             (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[buffer as usize].memory {
                     Memory::Lent(lent) => Some(lent),

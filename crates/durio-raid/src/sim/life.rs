@@ -13,8 +13,8 @@ use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
-    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan,
-    Request, RequestKind, RoleStatus,
+    Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
+    RequestKind, RoleStatus,
 };
 
 /// Steps in which an array without requests must become idle.
@@ -546,7 +546,7 @@ impl<'a> Life<'a> {
 
     /// A background copy goes where copies may differ, and nowhere else.
     fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
-        let is_copy = op.buffer == Buffer::Copy && op.kind == MemberOpKind::Write;
+        let is_copy = op.buffer.is_copy() && op.kind == MemberOpKind::Write;
         // A copy that could not be read is written too.
         if !is_copy || self.had_errors {
             return Ok(());

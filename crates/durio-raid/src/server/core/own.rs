@@ -18,7 +18,7 @@ pub(super) enum Own {
     /// A read for a piece of this serial.
     Piece(LentBuffer, u32, u32),
     /// A read of the copier.
-    Copy(LentBuffer),
+    Copy(LentBuffer, u8),
     /// A read that is compared with what the copier has read.
     Compared(LentBuffer),
 }
@@ -41,7 +41,9 @@ impl Core {
                     Buffer::Request { buffer, .. } => {
                         Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
                     }
-                    _ => Own::Copy(lent),
+                    Buffer::Copy(number) => Own::Copy(lent, number),
+                    // Nothing else is read into.
+                    Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
             (_, Buffer::Metadata(block)) => self.engine.metadata(block),
@@ -49,7 +51,7 @@ impl Core {
                 Memory::Read(read) => &read.slot(0)[..op.length as usize],
                 Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
             },
-            (_, Buffer::Copy | Buffer::None) => return Ok(Own::Nothing),
+            (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
         };
         let mut staged = self.shared.buffer();
         staged.slot_mut(0)[..source.len()].copy_from_slice(source);
@@ -62,13 +64,16 @@ impl Core {
         let mut is_alike = true;
         let freed = match own {
             Own::Nothing => None,
-            Own::Copy(lent) if is_good => {
-                let before = self.copy.take().and_then(|before| ring.take_back(before));
+            Own::Copy(lent, number) if is_good => {
+                let place = &mut self.copies[usize::from(number)];
+                let before = place.take().and_then(|before| ring.take_back(before));
                 // Its one operation has ended.
                 if let Some(read) = ring.take_back(lent) {
-                    self.copied.clear();
-                    self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
-                    self.copy = Some(ring.lend(read));
+                    if number == 0 {
+                        self.copied.clear();
+                        self.copied.extend_from_slice(&read.slot(0)[..length as usize]);
+                    }
+                    *place = Some(ring.lend(read));
                 }
                 // Members that answer at once would keep a user of the same processor waiting, who was
                 // woken before: between two copies he comes.
@@ -81,7 +86,7 @@ impl Core {
                 is_alike = !is_good || read.as_ref().is_some_and(same);
                 read
             }
-            Own::Staged(lent) | Own::Copy(lent) => ring.take_back(lent),
+            Own::Staged(lent) | Own::Copy(lent, _) => ring.take_back(lent),
             Own::Piece(lent, piece, serial) => {
                 let data = ring.take_back(lent);
                 let piece = &mut self.pieces[piece as usize];
