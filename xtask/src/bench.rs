@@ -37,7 +37,10 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use agree::Way;
+pub(crate) use machine::{filesystem, kernel};
+pub(crate) use pg_test_fsync::newest_postgresql;
 pub(crate) use session::Interrupt;
+pub(crate) use written::replaced;
 
 /// What is measured, and what becomes of it.
 #[derive(Debug, clap::Args)]
