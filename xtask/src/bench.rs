@@ -86,7 +86,7 @@ enum Bench {
 }
 
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs one bench; with `--check`, a goal that does not hold is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {

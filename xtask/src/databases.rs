@@ -73,8 +73,12 @@ pub(crate) fn run(Databases::Trace(arguments): &Databases) -> Result<ExitCode> {
     let interrupt = Interrupt::watch()?;
     for database in databases {
         eprintln!("{}", database.name);
-        let text = one(database, arguments, &filesystem, &interrupt)
-            .with_context(|| format!("{} cannot be traced", database.name))?;
+        let traced = one(database, arguments, &filesystem, &interrupt);
+        if interrupt.came() {
+            eprintln!("interrupted; the temporary files are removed");
+            return Ok(ExitCode::from(bench::INTERRUPTED));
+        }
+        let text = traced.with_context(|| format!("{} cannot be traced", database.name))?;
         println!("## {}\n\n{text}", database.name);
         if arguments.write {
             write(database, &text)?;
