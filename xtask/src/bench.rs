@@ -37,7 +37,10 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use agree::Way;
+pub(crate) use machine::{filesystem, kernel};
+pub(crate) use pg_test_fsync::newest_postgresql;
 pub(crate) use session::Interrupt;
+pub(crate) use written::replaced;
 
 /// What is measured, and what becomes of it.
 #[derive(Debug, clap::Args)]
@@ -83,7 +86,7 @@ enum Bench {
 }
 
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs one bench; with `--check`, a goal that does not hold is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {

@@ -15,6 +15,7 @@ mod attack;
 mod bench;
 mod book;
 mod cargo;
+mod databases;
 mod dist;
 mod fuzz;
 mod lab;
@@ -56,6 +57,9 @@ enum Command {
     /// Builds the book in docs/, generated pages first, and checks its links
     Book(book::Arguments),
     Dist(dist::Arguments),
+    /// Holds databases that are installed here against their profiles
+    #[command(subcommand)]
+    Databases(databases::Databases),
     /// Fetches what the lab needs and is not part of the checkout
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -82,6 +86,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Book(arguments) => book::run(arguments),
         Command::Dist(arguments) => dist::run(arguments),
+        Command::Databases(command) => databases::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Prove(command) => prove::run(command),
     }

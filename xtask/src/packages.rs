@@ -132,7 +132,7 @@ fn finds(program: &str) -> bool {
     env::split_paths(&search_path()).any(|folder| folder.join(program).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 

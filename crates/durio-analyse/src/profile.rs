@@ -23,6 +23,10 @@ pub struct ProfileFindings {
     pub foreground: String,
     /// True if the foreground makes anything durable.
     pub durable: bool,
+    /// How many commit to each log and share its syncs: the profile's own number, which nobody asked for; none
+    /// where each commit is one write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committers: Option<u32>,
     /// Its operations, the one that it is about first.
     pub comparisons: Vec<LoadComparison>,
     /// What is done otherwise than by the database, and what else is to be known.
@@ -86,9 +90,15 @@ pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<Pr
         name: campaign.name.clone(),
         foreground: first.name.clone(),
         durable: first.durable,
+        committers: committers(plan, first),
         comparisons: operations.map(|it| comparison(it.operation, idle, loaded)).collect(),
         notes,
     })
+}
+
+fn committers(plan: &Plan, workload: &WorkloadFindings) -> Option<u32> {
+    let load = plan.steps.get(workload.step as usize)?.stream(workload.stream)?;
+    load.workload.group_commit.map(|group| group.committers)
 }
 
 fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
@@ -200,6 +210,20 @@ mod tests {
         assert!(found.comparisons[0].loaded.is_none());
         assert_eq!(found.comparisons[0].ratio.p99, None);
         assert_eq!(findings(&plan(), &[]), None);
+    }
+
+    #[test]
+    fn the_committers_are_those_of_the_plan() {
+        let mut plan = plan();
+        let committers = |plan: &Plan| findings(plan, &[in_state(0.0, 100)]).unwrap().committers;
+        for step in &mut plan.steps {
+            step.load.workload.group_commit = None;
+        }
+        assert_eq!(committers(&plan), None);
+        for step in &mut plan.steps {
+            step.load.workload.group_commit = Some(durio_workload::GroupCommit::of(32));
+        }
+        assert_eq!(committers(&plan), Some(32));
     }
 
     #[test]

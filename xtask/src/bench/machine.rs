@@ -24,7 +24,12 @@ pub(super) fn print_machine(title: &str) {
     println!("- date: {}", humantime::format_rfc3339_seconds(SystemTime::now()));
     println!("- commit: {}", commit());
     println!("- machine: {}", machine());
-    println!("- kernel: {}", read("/proc/sys/kernel/osrelease"));
+    println!("- kernel: {}", kernel());
+}
+
+/// The kernel's release.
+pub(crate) fn kernel() -> String {
+    read("/proc/sys/kernel/osrelease")
 }
 
 /// What was measured, and whether the checkout is no longer that.
@@ -57,7 +62,8 @@ fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| found.trim() == name).map(|(_, value)| value.trim())
 }
 
-fn filesystem(folder: &Path) -> String {
+/// Type and source of the filesystem of a folder.
+pub(crate) fn filesystem(folder: &Path) -> String {
     let folder = folder.to_string_lossy();
     first_line("findmnt", &["-n", "-o", "FSTYPE,SOURCE", "-T", &folder])
 }

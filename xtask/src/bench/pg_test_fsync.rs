@@ -46,6 +46,11 @@ pub(super) fn find() -> Result<PathBuf> {
         )
 }
 
+/// The folder of programs of the newest PostgreSQL that Debian's packages have brought.
+pub(crate) fn newest_postgresql() -> Option<PathBuf> {
+    newest(Path::new(DEBIAN))?.parent().map(Path::to_owned)
+}
+
 fn newest(folder: &Path) -> Option<PathBuf> {
     let version = |name: &OsStr| name.to_str()?.parse::<u32>().ok();
     let versions = fs::read_dir(folder).ok()?.filter_map(|entry| {

@@ -54,10 +54,10 @@ fn mark(words: &[String]) -> Result<String> {
 }
 
 /// The document with another text behind the mark.
-fn replaced(document: &str, mark: &str, text: &str) -> Result<String> {
+pub(crate) fn replaced(document: &str, mark: &str, text: &str) -> Result<String> {
     let (before, rest) = document
         .split_once(mark)
-        .with_context(|| format!("{DOCUMENT} has no line '{mark}' where its figures go"))?;
+        .with_context(|| format!("there is no line '{mark}' where its figures go"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("no '{END}' after '{mark}'"))?;
     Ok(format!("{before}{mark}\n\n{}\n\n{END}{after}", text.trim()))
 }

@@ -4,6 +4,7 @@
 
 use durio_analyse::profile::{LoadComparison, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, VerdictWord};
+use durio_record::OperationName;
 
 use crate::document::{Cell, Row, Section, TOO_FEW, Table, Tone};
 use crate::figures::rate;
@@ -14,8 +15,16 @@ pub(super) fn section(findings: &Findings, profile: &ProfileFindings) -> Section
         profile.name, profile.foreground
     ));
     let mut table = Table::new(["operation", "figure", "idle", "under load", "ratio"]);
-    table.rows = profile.comparisons.iter().flat_map(rows).collect();
+    let committers = profile.committers;
+    table.rows = profile.comparisons.iter().flat_map(|it| rows(it, committers)).collect();
     section.table(table);
+    if let Some(committers) = committers {
+        let text = format!(
+            "{committers} on each log, the profile's own number: rate and latency of commits are those of so \
+             many at once"
+        );
+        section.fact("committers", text);
+    }
     if !profile.durable {
         let text = format!(
             "no commit waits here: {} writes without a sync, and its figures say nothing about \
@@ -42,12 +51,16 @@ const FIGURES: [Figure; 4] = [
     ("p99.9", |it| Cell::percentile(it.p99_9_ns), |it| it.ratio.p99_9),
 ];
 
-fn rows(it: &LoadComparison) -> Vec<Row> {
+fn rows(it: &LoadComparison, committers: Option<u32>) -> Vec<Row> {
+    let operation = match committers {
+        Some(many) if it.operation == OperationName::Commit => format!("commit of {many}"),
+        _ => it.operation.name().to_owned(),
+    };
     let row = |(at, (figure, cell, ratio)): (usize, &Figure)| {
         let state =
             |state: &Option<StateLatency>| state.as_ref().map_or(Cell::Absent(TOO_FEW), cell);
         // The rows of one operation are read as one, with its name at the first.
-        let operation = if at == 0 { it.operation.name() } else { "" };
+        let operation = if at == 0 { operation.as_str() } else { "" };
         let ratio = ratio(it).map_or(Cell::Absent(TOO_FEW), Cell::Number);
         let cells = vec![
             Cell::text(operation),

@@ -27,6 +27,7 @@ fn findings() -> Findings {
         name: "sqlserver".into(),
         foreground: "log".into(),
         durable: true,
+        committers: Some(32),
         comparisons: vec![LoadComparison { operation: OperationName::Commit, idle, loaded, ratio }],
         notes: vec!["reads: <b>page faults</b> are reads".into()],
     });
@@ -59,6 +60,19 @@ fn both_states_stand_side_by_side_with_their_ratio() {
     assert!(p99.contains("400 µs") && p99.contains("1.3 ms"), "{text}");
     assert!(text.contains("log: idle and under the background's load"), "{text}");
     assert!(text.contains("too few samples"), "{text}");
+}
+
+#[test]
+fn whose_number_of_committers_it_is_stands_beside_their_figures() {
+    let mut findings = findings();
+    let text = written(Format::Text, &findings);
+    assert!(
+        text.contains("commit of 32 ") && text.contains("32 on each log, the profile's own"),
+        "{text}"
+    );
+    findings.profile.as_mut().unwrap().committers = None;
+    let text = written(Format::Text, &findings);
+    assert!(!text.contains("commit of") && !text.contains("committers"), "{text}");
 }
 
 #[test]

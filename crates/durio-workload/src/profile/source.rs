@@ -10,6 +10,8 @@ use super::facts::word_of;
 pub enum Provenance {
     /// The database's maker says so.
     VendorDoc,
+    /// The database itself does so, under strace: docs/method/databases.md has what was seen.
+    Traced,
     /// The database's source code does so.
     SourceCode,
     /// People who run it say so; it is not the maker's word.
@@ -24,8 +26,9 @@ pub enum Provenance {
 
 impl Provenance {
     /// Every kind with its word in files and reports, the firmest first.
-    pub const WORDS: [(&'static str, Self); 6] = [
+    pub const WORDS: [(&'static str, Self); 7] = [
         ("vendor-doc", Self::VendorDoc),
+        ("traced", Self::Traced),
         ("source-code", Self::SourceCode),
         ("practice", Self::Practice),
         ("operator", Self::Operator),

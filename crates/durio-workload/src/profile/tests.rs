@@ -306,3 +306,58 @@ fn an_unknown_profile_is_named_with_what_may_be_meant() {
         profile("nothing-like-it").unwrap_err().0.contains("the profiles are postgresql, mysql")
     );
 }
+
+/// What docs/method/databases.md has of a database.
+fn evidence(name: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/method/databases.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mark = format!("<!-- cargo xtask databases trace {name} -->");
+    let (_, rest) = page.split_once(&mark).unwrap_or_else(|| panic!("{name} has no section"));
+    rest.split("<!-- end -->").next().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_profile_calls_traced_is_what_the_trace_shows() {
+    let traced = |profile: &Profile| profile.source("traced").cloned();
+    let all: Vec<Profile> = profile_names().into_iter().map(|it| profile(it).unwrap()).collect();
+    let all: Vec<&Profile> = all.iter().filter(|it| traced(it).is_some()).collect();
+    assert_eq!(all.len(), 7);
+    for profile in all {
+        let (name, evidence) = (&profile.name, evidence(&profile.name));
+        let document = traced(profile).unwrap().document;
+        let is_version =
+            |it: &&str| it.contains('.') && it.starts_with(|it: char| it.is_ascii_digit());
+        let version = document.split_whitespace().find(is_version).unwrap();
+        assert!(evidence.contains(version), "{name}: {version}");
+        let date = document.split_whitespace().find_map(|it| it.strip_suffix(':')).unwrap();
+        assert!(evidence.contains(&format!("traced on {date},")), "{name}: {date}");
+        let log = profile.log.as_ref().unwrap();
+        let fact = |key: &str| {
+            let start = format!("- {key}: ");
+            let found = evidence.lines().find_map(|line| line.strip_prefix(&start));
+            found.unwrap_or_else(|| panic!("{name}: {key}")).to_owned()
+        };
+        assert_eq!(fact("synced by"), format!("`{}`", log.sync.value), "{name}");
+        let is_direct = log.cache.value == CachePath::Direct;
+        assert_eq!(fact("opened").contains("O_DIRECT"), is_direct, "{name}");
+        let alignment: u64 =
+            fact("offsets and sizes are multiples of").trim_end_matches(" B").parse().unwrap();
+        let padding = log.padding.value.get();
+        assert_eq!(padding, if alignment < 512 { 0 } else { alignment }, "{name}");
+        let is_extended = log.file.value == FileHandling::Extend;
+        let grows =
+            fact("file").starts_with("grows by what") || fact("file").starts_with("made anew");
+        assert_eq!(grows, is_extended, "{name}");
+        // Of one client, whose commits share nothing: the mean of the records.
+        let row = evidence.lines().find(|line| line.starts_with("|       1 |")).unwrap();
+        let bytes: f64 = row.split('|').nth(8).unwrap().trim().parse().unwrap();
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let records: f64 = log
+            .records
+            .value
+            .iter()
+            .map(|it| it.size.get() as f64 * f64::from(it.weight.0) / 1000.0)
+            .sum();
+        assert!((records / bytes - 1.0).abs() < 0.05, "{name}: {records} and {bytes}");
+    }
+}

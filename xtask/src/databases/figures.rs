@@ -1,0 +1,256 @@
+//! What a trace says about a database's log, while clients committed.
+//!
+//! In: events, which files are the log, how many commits the clients counted. Out: [`Figures`]. Not here:
+//! tables (`evidence`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
+
+use super::trace::{Call, Event};
+
+/// Begin of the name of a database's folder.
+pub(super) const FOLDER_PREFIX: &str = "durio-trace-";
+
+/// Beyond it nothing is told apart: no database fills its writes up to more.
+const ALIGNMENT_MAX: u64 = 32 << 10;
+
+/// A load that was traced.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    pub(super) clients: u32,
+    /// As the clients counted them.
+    pub(super) commits: u64,
+    /// When it ran, microseconds since 1970.
+    pub(super) time: Range<u64>,
+    /// Bytes of all files of the log before it, and the most while it ran.
+    pub(super) log_bytes: [u64; 2],
+}
+
+/// The log under one load.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) clients: u32,
+    pub(super) commits: u64,
+    pub(super) seconds: f64,
+    /// Files of the log that were written, by their plain path, with the flags that they were opened with.
+    pub(super) files: BTreeMap<String, BTreeSet<String>>,
+    /// Modes of fallocate on the log, since the server started.
+    pub(super) allocated: BTreeSet<String>,
+    /// Bytes of each write, in order of size.
+    pub(super) sizes: Vec<u64>,
+    /// What all offsets and sizes are a multiple of.
+    pub(super) alignment: u64,
+    /// Bytes beyond what the log had: a tail that is written again does not count twice.
+    pub(super) new_bytes: u64,
+    /// Writes that began before the last one of their file had ended.
+    pub(super) rewrites: usize,
+    /// Files of the log that were made.
+    pub(super) made: usize,
+    /// By how many bytes the files of the log became larger.
+    pub(super) growth: u64,
+    /// Syncs of the log by call.
+    pub(super) syncs: BTreeMap<String, usize>,
+    /// Bytes written between two syncs, in order of size.
+    pub(super) batches: Vec<u64>,
+    /// Threads that synced the log, with the number of syncs.
+    pub(super) syncers: BTreeMap<u32, usize>,
+    /// Syncs of the log that began before another had returned.
+    pub(super) overlapping: usize,
+    /// Syncs of other files.
+    pub(super) others: BTreeMap<String, usize>,
+}
+
+impl Figures {
+    /// Derives them.
+    ///
+    /// # Errors
+    /// If the trace does not show how commits became durable.
+    pub(super) fn of(events: &[Event], is_log: fn(&str) -> bool, load: &Load) -> Result<Self> {
+        ensure!(load.commits > 0, "the clients committed nothing");
+        #[expect(clippy::cast_precision_loss, reason = "a load takes no centuries")]
+        let seconds = (load.time.end - load.time.start) as f64 / 1e6;
+        let mut figures = Self {
+            clients: load.clients,
+            commits: load.commits,
+            seconds,
+            growth: load.log_bytes[1].saturating_sub(load.log_bytes[0]),
+            alignment: ALIGNMENT_MAX,
+            ..Self::default()
+        };
+        let mut state = State::default();
+        for event in events.iter().filter(|event| event.begin < load.time.end) {
+            let is_during = event.begin >= load.time.start;
+            match (is_log(&event.path), is_during) {
+                (true, _) => figures.take(event, is_during, &mut state),
+                (false, true) => figures.take_other(event),
+                (false, false) => {}
+            }
+        }
+        for (path, flags) in &mut figures.files {
+            flags.extend(state.flags.get(&file_name(path)).cloned().unwrap_or_default());
+        }
+        figures.sizes.sort_unstable();
+        figures.batches.sort_unstable();
+        ensure!(
+            !figures.sizes.is_empty() && !figures.syncs.is_empty(),
+            "{} commits and no write with a sync of the log is in the trace: it is written otherwise",
+            load.commits
+        );
+        Ok(figures)
+    }
+
+    fn take(&mut self, event: &Event, is_during: bool, state: &mut State) {
+        match &event.call {
+            Call::Open(flags) => {
+                self.made += usize::from(is_during && flags.contains("O_CREAT"));
+                // A segment may be made in another folder and then renamed; a reader says nothing.
+                let name = file_name(&event.path);
+                if !flags.contains("O_RDONLY") {
+                    state.flags.entry(name).or_default().insert(flags.clone());
+                }
+            }
+            Call::Allocate(mode) => {
+                self.allocated.insert(mode.clone());
+            }
+            Call::Write { bytes, offset } => {
+                let begin = offset.unwrap_or(state.last(&event.path).end);
+                let last = state.ends.insert(event.path.clone(), begin..begin + bytes);
+                if is_during {
+                    let last = last.unwrap_or(begin..begin);
+                    self.write(event, begin..begin + bytes, &last);
+                    state.unsynced += bytes;
+                }
+            }
+            Call::Sync(call) if is_during => {
+                *self.syncs.entry(call.clone()).or_default() += 1;
+                *self.syncers.entry(event.thread).or_default() += 1;
+                self.overlapping += usize::from(event.begin < state.sync_end);
+                state.sync_end = state.sync_end.max(event.begin + event.duration);
+                if state.unsynced > 0 {
+                    self.batches.push(std::mem::take(&mut state.unsynced));
+                }
+            }
+            Call::Sync(_) => {}
+        }
+    }
+
+    fn write(&mut self, event: &Event, range: Range<u64>, last: &Range<u64>) {
+        self.files.entry(plain(&event.path)).or_default();
+        self.sizes.push(range.end - range.start);
+        // A power of two that divides both.
+        let common = (range.start | range.end).trailing_zeros();
+        self.alignment = self.alignment.min(1_u64.checked_shl(common).unwrap_or(u64::MAX));
+        let goes_on = range.start >= last.start && range.start < last.end;
+        self.rewrites += usize::from(goes_on);
+        let begin = if goes_on { last.end } else { range.start };
+        self.new_bytes += range.end.saturating_sub(begin);
+    }
+
+    fn take_other(&mut self, event: &Event) {
+        if let Call::Sync(call) = &event.call {
+            let name = format!("{call} of {}", plain(&event.path));
+            *self.others.entry(name).or_default() += 1;
+        }
+    }
+
+    pub(super) fn sync_count(&self) -> usize {
+        self.syncs.values().sum()
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    flags: BTreeMap<String, BTreeSet<String>>,
+    /// The last write of each file.
+    ends: BTreeMap<String, Range<u64>>,
+    unsynced: u64,
+    /// When the last sync to return returned.
+    sync_end: u64,
+}
+
+impl State {
+    fn last(&self, path: &str) -> Range<u64> {
+        self.ends.get(path).cloned().unwrap_or_default()
+    }
+}
+
+/// A path below the database's folder, each number as `#`: files of one kind have one name.
+fn plain(path: &str) -> String {
+    let below = path
+        .split_once(FOLDER_PREFIX)
+        .map_or(path, |(_, rest)| rest.split_once('/').map_or("the folder", |(_, below)| below));
+    let mut plain = String::new();
+    for letter in below.chars() {
+        match letter.is_ascii_digit() {
+            true if plain.ends_with('#') => {}
+            true => plain.push('#'),
+            false => plain.push(letter),
+        }
+    }
+    plain
+}
+
+fn file_name(path: &str) -> String {
+    plain(path.rsplit('/').next().unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::parse;
+    use super::*;
+
+    /// Two commits that share a sync, then one alone; the page of the log is written again.
+    const SHARED: &str = "\
+1 0000000010.000000 openat(AT_FDCWD</v/durio-trace-x>, \"pg_wal/0001\", O_RDWR|O_CLOEXEC) = 5</v/durio-trace-x/pg_wal/0001> <0.000001>
+1 0000000010.000001 pwrite64(5</v/durio-trace-x/pg_wal/0001>, \"\"..., 8192, 0) = 8192 <0.000001>
+1 0000000010.000002 fdatasync(5</v/durio-trace-x/pg_wal/0001>) = 0 <0.000001>
+1 0000000011.000000 pwrite64(5</v/durio-trace-x/pg_wal/0001>, \"\"..., 8192, 0) = 8192 <0.000001>
+1 0000000011.000010 fdatasync(5</v/durio-trace-x/pg_wal/0001>) = 0 <0.000100>
+2 0000000011.000200 pwrite64(5</v/durio-trace-x/pg_wal/0001>, \"\"..., 16384, 0) = 16384 <0.000001>
+2 0000000011.000300 fdatasync(5</v/durio-trace-x/pg_wal/0001>) = 0 <0.000100>
+2 0000000011.000500 fsync(6</v/durio-trace-x/base/5/1259>) = 0 <0.000100>
+";
+
+    fn is_log(path: &str) -> bool {
+        path.contains("/pg_wal/")
+    }
+
+    fn figures(text: &str, commits: u64) -> Result<Figures> {
+        let time = 11_000_000..12_000_000;
+        let load = Load { clients: 2, commits, time, log_bytes: [100, 100] };
+        Figures::of(&parse(text)?, is_log, &load)
+    }
+
+    #[test]
+    fn only_what_happened_during_the_load_counts_and_a_tail_once() {
+        let it = figures(SHARED, 3).unwrap();
+        assert_eq!((it.sync_count(), it.sizes.as_slice()), (2, [8192, 16384].as_slice()));
+        assert_eq!((it.new_bytes, it.rewrites, it.alignment), (8192, 2, 8192));
+        assert_eq!((it.syncers.len(), it.overlapping, it.growth), (2, 0, 0));
+        assert_eq!(it.batches, [8192, 16384]);
+        assert_eq!(it.files["pg_wal/#"], ["O_RDWR|O_CLOEXEC".to_owned()].into());
+        assert_eq!(it.others, [("fsync of base/#/#".to_owned(), 1)].into());
+    }
+
+    #[test]
+    fn syncs_that_run_side_by_side_are_seen() {
+        let late = SHARED.replace(
+            "11.000010 fdatasync(5</v/durio-trace-x/pg_wal/0001>) = 0 <0.000100>",
+            "11.000010 fdatasync(5</v/durio-trace-x/pg_wal/0001>) = 0 <0.000400>",
+        );
+        assert_eq!(figures(&late, 3).unwrap().overlapping, 1);
+    }
+
+    #[test]
+    fn a_log_that_nobody_syncs_and_a_load_without_commits_are_errors() {
+        let unsynced: String = SHARED
+            .lines()
+            .filter(|it| !it.contains("fdatasync"))
+            .map(|it| format!("{it}\n"))
+            .collect();
+        assert!(figures(&unsynced, 3).unwrap_err().to_string().contains("written otherwise"));
+        assert!(figures(SHARED, 0).is_err());
+    }
+}
