@@ -124,14 +124,7 @@ impl Engine {
     /// False if none was begun.
     fn begin_next(&mut self, out: &mut Output) -> bool {
         let done = self.requests_done;
-        if !self.copier.is_idle() {
-            let is_alone = self.has_no_request() && self.copier.began_at == done;
-            let may_be_many = self.copier.is_undisturbed && self.copier.rebuild.is_some();
-            let is_full = self.copier.slots.iter().all(|it| it.job.is_some());
-            if !is_alone || !may_be_many || is_full || self.unsynced > 0 {
-                return false;
-            }
-        } else {
+        if self.copier.is_idle() {
             let is_yielding = self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0;
             if is_yielding && !self.is_closing {
                 return false;
@@ -140,6 +133,13 @@ impl Engine {
             self.copier.rebuild = None;
             if self.unsynced > 0 && self.resync_next(out) {
                 return true;
+            }
+        } else {
+            let is_alone = self.has_no_request() && self.copier.began_at == done;
+            let may_be_many = self.copier.is_undisturbed && self.copier.rebuild.is_some();
+            let is_full = self.copier.slots.iter().all(|it| it.job.is_some());
+            if !is_alone || !may_be_many || is_full || self.unsynced > 0 {
+                return false;
             }
         }
         if !self.has_background {
