@@ -151,7 +151,7 @@ pub(crate) struct RaidStart {
 
     /// With --front nbd: also make a block device of it, by the kernel's own NBD client
     ///
-    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 2 to 5 times as much. If
+    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 1.4 to 2.3 times as much. If
     /// its server is killed, users of the device get errors or wait; the next start takes it away.
     #[arg(long)]
     pub(crate) attach: bool,
