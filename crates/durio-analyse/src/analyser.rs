@@ -14,7 +14,9 @@ use crate::durable;
 use crate::latency_breakdown;
 use crate::rate_variation::of_same_workload;
 use crate::step_state::StepState;
-use crate::{FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, profile};
+use crate::{
+    FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, prediction, profile,
+};
 
 /// What an analyser gives.
 #[derive(Debug)]
@@ -264,6 +266,11 @@ impl Analyser {
             headline: self.plan.campaign.is_none().then(|| headline(&workloads)).flatten(),
             provisional,
             profile: profile::findings(&self.plan, &workloads),
+            prediction: prediction::findings(
+                &self.plan,
+                &workloads,
+                self.environment.host.cpus_allowed,
+            ),
             workloads,
             preconditioning,
             campaign,

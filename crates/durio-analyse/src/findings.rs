@@ -16,6 +16,7 @@ use crate::campaign::CampaignFindings;
 use crate::declined::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::latency_breakdown::LatencyBreakdown;
+use crate::prediction::PredictionFindings;
 use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
 
@@ -69,6 +70,9 @@ pub struct Findings {
     /// The log idle beside the log under load, of a database's profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileFindings>,
+    /// What a database commits, if that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionFindings>,
     /// What a durable write costs, if that was the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<DurableFindings>,

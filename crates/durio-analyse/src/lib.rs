@@ -23,6 +23,7 @@ pub mod ladder;
 mod latency_breakdown;
 mod live;
 pub mod mirror;
+pub mod prediction;
 pub mod profile;
 pub mod proof;
 pub mod raid_efficiency;

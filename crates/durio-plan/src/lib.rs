@@ -53,6 +53,8 @@ pub enum Purpose {
     Durable,
     /// `durio run profile:NAME`: what a database does.
     Profile,
+    /// `durio predict`: what a database commits.
+    Predict,
 }
 
 /// Targets, and steps over them in order.

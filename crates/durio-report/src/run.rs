@@ -11,6 +11,7 @@ mod figures;
 mod headline;
 mod machine;
 mod over_time;
+mod prediction;
 mod profile;
 mod records;
 mod summary;
@@ -43,6 +44,9 @@ impl Report for Findings {
         document.push(head(self));
         document.push(verdicts::in_short_of_all(self));
         document.push(answer(self));
+        if let Some(prediction) = &self.prediction {
+            document.push(prediction::section(prediction));
+        }
         if let Some(profile) = &self.profile {
             document.push(profile::section(self, profile));
         }

@@ -12,15 +12,17 @@
 mod committer;
 mod leader;
 mod state;
+mod transactions;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle, Thread};
 
 use durio_block::{Clock, Engine, SyncEngine, Ticks, WriteFlags};
 use durio_record::{Accounting, Pacing};
 use durio_units::Nanos;
-use durio_workload::{BlockFiller, GroupCommit, Schedule};
+use durio_workload::{BlockFiller, ClientThreads, GroupCommit, LogWriter, Schedule, Software};
 
 use crate::counters::Usage;
 use crate::error::RunError;
@@ -28,8 +30,10 @@ use crate::grid::Bounds;
 use crate::job::{JobInput, JobOutcome, Shared, write_flags};
 use crate::measured_loop::{ClockPair, LoopResult};
 use crate::start_barrier::{Start, StartBarrier};
+use committer::TellOfPanic;
 use leader::Leader;
 use state::State;
+use transactions::Connection;
 
 // A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
@@ -59,6 +63,9 @@ struct Ended {
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Ended>;
+
+/// What a thread does from the barrier on.
+type Body<'scope> = Box<dyn FnOnce() -> Ended + Send + 'scope>;
 
 /// Runs a job with a thread for each of its committers; `None` if the step never began.
 pub(crate) fn run<C: Clock + Copy + Send + Sync>(
@@ -144,23 +151,63 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         scope: &'scope Scope<'scope, '_>,
         schedules: Vec<Schedule>,
     ) -> Result<Vec<Handle<'scope>>, RunError> {
-        let mut handles: Vec<Handle<'_>> = Vec::with_capacity(self.policy.committers as usize);
-        let mut schedules = schedules.into_iter();
-        for committer in 0..self.policy.committers {
-            let schedule = schedules.next();
-            let thread = Builder::new()
-                .name(format!("committer {committer}"))
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || self.commit(committer, schedule));
+        let (software, committers) = (self.policy.software, self.policy.committers);
+        let connections = transactions::connect(software, committers);
+        let connections = connections.map_err(|error| too_many(0, committers, error))?;
+        let (clients, servers): (Vec<_>, Vec<_>) =
+            connections.into_iter().map(|Connection { client, server }| (client, server)).unzip();
+        let mut handles: Vec<Handle<'_>> = Vec::with_capacity(committers as usize);
+        let mut start = |name: String, body: Body<'scope>| {
+            let guarded = move || {
+                let _guard = TellOfPanic(self);
+                body()
+            };
+            let builder = Builder::new().name(name).stack_size(STACK_BYTES);
+            let thread = builder.spawn_scoped(scope, guarded);
             match thread {
                 Ok(handle) => handles.push(handle),
-                Err(error) => return Err(too_many(committer, self.policy.committers, error)),
+                Err(error) => return Err(too_many(handles.len(), committers, error)),
+            }
+            Ok(())
+        };
+        match software {
+            Some(software) if software.writer == LogWriter::EventLoop => {
+                start("event loop".into(), Box::new(move || self.serve_all(&software, servers)))?;
+            }
+            _ => {
+                let (mut schedules, mut servers) = (schedules.into_iter(), servers.into_iter());
+                for me in 0..committers {
+                    let (schedule, client) = (schedules.next(), servers.next());
+                    let body = move || self.commit(me, schedule, client);
+                    start(format!("committer {me}"), Box::new(body))?;
+                }
+                if self.has_log_thread() {
+                    start("log".into(), Box::new(|| self.write_log()))?;
+                }
             }
         }
+        self.start_clients(software, clients, &mut start)?;
         // Set before any committer begins: a leader only unparks whom it finds here.
         let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
         let _ = self.threads.set(threads);
         Ok(handles)
+    }
+
+    /// Starts those that send transactions, where there are such.
+    fn start_clients<'scope>(
+        &'scope self,
+        software: Option<Software>,
+        mut clients: Vec<UnixStream>,
+        start: &mut impl FnMut(String, Body<'scope>) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let Some(software) = software.filter(|_| !clients.is_empty()) else { return Ok(()) };
+        let of_each = if software.clients == ClientThreads::Each { 1 } else { clients.len() };
+        while !clients.is_empty() {
+            let rest = clients.split_off(of_each.min(clients.len()));
+            let own = std::mem::replace(&mut clients, rest);
+            start("clients".into(), Box::new(move || self.send_transactions(&software, own)))?;
+        }
+        Ok(())
     }
 
     /// The common begin of all jobs, and both clocks there.
@@ -180,7 +227,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_set() || self.failed.is_set() || self.panicked.load(Ordering::Relaxed)
+        self.stop.is_set() || self.failed.is_set() || self.has_panicked()
     }
 
     fn wake(&self, committers: &[u32]) {
@@ -236,7 +283,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     }
 }
 
-fn too_many(started: u32, wanted: u32, error: std::io::Error) -> RunError {
+fn too_many(started: usize, wanted: u32, error: std::io::Error) -> RunError {
     let message = format!("cannot start more than {started} of {wanted} committers");
     RunError::target(message).because(error).hint(
         "give fewer --committers, leave out --committer-threads, or raise the limit on processes \

@@ -12,8 +12,8 @@ use durio_record::{Event, JobEnded, Journal, OperationName, Outcome, StoppedBy};
 use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, CacheMode, CommitterThreads, GroupCommit, PerMille, RegionRule, SyncMethod,
-    SyncPolicy, Workload,
+    Arrivals, CacheMode, ClientThreads, CommitterThreads, GroupCommit, LogWriter, PerMille,
+    RegionRule, Software, SyncMethod, SyncPolicy, Workload,
 };
 
 struct Sink {
@@ -170,6 +170,62 @@ fn committers_with_a_thread_each_share_writes_and_syncs_on_a_file() {
         let (_, commit_ns) = ran.recorded(OperationName::Commit);
         assert!(commit_ns >= write_ns + sync_ns, "{commit_ns} {write_ns} {sync_ns}");
         assert_accounted(policy, &ran);
+    }
+}
+
+fn software(clients: ClientThreads, writer: LogWriter) -> Software {
+    let time = Nanos::from_micros(1);
+    let client = if clients == ClientThreads::Embedded { Nanos::ZERO } else { time };
+    let (before, after, batch, wake) = (time, time, time, time);
+    Software { clients, writer, wakes_all: true, client, before, after, batch, wake }
+}
+
+/// Every way in which a database can be made of threads.
+fn databases() -> Vec<Software> {
+    let writers = [LogWriter::Committer, LogWriter::LogThread, LogWriter::EventLoop];
+    let of = |writer| {
+        let clients = [ClientThreads::Embedded, ClientThreads::One, ClientThreads::Each];
+        clients.map(|clients| software(clients, writer))
+    };
+    writers.into_iter().flat_map(of).filter(|it| it.validate().is_ok()).collect()
+}
+
+#[test]
+fn clients_of_every_kind_of_database_have_their_transactions_committed_once() {
+    for software in databases() {
+        let policy = GroupCommit { software: Some(software), ..threads(8) };
+        let limit = Limit::Duration(Nanos::from_millis(200));
+        let ran = execute(None, step(log(policy), limit), false);
+        assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete, "{software:?}");
+        let (commits, batched) = (ran.commits(), ran.batched());
+        // Each client waits for one answer, and the last ones may come after the end.
+        assert!(commits > 8 && batched.abs_diff(commits) <= 8, "{software:?} {commits} {batched}");
+        let (writes, flush_ns) = ran.recorded(OperationName::Sync);
+        assert!(writes < batched, "{software:?}: some were written together");
+        // A client sees its own flush at least, and the time that software takes.
+        let (_, commit_ns) = ran.recorded(OperationName::Commit);
+        assert!(commit_ns / commits >= flush_ns / writes, "{software:?}");
+    }
+}
+
+#[test]
+fn a_failed_write_ends_every_kind_of_database() {
+    for software in databases() {
+        let policy = GroupCommit { software: Some(software), ..threads(8) };
+        let limit = Limit::Duration(Nanos::from_secs(20));
+        let ran = execute(device("/dev/full"), step(log(policy), limit), false);
+        assert_eq!(ran.error().errno, Some(28), "{software:?}");
+        assert_eq!(ran.commits(), 0, "{software:?}");
+    }
+}
+
+#[test]
+fn a_stop_ends_every_kind_of_database() {
+    for software in databases() {
+        let policy = GroupCommit { software: Some(software), ..threads(8) };
+        let limit = Limit::Duration(Nanos::from_secs(60));
+        let ran = execute(None, step(log(policy), limit), true);
+        assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Interrupted, "{software:?}");
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) fn verdicts(basis: &Basis<'_>) -> Vec<Verdict> {
     match basis.plan.purpose {
         Purpose::Check => check(basis),
         Purpose::Profile => profile(basis),
-        Purpose::Run | Purpose::Campaign | Purpose::Sweep | Purpose::Durable => Vec::new(),
+        Purpose::Run | Purpose::Campaign | Purpose::Sweep | Purpose::Durable | Purpose::Predict => {
+            Vec::new()
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod check;
 mod durable;
 mod error;
 mod path_trace;
+mod predict;
 mod profile;
 mod prove;
 mod run;
@@ -26,6 +27,7 @@ pub use campaign::{
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
 pub use error::{SpecError, SpecErrorKind};
+pub use predict::{PredictRequest, plan_predict};
 pub use profile::{ProfileRequest, plan_profile};
 pub use prove::{
     PROOF_SPEC_SCHEMA, impossible_series, plan_proof, proof_spec_json_schema, proof_spec_reference,

@@ -17,6 +17,8 @@ use durio_workload::profile::{Profile, StreamKind, StreamProfile};
 
 use crate::check::{DURATION_MAX, DURATION_MIN};
 use crate::{SpecError, plan_of, self_costs, with_costs};
+pub(crate) use files::{directory, layout};
+
 use files::Files;
 use steps::Steps;
 
@@ -126,7 +128,7 @@ fn notes(profile: &Profile, files: &Files) -> Vec<String> {
     fittings.chain(profile.notes.iter().cloned()).chain(files.shortened.clone()).collect()
 }
 
-fn section(name: &str, summary: String, first_step: u32, steps: u32) -> Section {
+pub(crate) fn section(name: &str, summary: String, first_step: u32, steps: u32) -> Section {
     Section {
         name: name.to_owned(),
         summary,

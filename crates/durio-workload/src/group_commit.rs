@@ -6,7 +6,7 @@
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::DefinitionError;
+use crate::{DefinitionError, Software};
 
 /// Who runs the committers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct GroupCommit {
     /// it they are copied when the flush has returned.
     #[serde(default)]
     pub double_buffered: bool,
+    /// What the database does itself for each commit; none where the storage alone is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
 }
 
 // More threads or places than any database has sessions.
@@ -86,6 +89,7 @@ impl GroupCommit {
             batch_max: Self::BATCH_MAX_DEFAULT,
             pad_to: Bytes::from_kib(4),
             double_buffered: true,
+            software: None,
         }
     }
 
@@ -133,7 +137,13 @@ impl GroupCommit {
         if self.delay > DELAY_MAX {
             return fail(format!("a commit delay is at most {DELAY_MAX}, not {}", self.delay));
         }
-        Ok(())
+        match self.software {
+            Some(_) if self.threads != CommitterThreads::OneEach => fail(
+                "what a database does itself takes threads: a thread for each committer".to_owned(),
+            ),
+            Some(software) => software.validate(),
+            None => Ok(()),
+        }
     }
 }
 

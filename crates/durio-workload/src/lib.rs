@@ -16,6 +16,7 @@ mod group_commit;
 mod permutation;
 pub mod profile;
 mod skew;
+mod software;
 mod stream;
 mod sync;
 mod touched;
@@ -33,6 +34,7 @@ pub use definition::{
 };
 pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{Skew, Zone};
+pub use software::{ClientThreads, LogWriter, Software};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};
 pub use words::{did_you_mean, line_and_column, nearest_word};

@@ -24,7 +24,9 @@ mod workloads;
 pub use facts::ShownFact;
 pub use shipped::{check_thresholds, known_databases, profile, profile_names};
 pub use source::{ProfileSource, Provenance, Sourced};
-pub use streams::{Access, CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
+pub use streams::{
+    Access, CachePath, FileHandling, LogProfile, Pace, SoftwareProfile, StreamKind, StreamProfile,
+};
 pub use threshold::{Bound, LatencyFigure, ProfileThreshold, Threshold, TimedOperation};
 
 use table::table;
@@ -47,6 +49,9 @@ table! {
         /// The log that commits wait for; none for a database that makes nothing durable by itself.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<LogProfile> = log(),
+        /// What the database does itself for a commit, where that was found out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        software: Option<SoftwareProfile> = software(),
         /// What runs at the same time.
         streams: Vec<StreamProfile> = streams() of ["read", "write"],
         /// Documented limits.

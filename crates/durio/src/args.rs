@@ -12,6 +12,7 @@ mod fio;
 mod group_commit;
 mod lab;
 mod output;
+mod predict;
 mod profile;
 mod prove;
 mod prove_exec;
@@ -46,6 +47,7 @@ pub(crate) use fio::{Fio, with_fio_words_last};
 pub(crate) use group_commit::Committing;
 pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
 pub(crate) use output::Output;
+pub(crate) use predict::Predict;
 pub(crate) use profile::{Profile, ProfileCommand};
 pub(crate) use prove::{Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite};
 pub(crate) use prove_exec::ProveExec;
@@ -77,6 +79,7 @@ pub(crate) enum Command {
     Run(Box<RunCommand>),
     Plan(Plan),
     Sweep(Box<Sweep>),
+    Predict(Predict),
     Profile(Profile),
     Stack(Stack),
     Report(Report),

@@ -12,6 +12,7 @@ mod fio;
 mod lab;
 mod man;
 mod plan;
+mod predict;
 mod profile;
 mod prove;
 mod prove_exec;
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         },
         Command::Plan(arguments) => plan::plan(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Predict(arguments) => predict::predict(&arguments),
         Command::Profile(arguments) => profile::show(&arguments),
         Command::Stack(arguments) => stack::stack(arguments),
         Command::Report(arguments) => report::report(&arguments),

@@ -108,6 +108,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         preconditioning: Vec::new(),
         campaign: None,
         profile: None,
+        prediction: None,
         durable: None,
         verdicts: locations.iter().flat_map(|it| verdicts(it)).collect(),
         signals: signals(),

@@ -1,6 +1,7 @@
 //! One committer: it hands a record over, sleeps until that is acknowledged, and hands over the
 //! next.
 
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::thread::{park_timeout, sleep};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use durio_block::{Clock, Ticks};
 use durio_record::Pacing;
 use durio_workload::Schedule;
 
-use super::state::CommitOutcome;
+use super::state::{CommitOutcome, State};
 use super::{CommitterThreads, Ended};
 use crate::counters::Usage;
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
@@ -18,8 +19,8 @@ use crate::start_barrier::Start;
 // Nobody sleeps longer without looking whether all is over.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A committer that panics leaves nobody waiting for it.
-struct TellOfPanic<'a, 'b, C>(&'b CommitterThreads<'a, C>);
+/// A thread that panics leaves nobody waiting for it.
+pub(super) struct TellOfPanic<'a, 'b, C>(pub(super) &'b CommitterThreads<'a, C>);
 
 impl<C> Drop for TellOfPanic<'_, '_, C> {
     fn drop(&mut self) {
@@ -40,18 +41,26 @@ struct Arriving {
 
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// The body of a committer's thread.
-    pub(super) fn commit(&self, me: u32, schedule: Option<Schedule>) -> Ended {
-        let _guard = TellOfPanic(self);
+    pub(super) fn commit(
+        &self,
+        me: u32,
+        schedule: Option<Schedule>,
+        client: Option<UnixStream>,
+    ) -> Ended {
         if self.barrier.wait() == Start::Aborted {
             return Ended::default();
         }
         let before = Usage::of_thread();
-        let pacing = match schedule {
-            None => {
+        let pacing = match (schedule, self.policy.software) {
+            (Some(schedule), _) => Some(self.commit_on_arrival(me, schedule)),
+            (None, Some(software)) => {
+                self.transact(me, &software, client.as_ref());
+                None
+            }
+            (None, None) => {
                 self.commit_at_once(me);
                 None
             }
-            Some(schedule) => Some(self.commit_on_arrival(me, schedule)),
         };
         // Else a leader would wait for the company of one that has gone home.
         self.lock().active -= 1;
@@ -132,32 +141,55 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         false
     }
 
-    /// Hands a record over and waits for its acknowledgement; false if there will be none.
-    fn commit_one(&self, me: u32, (handed, intended): (Ticks, Ticks)) -> bool {
-        if !self.lock().hand_over(me, (handed, intended)) {
+    /// Hands a record over, waits for its acknowledgement and records that; false if there will be none.
+    fn commit_one(&self, me: u32, times: (Ticks, Ticks)) -> bool {
+        self.hand_over_and_wait(me, times, |state, (handed, intended)| {
+            // Read by the committer itself: being woken and getting the lock are part of what it sees.
+            let now = self.clock.now();
+            let service = self.clock.nanos(now.since(handed));
+            let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
+            state.record_commit(service, response, (now, &self.clock));
+        })
+    }
+
+    /// The same, of a transaction that is not over with it.
+    pub(super) fn commit_record(&self, me: u32, times: (Ticks, Ticks)) -> bool {
+        self.hand_over_and_wait(me, times, |_, _| ())
+    }
+
+    fn hand_over_and_wait(
+        &self,
+        me: u32,
+        times: (Ticks, Ticks),
+        acknowledged: impl FnOnce(&mut State<C>, (Ticks, Ticks)),
+    ) -> bool {
+        if !self.lock().hand_over(me, times) {
             return false;
+        }
+        let has_log_thread = self.has_log_thread();
+        if has_log_thread {
+            self.wake(&[self.policy.committers]);
         }
         loop {
             let mut state = self.lock();
             match state.outcomes[me as usize] {
                 CommitOutcome::Acknowledged => {
-                    // Read by the committer itself: being woken and getting the lock are part of what it sees.
-                    let now = self.clock.now();
-                    let service = self.clock.nanos(now.since(handed));
-                    let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
-                    state.record_commit(service, response, (now, &self.clock));
+                    acknowledged(&mut state, times);
                     return true;
                 }
                 CommitOutcome::Failed => return false,
                 CommitOutcome::Waiting => {}
             }
             // Whoever waits and finds the tools leads, for its own record and for all that wait with it.
-            let leader = state.leader.take();
+            let leader = if has_log_thread { None } else { state.leader.take() };
             drop(state);
             match leader {
                 Some(leader) => self.lead(leader),
-                None if self.panicked.load(Ordering::Relaxed) => return false,
-                None => park_timeout(LOOK),
+                None if self.has_panicked() => return false,
+                None => {
+                    park_timeout(LOOK);
+                    self.burn_after_sleep();
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, SyncEngine, Ticks};
 use durio_record::OperationName;
+use durio_workload::LogWriter;
 
 use super::CommitterThreads;
 use super::state::{CommitOutcome, State};
@@ -64,6 +65,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 None => return self.step_down(state, leader, false),
             }
         };
+        self.burn_for_batch();
         let flushed = self.flush(&mut leader, batch);
         let mut state = self.lock();
         let failed = flushed.is_err();
@@ -207,6 +209,18 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
     }
 
+    /// Whose record waits and who wakes all the same: the next leader, who is the first, or all.
+    fn next_woken<'s>(&self, state: &'s State<C>) -> impl Iterator<Item = u32> + use<'s, C> {
+        let software = self.policy.software;
+        let count = match software.map(|it| (it.writer, it.wakes_all)) {
+            Some((LogWriter::Committer, true)) => usize::MAX,
+            // Somebody else leads, and is awake.
+            Some((LogWriter::LogThread | LogWriter::EventLoop, _)) => 0,
+            Some((LogWriter::Committer, false)) | None => 1,
+        };
+        state.log.queue.waiting_records().take(count).map(|it| it.committer)
+    }
+
     /// Gives the lead back and wakes those who are concerned: the next leader is the first that
     /// waits. With `all_over`, nobody's record will be acknowledged.
     fn step_down(
@@ -220,8 +234,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let mut woken = std::mem::replace(&mut leader.woken, next);
         if all_over {
             state.fail_all(&mut woken);
-        } else if let Some(first) = state.log.queue.first_waiting() {
-            woken.push(first.committer);
+        } else {
+            woken.extend(self.next_woken(&state));
         }
         // The tools are back before anybody is woken: whoever comes first leads. Waking is done without the
         // lock, which those who are woken want at once.

@@ -101,9 +101,9 @@ impl LogQueue {
         self.records.pop_front()
     }
 
-    /// The next record that is not in flight.
-    pub(crate) fn first_waiting(&self) -> Option<&Record> {
-        self.records.get(self.in_flight)
+    /// The records that are not in flight, the oldest first.
+    pub(crate) fn waiting_records(&self) -> impl Iterator<Item = &Record> {
+        self.records.range(self.in_flight..)
     }
 
     /// Forgets the first record, in flight or not, and says whose it was.

@@ -166,7 +166,7 @@ fn stream_files(
     steps.iter().map(file).collect()
 }
 
-const fn layout(handling: FileHandling) -> FileLayout {
+pub(crate) const fn layout(handling: FileHandling) -> FileLayout {
     match handling {
         FileHandling::Extend => FileLayout::Empty,
         FileHandling::Preallocated => FileLayout::Preallocated,
@@ -186,13 +186,13 @@ fn least(workload: &Workload, jobs: u32) -> Bytes {
 
 /// A directory with its room.
 #[derive(Debug, Clone, Copy)]
-struct Room<'a> {
-    path: &'a RawPath,
-    free: Bytes,
+pub(crate) struct Room<'a> {
+    pub(crate) path: &'a RawPath,
+    pub(crate) free: Bytes,
     filesystem: u64,
 }
 
-fn directory(location: &Location) -> Result<Room<'_>, SpecError> {
+pub(crate) fn directory(location: &Location) -> Result<Room<'_>, SpecError> {
     let path = &location.path;
     match location.facts {
         LocationFacts::Directory { free, filesystem } => Ok(Room { path, free, filesystem }),

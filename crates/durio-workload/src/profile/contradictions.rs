@@ -33,6 +33,12 @@ pub(super) fn check(profile: &Profile) -> Result<(), String> {
     if let Some(log) = &profile.log {
         self::log(log).map_err(|reason| format!("[log]: {reason}"))?;
     }
+    if let Some(software) = &profile.software {
+        if profile.log.is_none() {
+            return Err("[software] is about commits, and there is no [log]".to_owned());
+        }
+        software.software().validate().map_err(|reason| format!("[software]: {reason}"))?;
+    }
     check_workload("check", &profile.check.value)?;
     for threshold in &profile.thresholds {
         self::threshold(profile, threshold)

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::table::{Fact, Table};
 use super::{Access, CachePath, FileHandling, Pace, Profile, ProfileSource};
-use crate::{BlockShare, Pattern, Skew, SyncMethod};
+use crate::{BlockShare, ClientThreads, LogWriter, Pattern, Skew, SyncMethod};
 
 /// One field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,6 +59,8 @@ shown! {
     SyncMethod: |it| it;
     FileHandling: |it| word_of(&FileHandling::WORDS, it);
     CachePath: |it| word_of(&CachePath::WORDS, it);
+    ClientThreads: |it| word_of(&ClientThreads::WORDS, it);
+    LogWriter: |it| word_of(&LogWriter::WORDS, it);
 }
 
 /// The word of a value; every value has one.
@@ -99,13 +101,14 @@ impl Shown for Vec<BlockShare> {
 }
 
 impl Profile {
-    /// Every field with its source: the log's, then the other streams', then the profile's own.
+    /// Every field with its source: the log's, the software's, then the other streams', then the profile's own.
     #[must_use]
     pub fn facts(&self) -> Vec<ShownFact> {
         let log = self.log.iter().map(|log| ("log", log.facts()));
         let streams = self.streams.iter().map(|stream| (stream.name.as_str(), stream.facts()));
         let own = [("", Table::facts(self))];
-        let all = log.chain(streams).chain(own);
+        let software = self.software.iter().map(|it| ("software", it.facts()));
+        let all = log.chain(software).chain(streams).chain(own);
         let shown = |(stream, facts): (&str, Vec<Fact<'_>>)| {
             let one = |it: Fact<'_>| {
                 Some(ShownFact {

@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 use super::table::{Fields, Table, Text};
 use super::values::{amount, bound, count, figure, provenance, text, texts, time};
 use super::{
-    Bound, LogProfile, PROFILE_SCHEMA, Profile, ProfileSource, ProfileThreshold, StreamKind,
-    StreamProfile,
+    Bound, LogProfile, PROFILE_SCHEMA, Profile, ProfileSource, ProfileThreshold, SoftwareProfile,
+    StreamKind, StreamProfile,
 };
 use crate::DefinitionError;
 
@@ -101,6 +101,11 @@ impl Fields<'_> {
     pub(super) fn log(&self, key: &str) -> Result<Option<LogProfile>, DefinitionError> {
         let table = self.table(key)?;
         table.map(|table| self.inner("[log]", table, &LogProfile::keys())).transpose()
+    }
+
+    pub(super) fn software(&self, key: &str) -> Result<Option<SoftwareProfile>, DefinitionError> {
+        let table = self.table(key)?;
+        table.map(|it| self.inner("[software]", it, &SoftwareProfile::keys())).transpose()
     }
 
     /// Those that read, then those that write.

@@ -18,6 +18,8 @@ pub enum Provenance {
     Practice,
     /// Somebody measured it where it runs.
     Operator,
+    /// Chosen so that what is computed from it comes near to what was measured.
+    Fitted,
     /// Widely known; nothing was read again to confirm it.
     GeneralKnowledge,
     /// Nobody says: a starting value of durio's, to be replaced by one's own.
@@ -26,12 +28,13 @@ pub enum Provenance {
 
 impl Provenance {
     /// Every kind with its word in files and reports, the firmest first.
-    pub const WORDS: [(&'static str, Self); 7] = [
+    pub const WORDS: [(&'static str, Self); 8] = [
         ("vendor-doc", Self::VendorDoc),
         ("traced", Self::Traced),
         ("source-code", Self::SourceCode),
         ("practice", Self::Practice),
         ("operator", Self::Operator),
+        ("fitted", Self::Fitted),
         ("general-knowledge", Self::GeneralKnowledge),
         ("durio-guess", Self::DurioGuess),
     ];

@@ -6,9 +6,10 @@ use serde::Serialize;
 use super::Sourced;
 use super::table::table;
 use super::values::{
-    access, bytes, cache, count, file, flag, mix, pace, padding, sync, text, time,
+    access, bytes, cache, client_threads, count, file, flag, log_writer, mix, pace, padding, sync,
+    text, time,
 };
-use crate::{BlockShare, Pattern, Skew, SyncMethod};
+use crate::{BlockShare, ClientThreads, LogWriter, Pattern, Skew, Software, SyncMethod};
 
 /// How a file is there before it is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -116,6 +117,45 @@ table! {
         /// What is done otherwise than by the database.
         #[serde(skip_serializing_if = "Option::is_none")]
         fitting: Option<String> = plain(text),
+    }
+}
+
+table! {
+    /// What the database does itself for a commit, as [`crate::Software`] has it.
+    struct SoftwareProfile {
+        /// Who sends transactions.
+        clients: Sourced<ClientThreads> = fact_needed(client_threads),
+        /// Who writes and syncs the log.
+        writer: Sourced<LogWriter> = fact_needed(log_writer),
+        /// A flush that ends wakes all that wait, also those whose records it did not have.
+        wakes_all: Sourced<bool> = fact_needed(flag),
+        /// Processor time of the client for a transaction.
+        client: Sourced<Nanos> = fact_needed(time),
+        /// Of the server, before the record is handed to the log.
+        before: Sourced<Nanos> = fact_needed(time),
+        /// Of the server, from the acknowledgement to the answer.
+        after: Sourced<Nanos> = fact_needed(time),
+        /// Of whoever writes the log, for each batch.
+        batch: Sourced<Nanos> = fact_needed(time),
+        /// Of a thread of the server each time it has slept.
+        wake: Sourced<Nanos> = fact_needed(time),
+    }
+}
+
+impl SoftwareProfile {
+    /// As it is run.
+    #[must_use]
+    pub fn software(&self) -> Software {
+        Software {
+            clients: self.clients.value,
+            writer: self.writer.value,
+            wakes_all: self.wakes_all.value,
+            client: self.client.value,
+            before: self.before.value,
+            after: self.after.value,
+            batch: self.batch.value,
+            wake: self.wake.value,
+        }
     }
 }
 

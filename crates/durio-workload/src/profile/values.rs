@@ -9,7 +9,7 @@ use super::{
     Access, Bound, CachePath, FileHandling, LatencyFigure, Pace, Provenance, TimedOperation,
 };
 use crate::words::nearest_word;
-use crate::{Arrivals, BlockShare, Pattern, PerMille, Skew, SyncMethod};
+use crate::{Arrivals, BlockShare, ClientThreads, LogWriter, Pattern, PerMille, Skew, SyncMethod};
 
 /// Text; no empty one.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
@@ -98,6 +98,14 @@ pub(super) fn file(value: &DeValue<'_>) -> Result<FileHandling, String> {
 
 pub(super) fn cache(value: &DeValue<'_>) -> Result<CachePath, String> {
     word(&CachePath::WORDS, value)
+}
+
+pub(super) fn client_threads(value: &DeValue<'_>) -> Result<ClientThreads, String> {
+    word(&ClientThreads::WORDS, value)
+}
+
+pub(super) fn log_writer(value: &DeValue<'_>) -> Result<LogWriter, String> {
+    word(&LogWriter::WORDS, value)
 }
 
 pub(super) fn sync(value: &DeValue<'_>) -> Result<SyncMethod, String> {

@@ -8,7 +8,7 @@ use durio_units::{Bytes, Nanos};
 use super::{CachePath, FileHandling, LogProfile, Pace, StreamKind, StreamProfile};
 use crate::{
     Arrivals, AtEnd, BlockShare, CacheMode, CommitterThreads, GroupCommit, Pattern, PerMille,
-    RegionRule, SyncPolicy, Workload,
+    RegionRule, Software, SyncPolicy, Workload,
 };
 
 impl LogProfile {
@@ -41,8 +41,31 @@ impl LogProfile {
         }
     }
 
+    /// What the log does for so many clients of a database whose software is this.
+    #[must_use]
+    pub fn transactions(&self, clients: u32, software: Software) -> Workload {
+        let policy = GroupCommit {
+            committers: clients,
+            threads: CommitterThreads::OneEach,
+            software: Some(software),
+            ..self.policy()
+        };
+        let (block_size, block_mix) = sizes(&self.records.value);
+        Workload {
+            block_size,
+            block_mix,
+            at_end: AtEnd::WrapAround,
+            group_commit: Some(policy),
+            ..self.workload()
+        }
+    }
+
     fn group_commit(&self) -> Option<GroupCommit> {
-        (self.committers.value > 1).then(|| GroupCommit {
+        (self.committers.value > 1).then(|| self.policy())
+    }
+
+    fn policy(&self) -> GroupCommit {
+        GroupCommit {
             committers: self.committers.value,
             // The figure is the storage's then: with a thread each, waking them costs time of its
             // own (docs/design/0007).
@@ -55,7 +78,8 @@ impl LogProfile {
                 .map_or(GroupCommit::BATCH_MAX_DEFAULT, |it| it.value),
             pad_to: self.padding.value,
             double_buffered: true,
-        })
+            software: None,
+        }
     }
 
     /// When records come.

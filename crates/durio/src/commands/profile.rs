@@ -127,7 +127,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 }
 
 /// A profile by its name, or of a file: what has a slash in it or ends in `.toml`.
-fn read(name: &OsStr) -> Result<Profile, BenchError> {
+pub(super) fn read(name: &OsStr) -> Result<Profile, BenchError> {
     let path = Path::new(name);
     // A built-in name has neither, so that no file in the directory can stand in its place.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");

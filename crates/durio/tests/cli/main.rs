@@ -59,6 +59,7 @@ mod output;
 mod paths;
 mod plan;
 mod power_cut;
+mod predict;
 mod profile;
 mod proof_parts;
 mod proving;

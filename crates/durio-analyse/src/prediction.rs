@@ -1,0 +1,165 @@
+//! What a prediction shows: commits of a database by its clients, and what bounds them.
+//!
+//! In: the plan and the findings of its steps. Out: [`PredictionFindings`]. Not here: what the real
+//! database does (docs/method/predict.md).
+
+use durio_plan::{Plan, Purpose};
+use durio_record::OperationName;
+use serde::{Deserialize, Serialize};
+
+use crate::{OperationFindings, WorkloadFindings};
+
+/// From this share of its time on, a log or the processors are said to bound the rate.
+// What has a twentieth of its time left can hardly do more; below that something else waits.
+const BUSY: f64 = 0.85;
+
+/// What a prediction shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PredictionFindings {
+    /// The profile's name.
+    pub database: String,
+    /// By clients, as they were run.
+    pub points: Vec<PredictionPoint>,
+    /// What is done otherwise than by the database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One number of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PredictionPoint {
+    /// How many.
+    pub clients: u32,
+    /// Commits per second.
+    pub rate_per_second: f64,
+    /// Rate of the intervals, least and most; none with fewer than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_range: Option<(f64, f64)>,
+    /// Of a transaction as its client sees it: 50th percentile.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// Commits that share a sync, on average.
+    pub commits_per_sync: Option<f64>,
+    /// Bytes that a commit writes, with what fills writes up.
+    pub bytes_per_commit: f64,
+    /// Share of the time in which the log was being written or synced, 0 to 1.
+    pub log_share: f64,
+    /// Share of the machine's processors that clients and database took, 0 to 1; none where their number is
+    /// not known.
+    pub processor_share: Option<f64>,
+    /// What bounds the rate.
+    pub bound: Bound,
+    /// The most commits per second on a storage twice as fast.
+    pub twice_as_fast_at_most: f64,
+}
+
+/// What bounds a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The log was being written or synced most of the time.
+    Storage,
+    /// The processors had no time left.
+    Processors,
+    /// Neither: threads waited to be woken, or for each other.
+    Waiting,
+}
+
+/// The findings of a prediction's plan; none of other plans, or before anything was measured.
+pub(crate) fn findings(
+    plan: &Plan,
+    workloads: &[WorkloadFindings],
+    processors: u32,
+) -> Option<PredictionFindings> {
+    let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Predict)?;
+    let points = workloads.iter().filter_map(|it| point(plan, it, processors)).collect();
+    let (database, notes) = (campaign.name.clone(), campaign.notes.clone());
+    Some(PredictionFindings { database, points, notes })
+}
+
+fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<PredictionPoint> {
+    let load = plan.steps.get(it.step as usize)?.stream(it.stream)?;
+    let clients = load.workload.group_commit?.committers;
+    let commit = it.operation(OperationName::Commit)?;
+    let writes = [OperationName::Write, OperationName::Sync].map(|name| it.operation(name));
+    let log_share =
+        writes.iter().flatten().map(|it| it.rate * mean_seconds(it)).sum::<f64>().min(1.0);
+    let cores = it.cpu.user_cores + it.cpu.system_cores;
+    let processor_share = (processors > 0).then(|| (cores / f64::from(processors)).min(1.0));
+    let bound = if processor_share.is_some_and(|share| share >= BUSY) {
+        Bound::Processors
+    } else if log_share >= BUSY {
+        Bound::Storage
+    } else {
+        Bound::Waiting
+    };
+    let batches = it.batches.as_ref();
+    let bytes = writes[0].map_or(0.0, |write| write.bandwidth);
+    Some(PredictionPoint {
+        clients,
+        rate_per_second: commit.rate,
+        rate_range: it
+            .rate_variation
+            .as_ref()
+            .map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
+        p50_ns: commit.service.p50_ns,
+        p99_ns: commit.service.p99_ns,
+        commits_per_sync: batches.and_then(|it| it.commits_per_sync),
+        bytes_per_commit: if commit.rate > 0.0 { bytes / commit.rate } else { 0.0 },
+        log_share,
+        processor_share,
+        bound,
+        twice_as_fast_at_most: twice_as_fast(
+            f64::from(clients),
+            commit.rate,
+            writes.iter().flatten().map(|it| mean_seconds(it)).sum(),
+            processor_share,
+        ),
+    })
+}
+
+fn mean_seconds(operation: &OperationFindings) -> f64 {
+    operation.service.mean_ns / 1e9
+}
+
+/// The bounds of operational analysis for a closed system (Denning and Buzen, 1978): `clients` commit
+/// `rate` times a second, so each commit and what is between two takes clients / rate. A commit waits for
+/// its own flush and, among several clients, for the one that is under way: of that, a storage twice as
+/// fast saves half. And the processors cannot do more than all of their time.
+fn twice_as_fast(clients: f64, rate: f64, flush: f64, processor_share: Option<f64>) -> f64 {
+    if rate <= 0.0 {
+        return 0.0;
+    }
+    let flushes = if clients > 1.0 { 2.0 } else { 1.0 };
+    let takes = clients / rate;
+    // However much of it the flushes are, twice as fast is the most.
+    let shortened = (takes - flushes * flush / 2.0).max(takes / 2.0);
+    let by_processors =
+        processor_share.filter(|it| *it > 0.0).map_or(f64::INFINITY, |it| rate / it);
+    (clients / shortened).min(by_processors).max(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_twice_as_fast_saves_one_client_half_of_its_flush() {
+        // 100 µs, of which 80 are the flush.
+        let most = twice_as_fast(1.0, 10_000.0, 80e-6, Some(0.1));
+        assert!((most - 1e6 / 60.0).abs() < 1.0, "{most}");
+    }
+
+    #[test]
+    fn processors_that_are_busy_gain_nothing() {
+        let most = twice_as_fast(32.0, 30_000.0, 90e-6, Some(1.0));
+        assert!((most - 30_000.0).abs() < 1.0, "{most}");
+    }
+
+    #[test]
+    fn never_more_than_twice() {
+        let most = twice_as_fast(8.0, 80_000.0, 100e-6, None);
+        assert!((most - 160_000.0).abs() < 1.0, "{most}");
+    }
+}

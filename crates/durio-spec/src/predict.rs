@@ -1,0 +1,106 @@
+//! The plan of a prediction: a database's log and its software, with several numbers of clients.
+//!
+//! In: a profile with `[software]`, a directory, numbers of clients. Out: a plan with a step for each.
+//! Not here: what the database reads, and what it writes beside its log.
+
+use durio_plan::{
+    Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
+    SectionKind, Step, Target,
+};
+use durio_units::Nanos;
+use durio_workload::profile::Profile;
+
+use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
+use crate::profile::{directory, layout, section};
+use crate::{SpecError, interval_for, null_target, plan_of};
+
+/// Per number of clients.
+const DURATION: Nanos = Nanos::from_secs(5);
+
+/// What the user asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictRequest {
+    /// The database.
+    pub profile: Profile,
+    /// The directory of its log.
+    pub log: Location,
+    /// Numbers of clients, in the order in which they are run.
+    pub clients: Vec<u32>,
+    /// Time per number of clients.
+    pub duration: Option<Nanos>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// Begin of file names for filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// If nobody has found out what the database's software takes, the place is no directory, there is too
+/// little room, or a duration measures nothing.
+pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
+    let profile = &request.profile;
+    let (Some(log), Some(software)) = (&profile.log, &profile.software) else {
+        let name = &profile.name;
+        let text =
+            format!("what '{name}' itself takes for a commit is not known: it has no [software]");
+        let hint = format!("durio run profile:{name} measures its storage alone");
+        return Err(SpecError::cannot_measure(text).hint(hint));
+    };
+    let duration = request.duration.unwrap_or(DURATION);
+    if duration < DURATION_MIN || duration > DURATION_MAX {
+        let text =
+            format!("a duration of {duration} per number of clients measures nothing useful");
+        return Err(SpecError::wrong_use(text).hint("give 100ms to 31d"));
+    }
+    let room = directory(&request.log)?;
+    let size = log.file_size.value;
+    let handling = log.file.value;
+    let files = if handling.is_used_up() { request.clients.len() } else { 1 };
+    if size.get().saturating_mul(files as u64) > room.free.get() / 10 {
+        let text = format!("'{}' has only {} free", room.path, room.free);
+        let hint = format!("make room: {files} log files of {size} take at most a tenth of it");
+        return Err(SpecError::cannot_measure(text).hint(hint));
+    }
+    let mut targets = vec![null_target()];
+    for number in 0..files {
+        let name =
+            if files == 1 { "log".to_owned() } else { format!("log-{}", request.clients[number]) };
+        let file_name = format!("{}.{}", request.file_name, number + 1);
+        let target = request.log.target(name, file_name, layout(handling), size);
+        targets.push(Target { destroy: false, ..target });
+    }
+    let ramp = ramp_for(duration);
+    let interval = interval_for(duration, ramp);
+    let step = |(at, &clients): (usize, &u32)| {
+        let target = if files == 1 { 1 } else { at + 1 };
+        let workload = log.transactions(clients, software.software());
+        let load = Load::new(target, workload, EngineKind::Sync);
+        let label = clients.to_string();
+        let level = ParameterValue { axis: "clients".to_owned(), value: clients.into(), label };
+        let step = Step::new(Role::Measure, load, Limit::Duration(duration), interval);
+        Step { ramp, levels: vec![level], section: Some(0), ..step }
+    };
+    let steps: Vec<Step> = request.clients.iter().enumerate().map(step).collect();
+    let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    let summary = "the log and the software, by clients".to_owned();
+    let clients = section("clients", summary, 0, count);
+    let campaign = Campaign {
+        name: profile.name.clone(),
+        summary: format!("{}: {}", profile.title, profile.summary),
+        sections: vec![durio_plan::Section { kind: SectionKind::Single, ..clients }],
+        notes: profile
+            .fittings()
+            .filter(|(of, _)| *of == "log")
+            .map(|(_, it)| it.to_owned())
+            .collect(),
+        ..Campaign::default()
+    };
+    let plan = plan_of(Purpose::Predict, (request.seed, request.clock), targets, steps);
+    let plan = Plan { campaign: Some(campaign), ..plan };
+    plan.validate().map_err(SpecError::wrong_use)?;
+    Ok(plan)
+}

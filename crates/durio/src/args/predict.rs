@@ -1,0 +1,45 @@
+//! The arguments of `durio predict`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use durio_units::Nanos;
+
+use super::Measuring;
+use crate::exit_code::TABLE;
+
+/// Predict how many commits a database reaches on this storage
+///
+/// Runs the log of the database in a directory, with threads that take the processor time that the
+/// database itself takes for a commit, and with clients that wait for their answers. A transaction is the
+/// smallest durable one: one small insert, put or set. Clients and database share this machine.
+///
+///   durio predict postgresql /var/lib/postgresql
+///   durio predict redis /data --clients 1,8,32,128
+///   durio predict ./mine.toml /data --duration 20s
+///
+/// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database.
+/// docs/method/predict.md says how it works and how near to real databases it came.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Predict {
+    /// Name of a profile that has [software], or the path of a TOML file
+    #[arg(value_name = "DATABASE")]
+    pub(crate) database: String,
+
+    /// Directory on the storage that the log would be on
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Numbers of clients that commit at the same time
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: Vec<u32>,
+
+    /// Measured time per number of clients [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<Nanos>,
+
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}

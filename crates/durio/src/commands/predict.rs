@@ -1,0 +1,30 @@
+//! `durio predict`: what a database commits on this storage.
+
+use std::ffi::OsStr;
+
+use durio_bench::{BenchError, BenchErrorKind, Located};
+use durio_spec::{PredictRequest, plan_predict};
+
+use super::profile;
+use crate::args::Predict;
+use crate::exit_code::Exit;
+use crate::measure::{begin, execute, locate};
+
+pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
+    let options = &arguments.common;
+    let profile = profile::read(OsStr::new(&arguments.database))?;
+    let directory = [arguments.directory.clone()];
+    let Located { places, held } = locate(&directory, options)?;
+    let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+    let execution = begin("predict", options)?;
+    let plan = plan_predict(&PredictRequest {
+        profile,
+        log: places.into_iter().next().ok_or_else(missing)?,
+        clients: arguments.clients.clone(),
+        duration: arguments.duration,
+        seed: execution.seed,
+        clock: options.clock,
+        file_name: execution.file_name(),
+    })?;
+    execute(&execution, &plan, held, options).map(|(exit, _)| exit)
+}

@@ -1,0 +1,64 @@
+//! `durio predict`.
+
+use std::fs;
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn commits_are_predicted_for_each_number_of_clients() {
+    for database in ["postgresql", "mariadb", "redis", "rocksdb", "etcd"] {
+        let sandbox = Sandbox::new();
+        let line = "data --clients 1,4 --duration 200ms --quiet --format json";
+        let document = sandbox.durio(&format!("predict {database} {line}")).run();
+        let document = document.expect_exit(0).json();
+        let points = document["prediction"]["points"].as_array().unwrap();
+        let clients: Vec<u64> = points.iter().filter_map(|it| it["clients"].as_u64()).collect();
+        assert_eq!(clients, [1, 4], "{database}");
+        for point in points {
+            let number =
+                |key: &str| point[key].as_f64().unwrap_or_else(|| panic!("{database}: {key}"));
+            assert!(number("rate_per_second") > 0.0, "{database}");
+            assert!(number("commits_per_sync") >= 1.0, "{database}");
+            assert!(number("twice_as_fast_at_most") >= number("rate_per_second"), "{database}");
+        }
+    }
+}
+
+#[test]
+fn a_prediction_is_a_table_by_clients_that_says_what_bounds_it() {
+    let sandbox = Sandbox::new();
+    let shown = sandbox.durio("predict redis data --clients 1,2 --duration 200ms --quiet").run();
+    shown.expect_exit(0).expect_stdout("predicted commits").expect_stdout("bound by");
+}
+
+#[test]
+fn a_database_whose_software_nobody_knows_is_refused_with_what_can_be_done() {
+    let sandbox = Sandbox::new();
+    let refused = sandbox.durio("predict kafka data").run().expect_exit(3);
+    refused.expect_stderr("has no [software]").expect_stderr("durio run profile:kafka");
+    assert!(sandbox.differences().is_empty());
+}
+
+#[test]
+fn an_unknown_database_and_no_clients_are_wrong_use() {
+    let sandbox = Sandbox::new();
+    for (arguments, words) in [
+        ("postgresq data", "did you mean 'postgresql'?"),
+        ("redis data --clients 0", "0 is not in"),
+        ("redis data --clients 1,x", "'x'"),
+        ("redis data --duration 1ms", "measures nothing useful"),
+    ] {
+        sandbox.durio(&format!("predict {arguments}")).run().expect_exit(2).expect_stderr(words);
+    }
+    assert!(sandbox.differences().is_empty());
+}
+
+#[test]
+fn a_file_and_a_folder_that_does_not_exist_are_no_place_for_a_log() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.root().join("file");
+    fs::write(&file, "data").unwrap();
+    sandbox.durio("predict redis file").run().expect_exit(3).expect_stderr("is no directory");
+    assert_eq!(fs::read(&file).unwrap(), b"data");
+    sandbox.durio("predict redis nowhere").run().expect_exit(3).expect_stderr("nowhere");
+}
