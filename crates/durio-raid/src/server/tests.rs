@@ -66,7 +66,8 @@ impl Members {
     }
 
     fn start(plan: Plan, config: Config, files: Vec<MemberFile>) -> Option<ArrayServer> {
-        match ArrayServer::start(plan, config, 512, files) {
+        // Connections go to two threads in turn.
+        match ArrayServer::start(plan, config, 512, files, 2) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {
                 durio_block::testkit::note_skip("raid server", &error);

@@ -5,8 +5,8 @@
 
 use durio_block::{Buffers, LentBuffer};
 
-use super::{Core, Memory, ServerError};
-use crate::{Buffer, MemberOp, MemberOpKind};
+use super::{Core, Memory, PieceName, ServerError};
+use crate::{Buffer, Engine, MemberOp, MemberOpKind};
 
 /// What an operation's own buffer is for.
 #[derive(Debug)]
@@ -24,36 +24,50 @@ pub(super) enum Own {
 }
 
 impl Core {
-    /// A read gets a buffer. A write of the engine's metadata, or of what was read, gets a copy: the
-    /// engine changes the first, and the second may be answered while a member that was given up still
-    /// reads from it.
+    /// A write of the engine's own block gets a copy: the engine changes it.
+    pub(super) fn stage_metadata(
+        &mut self,
+        op: &MemberOp,
+        engine: &Engine,
+    ) -> Result<Option<LentBuffer>, ServerError> {
+        let Buffer::Metadata(block) = op.buffer else { return Ok(None) };
+        let source = engine.metadata(block);
+        let mut staged = self.desk().buffer();
+        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
+        Ok(Some(self.ring()?.lend(staged)))
+    }
+
+    /// A read gets a buffer. A write of what was read gets a copy: it may be answered while a member that
+    /// was given up still reads from it.
     pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
         let source = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
             (MemberOpKind::Compare, _) => {
-                let lent = self.shared.buffer();
+                let lent = self.desk().buffer();
                 return Ok(Own::Compared(self.ring()?.lend(lent)));
             }
             (MemberOpKind::Read, buffer) => {
-                let lent = self.shared.buffer();
+                let lent = self.desk().buffer();
                 let lent = self.ring()?.lend(lent);
                 return Ok(match buffer {
                     Buffer::Request { buffer, .. } => {
-                        Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
+                        let index = PieceName(buffer).index();
+                        Own::Piece(lent, index as u32, self.pieces[index].serial)
                     }
                     Buffer::Copy(number) => Own::Copy(lent, number),
                     // Nothing else is read into.
                     Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
-            (_, Buffer::Metadata(block)) => self.engine.metadata(block),
-            (_, Buffer::Request { buffer, .. }) => match &self.pieces[buffer as usize].memory {
-                Memory::Read(read) => &read.slot(0)[..op.length as usize],
-                Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
-            },
-            (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
+            (_, Buffer::Request { buffer, .. }) => {
+                match &self.pieces[PieceName(buffer).index()].memory {
+                    Memory::Read(read) => &read.slot(0)[..op.length as usize],
+                    Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
+                }
+            }
+            (_, Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None) => return Ok(Own::Nothing),
         };
-        let mut staged = self.shared.buffer();
+        let mut staged = self.desk().buffer();
         staged.slot_mut(0)[..source.len()].copy_from_slice(source);
         Ok(Own::Staged(self.ring()?.lend(staged)))
     }
@@ -106,7 +120,7 @@ impl Core {
                 }
             }
         };
-        freed.into_iter().for_each(|it| self.shared.give_back(it));
+        freed.into_iter().for_each(|it| self.desk().give_back(it));
         is_alike
     }
 }

@@ -1,0 +1,288 @@
+//! What all threads of a served array share: the engine, and what is known of its devices, behind one lock.
+//!
+//! In: requests, what has ended, time. Out: what each thread has to do. Not here: rings and buffers, which
+//! are each thread's own; whoever holds the lock makes no system call for a request.
+//!
+//! A thread takes the lock once for all that has come to it, and takes with it what came of that. What
+//! belongs to another (`due`) waits for that one, which is woken: an operation on a request's buffer or on
+//! a background copy belongs to whoever has the buffer, so a buffer is used by one ring alone. The engine's
+//! own blocks are written by whoever sees that they must be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use durio_units::Nanos;
+
+use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
+use crate::{
+    Answer, Buffer, Config, Engine, JoinAs, MemberOp, Newcomer, OpTag, Outcome, Output, Plan,
+};
+
+/// How often the engine is told the time.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// A longer time without a look at the clock was not the members'.
+const STEP_MAX: Duration = Duration::from_secs(1);
+
+/// Names a thread's request for the engine: the thread in the highest byte, then its own number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceName(pub(super) u32);
+
+impl PieceName {
+    pub(super) const fn new(thread: u8, index: u32) -> Self {
+        Self((thread as u32) << 24 | index)
+    }
+
+    pub(super) const fn thread(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    pub(super) const fn index(self) -> usize {
+        (self.0 & 0x00ff_ffff) as usize
+    }
+}
+
+/// Threads, a bit each.
+pub(super) type Threads = u64;
+
+/// An operation that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) device: u8,
+    pub(super) tag: OpTag,
+    pub(super) outcome: Outcome,
+    pub(super) is_read: bool,
+    pub(super) is_metadata: bool,
+}
+
+/// What a thread has to do because of others, in this order; and what it tells.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    pub(super) ops: Vec<MemberOp>,
+    pub(super) answers: Vec<Answer>,
+    /// Its jobs that the engine has no room for.
+    pub(super) backlog: u32,
+}
+
+/// What the lock is for.
+#[derive(Debug)]
+pub(super) struct Array {
+    pub(super) engine: Engine,
+    pub(super) out: Output,
+    devices: Vec<DeviceCounters>,
+    /// Those that the engine uses, a bit each, for those who do not have the lock.
+    pub(super) used: Arc<AtomicU64>,
+    /// Of each thread.
+    pub(super) due: Vec<Due>,
+    /// That the engine has.
+    pub(super) requests: u32,
+    metadata_in_flight: u32,
+    looked: Instant,
+    /// Threads that have looked at the clock since.
+    have_looked: Threads,
+    now: Duration,
+    told: Duration,
+    is_closing: bool,
+    is_over: bool,
+}
+
+impl Array {
+    pub(super) fn new(plan: Plan, config: &Config, members: &[MemberFile], threads: u8) -> Self {
+        let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
+        for member in members {
+            let device = &mut devices[usize::from(member.device)];
+            (device.is_open, device.is_used) = (true, true);
+        }
+        let mut out = Output::default();
+        let mut array = Self {
+            engine: Engine::start(plan, config, &mut out),
+            out,
+            devices,
+            used: Arc::default(),
+            due: (0..threads).map(|_| Due::default()).collect(),
+            requests: 0,
+            metadata_in_flight: 0,
+            looked: Instant::now(),
+            have_looked: 0,
+            now: Duration::ZERO,
+            told: Duration::ZERO,
+            is_closing: false,
+            is_over: false,
+        };
+        // Members that are here and that the array does not trust.
+        array.drop_unused();
+        array
+    }
+
+    /// All of them.
+    pub(super) fn threads(&self) -> Threads {
+        Threads::MAX >> (Threads::BITS as usize - self.due.len())
+    }
+
+    /// A thread has looked at the clock. A thread that does not, because it is held up, holds the clock for
+    /// all: what it is to hear of members is late through no fault of theirs.
+    pub(super) fn look(&mut self, thread: u8, now: Instant) {
+        self.have_looked |= 1 << thread;
+        if self.have_looked != self.threads() {
+            return;
+        }
+        self.have_looked = 0;
+        self.now += now.saturating_duration_since(self.looked).min(STEP_MAX);
+        self.looked = now;
+        if self.now - self.told >= TICK {
+            self.told = self.now;
+            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
+            self.engine.tick(Nanos::new(now), &mut self.out);
+        }
+    }
+
+    /// A member that was given up is not listened to.
+    pub(super) fn completed(&mut self, ended: &Ended) {
+        self.metadata_in_flight -= u32::from(ended.is_metadata);
+        let device = &mut self.devices[usize::from(ended.device)];
+        device.in_flight -= 1;
+        match (ended.outcome, ended.is_read) {
+            (Outcome::Error, _) => device.errors += 1,
+            (_, true) => device.reads += 1,
+            (_, false) => device.writes += 1,
+        }
+        if device.is_used {
+            self.engine.completed(ended.tag, ended.outcome, &mut self.out);
+            self.note_lost();
+        }
+    }
+
+    /// False if it is not to begin: its member was just given up.
+    pub(super) fn begins(&mut self, op: &MemberOp) -> bool {
+        let device = &mut self.devices[usize::from(op.device)];
+        if device.is_used {
+            device.in_flight += 1;
+            self.metadata_in_flight += u32::from(matches!(op.buffer, Buffer::Metadata(_)));
+        }
+        device.is_used
+    }
+
+    /// Who carries it out; none if anybody can.
+    pub(super) fn thread_of(op: &MemberOp) -> Option<u8> {
+        match op.buffer {
+            Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
+            Buffer::Copy(_) => Some(0),
+            Buffer::Metadata(_) | Buffer::None => None,
+        }
+    }
+
+    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    pub(super) fn note_lost(&mut self) {
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
+    }
+
+    fn drop_unused(&mut self) {
+        let status = self.engine.status();
+        for (number, device) in (0..).zip(&mut self.devices) {
+            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
+        }
+        for due in &mut self.due {
+            due.ops.retain(|op| {
+                let device = &mut self.devices[usize::from(op.device)];
+                device.in_flight -= u32::from(!device.is_used);
+                device.is_used
+            });
+        }
+        self.publish_used();
+    }
+
+    fn publish_used(&self) {
+        let bits = (0..).zip(&self.devices).map(|(at, it)| u64::from(it.is_used) << at);
+        self.used.store(bits.sum(), Ordering::SeqCst);
+    }
+
+    /// True from the moment on in which nothing is left to do.
+    pub(super) fn is_over(&mut self) -> bool {
+        let is_quiet = || {
+            let is_free = self.requests == 0 && self.metadata_in_flight == 0;
+            is_free && self.due.iter().all(|it| it.backlog == 0)
+        };
+        let has_stopped = || self.engine.status().stopped.is_some();
+        self.is_over |= self.is_closing && (is_quiet() || has_stopped());
+        self.is_over
+    }
+
+    /// A thread has ended: the others do, too.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// It ends before anything was written.
+    pub(super) fn give_up(&mut self) {
+        self.out = Output::default();
+        self.end();
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+        self.engine.close(&mut self.out);
+    }
+
+    pub(super) const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        let waiting: u32 = self.due.iter().map(|it| it.backlog).sum();
+        ServerStatus {
+            engine: self.engine.status(),
+            devices: self.devices.clone(),
+            requests: self.requests + waiting,
+        }
+    }
+
+    pub(super) fn fail(&mut self, device: u8) {
+        self.engine.member_failed(device, &mut self.out);
+    }
+
+    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
+        Ok(self.engine.scrub(repair, &mut self.out)?)
+    }
+
+    pub(super) fn opened(&mut self, device: u8) {
+        self.devices[usize::from(device)] =
+            DeviceCounters { is_open: true, ..DeviceCounters::default() };
+    }
+
+    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
+        let device = &mut self.devices[usize::from(newcomer.device)];
+        if device.is_used {
+            return Err(ServerError::Used);
+        }
+        if device.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        self.engine.add(what, newcomer, &mut self.out)?;
+        device.is_used = true;
+        self.publish_used();
+        Ok(())
+    }
+
+    pub(super) fn refuse_newcomer(
+        &self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+    ) -> Result<(), ServerError> {
+        Ok(self.engine.refuse_newcomer(what, newcomer)?)
+    }
+
+    /// A device that nobody uses is as if it had never been here.
+    pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
+        let counters = &mut self.devices[usize::from(device)];
+        if counters.is_used {
+            return Err(ServerError::Used);
+        }
+        if counters.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        *counters = DeviceCounters::default();
+        Ok(())
+    }
+}
