@@ -8,8 +8,6 @@
 //! a background copy belongs to whoever has the buffer, so a buffer is used by one ring alone. The engine's
 //! own blocks are written by whoever sees that they must be.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use durio_units::Nanos;
@@ -45,16 +43,6 @@ impl PieceName {
 /// Threads, a bit each.
 pub(super) type Threads = u64;
 
-/// An operation that has ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) device: u8,
-    pub(super) tag: OpTag,
-    pub(super) outcome: Outcome,
-    pub(super) is_read: bool,
-    pub(super) is_metadata: bool,
-}
-
 /// What a thread has to do because of others, in this order; and what it tells.
 #[derive(Debug, Default)]
 pub(super) struct Due {
@@ -70,8 +58,6 @@ pub(super) struct Array {
     pub(super) engine: Engine,
     pub(super) out: Output,
     devices: Vec<DeviceCounters>,
-    /// Those that the engine uses, a bit each, for those who do not have the lock.
-    pub(super) used: Arc<AtomicU64>,
     /// Of each thread.
     pub(super) due: Vec<Due>,
     /// That the engine has.
@@ -98,7 +84,6 @@ impl Array {
             engine: Engine::start(plan, config, &mut out),
             out,
             devices,
-            used: Arc::default(),
             due: (0..threads).map(|_| Due::default()).collect(),
             requests: 0,
             metadata_in_flight: 0,
@@ -136,20 +121,38 @@ impl Array {
         }
     }
 
-    /// A member that was given up is not listened to.
-    pub(super) fn completed(&mut self, ended: &Ended) {
-        self.metadata_in_flight -= u32::from(ended.is_metadata);
-        let device = &mut self.devices[usize::from(ended.device)];
+    /// An operation has ended; false if its member was given up.
+    pub(super) fn ended(
+        &mut self,
+        device: u8,
+        is_good: bool,
+        is_read: bool,
+        is_metadata: bool,
+    ) -> bool {
+        self.metadata_in_flight -= u32::from(is_metadata);
+        let device = &mut self.devices[usize::from(device)];
         device.in_flight -= 1;
-        match (ended.outcome, ended.is_read) {
-            (Outcome::Error, _) => device.errors += 1,
-            (_, true) => device.reads += 1,
-            (_, false) => device.writes += 1,
+        match (is_good, is_read) {
+            (true, true) => device.reads += 1,
+            (true, false) => device.writes += 1,
+            (false, _) => device.errors += 1,
         }
-        if device.is_used {
-            self.engine.completed(ended.tag, ended.outcome, &mut self.out);
-            self.note_lost();
-        }
+        device.is_used
+    }
+
+    pub(super) fn completed(&mut self, tag: OpTag, outcome: Outcome) {
+        self.engine.completed(tag, outcome, &mut self.out);
+        self.note_lost();
+    }
+
+    pub(super) fn is_used(&self, device: u8) -> bool {
+        self.devices[usize::from(device)].is_used
+    }
+
+    /// Threads with jobs that the engine had no room for.
+    pub(super) fn waiting(&self) -> Threads {
+        let waits = |(at, it): (usize, &Due)| Threads::from(it.backlog > 0) << at;
+        self.due.iter().enumerate().map(waits).sum()
     }
 
     /// False if it is not to begin: its member was just given up.
@@ -190,12 +193,6 @@ impl Array {
                 device.is_used
             });
         }
-        self.publish_used();
-    }
-
-    fn publish_used(&self) {
-        let bits = (0..).zip(&self.devices).map(|(at, it)| u64::from(it.is_used) << at);
-        self.used.store(bits.sum(), Ordering::SeqCst);
     }
 
     /// True from the moment on in which nothing is left to do.
@@ -261,7 +258,6 @@ impl Array {
         }
         self.engine.add(what, newcomer, &mut self.out)?;
         device.is_used = true;
-        self.publish_used();
         Ok(())
     }
 

@@ -26,8 +26,8 @@ use durio_block::{
 };
 
 use self::own::Own;
-use super::array::{Array, Due, Ended, PieceName, TICK, Threads};
-use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Incoming, Job, JobError, Shared, WATCHED};
+use super::array::{Array, Due, PieceName, TICK, Threads};
+use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
     Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request, SubmitError,
@@ -62,14 +62,6 @@ enum Memory {
     Read(Buffers),
 }
 
-/// An operation to begin.
-#[derive(Debug)]
-struct Todo {
-    op: MemberOp,
-    /// A block of the engine's, as it was when the operation was asked for.
-    staged: Option<LentBuffer>,
-}
-
 /// An operation on its way.
 #[derive(Debug)]
 struct Flight {
@@ -87,8 +79,12 @@ pub(super) struct Core {
     ring: Option<MemberRing>,
     shared: Arc<Shared>,
     backlog: VecDeque<Job>,
-    ended: Vec<Ended>,
-    todo: Vec<Todo>,
+    completions: Vec<MemberCompletion>,
+    /// To begin.
+    ops: Vec<MemberOp>,
+    /// Blocks of the engine's that are written by those, as they were when that was asked for.
+    staged: VecDeque<Buffers>,
+    /// To give.
     answers: Vec<Answer>,
     pieces: Vec<Piece>,
     free_pieces: Vec<u32>,
@@ -98,6 +94,7 @@ pub(super) struct Core {
     copies: [Option<LentBuffer>; COPY_BUFFERS as usize],
     /// The same of the first, for comparisons: a member that was given up may still be writing the other.
     copied: Vec<u8>,
+    has_copied: bool,
     zeros: LentBuffer,
     looked: Instant,
     timeout: Duration,
@@ -130,8 +127,9 @@ impl Core {
             ring: Some(ring),
             shared,
             backlog: VecDeque::new(),
-            ended: Vec::new(),
-            todo: Vec::new(),
+            completions: Vec::new(),
+            ops: Vec::new(),
+            staged: VecDeque::new(),
             answers: Vec::new(),
             pieces: Vec::new(),
             free_pieces: Vec::new(),
@@ -139,6 +137,7 @@ impl Core {
             free_flights: Vec::new(),
             copies: [const { None }; COPY_BUFFERS as usize],
             copied: Vec::new(),
+            has_copied: false,
             zeros,
             looked: Instant::now(),
             timeout,
@@ -150,29 +149,29 @@ impl Core {
 
     pub(super) fn run(mut self) -> Result<(), ServerError> {
         let shared = Arc::clone(&self.shared);
-        let mut completions = Vec::new();
         let mut is_time = true;
         loop {
-            let incoming = self.take_incoming();
             let mut array = shared.array()?;
-            self.hand_in(&mut array, incoming, is_time)?;
-            let others = self.take_over(&mut array)?;
+            self.hand_in(&mut array, is_time)?;
+            let others = self.take_over(&mut array);
             let is_over = array.is_over();
             drop(array);
             shared.wake(if is_over { Threads::MAX } else { others });
+            if std::mem::take(&mut self.has_copied) {
+                // Members that answer at once would keep a user of the same processor waiting, who was
+                // woken before: between two copies he comes.
+                std::thread::yield_now();
+            }
             self.begin_operations()?;
             self.answer()?;
             if is_over {
                 return self.drain();
             }
             let patience = self.patience();
-            is_time = self.ring()?.exchange(patience, &mut completions)?;
+            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+            is_time = ring.exchange(patience, &mut self.completions)?;
             self.desk().awakes();
-            self.has_news |= !completions.is_empty();
-            for completion in completions.drain(..) {
-                self.completed(&completion);
-            }
-            self.take_requests()?;
+            self.has_news |= !self.completions.is_empty();
         }
     }
 
@@ -199,32 +198,12 @@ impl Core {
         &self.shared.desks[usize::from(self.number)]
     }
 
-    fn take_incoming(&mut self) -> Option<Incoming> {
-        let mut incoming = self.desk().take()?;
-        self.has_news |= !incoming.jobs.is_empty();
-        self.backlog.extend(incoming.jobs.drain(..));
-        Some(incoming)
-    }
-
     /// Tells the engine all that has come.
-    fn hand_in(
-        &mut self,
-        array: &mut Array,
-        incoming: Option<Incoming>,
-        is_time: bool,
-    ) -> Result<(), ServerError> {
-        for ended in self.ended.drain(..) {
-            array.completed(&ended);
-        }
-        for order in incoming.into_iter().flat_map(|it| it.orders) {
-            order(self, array);
-        }
-        while let Some(job) = self.backlog.pop_front() {
-            if let Some(job) = self.submit(array, job)? {
-                self.backlog.push_front(job);
-                break;
-            }
-        }
+    fn hand_in(&mut self, array: &mut Array, is_time: bool) -> Result<(), ServerError> {
+        self.completed(array);
+        self.take_requests(array)?;
+        self.take_incoming(array);
+        self.submit_backlog(array)?;
         if is_time || !self.is_alone {
             self.looked = Instant::now();
             array.look(self.number, self.looked);
@@ -232,61 +211,77 @@ impl Core {
         Ok(())
     }
 
-    /// Takes what this thread is to do, and leaves the rest for others, who are to be woken.
-    fn take_over(&mut self, array: &mut Array) -> Result<Threads, ServerError> {
-        array.note_lost();
-        let mut others = 0;
-        let Due { ops, answers, backlog } = &mut array.due[usize::from(self.number)];
-        *backlog = self.backlog.len() as u32;
-        self.todo.extend(ops.drain(..).map(|op| Todo { op, staged: None }));
-        self.answers.append(answers);
-        let mut at = 0;
-        // Nothing is added on the way.
-        while let Some(op) = array.out.ops.get(at).copied() {
-            at += 1;
-            if !array.begins(&op) {
-                continue;
-            }
-            match Array::thread_of(&op).filter(|it| *it != self.number) {
-                Some(other) => {
-                    array.due[usize::from(other)].ops.push(op);
-                    others |= 1 << other;
-                }
-                None => {
-                    let staged = self.stage_metadata(&op, &array.engine)?;
-                    self.todo.push(Todo { op, staged });
-                }
-            }
+    fn take_incoming(&mut self, array: &mut Array) {
+        let Some(incoming) = self.desk().take() else { return };
+        self.has_news |= !incoming.jobs.is_empty();
+        self.backlog.extend(incoming.jobs);
+        for order in incoming.orders {
+            order(self, array);
         }
-        array.out.ops.clear();
-        others |= self.take_answers(array);
-        Ok(others)
     }
 
-    fn take_answers(&mut self, array: &mut Array) -> Threads {
-        let mut others = 0;
-        let Array { out, due, requests, .. } = array;
-        if out.answers.is_empty() {
-            return others;
-        }
-        *requests -= out.answers.len() as u32;
-        for answer in out.answers.drain(..) {
-            let thread = PieceName(answer.tag as u32).thread();
-            if thread == self.number {
-                self.answers.push(answer);
-            } else {
-                due[usize::from(thread)].answers.push(answer);
-                others |= 1 << thread;
+    /// Gives the engine what it takes.
+    fn submit_backlog(&mut self, array: &mut Array) -> Result<(), ServerError> {
+        while let Some(job) = self.backlog.pop_front() {
+            if let Some(job) = self.submit(array, job)? {
+                self.backlog.push_front(job);
+                break;
             }
         }
-        // There is room now.
-        for (thread, due) in due.iter().enumerate() {
-            others |= Threads::from(due.backlog > 0) << thread;
+        Ok(())
+    }
+
+    /// Takes what this thread is to do, and leaves the rest for others, who are to be woken. Where there is
+    /// no other, nothing is moved but the lists.
+    fn take_over(&mut self, array: &mut Array) -> Threads {
+        array.note_lost();
+        let mut others = 0;
+        let (number, desk) = (self.number, &self.shared.desks[usize::from(self.number)]);
+        std::mem::swap(&mut self.ops, &mut array.out.ops);
+        let mut at = 0;
+        while let Some(op) = self.ops.get(at) {
+            if !array.begins(op) {
+                self.ops.swap_remove(at);
+                continue;
+            }
+            if let Buffer::Metadata(block) = op.buffer {
+                self.staged.push_back(desk.copy_of(array.engine.metadata(block)));
+            }
+            match Array::thread_of(op) {
+                Some(other) if other != number => {
+                    array.due[usize::from(other)].ops.push(self.ops.swap_remove(at));
+                    others |= 1 << other;
+                }
+                _ => at += 1,
+            }
         }
-        others & !(1 << self.number)
+        if !array.out.answers.is_empty() {
+            std::mem::swap(&mut self.answers, &mut array.out.answers);
+            array.requests -= self.answers.len() as u32;
+            let mut at = 0;
+            while let Some(answer) = self.answers.get(at) {
+                let thread = PieceName(answer.tag as u32).thread();
+                if thread == number {
+                    at += 1;
+                } else {
+                    array.due[usize::from(thread)].answers.push(self.answers.swap_remove(at));
+                    others |= 1 << thread;
+                }
+            }
+            // There is room now.
+            others |= array.waiting();
+        }
+        let Due { ops, answers, backlog } = &mut array.due[usize::from(number)];
+        if !(ops.is_empty() && answers.is_empty()) {
+            self.ops.append(ops);
+            self.answers.append(answers);
+        }
+        *backlog = self.backlog.len() as u32;
+        others & !(1 << number)
     }
 
     /// Gives a job to the engine, and back if that has no room.
+    #[inline(always)]
     fn submit(&mut self, array: &mut Array, job: Job) -> Result<Option<Job>, ServerError> {
         let piece = self.free_piece();
         let PieceName(name) = PieceName::new(self.number, piece);
@@ -328,22 +323,21 @@ impl Core {
     }
 
     fn begin_operations(&mut self) -> Result<(), ServerError> {
-        let mut todo = std::mem::take(&mut self.todo);
-        let mut all = todo.drain(..);
-        let begun = all.try_for_each(|it| self.begin(it));
-        drop(all);
-        self.todo = todo;
-        begun
+        let mut at = 0;
+        // Nothing is added on the way.
+        while let Some(op) = self.ops.get(at).copied() {
+            at += 1;
+            self.begin(&op)?;
+        }
+        self.ops.clear();
+        Ok(())
     }
 
-    fn begin(&mut self, Todo { op, staged }: Todo) -> Result<(), ServerError> {
-        let own = match staged {
-            Some(staged) => Own::Staged(staged),
-            None => self.own_buffer(&op)?,
-        };
+    fn begin(&mut self, op: &MemberOp) -> Result<(), ServerError> {
+        let own = self.own_buffer(op)?;
         let is_read = matches!(op.kind, MemberOpKind::Read | MemberOpKind::Compare);
         let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
-        let MemberOp { device, tag, length, .. } = op;
+        let &MemberOp { device, tag, length, .. } = op;
         let flight = Flight { device, tag, length, is_read, is_metadata, own };
         let index = self.free_flights.pop().unwrap_or(self.flights.len() as u32);
         let operation = MemberOperation {
@@ -381,24 +375,30 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps what was read, and what the engine is to be told.
-    fn completed(&mut self, completion: &MemberCompletion) {
-        let index = completion.tag as u32;
-        let Some(flight) = self.flights.get_mut(index as usize).and_then(Option::take) else {
-            return;
-        };
-        self.free_flights.push(index);
-        let Flight { device, tag, length, is_read, is_metadata, own } = flight;
-        let is_good = u32::try_from(completion.result) == Ok(length);
-        // If it is given up in this moment, the engine has what was read here read anew.
-        let is_heard = self.shared.is_used(device);
-        let is_alike = self.keep_read(own, is_good && is_heard, length);
-        let outcome = match (is_good, is_alike) {
-            (false, _) => Outcome::Error,
-            (true, false) => Outcome::Differs,
-            (true, true) => Outcome::Done,
-        };
-        self.ended.push(Ended { device, tag, outcome, is_read, is_metadata });
+    #[inline(always)]
+    fn completed(&mut self, array: &mut Array) {
+        for at in 0..self.completions.len() {
+            let MemberCompletion { tag: index, result } = self.completions[at];
+            let place = self.flights.get_mut(index as usize);
+            let Some(flight) = place.and_then(Option::take) else { continue };
+            self.free_flights.push(index as u32);
+            let is_good = u32::try_from(result) == Ok(flight.length);
+            let Flight { device, tag, is_read, is_metadata, .. } = flight;
+            // A member that was given up is not listened to.
+            let is_heard = array.ended(device, is_good, is_read, is_metadata);
+            let is_alike = self.keep_read(flight.own, is_good && is_heard, flight.length);
+            if is_heard {
+                array.completed(
+                    tag,
+                    match (is_good, is_alike) {
+                        (false, _) => Outcome::Error,
+                        (true, false) => Outcome::Differs,
+                        (true, true) => Outcome::Done,
+                    },
+                );
+            }
+        }
+        self.completions.clear();
     }
 
     fn answer(&mut self) -> Result<(), ServerError> {
@@ -443,21 +443,18 @@ impl Core {
 
     /// Waits for background copies that are on their way, for as long as a member may take.
     fn drain(&mut self) -> Result<(), ServerError> {
-        let begin = Instant::now();
-        let mut completions = Vec::new();
-        while self.has_flight() && begin.elapsed() < self.timeout {
-            self.ring()?.exchange(TICK, &mut completions)?;
-            completions.drain(..).for_each(|it| self.completed(&it));
-            // A member that fails now, or is given up, is not waited for.
-            let mut array = self.shared.array()?;
-            self.ended.drain(..).for_each(|it| array.completed(&it));
+        let (begin, shared) = (Instant::now(), Arc::clone(&self.shared));
+        loop {
+            let mut array = shared.array()?;
+            self.completed(&mut array);
+            let is_busy = self.flights.iter().flatten().any(|it| array.is_used(it.device));
+            drop(array);
+            if !is_busy || begin.elapsed() > self.timeout {
+                return Ok(());
+            }
+            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+            ring.exchange(TICK, &mut self.completions)?;
         }
-        Ok(())
-    }
-
-    /// On its way to a member that is listened to.
-    fn has_flight(&self) -> bool {
-        self.flights.iter().flatten().any(|it| self.shared.is_used(it.device))
     }
 
     /// The file of a member, which this ring then keeps, or none.

@@ -6,7 +6,7 @@
 //! A front end copies what is written into a buffer of the pool and hands that over; what is read comes
 //! back in one. So no memory of a client is ever the kernel's.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -115,7 +115,6 @@ pub(super) struct Shared {
     /// What members ask of offsets and lengths.
     pub(super) alignment: u32,
     array: Mutex<Array>,
-    used: Arc<AtomicU64>,
     /// Of each thread.
     pub(super) desks: Vec<Desk>,
     connections: AtomicUsize,
@@ -151,7 +150,6 @@ impl Shared {
             size: table.geometry.size(),
             chunk,
             alignment,
-            used: Arc::clone(&array.used),
             array: Mutex::new(array),
             desks: wakers.map(|waker| Desk::new(chunk, waker)).collect(),
             connections: AtomicUsize::new(0),
@@ -163,15 +161,12 @@ impl Shared {
         self.array.lock().map_err(|_| ServerError::Ended)
     }
 
-    /// Whether the engine uses a device. Once it does not, what is on its way to that is never heard.
-    pub(super) fn is_used(&self, device: u8) -> bool {
-        self.used.load(Ordering::SeqCst) >> device & 1 != 0
-    }
-
     /// Has threads look at what others left for them.
     pub(super) fn wake(&self, threads: Threads) {
-        let is_meant = |(at, _): &(usize, &Desk)| threads >> at & 1 != 0;
-        self.desks.iter().enumerate().filter(is_meant).for_each(|(_, desk)| desk.announce());
+        if threads != 0 {
+            let is_meant = |(at, _): &(usize, &Desk)| threads >> at & 1 != 0;
+            self.desks.iter().enumerate().filter(is_meant).for_each(|(_, desk)| desk.announce());
+        }
     }
 
     /// A thread has ended, in order or not, and the array with it. What has come for it and was not looked
@@ -271,6 +266,13 @@ impl Desk {
     pub(super) fn buffer(&self) -> Buffers {
         let free = self.pool().pop();
         free.unwrap_or_else(|| Buffers::new(1, self.chunk as usize))
+    }
+
+    /// The same with this in it.
+    pub(super) fn copy_of(&self, source: &[u8]) -> Buffers {
+        let mut copy = self.buffer();
+        copy.slot_mut(0)[..source.len()].copy_from_slice(source);
+        copy
     }
 
     pub(super) fn give_back(&self, buffer: Buffers) {

@@ -6,7 +6,7 @@
 use durio_block::{Buffers, LentBuffer};
 
 use super::{Core, Memory, PieceName, ServerError};
-use crate::{Buffer, Engine, MemberOp, MemberOpKind};
+use crate::{Buffer, MemberOp, MemberOpKind};
 
 /// What an operation's own buffer is for.
 #[derive(Debug)]
@@ -24,23 +24,11 @@ pub(super) enum Own {
 }
 
 impl Core {
-    /// A write of the engine's own block gets a copy: the engine changes it.
-    pub(super) fn stage_metadata(
-        &mut self,
-        op: &MemberOp,
-        engine: &Engine,
-    ) -> Result<Option<LentBuffer>, ServerError> {
-        let Buffer::Metadata(block) = op.buffer else { return Ok(None) };
-        let source = engine.metadata(block);
-        let mut staged = self.desk().buffer();
-        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
-        Ok(Some(self.ring()?.lend(staged)))
-    }
-
-    /// A read gets a buffer. A write of what was read gets a copy: it may be answered while a member that
-    /// was given up still reads from it.
+    /// A read gets a buffer. A write of the engine's own block, or of what was read, gets a copy: the
+    /// engine changes the first, and the second may be answered while a member that was given up still
+    /// reads from it.
     pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
-        let source = match (op.kind, op.buffer) {
+        let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
             (MemberOpKind::Compare, _) => {
                 let lent = self.desk().buffer();
@@ -59,16 +47,15 @@ impl Core {
                     Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
+            (_, Buffer::Metadata(_)) => self.staged.pop_front().ok_or(ServerError::Ended)?,
             (_, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
-                    Memory::Read(read) => &read.slot(0)[..op.length as usize],
+                    Memory::Read(read) => self.desk().copy_of(&read.slot(0)[..op.length as usize]),
                     Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
                 }
             }
-            (_, Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None) => return Ok(Own::Nothing),
+            (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
         };
-        let mut staged = self.desk().buffer();
-        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
         Ok(Own::Staged(self.ring()?.lend(staged)))
     }
 
@@ -89,9 +76,7 @@ impl Core {
                     }
                     *place = Some(ring.lend(read));
                 }
-                // Members that answer at once would keep a user of the same processor waiting, who was
-                // woken before: between two copies he comes.
-                std::thread::yield_now();
+                self.has_copied = true;
                 before
             }
             Own::Compared(lent) => {

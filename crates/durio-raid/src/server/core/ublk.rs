@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use durio_block::{UblkKind, UblkQueue, UblkRequest};
 
-use super::{Asker, Core, Job, JobError, ServerError};
+use super::{Array, Asker, Core, Job, JobError, ServerError};
 use crate::RequestKind;
 
 impl Core {
@@ -21,7 +21,7 @@ impl Core {
     }
 
     /// Makes jobs of what has come.
-    pub(super) fn take_requests(&mut self) -> Result<(), ServerError> {
+    pub(super) fn take_requests(&mut self, array: &mut Array) -> Result<(), ServerError> {
         while let Some(request) = self.ring()?.next_request() {
             let UblkRequest { tag, kind, offset, length, buffer } = request;
             let from = Asker::Ublk(tag);
@@ -42,8 +42,10 @@ impl Core {
                 self.desk().give_back(buffer);
                 None
             };
+            let job = Job { kind, offset, length, data, from };
             // In the order in which they came.
-            self.backlog.push_back(Job { kind, offset, length, data, from });
+            let waits = if self.backlog.is_empty() { self.submit(array, job)? } else { Some(job) };
+            self.backlog.extend(waits);
         }
         Ok(())
     }
