@@ -282,3 +282,74 @@ impl Array {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Members;
+    use super::*;
+    use crate::{Request, RequestKind};
+
+    /// That runs: its first superblocks are stored.
+    fn array(members: &Members) -> Array {
+        let config = Config { parts_max: 256, ..Config::default() };
+        let files = [members.member(0), members.member(1)];
+        let mut array = Array::new(members.plan(&[0, 1]), &config, &files, 2);
+        while !array.out.ops.is_empty() {
+            for op in std::mem::take(&mut array.out.ops) {
+                assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+                assert!(array.ended(op.device, true, false, true));
+                array.completed(op.tag, Outcome::Done);
+            }
+        }
+        assert!(array.status().engine.is_running);
+        array
+    }
+
+    #[test]
+    fn a_thread_that_does_not_look_holds_the_clock() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let begin = array.looked;
+        for second in 1..100 {
+            array.look(0, begin + Duration::from_secs(second));
+        }
+        assert_eq!(array.now, Duration::ZERO);
+        array.look(1, begin + Duration::from_secs(100));
+        assert_eq!(array.now, STEP_MAX);
+        array.look(1, begin + Duration::from_millis(100_100));
+        array.look(0, begin + Duration::from_millis(100_200));
+        assert_eq!(array.now, STEP_MAX + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn what_was_left_for_a_thread_does_not_begin_when_its_member_is_given_up() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        // The mark of the region comes first, by anybody.
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+            assert!(array.ended(op.device, true, false, true));
+            array.completed(op.tag, Outcome::Done);
+        }
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(&op) == Some(1));
+            array.due[1].ops.push(op);
+        }
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));
+        array.fail(1);
+        array.note_lost();
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (1, 0));
+        assert_eq!(array.due[1].ops[0].device, 0);
+    }
+
+    #[test]
+    fn a_name_has_a_thread_and_a_number() {
+        let name = PieceName::new(63, 0x00ab_cdef);
+        assert_eq!((name.thread(), name.index()), (63, 0x00ab_cdef));
+    }
+}
