@@ -144,8 +144,9 @@ pub struct ArrayServer {
 pub struct ArrayHandle(Arc<Shared>);
 
 impl ArrayServer {
-    /// Serves an assembled array by so many threads; its first superblocks are being written when this
-    /// returns. `alignment` is what the members ask of offsets and lengths.
+    /// Serves an assembled array by so many threads, each of which opens the members anew; its first
+    /// superblocks are being written when this returns. `alignment` is what the members ask of offsets and
+    /// lengths.
     ///
     /// # Errors
     /// If there is no ring.
@@ -156,7 +157,7 @@ impl ArrayServer {
         plan: Plan,
         config: Config,
         alignment: u32,
-        members: Vec<MemberFile>,
+        members: &[MemberFile],
         threads: u8,
     ) -> Result<Self, ServerError> {
         assert!((1..=THREADS_MAX).contains(&threads), "{threads} threads");
@@ -164,7 +165,7 @@ impl ArrayServer {
         // One part each, for each lies within a chunk; zeroes wait until they have theirs.
         let config = Config { parts_max: config.requests_max, alignment, ..config };
         let table = plan.table.clone();
-        let array = Array::new(plan, &config, &members, threads);
+        let array = Array::new(plan, &config, members, threads);
         let wakers = (0..threads).map(|_| RingWaker::new()).collect::<Result<Vec<_>, _>>()?;
         let shared = Arc::new(Shared::new(&table, alignment, array, wakers.into_iter()));
         // None begins before all are there.
@@ -268,8 +269,8 @@ impl ArrayHandle {
     ///
     /// # Errors
     /// If the ring does not take it.
-    pub fn open(&self, member: MemberFile) -> Result<(), ServerError> {
-        let MemberFile { device, .. } = member;
+    pub fn open(&self, member: &MemberFile) -> Result<(), ServerError> {
+        let device = member.device;
         for thread in 0..self.0.desks.len() {
             let MemberFile { file, claim, .. } = member.try_clone()?;
             self.order_to(thread, move |core, _| core.set_member(device, Some((file, claim))))??;

@@ -176,7 +176,7 @@ fn start(
     let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
     let config = Config { timeout: wish.timeout, requests_max, ..default };
     let array =
-        ArrayServer::start(plan, config, alignment, files, threads).map_err(server_error)?;
+        ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
     let handle = array.handle();
     Ok((array, Served { handle, table, devices, alignment, front }))
 }

@@ -5,8 +5,8 @@
 //! threads share (`array.rs`).
 //!
 //! Each read or write lies within a chunk, so it is one part for the engine and one buffer; zeroes may go
-//! over several chunks, and need none. A read gets a
-//! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
+//! over several chunks, and need none. A read gets a buffer of its own for each member that is asked: what a
+//! member answers too late goes nowhere.
 //!
 //! ```text
 //!  exchange ─► what ended, requests ─► lock ─► engine ─► what is to be done ─► unlock ─► push, answer ─┐

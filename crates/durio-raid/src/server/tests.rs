@@ -65,8 +65,8 @@ impl Members {
 
     fn serve_by(&self, threads: u8, devices: &[u8]) -> Option<ArrayServer> {
         let plan = self.plan(devices);
-        let files = devices.iter().map(|&device| self.member(device));
-        Self::start(plan, Config::default(), files.collect(), threads)
+        let files: Vec<_> = devices.iter().map(|&device| self.member(device)).collect();
+        Self::start(plan, Config::default(), &files, threads)
     }
 
     pub(super) fn plan(&self, devices: &[u8]) -> Plan {
@@ -75,12 +75,7 @@ impl Members {
         assemble(&found, options).unwrap()
     }
 
-    fn start(
-        plan: Plan,
-        config: Config,
-        files: Vec<MemberFile>,
-        threads: u8,
-    ) -> Option<ArrayServer> {
+    fn start(plan: Plan, config: Config, files: &[MemberFile], threads: u8) -> Option<ArrayServer> {
         match ArrayServer::start(plan, config, 512, files, threads) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {
@@ -282,7 +277,7 @@ fn a_new_device_takes_the_place_of_one_that_is_gone() {
     file.set_len(device_bytes).unwrap();
     file.write_all_at(&[0xff; 1 << 20], 0).unwrap();
     make_blank(&file, device_bytes, &GEOMETRY).unwrap();
-    handle.open(members.member(5)).unwrap();
+    handle.open(&members.member(5)).unwrap();
     let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
     handle.add(JoinAs::Member(1), newcomer.clone()).unwrap();
     assert!(matches!(handle.add(JoinAs::Member(1), newcomer), Err(ServerError::Used)));
@@ -323,7 +318,7 @@ fn a_member_that_hangs_is_given_up_and_what_it_owes_holds_nobody_up() {
     let config = Config { timeout: durio_units::Nanos::from_secs(1), ..Config::default() };
     let files =
         vec![members.member(0), MemberFile { device: 1, file: hanging.into(), claim: None }];
-    let Some(server) = Members::start(plan, config, files, 2) else { return };
+    let Some(server) = Members::start(plan, config, &files, 2) else { return };
     let handle = server.handle();
     let mut connection = handle.connect();
     // What fits into a pipe whole or not at all (pipe(7)), and more of it than a pipe holds.
