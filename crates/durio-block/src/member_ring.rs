@@ -19,7 +19,7 @@
 //! [`MemberRing::buffers`] makes buffers whose pages the kernel knows: it need not look them up and pin them
 //! for each operation.
 //!
-//! The ring also carries the requests of a ublk device, so one thread waits for both.
+//! The ring also carries the requests of a queue of a ublk device, so one thread waits for both.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -259,8 +259,8 @@ impl MemberRing {
         lent.take().map(|it| it.buffer)
     }
 
-    /// Serves a ublk device: requests come with [`MemberRing::exchange`]. `buffer` gives one of a chunk,
-    /// for each tag.
+    /// Serves a queue of a ublk device: requests come with [`MemberRing::exchange`]. `buffer` gives one of a
+    /// chunk, for each tag. If there are several queues, this thread runs where its requests come from.
     ///
     /// # Errors
     /// If the kernel takes nothing more.
@@ -272,6 +272,7 @@ impl MemberRing {
         mut queue: UblkQueue,
         mut buffer: impl FnMut() -> Buffers,
     ) -> Result<(), BlockError> {
+        queue.bind_thread();
         let tags = 0..queue.depth();
         let fetches: Vec<_> = tags.map(|tag| (tag, queue.fetch(tag, buffer()))).collect();
         self.ublk = Some(queue);

@@ -6,11 +6,12 @@
 //! ```text
 //!  control.rs   add ──► start ──► stop ──► delete       /dev/ublk-control
 //!                 │       ▲ once all tags are fetched
-//!  queue.rs       └► fetch ──► request ──► commit       /dev/ublkcN, one thread, MemberRing
+//!  queue.rs       └► fetch ──► request ──► commit       /dev/ublkcN, a thread and MemberRing each
 //! ```
 //!
-//! A device has one queue, says that it has no volatile cache, and gets reads and writes within a chunk:
-//! the kernel cuts them. Requests for zeroes carry no data and may go over several. Discards are not
+//! A device has queues, among which the kernel divides the processors: a request comes in the queue of the
+//! one that asks. It says that it has no volatile cache, and gets reads and writes within a chunk: the
+//! kernel cuts them. Requests for zeroes carry no data and may go over several. Discards are not
 //! offered. If its server dies, users wait; a server that finds the device by its mark goes on
 //! with it, and gets again what was not answered.
 
@@ -34,7 +35,9 @@ pub struct UblkShape {
     pub zeroes_max: u32,
     /// Bytes of a block, 512 or 4096: requests are multiples.
     pub block: u32,
-    /// Requests on their way, up to 4096.
+    /// Queues, up to as many as the machine has processors.
+    pub queues: u16,
+    /// Requests of a queue that are on their way, up to 4096.
     pub depth: u16,
     /// Names what is served, so that a device is found again whose server has died. Not zero.
     pub mark: u64,
@@ -47,6 +50,9 @@ const SECTOR: u32 = 512;
 const fn command(direction: u32, number: u32, size: usize) -> u32 {
     direction << 30 | (size as u32) << 16 | (b'u' as u32) << 8 | number
 }
+
+/// `UBLK_MAX_QUEUE_DEPTH`, by which the descriptors of queues lie apart.
+const DEPTH_MAX: u64 = 4096;
 
 const READ: u32 = 2;
 const READ_WRITE: u32 = 3;

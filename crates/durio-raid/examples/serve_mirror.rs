@@ -43,5 +43,5 @@ fn serve(folder: &Path, member_bytes: u64) -> Result<ArrayServer, Box<dyn Error>
         files.push(MemberFile { device, file: file.into(), claim: None });
     }
     let plan = assemble(&found, AssembleOptions::default())?;
-    Ok(ArrayServer::start(plan, Config::default(), 512, files)?)
+    Ok(ArrayServer::start(plan, Config::default(), 512, &files, 1)?)
 }

@@ -1,10 +1,19 @@
-//! An array that is served: a thread that owns the engine, a ring over the members, and buffers.
+//! An array that is served: one engine, behind a lock, and threads, each with a ring over the members and
+//! buffers of its own.
 //!
 //! ```text
-//!  NBD connections ──► jobs ──► thread: Engine ──► operations ──► MemberRing ──► members
-//!        ▲   (nbd.rs)           (core.rs)  ▲                          │
-//!        └────────── answers ◄─────┘       └──────── completions ◄────┘
+//!  NBD connections ──► jobs ──┐
+//!        ▲   (nbd.rs)         ▼
+//!        └─── answers ◄── a thread (core.rs) ◄──► Engine, behind a lock (array.rs)
+//!  ublk queue ──────────► │      ▲
+//!                         ▼      └── completions ◄──┐
+//!                     operations ──► MemberRing ──► members
 //! ```
+//!
+//! Each queue of a ublk device has a thread, to which the engine is what it would be if it had it alone: a
+//! request is answered by the thread that got it, from a buffer of that thread's. What the engine asks for
+//! in one thread and another must do (a mark that several wait for is stored, a write waited for another)
+//! is left for that one.
 //!
 //! In: an assembled array, open files of its members, requests of front ends, orders. Out: answers. Not
 //! here: which devices are members and may be written to (durio-bench), what happens with a request (the
@@ -16,6 +25,7 @@
 //! A member that the engine gives up gets nothing more. What is on its way to it goes on, with buffers
 //! that nobody else has, and what it answers is not listened to. It can come back when all of it has ended.
 
+mod array;
 mod core;
 mod members;
 mod nbd;
@@ -23,13 +33,16 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use durio_block::{BlockError, RingWaker, UblkQueue};
 
+use self::array::Array;
 use self::core::{Core, Order};
 use self::queue::Shared;
 use crate::{AddError, Config, JoinAs, Newcomer, Plan, ScrubError, Status};
@@ -38,6 +51,9 @@ pub use members::{find_member, leave_unsynced, make_blank, marked_regions, write
 
 /// Devices that an array can have at a time, those among them that it has given up.
 pub const DEVICES_MAX: u8 = 64;
+
+/// Threads that can serve an array.
+pub const THREADS_MAX: u8 = 64;
 
 /// An open member.
 #[derive(Debug)]
@@ -48,6 +64,15 @@ pub struct MemberFile {
     pub file: OwnedFd,
     /// What claims it for this process, until nothing is on its way any more.
     pub claim: Option<OwnedFd>,
+}
+
+impl MemberFile {
+    /// The same, for another thread.
+    fn try_clone(&self) -> Result<Self, ServerError> {
+        let clone = |it: &OwnedFd| it.try_clone().map_err(ServerError::Descriptor);
+        let claim = self.claim.as_ref().map(clone).transpose()?;
+        Ok(Self { device: self.device, file: clone(&self.file)?, claim })
+    }
 }
 
 /// What a device has done.
@@ -86,7 +111,10 @@ pub enum ServerError {
     Block(#[from] BlockError),
     /// There is no thread for it.
     #[error("cannot start a thread")]
-    Thread(#[source] std::io::Error),
+    Thread(#[source] io::Error),
+    /// A member is opened once for each thread.
+    #[error("cannot open a member for each thread")]
+    Descriptor(#[source] io::Error),
     /// The engine refuses the device.
     #[error(transparent)]
     Add(#[from] AddError),
@@ -108,7 +136,7 @@ pub enum ServerError {
 #[derive(Debug)]
 pub struct ArrayServer {
     handle: ArrayHandle,
-    thread: thread::JoinHandle<Result<(), ServerError>>,
+    threads: Vec<thread::JoinHandle<Result<(), ServerError>>>,
 }
 
 /// What reaches a served array, from any thread.
@@ -116,35 +144,44 @@ pub struct ArrayServer {
 pub struct ArrayHandle(Arc<Shared>);
 
 impl ArrayServer {
-    /// Serves an assembled array; its first superblocks are being written when this returns. `alignment`
-    /// is what the members ask of offsets and lengths.
+    /// Serves an assembled array by so many threads, each of which opens the members anew; its first
+    /// superblocks are being written when this returns. `alignment` is what the members ask of offsets and
+    /// lengths.
     ///
     /// # Errors
     /// If there is no ring.
+    ///
+    /// # Panics
+    /// If there is no thread, or more than [`THREADS_MAX`].
     pub fn start(
         plan: Plan,
         config: Config,
         alignment: u32,
-        members: Vec<MemberFile>,
+        members: &[MemberFile],
+        threads: u8,
     ) -> Result<Self, ServerError> {
-        let shared = Arc::new(Shared::new(&plan.table, alignment, RingWaker::new()?));
-        let (sender, made) = mpsc::channel();
-        let of_thread = Arc::clone(&shared);
-        let serve = move || match Core::new(plan, config, members, of_thread) {
-            Ok(core) => {
-                let _ = sender.send(Ok(()));
-                core.run()
-            }
-            Err(error) => {
-                let _ = sender.send(Err(error));
-                Ok(())
-            }
-        };
-        // The ring is of the thread that makes it.
-        let thread = thread::Builder::new().name("raid".to_owned()).spawn(serve);
-        let thread = thread.map_err(ServerError::Thread)?;
-        made.recv().unwrap_or(Err(ServerError::Ended))?;
-        Ok(Self { handle: ArrayHandle(shared), thread })
+        assert!((1..=THREADS_MAX).contains(&threads), "{threads} threads");
+        let timeout = Duration::from_nanos(config.timeout.get());
+        // One part each, for each lies within a chunk; zeroes wait until they have theirs.
+        let config = Config { parts_max: config.requests_max, alignment, ..config };
+        let table = plan.table.clone();
+        let array = Array::new(plan, &config, members, threads);
+        let wakers = (0..threads).map(|_| RingWaker::new()).collect::<Result<Vec<_>, _>>()?;
+        let shared = Arc::new(Shared::new(&table, alignment, array, wakers.into_iter()));
+        // None begins before all are there.
+        let mut array = shared.array()?;
+        let started = (0..threads)
+            .map(|number| {
+                let members = members.iter().map(MemberFile::try_clone);
+                let members = members.collect::<Result<Vec<_>, _>>()?;
+                start_thread(number, timeout, members, Arc::clone(&shared))
+            })
+            .collect::<Result<Vec<_>, _>>();
+        if started.is_err() {
+            array.give_up();
+        }
+        drop(array);
+        Ok(Self { handle: ArrayHandle(shared), threads: started? })
     }
 
     /// What reaches it.
@@ -153,10 +190,10 @@ impl ArrayServer {
         self.handle.clone()
     }
 
-    /// True if it has ended, as it does by itself when the ring fails.
+    /// True if it has ended, as it does by itself when a ring fails.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.threads.iter().any(thread::JoinHandle::is_finished)
     }
 
     /// Ends in order: answers what is on its way, clears the map, and waits for all of it.
@@ -165,14 +202,20 @@ impl ArrayServer {
     /// What ended it before, if anything did.
     ///
     /// # Panics
-    /// If its thread did.
+    /// If one of its threads did.
     pub fn stop(self) -> Result<(), ServerError> {
         // It may have ended already, and then says why.
-        let _ = self.handle.order(|core| core.close());
-        match self.thread.join() {
-            Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let _ = self.handle.order(|_, array| array.close());
+        let mut ended = Ok(());
+        for thread in self.threads {
+            match (thread.join(), &ended) {
+                (Err(panic), _) => std::panic::resume_unwind(panic),
+                // The others end because of one.
+                (Ok(one), Ok(()) | Err(ServerError::Ended)) => ended = one.and(ended),
+                (Ok(_), Err(_)) => {}
+            }
         }
+        ended
     }
 }
 
@@ -182,7 +225,7 @@ impl ArrayHandle {
     /// # Errors
     /// If it has ended.
     pub fn status(&self) -> Result<ServerStatus, ServerError> {
-        self.order(|core| core.status())
+        self.order(|_, array| array.status())
     }
 
     /// Gives a member up.
@@ -190,7 +233,7 @@ impl ArrayHandle {
     /// # Errors
     /// If it has ended.
     pub fn fail(&self, device: u8) -> Result<(), ServerError> {
-        self.order(move |core| core.fail(device))
+        self.order(move |_, array| array.fail(device))
     }
 
     /// Compares all copies, and makes them equal if it shall.
@@ -198,24 +241,41 @@ impl ArrayHandle {
     /// # Errors
     /// If the array has one copy, does not run, or is being scrubbed.
     pub fn scrub(&self, repair: bool) -> Result<(), ServerError> {
-        self.order(move |core| core.scrub(repair))?
+        self.order(move |_, array| array.scrub(repair))?
     }
 
-    /// Serves the queue of a ublk device from the array's own thread. No request of it may be longer than
-    /// a chunk, nor cross one.
+    /// Threads that serve it.
+    #[must_use]
+    pub fn threads(&self) -> u16 {
+        self.0.desks.len() as u16
+    }
+
+    /// Serves the queues of a ublk device, each from a thread of the array's. No request of it may be longer
+    /// than a chunk, nor cross one.
     ///
     /// # Errors
-    /// If the ring does not take it.
-    pub fn serve(&self, queue: UblkQueue) -> Result<(), ServerError> {
-        self.order(move |core| core.serve(queue))?
+    /// If a ring does not take its queue.
+    ///
+    /// # Panics
+    /// If there are more queues than threads.
+    pub fn serve(&self, queues: Vec<UblkQueue>) -> Result<(), ServerError> {
+        for (thread, queue) in queues.into_iter().enumerate() {
+            self.order_to(thread, move |core, _| core.serve(queue))??;
+        }
+        Ok(())
     }
 
     /// Opens a device that is not in use yet.
     ///
     /// # Errors
     /// If the ring does not take it.
-    pub fn open(&self, member: MemberFile) -> Result<(), ServerError> {
-        self.order(move |core| core.open(member))?
+    pub fn open(&self, member: &MemberFile) -> Result<(), ServerError> {
+        let device = member.device;
+        for thread in 0..self.0.desks.len() {
+            let MemberFile { file, claim, .. } = member.try_clone()?;
+            self.order_to(thread, move |core, _| core.set_member(device, Some((file, claim))))??;
+        }
+        self.order(move |_, array| array.opened(device))
     }
 
     /// Has an open device join.
@@ -223,7 +283,7 @@ impl ArrayHandle {
     /// # Errors
     /// If it was given up and is still busy, or if the engine refuses it.
     pub fn add(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
-        self.order(move |core| core.add(what, &newcomer))?
+        self.order(move |_, array| array.add(what, &newcomer))?
     }
 
     /// Whether an open device could join now: to be asked before it is erased.
@@ -231,7 +291,7 @@ impl ArrayHandle {
     /// # Errors
     /// As [`Self::add`].
     pub fn refuse_newcomer(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
-        self.order(move |core| core.refuse_newcomer(what, &newcomer))?
+        self.order(move |_, array| array.refuse_newcomer(what, &newcomer))?
     }
 
     /// Lets go of a device that the engine does not use.
@@ -239,20 +299,58 @@ impl ArrayHandle {
     /// # Errors
     /// If it is used, or still busy.
     pub fn forget(&self, device: u8) -> Result<(), ServerError> {
-        self.order(move |core| core.forget(device))?
+        self.order(move |_, array| array.forget(device))??;
+        for thread in 0..self.0.desks.len() {
+            self.order_to(thread, move |core, _| core.set_member(device, None))??;
+        }
+        Ok(())
     }
 
-    /// Has the thread do something, and waits for what comes of it.
+    /// Has a thread do something with the array, and waits for what comes of it.
     fn order<R: Send + 'static>(
         &self,
-        carry_out: impl FnOnce(&mut Core) -> R + Send + 'static,
+        carry_out: impl FnOnce(&mut Core, &mut Array) -> R + Send + 'static,
+    ) -> Result<R, ServerError> {
+        self.order_to(0, carry_out)
+    }
+
+    /// The same of one that has something of its own for it.
+    fn order_to<R: Send + 'static>(
+        &self,
+        thread: usize,
+        carry_out: impl FnOnce(&mut Core, &mut Array) -> R + Send + 'static,
     ) -> Result<R, ServerError> {
         let (sender, answer) = mpsc::channel();
-        let order: Order = Box::new(move |core| {
+        let order: Order = Box::new(move |core, array| {
             // Whoever asked may be gone.
-            let _ = sender.send(carry_out(core));
+            let _ = sender.send(carry_out(core, array));
         });
-        self.0.push_order(order)?;
+        self.0.desks[thread].push_order(order)?;
         answer.recv().map_err(|_| ServerError::Ended)
     }
+}
+
+/// Starts a thread of an array, which waits for the lock.
+fn start_thread(
+    number: u8,
+    timeout: Duration,
+    members: Vec<MemberFile>,
+    shared: Arc<Shared>,
+) -> Result<thread::JoinHandle<Result<(), ServerError>>, ServerError> {
+    let (sender, made) = mpsc::channel();
+    let serve = move || match Core::new(number, timeout, members, shared) {
+        Ok(core) => {
+            let _ = sender.send(Ok(()));
+            core.run()
+        }
+        Err(error) => {
+            let _ = sender.send(Err(error));
+            Ok(())
+        }
+    };
+    let name = if number == 0 { "raid".to_owned() } else { format!("raid-{number}") };
+    // The ring is of the thread that makes it.
+    let thread = thread::Builder::new().name(name).spawn(serve).map_err(ServerError::Thread)?;
+    made.recv().unwrap_or(Err(ServerError::Ended))?;
+    Ok(thread)
 }

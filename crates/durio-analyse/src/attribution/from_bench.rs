@@ -398,7 +398,8 @@ mod tests {
     fn an_array_of_durios_own_has_the_model_of_mds_where_it_lies_on_devices() {
         let own = |level| {
             let (chunk, front) = (Bytes::from_kib(16), RaidFront::Ublk);
-            layer(DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk, front }), 1)
+            let raid = Raid { level: RaidLevel(level), chunk, front, queues: 1 };
+            layer(DeclaredKind::Raid(raid), 1)
         };
         for level in [0, 1, 10] {
             let found = raid_of(&over(4, vec![own(level)]), 1).unwrap();

@@ -16,14 +16,14 @@ use durio_block::{ErrorKind, UBLK_NEEDS, UblkControl, UblkDevice, UblkShape, Ubl
 use durio_nbd::{
     Address, Export, KernelClient, NBD_DEVICE_NEEDS, NbdDevice, NbdError, Server, Storage, Uri,
 };
-use durio_raid::server::{ArrayHandle, ServerError};
+use durio_raid::server::{ArrayHandle, ServerError, THREADS_MAX};
 use durio_raid::{Id, Table};
 
 use super::serve::server_error;
 use crate::error::{BenchError, BenchErrorKind};
 
-/// Requests of a block device that are on their way.
-const DEPTH: u16 = 128;
+/// Requests of a queue of a block device that are on their way.
+pub(super) const DEPTH: u16 = 128;
 
 /// Chunks that a request for zeroes may touch, well below the parts that the engine has.
 const ZEROES_CHUNKS: u32 = 32;
@@ -85,6 +85,14 @@ impl Front {
         }
     }
 
+    /// Threads that it takes: as many as are wished for, but a block device that waits for its next server
+    /// keeps the queues that it has.
+    pub(super) fn threads(&mut self, wished: u8, array: Id) -> Result<u8, BenchError> {
+        let Self::Ublk { control, .. } = self else { return Ok(wished) };
+        let waiting = waiting_device(control, mark_of(array))?;
+        Ok(waiting.map_or(wished, |it| u8::try_from(it.queues).unwrap_or(THREADS_MAX)))
+    }
+
     /// Has users come, to an array that runs. `alignment` is what they must keep to.
     pub(super) fn open(
         &mut self,
@@ -113,13 +121,14 @@ impl Front {
                     chunk: table.geometry.chunk,
                     zeroes_max: table.geometry.chunk * ZEROES_CHUNKS,
                     block: alignment,
+                    queues: handle.threads(),
                     depth: DEPTH,
                     mark: mark_of(table.array),
                 };
                 match waiting_device(control, shape.mark)? {
                     Some(found) => {
                         control.begin_recovery(&found)?;
-                        handle.serve(found.queue()?).map_err(server_error)?;
+                        handle.serve(control.queues(&found)?).map_err(server_error)?;
                         control.end_recovery(&found)?;
                         *device = Some(found);
                     }
@@ -127,7 +136,7 @@ impl Front {
                         let added = control.add(&shape)?;
                         // It is taken away again, whatever comes.
                         *device = Some(added);
-                        handle.serve(added.queue()?).map_err(server_error)?;
+                        handle.serve(control.queues(&added)?).map_err(server_error)?;
                         control.start(&added)?;
                     }
                 }

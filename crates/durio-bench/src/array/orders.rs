@@ -314,7 +314,7 @@ fn open_device(
         let text = format!("'{path}' takes blocks of {asked} bytes, and users may write {given}");
         return Err(BenchError::cannot_measure(text).hint("give a device with smaller blocks"));
     }
-    served.handle.open(device.member_file()?).map_err(server_error)?;
+    served.handle.open(&device.member_file()?).map_err(server_error)?;
     served.devices.push(device);
     Ok(served.devices.len() - 1)
 }

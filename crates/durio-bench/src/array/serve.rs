@@ -4,6 +4,7 @@
 //!
 //! Sockets are bound before a member is written to, so a name that is taken changes nothing.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use durio_units::Nanos;
 
 use super::devices::{Device, claim_devices};
 use super::examine::assemble_words;
-use super::front::{Front, FrontKind};
+use super::front::{DEPTH, Front, FrontKind};
 use super::orders::{Ending, obey};
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::locate::Permission;
@@ -31,6 +32,8 @@ pub struct ServeWish<'a> {
     pub paths: &'a [PathBuf],
     /// How users reach it.
     pub front: FrontKind,
+    /// Queues of its block device, each with a thread; without ublk, threads that connections go to in turn.
+    pub queues: u8,
     /// The socket for clients of NBD; beside it is the one for orders.
     pub socket: &'a Path,
     /// A member that has an operation for longer has failed.
@@ -61,10 +64,11 @@ pub fn serve_array(
     remark: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), BenchError> {
+    refuse_queues(wish)?;
     let devices = claim_devices(wish.paths, Permission::Members, 0)?;
     let front = Front::prepare(wish.front, wish.socket)?;
     let control = Listener::bind(&Address::Unix(control_of(wish.socket))).map_err(cannot)?;
-    let (array, mut served) = start(wish, devices, front)?;
+    let (array, mut served) = start(wish, devices, front, remark)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", with_causes(&error)));
     }
@@ -87,6 +91,21 @@ pub fn serve_array(
     let removed = served.front.remove();
     ending.answer();
     stopped.and(ended).and(closed).and(removed)
+}
+
+/// More than the kernel makes, or than there is work for.
+fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), BenchError> {
+    if wish.queues > 1 && wish.front == FrontKind::AttachedNbd {
+        let text =
+            "the kernel's NBD client has one connection here, and so no use for several queues";
+        return Err(BenchError::wrong_use(text).hint("--front ublk has a queue for each thread"));
+    }
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    if usize::from(wish.queues) > processors {
+        let text = format!("{} queues are more than the processors here", wish.queues);
+        return Err(BenchError::wrong_use(text).hint(format!("--queues {processors} at most")));
+    }
+    Ok(())
 }
 
 /// Serves until there is nobody to serve, or a wish for the end that nothing speaks against.
@@ -121,7 +140,8 @@ fn obey_until_the_end(
 fn start(
     wish: &ServeWish<'_>,
     devices: Vec<Device>,
-    front: Front,
+    mut front: Front,
+    remark: &dyn Fn(&str),
 ) -> Result<(ArrayServer, Served), BenchError> {
     let found = devices.iter().map(found_on).collect::<Result<Vec<_>, _>>()?;
     let newest = found.iter().max_by_key(|it| {
@@ -143,8 +163,20 @@ fn start(
     let alignments = devices.iter().map(Device::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
     let files = devices.iter().map(Device::member_file).collect::<Result<Vec<_>, _>>()?;
-    let config = Config { timeout: wish.timeout, ..Config::default() };
-    let array = ArrayServer::start(plan, config, alignment, files).map_err(server_error)?;
+    let threads = front.threads(wish.queues, table.array)?;
+    if threads != wish.queues {
+        remark(&format!(
+            "the block device keeps its {threads} queues: its users wait on them; --queues {} holds from a \
+             start after durio raid stop on",
+            wish.queues
+        ));
+    }
+    let default = Config::default();
+    // As many as can come.
+    let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
+    let config = Config { timeout: wish.timeout, requests_max, ..default };
+    let array =
+        ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
     let handle = array.handle();
     Ok((array, Served { handle, table, devices, alignment, front }))
 }

@@ -4,13 +4,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
+use rustix::thread::CpuSet;
 
 use super::queue::UblkQueue;
 use super::{ControlCommand, DeviceInfo, Parameters, READ, READ_WRITE, SECTOR, UblkShape, command};
@@ -53,6 +55,8 @@ pub struct UblkDevice {
     pub server: u32,
     /// [`UblkShape::mark`].
     pub mark: u64,
+    /// Its queues.
+    pub queues: u16,
     depth: u16,
     buffer_bytes: u32,
 }
@@ -70,20 +74,6 @@ impl UblkDevice {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         let opened = rustix::fs::open(self.path(), flags, Mode::empty());
         matches!(opened, Err(rustix::io::Errno::BUSY))
-    }
-
-    /// Its queue, for the thread that serves it.
-    ///
-    /// # Errors
-    /// If its character device is not there, or another process has it.
-    pub fn queue(&self) -> Result<UblkQueue, BlockError> {
-        let path = PathBuf::from(format!("/dev/ublkc{}", self.number));
-        let open = || OpenOptions::new().read(true).write(true).open(&path);
-        let file = patiently(open, |error| {
-            [Some(libc::ENOENT), Some(libc::EBUSY)].contains(&error.raw_os_error())
-        });
-        let file = file.map_err(|error| BlockError::at("open", &path, error))?;
-        UblkQueue::map(file.into(), self.depth, self.buffer_bytes)
     }
 }
 
@@ -119,7 +109,7 @@ impl UblkControl {
     /// If the kernel refuses.
     pub fn add(&mut self, shape: &UblkShape) -> Result<UblkDevice, BlockError> {
         let mut info = DeviceInfo {
-            queues: 1,
+            queues: shape.queues,
             depth: shape.depth,
             buffer_bytes: shape.chunk,
             device: NONE,
@@ -162,6 +152,37 @@ impl UblkControl {
         Ok(device)
     }
 
+    /// The queues of a device, each for the thread that serves it.
+    ///
+    /// # Errors
+    /// If its character device is not there, or another process has it.
+    pub fn queues(&mut self, device: &UblkDevice) -> Result<Vec<UblkQueue>, BlockError> {
+        let path = PathBuf::from(format!("/dev/ublkc{}", device.number));
+        let open = || OpenOptions::new().read(true).write(true).open(&path);
+        let file = patiently(open, |error| {
+            [Some(libc::ENOENT), Some(libc::EBUSY)].contains(&error.raw_os_error())
+        });
+        let file = file.map_err(|error| BlockError::at("open", &path, error))?;
+        let file = Arc::new(OwnedFd::from(file));
+        let queue = |number| {
+            let processors = (device.queues > 1).then(|| self.processors(device, number));
+            let (file, depth, bytes) = (Arc::clone(&file), device.depth, device.buffer_bytes);
+            UblkQueue::map(number, file, processors.transpose()?, depth, bytes)
+        };
+        (0..device.queues).map(queue).collect()
+    }
+
+    /// The processors whose requests come in this queue.
+    fn processors(&mut self, device: &UblkDevice, queue: u16) -> Result<CpuSet, BlockError> {
+        let mut bits = [0_u64; CpuSet::MAX_CPU / 64];
+        let (what, number) = ("ask for the processors of a ublk queue", device.number);
+        self.command(what, READ, 0x01, number, queue.into(), Some(&mut bits))?;
+        let mut set = CpuSet::new();
+        let is_set = |it: &usize| bits[*it / 64] >> (*it % 64) & 1 != 0;
+        (0..CpuSet::MAX_CPU).filter(is_set).for_each(|it| set.set(it));
+        Ok(set)
+    }
+
     /// The device with this mark, if there is one.
     ///
     /// # Errors
@@ -190,7 +211,7 @@ impl UblkControl {
         Ok(device_of(&info))
     }
 
-    /// Makes the block device, which this process serves; waits until all tags of its queue are fetched.
+    /// Makes the block device, which this process serves; waits until all tags of its queues are fetched.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -203,7 +224,7 @@ impl UblkControl {
         Ok(())
     }
 
-    /// Has the device of a dead server wait for the queue of this one. The kernel takes a moment to see
+    /// Has the device of a dead server wait for the queues of this one. The kernel takes a moment to see
     /// that a server has died.
     ///
     /// # Errors
@@ -213,7 +234,7 @@ impl UblkControl {
         patiently(begin, |error| error.source.raw_os_error() == Some(libc::EBUSY))
     }
 
-    /// Goes on with a device whose queue this process has fetched.
+    /// Goes on with a device whose queues this process has fetched.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -222,7 +243,7 @@ impl UblkControl {
         self.order("go on with a ublk device", 0x11, device, server)
     }
 
-    /// Takes the block device away, when what is on its way has been answered. The queue gets nothing
+    /// Takes the block device away, when what is on its way has been answered. The queues get nothing
     /// more. Requests to a device without a server fail.
     ///
     /// # Errors
@@ -231,7 +252,7 @@ impl UblkControl {
         self.order("stop a ublk device", 0x07, device, 0)
     }
 
-    /// Deletes a device that is stopped, whose queue nobody has any more: it waits for that.
+    /// Deletes a device that is stopped, whose queues nobody has any more: it waits for that.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -249,7 +270,8 @@ impl UblkControl {
         self.command::<()>(what, READ_WRITE, number, device.number, data, None)
     }
 
-    /// One command, whose answer is waited for. `buffer` is of one of the header's structs.
+    /// One command, whose answer is waited for. `buffer` is of one of the header's structs, or
+    /// of words.
     fn command<T>(
         &mut self,
         what: &'static str,
@@ -261,7 +283,7 @@ impl UblkControl {
     ) -> Result<(), BlockError> {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a struct of the header's, 64 bytes at most"
+            reason = "128 bytes at most, or one set of CPUs"
         )]
         let length = buffer.as_ref().map_or(0, |_| size_of::<T>() as u16);
         let address = buffer.map_or(0, |it| std::ptr::from_mut(it) as u64);
@@ -304,6 +326,7 @@ fn device_of(info: &DeviceInfo) -> UblkDevice {
         },
         server: info.server.unsigned_abs(),
         mark: info.mark,
+        queues: info.queues,
         depth: info.depth,
         buffer_bytes: info.buffer_bytes,
     }

@@ -1,4 +1,4 @@
-//! The queue of a device: which requests have come, and what is told of them.
+//! A queue of a device: which requests have come, and what is told of them.
 //!
 //! In: completions of fetches, by tag. Out: requests; ring entries that answer one and fetch the next.
 //! Not here: the ring, which is [`crate::MemberRing`]'s.
@@ -9,11 +9,13 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Descriptor, READ_WRITE, SECTOR, command};
+use super::{DEPTH_MAX, Descriptor, READ_WRITE, SECTOR, command};
 use crate::{BlockError, Buffers};
 
 /// Bytes of `struct ublksrv_io_cmd`.
@@ -51,10 +53,14 @@ pub struct UblkRequest {
     pub buffer: Buffers,
 }
 
-/// The queue.
+/// A queue.
 #[derive(Debug)]
 pub struct UblkQueue {
-    file: OwnedFd,
+    number: u16,
+    /// Of all queues of the device: it is opened once.
+    file: Arc<OwnedFd>,
+    /// Those whose requests come here; none if it is the only queue.
+    processors: Option<CpuSet>,
     descriptors: NonNull<Descriptor>,
     mapped_bytes: usize,
     /// The buffers of tags that wait for a request.
@@ -66,20 +72,42 @@ pub struct UblkQueue {
 unsafe impl Send for UblkQueue {}
 
 impl UblkQueue {
-    pub(super) fn map(file: OwnedFd, depth: u16, buffer_bytes: u32) -> Result<Self, BlockError> {
+    pub(super) fn map(
+        number: u16,
+        file: Arc<OwnedFd>,
+        processors: Option<CpuSet>,
+        depth: u16,
+        buffer_bytes: u32,
+    ) -> Result<Self, BlockError> {
         let bytes = usize::from(depth) * size_of::<Descriptor>();
         let mapped_bytes = bytes.next_multiple_of(rustix::param::page_size());
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping at a place of the kernel's choice, of queue 0 of the device.
+        let (access, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
+        let from = u64::from(number) * DEPTH_MAX * size_of::<Descriptor>() as u64;
+        // SAFETY: a new mapping at a place of the kernel's choice, of the descriptors of this queue.
         let mapped = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes, ProtFlags::READ, flags, &file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), mapped_bytes, access, flags, &file, from)
         };
         let fail = |errno| BlockError::new("map the requests of a ublk device", errno);
         let mapped = mapped.map_err(fail)?.cast();
         let descriptors = NonNull::new(mapped).ok_or_else(|| fail(rustix::io::Errno::NOMEM))?;
         let waiting = (0..depth).map(|_| None).collect();
         let buffer_bytes = buffer_bytes as usize;
-        Ok(Self { file, descriptors, mapped_bytes, waiting, buffer_bytes })
+        Ok(Self { number, file, processors, descriptors, mapped_bytes, waiting, buffer_bytes })
+    }
+
+    /// Has this thread run where the requests of this queue come from, as far as it may run there: so none
+    /// wakes another processor.
+    pub(crate) fn bind_thread(&self) {
+        let Some((here, allowed)) = self.processors.zip(sched_getaffinity(None).ok()) else {
+            return;
+        };
+        let mut both = CpuSet::new();
+        let is_both = |it: &usize| here.is_set(*it) && allowed.is_set(*it);
+        (0..CpuSet::MAX_CPU).filter(is_both).for_each(|it| both.set(it));
+        if both.count() > 0 {
+            // Elsewhere it is slower, not wrong.
+            let _ = sched_setaffinity(None, &both);
+        }
     }
 
     pub(crate) fn depth(&self) -> u16 {
@@ -107,6 +135,7 @@ impl UblkQueue {
         assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
         let mut bytes = [0; COMMAND_BYTES];
         // struct ublksrv_io_cmd: queue, tag, result, address.
+        bytes[..2].copy_from_slice(&self.number.to_ne_bytes());
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&result.to_ne_bytes());
         bytes[8..].copy_from_slice(&(buffer.slot_pointer(0) as u64).to_ne_bytes());

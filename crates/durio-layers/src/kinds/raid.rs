@@ -39,6 +39,7 @@ pub(crate) const DURIO: &str = "durio";
 // `durio raid create` says the same, but only when the devices are there.
 const CHUNK_DEFAULT: Bytes = Bytes::from_kib(16);
 const CHUNK_MOST: Bytes = Bytes::from_mib(1);
+const QUEUES_MOST: u32 = 64;
 /// Superblocks and map take over 1 MiB, and data begins at a multiple of that.
 const MEMBER_LEAST: Bytes = Bytes::from_mib(4);
 
@@ -77,7 +78,20 @@ spec_keys! {
         /// How it becomes a block device: ublk, of Linux 6.0 or later; or nbd, by the kernel's NBD client
         /// of Linux 5.14 or later, which costs 1.4 to 2.3 times as much. Default: ublk.
         pub front: RaidFront = RaidFront::Ublk,
+        /// Queues of the block device, each served by a thread: 1 to 64, and at most as many as the machine
+        /// has processors. More than one needs ublk. Default: 1.
+        #[serde(default = "one_queue", skip_serializing_if = "is_one_queue")]
+        pub queues: u32 = one_queue(),
     }
+}
+
+const fn one_queue() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_one_queue(queues: &u32) -> bool {
+    *queues == one_queue()
 }
 
 impl RaidFront {
@@ -92,11 +106,13 @@ impl RaidFront {
 impl LayerKind for Raid {
     fn label(&self) -> Vec<String> {
         let RaidLevel(level) = self.level;
-        vec![
+        let mut label = vec![
             format!("durio RAID{level}"),
             format!("chunk {}", self.chunk),
             self.front.word().into(),
-        ]
+        ];
+        label.extend((self.queues > 1).then(|| format!("{} queues", self.queues)));
+        label
     }
 
     fn needs(&self) -> Vec<Missing> {
@@ -115,6 +131,14 @@ impl LayerKind for Raid {
         }
         power_of_two(self.chunk, "the chunk", CHUNK_MOST)?;
         at_least(MEMBER_LEAST, group.size, "per member")?;
+        if !(1..=QUEUES_MOST).contains(&self.queues) {
+            return Err(format!("the array has 1 to {QUEUES_MOST} queues, not {}", self.queues));
+        }
+        if self.queues > 1 && self.front == RaidFront::Nbd {
+            return Err(
+                "several queues take front = \"ublk\": the kernel's NBD client has one".into()
+            );
+        }
         Ok(group.joined(if self.level.0 == 1 { 1 } else { count / self.copies() }))
     }
 
@@ -168,6 +192,8 @@ impl Raid {
         let socket = format!("{folder}/array");
         let mut words = vec!["raid", "start", "--front", self.front.word(), "--socket", &socket];
         words.extend((self.front == RaidFront::Nbd).then_some("--attach"));
+        let queues = self.queues.to_string();
+        words.extend((self.queues > 1).then_some(["--queues", &queues]).into_iter().flatten());
         words.extend(members.iter().map(String::as_str));
         let device = format!("array{}-{group}", draft.layer);
         let undo = EndServer { socket: socket.clone(), members: members.to_vec() };

@@ -57,7 +57,8 @@ pub(crate) fn raid(level: u8) -> DeclaredKind {
 }
 
 pub(crate) fn raid_by(level: u8, front: RaidFront) -> DeclaredKind {
-    DeclaredKind::Raid(Raid { level: RaidLevel(level), chunk: Bytes::from_kib(16), front })
+    let (level, chunk) = (RaidLevel(level), Bytes::from_kib(16));
+    DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 })
 }
 
 pub(crate) fn ext4() -> DeclaredKind {

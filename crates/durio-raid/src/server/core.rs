@@ -1,41 +1,44 @@
-//! The thread: events to the engine, its operations to the ring, its answers to whoever asked.
+//! A thread of an array: what has come to the engine, its operations to the ring, its answers to whoever
+//! asked.
 //!
-//! In: jobs, orders, completions, time. Out: operations on members, answers. Not here: sockets.
+//! In: jobs, orders, completions, time. Out: operations on members, answers. Not here: sockets; what the
+//! threads share (`array.rs`).
 //!
 //! Each read or write lies within a chunk, so it is one part for the engine and one buffer; zeroes may go
-//! over several chunks, and need none. A read gets a
-//! buffer of its own for each member that is asked: what a member answers too late goes nowhere.
+//! over several chunks, and need none. A read gets a buffer of its own for each member that is asked: what a
+//! member answers too late goes nowhere.
+//!
+//! ```text
+//!  exchange ─► what ended, requests ─► lock ─► engine ─► what is to be done ─► unlock ─► push, answer ─┐
+//!     └────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
 
 mod own;
 mod ublk;
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use durio_block::{
     Buffers, LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, WriteFlags,
 };
-use durio_units::Nanos;
 
 use self::own::Own;
-use super::queue::{Asker, BUFFERS_KEPT, Done, Job, JobError, Shared, WATCHED};
-use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
+use super::array::{Array, Due, PieceName, TICK, Threads};
+use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Job, JobError, Shared, WATCHED};
+use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
-    Buffer, COPY_BUFFERS, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, OpTag, Outcome,
-    Output, Plan, Request, SubmitError,
+    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request, SubmitError,
 };
 
 /// What another thread has this one do.
-pub(super) type Order = Box<dyn FnOnce(&mut Core) + Send>;
+pub(super) type Order = Box<dyn FnOnce(&mut Core, &mut Array) + Send>;
 
-/// How often the engine is told the time.
-const TICK: Duration = Duration::from_millis(250);
-/// A longer time without a look at the clock was not the members'.
-const STEP_MAX: Duration = Duration::from_secs(1);
 /// How a ublk request fails, whatever the cause.
 const EIO: i32 = -5;
-/// Bytes of buffers that the kernel keeps the pages of.
+/// Bytes of buffers that the kernel keeps the pages of, for each thread.
 const REGISTERED_BYTES: usize = 8 << 20;
 /// Operations that the kernel takes in one call.
 const RING_DEPTH: u32 = 256;
@@ -70,111 +73,105 @@ struct Flight {
     own: Own,
 }
 
-/// All that the thread has.
+/// All that a thread has for itself.
 pub(super) struct Core {
-    engine: Engine,
-    out: Output,
+    number: u8,
     ring: Option<MemberRing>,
     shared: Arc<Shared>,
     backlog: VecDeque<Job>,
+    completions: Vec<MemberCompletion>,
+    /// To begin.
+    ops: Vec<MemberOp>,
+    /// Blocks of the engine's that are written by those, as they were when that was asked for.
+    staged: VecDeque<Buffers>,
+    /// To give.
+    answers: Vec<Answer>,
     pieces: Vec<Piece>,
     free_pieces: Vec<u32>,
     flights: Vec<Option<Flight>>,
     free_flights: Vec<u32>,
-    metadata_in_flight: u32,
-    /// What was read for the copies on their way.
+    /// What was read for the copies on their way; of the first thread alone.
     copies: [Option<LentBuffer>; COPY_BUFFERS as usize],
     /// The same of the first, for comparisons: a member that was given up may still be writing the other.
     copied: Vec<u8>,
+    has_copied: bool,
     zeros: LentBuffer,
-    devices: Vec<DeviceCounters>,
     looked: Instant,
-    now: Duration,
-    told: Duration,
     timeout: Duration,
     has_news: bool,
     last_news: Instant,
-    is_closing: bool,
     /// No other thread has jobs for this one: whatever comes wakes it.
     is_alone: bool,
 }
 
 impl Core {
     pub(super) fn new(
-        plan: Plan,
-        config: Config,
+        number: u8,
+        timeout: Duration,
         members: Vec<MemberFile>,
         shared: Arc<Shared>,
     ) -> Result<Self, ServerError> {
-        let mut ring = MemberRing::new(DEVICES_MAX.into(), RING_DEPTH, shared.waker.clone())?;
-        let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
+        let desk = &shared.desks[usize::from(number)];
+        let mut ring = MemberRing::new(DEVICES_MAX.into(), RING_DEPTH, desk.waker.clone())?;
         for member in members {
-            let device = &mut devices[usize::from(member.device)];
-            (device.is_open, device.is_used) = (true, true);
             ring.set_member(member.device.into(), Some((member.file, member.claim)))?;
         }
         let chunk = shared.chunk as usize;
         let count = (REGISTERED_BYTES / chunk).clamp(1, BUFFERS_KEPT);
         let mut buffers = ring.buffers(count, chunk)?;
         let zeros = buffers.next().ok_or(ServerError::Ended)?;
-        buffers.for_each(|it| shared.give_back(it));
+        buffers.for_each(|it| desk.give_back(it));
         let zeros = ring.lend(zeros);
-        let mut out = Output::default();
-        // One part each, for each lies within a chunk; zeroes wait until they have theirs.
-        let (parts_max, alignment) = (config.requests_max, shared.alignment);
-        let config = Config { parts_max, alignment, ..config };
-        let engine = Engine::start(plan, &config, &mut out);
-        let mut core = Self {
-            engine,
-            out,
+        Ok(Self {
+            number,
             ring: Some(ring),
             shared,
             backlog: VecDeque::new(),
+            completions: Vec::new(),
+            ops: Vec::new(),
+            staged: VecDeque::new(),
+            answers: Vec::new(),
             pieces: Vec::new(),
             free_pieces: Vec::new(),
             flights: Vec::new(),
             free_flights: Vec::new(),
-            metadata_in_flight: 0,
             copies: [const { None }; COPY_BUFFERS as usize],
             copied: Vec::new(),
+            has_copied: false,
             zeros,
-            devices,
             looked: Instant::now(),
-            now: Duration::ZERO,
-            told: Duration::ZERO,
-            timeout: Duration::from_nanos(config.timeout.get()),
+            timeout,
             has_news: false,
             last_news: Instant::now(),
-            is_closing: false,
             is_alone: false,
-        };
-        // Members that are here and that the array does not trust.
-        core.drop_unused();
-        Ok(core)
+        })
     }
 
     pub(super) fn run(mut self) -> Result<(), ServerError> {
-        let mut completions = Vec::new();
+        let shared = Arc::clone(&self.shared);
         let mut is_time = true;
         loop {
-            self.take_incoming();
-            self.submit_backlog()?;
-            if is_time || !self.is_alone {
-                self.tick();
+            let mut array = shared.array()?;
+            self.hand_in(&mut array, is_time)?;
+            let others = self.take_over(&mut array);
+            let is_over = array.is_over();
+            drop(array);
+            shared.wake(if is_over { Threads::MAX } else { others });
+            if std::mem::take(&mut self.has_copied) {
+                // Members that answer at once would keep a user of the same processor waiting, who was
+                // woken before: between two copies he comes.
+                std::thread::yield_now();
             }
             self.begin_operations()?;
             self.answer()?;
-            if self.is_over() {
+            if is_over {
                 return self.drain();
             }
             let patience = self.patience();
-            is_time = self.ring()?.exchange(patience, &mut completions)?;
-            self.shared.awakes();
-            self.has_news |= !completions.is_empty();
-            for completion in completions.drain(..) {
-                self.completed(completion);
-            }
-            self.take_requests()?;
+            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+            is_time = ring.exchange(patience, &mut self.completions)?;
+            self.desk().awakes();
+            self.has_news |= !self.completions.is_empty();
         }
     }
 
@@ -190,26 +187,43 @@ impl Core {
                 return Duration::ZERO;
             }
         }
-        if self.shared.falls_asleep() { TICK } else { Duration::ZERO }
+        if self.desk().falls_asleep() { TICK } else { Duration::ZERO }
     }
 
     fn ring(&mut self) -> Result<&mut MemberRing, ServerError> {
         self.ring.as_mut().ok_or(ServerError::Ended)
     }
 
-    fn take_incoming(&mut self) {
-        let Some(incoming) = self.shared.take() else { return };
+    fn desk(&self) -> &Desk {
+        &self.shared.desks[usize::from(self.number)]
+    }
+
+    /// Tells the engine all that has come.
+    fn hand_in(&mut self, array: &mut Array, is_time: bool) -> Result<(), ServerError> {
+        self.completed(array);
+        self.take_requests(array)?;
+        self.take_incoming(array);
+        self.submit_backlog(array)?;
+        if is_time || !self.is_alone {
+            self.looked = Instant::now();
+            array.look(self.number, self.looked);
+        }
+        Ok(())
+    }
+
+    fn take_incoming(&mut self, array: &mut Array) {
+        let Some(incoming) = self.desk().take() else { return };
         self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
         for order in incoming.orders {
-            order(self);
+            order(self, array);
         }
     }
 
     /// Gives the engine what it takes.
-    fn submit_backlog(&mut self) -> Result<(), ServerError> {
+    fn submit_backlog(&mut self, array: &mut Array) -> Result<(), ServerError> {
         while let Some(job) = self.backlog.pop_front() {
-            if let Some(job) = self.submit(job)? {
+            if let Some(job) = self.submit(array, job)? {
                 self.backlog.push_front(job);
                 break;
             }
@@ -217,14 +231,66 @@ impl Core {
         Ok(())
     }
 
+    /// Takes what this thread is to do, and leaves the rest for others, who are to be woken. Where there is
+    /// no other, nothing is moved but the lists.
+    fn take_over(&mut self, array: &mut Array) -> Threads {
+        array.note_lost();
+        let mut others = 0;
+        let (number, desk) = (self.number, &self.shared.desks[usize::from(self.number)]);
+        std::mem::swap(&mut self.ops, &mut array.out.ops);
+        let mut at = 0;
+        while let Some(op) = self.ops.get(at) {
+            if !array.begins(op) {
+                self.ops.swap_remove(at);
+                continue;
+            }
+            if let Buffer::Metadata(block) = op.buffer {
+                self.staged.push_back(desk.copy_of(array.engine.metadata(block)));
+            }
+            match Array::thread_of(op) {
+                Some(other) if other != number => {
+                    array.due[usize::from(other)].ops.push(self.ops.swap_remove(at));
+                    others |= 1 << other;
+                }
+                _ => at += 1,
+            }
+        }
+        if !array.out.answers.is_empty() {
+            std::mem::swap(&mut self.answers, &mut array.out.answers);
+            array.requests -= self.answers.len() as u32;
+            let mut at = 0;
+            while let Some(answer) = self.answers.get(at) {
+                let thread = PieceName(answer.tag as u32).thread();
+                if thread == number {
+                    at += 1;
+                } else {
+                    array.due[usize::from(thread)].answers.push(self.answers.swap_remove(at));
+                    others |= 1 << thread;
+                }
+            }
+            // There is room now.
+            others |= array.waiting();
+        }
+        let Due { ops, answers, backlog } = &mut array.due[usize::from(number)];
+        if !(ops.is_empty() && answers.is_empty()) {
+            self.ops.append(ops);
+            self.answers.append(answers);
+        }
+        *backlog = self.backlog.len() as u32;
+        others & !(1 << number)
+    }
+
     /// Gives a job to the engine, and back if that has no room.
-    fn submit(&mut self, job: Job) -> Result<Option<Job>, ServerError> {
+    #[inline(always)]
+    fn submit(&mut self, array: &mut Array, job: Job) -> Result<Option<Job>, ServerError> {
         let piece = self.free_piece();
+        let PieceName(name) = PieceName::new(self.number, piece);
         let Job { kind, offset, length, .. } = job;
-        let request = Request { tag: piece.into(), kind, offset, length, buffer: piece };
+        let request = Request { tag: name.into(), kind, offset, length, buffer: name };
         // The piece is there before the first operation that names it is carried out.
-        let error = match self.engine.submit(request, &mut self.out) {
+        let error = match array.engine.submit(request, &mut array.out) {
             Ok(()) => {
+                array.requests += 1;
                 self.keep_piece(piece, job);
                 return Ok(None);
             }
@@ -234,7 +300,7 @@ impl Core {
         if error == SubmitError::Busy {
             return Ok(Some(job));
         }
-        let is_ending = error == SubmitError::Stopped && self.is_closing;
+        let is_ending = error == SubmitError::Stopped && array.is_closing();
         let error = if is_ending { JobError::Ending } else { JobError::Failed };
         self.settle(job.from, Err(error), job.length, job.data)?;
         Ok(None)
@@ -256,34 +322,18 @@ impl Core {
         piece.serial = piece.serial.wrapping_add(1);
     }
 
-    fn tick(&mut self) {
-        let now = Instant::now();
-        self.now += now.saturating_duration_since(self.looked).min(STEP_MAX);
-        self.looked = now;
-        if self.now - self.told >= TICK {
-            self.told = self.now;
-            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
-            self.engine.tick(Nanos::new(now), &mut self.out);
-        }
-    }
-
     fn begin_operations(&mut self) -> Result<(), ServerError> {
-        self.note_lost();
         let mut at = 0;
         // Nothing is added on the way.
-        while let Some(op) = self.out.ops.get(at).copied() {
+        while let Some(op) = self.ops.get(at).copied() {
             at += 1;
             self.begin(&op)?;
         }
-        self.out.ops.clear();
+        self.ops.clear();
         Ok(())
     }
 
-    /// What a member that was just given up was to do is not begun.
     fn begin(&mut self, op: &MemberOp) -> Result<(), ServerError> {
-        if !self.devices[usize::from(op.device)].is_used {
-            return Ok(());
-        }
         let own = self.own_buffer(op)?;
         let is_read = matches!(op.kind, MemberOpKind::Read | MemberOpKind::Compare);
         let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
@@ -309,7 +359,7 @@ impl Core {
             (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
             (Own::Nothing, _, Buffer::Copy(number)) => self.copies[usize::from(number)].as_ref(),
             (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
-                match &self.pieces[buffer as usize].memory {
+                match &self.pieces[PieceName(buffer).index()].memory {
                     Memory::Lent(lent) => Some(lent),
                     Memory::None | Memory::Read(_) => None,
                 }
@@ -318,8 +368,6 @@ impl Core {
         };
         let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
         ring.push(operation, buffer)?;
-        self.devices[usize::from(device)].in_flight += 1;
-        self.metadata_in_flight += u32::from(is_metadata);
         match self.flights.get_mut(index as usize) {
             Some(place) => *place = Some(flight),
             None => self.flights.push(Some(flight)),
@@ -327,44 +375,41 @@ impl Core {
         Ok(())
     }
 
-    fn completed(&mut self, completion: MemberCompletion) {
-        let index = completion.tag as u32;
-        let Some(flight) = self.flights.get_mut(index as usize).and_then(Option::take) else {
-            return;
-        };
-        self.free_flights.push(index);
-        self.metadata_in_flight -= u32::from(flight.is_metadata);
-        let is_good = u32::try_from(completion.result) == Ok(flight.length);
-        let device = &mut self.devices[usize::from(flight.device)];
-        device.in_flight -= 1;
-        match (is_good, flight.is_read) {
-            (true, true) => device.reads += 1,
-            (true, false) => device.writes += 1,
-            (false, _) => device.errors += 1,
+    #[inline(always)]
+    fn completed(&mut self, array: &mut Array) {
+        for at in 0..self.completions.len() {
+            let MemberCompletion { tag: index, result } = self.completions[at];
+            let place = self.flights.get_mut(index as usize);
+            let Some(flight) = place.and_then(Option::take) else { continue };
+            self.free_flights.push(index as u32);
+            let is_good = u32::try_from(result) == Ok(flight.length);
+            let Flight { device, tag, is_read, is_metadata, .. } = flight;
+            // A member that was given up is not listened to.
+            let is_heard = array.ended(device, is_good, is_read, is_metadata);
+            let is_alike = self.keep_read(flight.own, is_good && is_heard, flight.length);
+            if is_heard {
+                array.completed(
+                    tag,
+                    match (is_good, is_alike) {
+                        (false, _) => Outcome::Error,
+                        (true, false) => Outcome::Differs,
+                        (true, true) => Outcome::Done,
+                    },
+                );
+            }
         }
-        // A member that was given up is not listened to.
-        let is_heard = device.is_used;
-        let is_alike = self.keep_read(flight.own, is_good && is_heard, flight.length);
-        if is_heard {
-            let outcome = match (is_good, is_alike) {
-                (false, _) => Outcome::Error,
-                (true, false) => Outcome::Differs,
-                (true, true) => Outcome::Done,
-            };
-            self.engine.completed(flight.tag, outcome, &mut self.out);
-            self.note_lost();
-        }
+        self.completions.clear();
     }
 
     fn answer(&mut self) -> Result<(), ServerError> {
-        for at in 0..self.out.answers.len() {
-            let answer = self.out.answers[at];
-            let index = answer.tag as u32;
-            let piece = &mut self.pieces[index as usize];
+        for at in 0..self.answers.len() {
+            let answer = self.answers[at];
+            let index = PieceName(answer.tag as u32).index();
+            let piece = &mut self.pieces[index];
             let memory = std::mem::replace(&mut piece.memory, Memory::None);
             let length = piece.length;
             let Some(from) = piece.from.take() else { continue };
-            self.free_pieces.push(index);
+            self.free_pieces.push(index as u32);
             let buffer = match memory {
                 Memory::Read(data) => Some(data),
                 Memory::Lent(lent) => self.ring()?.take_back(lent),
@@ -373,7 +418,7 @@ impl Core {
             // Which of its errors it was, the status tells.
             self.settle(from, answer.result.map_err(|_| JobError::Failed), length, buffer)?;
         }
-        self.out.answers.clear();
+        self.answers.clear();
         Ok(())
     }
 
@@ -388,7 +433,7 @@ impl Core {
         match from {
             Asker::Mailbox(number, mailbox) => mailbox.put(Done { number, result, data: buffer }),
             Asker::Ublk(tag) => {
-                let buffer = buffer.unwrap_or_else(|| self.shared.buffer());
+                let buffer = buffer.unwrap_or_else(|| self.desk().buffer());
                 let result = result.map_or(EIO, |()| length.cast_signed());
                 self.ring()?.answer(tag, result, buffer)?;
             }
@@ -396,109 +441,36 @@ impl Core {
         Ok(())
     }
 
-    /// What a member that is out was to do does not begin, and what it still answers is not heard.
-    fn note_lost(&mut self) {
-        if std::mem::take(&mut self.out.has_lost) {
-            self.drop_unused();
-        }
-    }
-
-    fn drop_unused(&mut self) {
-        let status = self.engine.status();
-        for (number, device) in (0..).zip(&mut self.devices) {
-            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        let is_quiet = || {
-            let has_no_request = self.free_pieces.len() == self.pieces.len();
-            has_no_request && self.metadata_in_flight == 0 && self.backlog.is_empty()
-        };
-        self.is_closing && (is_quiet() || self.engine.status().stopped.is_some())
-    }
-
     /// Waits for background copies that are on their way, for as long as a member may take.
     fn drain(&mut self) -> Result<(), ServerError> {
-        let begin = Instant::now();
-        let mut completions = Vec::new();
-        let is_busy = |it: &DeviceCounters| it.is_used && it.in_flight > 0;
-        while self.devices.iter().any(is_busy) && begin.elapsed() < self.timeout {
-            self.ring()?.exchange(TICK, &mut completions)?;
-            completions.drain(..).for_each(|it| self.completed(it));
-        }
-        Ok(())
-    }
-
-    pub(super) fn close(&mut self) {
-        self.is_closing = true;
-        self.engine.close(&mut self.out);
-    }
-
-    pub(super) fn status(&self) -> ServerStatus {
-        let requests = self.pieces.len() - self.free_pieces.len() + self.backlog.len();
-        ServerStatus {
-            engine: self.engine.status(),
-            devices: self.devices.clone(),
-            requests: requests as u32,
+        let (begin, shared) = (Instant::now(), Arc::clone(&self.shared));
+        loop {
+            let mut array = shared.array()?;
+            self.completed(&mut array);
+            let is_busy = self.flights.iter().flatten().any(|it| array.is_used(it.device));
+            drop(array);
+            if !is_busy || begin.elapsed() > self.timeout {
+                return Ok(());
+            }
+            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+            ring.exchange(TICK, &mut self.completions)?;
         }
     }
 
-    pub(super) fn fail(&mut self, device: u8) {
-        self.engine.member_failed(device, &mut self.out);
-        self.note_lost();
-    }
-
-    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
-        Ok(self.engine.scrub(repair, &mut self.out)?)
-    }
-
-    pub(super) fn open(&mut self, member: MemberFile) -> Result<(), ServerError> {
-        let MemberFile { device, file, claim } = member;
-        self.ring()?.set_member(device.into(), Some((file, claim)))?;
-        self.devices[usize::from(device)] =
-            DeviceCounters { is_open: true, ..DeviceCounters::default() };
-        Ok(())
-    }
-
-    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
-        let device = &mut self.devices[usize::from(newcomer.device)];
-        if device.is_used {
-            return Err(ServerError::Used);
-        }
-        if device.in_flight > 0 {
-            return Err(ServerError::Draining);
-        }
-        self.engine.add(what, newcomer, &mut self.out)?;
-        device.is_used = true;
-        Ok(())
-    }
-
-    pub(super) fn refuse_newcomer(
-        &self,
-        what: JoinAs,
-        newcomer: &Newcomer,
+    /// The file of a member, which this ring then keeps, or none.
+    pub(super) fn set_member(
+        &mut self,
+        device: u8,
+        files: Option<(OwnedFd, Option<OwnedFd>)>,
     ) -> Result<(), ServerError> {
-        Ok(self.engine.refuse_newcomer(what, newcomer)?)
-    }
-
-    pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
-        let counters = &mut self.devices[usize::from(device)];
-        if counters.is_used {
-            return Err(ServerError::Used);
-        }
-        if counters.in_flight > 0 {
-            return Err(ServerError::Draining);
-        }
-        *counters = DeviceCounters::default();
-        Ok(self.ring()?.set_member(device.into(), None)?)
+        Ok(self.ring()?.set_member(device.into(), files)?)
     }
 }
 
 impl Drop for Core {
     /// Nobody waits for ever: whoever has asked gets an answer, also when this ends by a fault.
     fn drop(&mut self) {
-        let incoming = self.shared.end();
+        let incoming = self.shared.end(self.number);
         let waiting = std::mem::take(&mut self.backlog).into_iter().chain(incoming.jobs);
         let unanswered = self.pieces.iter_mut().filter_map(|it| it.from.take());
         for from in waiting.map(|it| it.from).chain(unanswered) {
@@ -508,8 +480,7 @@ impl Drop for Core {
             }
         }
         // A member that was given up may never answer.
-        let has_lost = self.devices.iter().any(|it| it.in_flight > 0);
-        if let Some(ring) = self.ring.take().filter(|_| has_lost) {
+        if let Some(ring) = self.ring.take().filter(|it| it.in_flight() > 0) {
             ring.abandon();
         }
     }

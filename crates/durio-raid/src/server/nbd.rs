@@ -12,7 +12,7 @@ use std::sync::Arc;
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 
 use super::ArrayHandle;
-use super::queue::{Asker, Done, Job, JobError, Mailbox, Shared};
+use super::queue::{Asker, Desk, Done, Job, JobError, Mailbox, Shared};
 use crate::RequestKind;
 
 /// Pieces of one connection that are on their way: some more than the engine holds would wait there.
@@ -31,12 +31,15 @@ impl Storage for ArrayHandle {
     }
 
     fn connect(&self) -> Box<dyn Connection + '_> {
-        Box::new(Client { shared: &self.0, mailbox: Arc::default() })
+        let desk = self.0.desk_of_connection();
+        Box::new(Client { shared: &self.0, desk, mailbox: Arc::default() })
     }
 }
 
 struct Client<'s> {
     shared: &'s Shared,
+    /// Of the thread that serves it.
+    desk: &'s Desk,
     mailbox: Arc<Mailbox>,
 }
 
@@ -72,7 +75,7 @@ impl Connection for Client<'_> {
                 open[number as usize] = Some(piece);
                 jobs.push(self.job_of(number, piece, &batch[piece.request].command));
             }
-            if let Err(jobs) = self.shared.push_jobs(jobs) {
+            if let Err(jobs) = self.desk.push_jobs(jobs) {
                 for Job { from, .. } in jobs {
                     if let Asker::Mailbox(number, mailbox) = from {
                         mailbox.put(Done { number, result: Err(JobError::Ending), data: None });
@@ -103,7 +106,7 @@ impl Client<'_> {
             }
         };
         let data = data.map(|data| {
-            let mut buffer = self.shared.buffer();
+            let mut buffer = self.desk.buffer();
             let length = length as usize;
             buffer.slot_mut(0)[..length].copy_from_slice(&data[..length]);
             buffer
@@ -121,7 +124,7 @@ impl Client<'_> {
         if let (Command::Read { into, .. }, Some(data)) = (&mut request.command, &done.data) {
             into[piece.within..][..length].copy_from_slice(&data.slot(0)[..length]);
         }
-        done.data.into_iter().for_each(|it| self.shared.give_back(it));
+        done.data.into_iter().for_each(|it| self.desk.give_back(it));
         request.outcome = request.outcome.and(outcome);
     }
 }

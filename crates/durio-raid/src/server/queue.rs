@@ -1,17 +1,19 @@
-//! What lies between front ends and the server's thread: jobs, orders, answers, buffers.
+//! What lies between front ends and the server's threads, and among those: jobs, orders, answers, buffers,
+//! and the array.
 //!
-//! In: jobs of any thread. Out: jobs for the one that serves. Not here: what becomes of them.
+//! In: jobs of any thread. Out: jobs for those that serve. Not here: what becomes of them.
 //!
 //! A front end copies what is written into a buffer of the pool and hands that over; what is read comes
 //! back in one. So no memory of a client is ever the kernel's.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use durio_block::{Buffers, RingWaker};
 
 use super::ServerError;
+use super::array::{Array, Threads};
 use super::core::Order;
 use crate::RequestKind;
 use crate::superblock::Table;
@@ -39,7 +41,7 @@ pub(super) struct Job {
 pub(super) enum Asker {
     /// A front end of another thread, by its name for the job.
     Mailbox(u32, Arc<Mailbox>),
-    /// The ublk device of the server's own ring, by the request's tag.
+    /// The ublk queue of the thread's own ring, by the request's tag.
     Ublk(u16),
 }
 
@@ -105,13 +107,22 @@ pub(super) struct Incoming {
     has_ended: bool,
 }
 
-/// What front ends and the server's thread share.
+/// What front ends and the server's threads share.
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) chunk: u32,
     /// What members ask of offsets and lengths.
     pub(super) alignment: u32,
+    array: Mutex<Array>,
+    /// Of each thread.
+    pub(super) desks: Vec<Desk>,
+    connections: AtomicUsize,
+}
+
+/// Where things are left for one of the server's threads.
+pub(super) struct Desk {
+    chunk: u32,
     incoming: Mutex<Incoming>,
     /// There is something in `incoming`: a look at it costs less than a lock.
     has_come: AtomicBool,
@@ -127,12 +138,56 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(table: &Table, alignment: u32, waker: RingWaker) -> Self {
+    pub(super) fn new(
+        table: &Table,
+        alignment: u32,
+        array: Array,
+        wakers: impl Iterator<Item = RingWaker>,
+    ) -> Self {
+        let chunk = table.geometry.chunk;
         Self {
             name: table.name.clone(),
             size: table.geometry.size(),
-            chunk: table.geometry.chunk,
+            chunk,
             alignment,
+            array: Mutex::new(array),
+            desks: wakers.map(|waker| Desk::new(chunk, waker)).collect(),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// The array, unless a thread has left it in the middle of something.
+    pub(super) fn array(&self) -> Result<MutexGuard<'_, Array>, ServerError> {
+        self.array.lock().map_err(|_| ServerError::Ended)
+    }
+
+    /// Has threads look at what others left for them.
+    pub(super) fn wake(&self, threads: Threads) {
+        if threads != 0 {
+            let is_meant = |(at, _): &(usize, &Desk)| threads >> at & 1 != 0;
+            self.desks.iter().enumerate().filter(is_meant).for_each(|(_, desk)| desk.announce());
+        }
+    }
+
+    /// A thread has ended, in order or not, and the array with it. What has come for it and was not looked
+    /// at.
+    pub(super) fn end(&self, thread: u8) -> Incoming {
+        // Also one that is in the middle of something is over.
+        self.array.lock().unwrap_or_else(PoisonError::into_inner).end();
+        self.wake(Threads::MAX);
+        self.desks[usize::from(thread)].end()
+    }
+
+    /// Connections go to the threads in turn.
+    pub(super) fn desk_of_connection(&self) -> &Desk {
+        &self.desks[self.connections.fetch_add(1, Ordering::Relaxed) % self.desks.len()]
+    }
+}
+
+impl Desk {
+    fn new(chunk: u32, waker: RingWaker) -> Self {
+        Self {
+            chunk,
             incoming: Mutex::default(),
             has_come: AtomicBool::new(false),
             pool: Mutex::default(),
@@ -200,7 +255,7 @@ impl Shared {
     }
 
     /// Nothing is taken from now on; what has come and was not looked at.
-    pub(super) fn end(&self) -> Incoming {
+    fn end(&self) -> Incoming {
         let mut incoming = self.lock();
         let rest = std::mem::take(&mut *incoming);
         incoming.has_ended = true;
@@ -211,6 +266,13 @@ impl Shared {
     pub(super) fn buffer(&self) -> Buffers {
         let free = self.pool().pop();
         free.unwrap_or_else(|| Buffers::new(1, self.chunk as usize))
+    }
+
+    /// The same with this in it.
+    pub(super) fn copy_of(&self, source: &[u8]) -> Buffers {
+        let mut copy = self.buffer();
+        copy.slot_mut(0)[..source.len()].copy_from_slice(source);
+        copy
     }
 
     pub(super) fn give_back(&self, buffer: Buffers) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use durio_nbd::{Command, Connection, Refusal, Request, Storage};
 
+use super::array::TICK;
 use super::*;
 use crate::{
     AssembleOptions, Geometry, Id, Level, Member, MemberState, Newcomer, assemble, create, layout,
@@ -21,13 +22,13 @@ const GEOMETRY: Geometry = Geometry {
 };
 
 /// Two files in a folder that are members of a new array.
-struct Members {
+pub(super) struct Members {
     folder: tempfile::TempDir,
     data_at: u64,
 }
 
 impl Members {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data_at = layout::data_at(&GEOMETRY, layout::DATA_ALIGNMENT);
         let device_bytes = layout::device_bytes(&GEOMETRY, data_at);
@@ -58,15 +59,24 @@ impl Members {
 
     /// Serves it; none where the kernel has no io_uring.
     fn serve(&self, devices: &[u8]) -> Option<ArrayServer> {
-        let found: Vec<_> = devices.iter().map(|&it| self.find(it)).collect();
-        let options = AssembleOptions { force: true, ..AssembleOptions::default() };
-        let plan = assemble(&found, options).unwrap();
-        let files = devices.iter().map(|&device| self.member(device));
-        Self::start(plan, Config::default(), files.collect())
+        // Connections go to both in turn.
+        self.serve_by(2, devices)
     }
 
-    fn start(plan: Plan, config: Config, files: Vec<MemberFile>) -> Option<ArrayServer> {
-        match ArrayServer::start(plan, config, 512, files) {
+    fn serve_by(&self, threads: u8, devices: &[u8]) -> Option<ArrayServer> {
+        let plan = self.plan(devices);
+        let files: Vec<_> = devices.iter().map(|&device| self.member(device)).collect();
+        Self::start(plan, Config::default(), &files, threads)
+    }
+
+    pub(super) fn plan(&self, devices: &[u8]) -> Plan {
+        let found: Vec<_> = devices.iter().map(|&it| self.find(it)).collect();
+        let options = AssembleOptions { force: true, ..AssembleOptions::default() };
+        assemble(&found, options).unwrap()
+    }
+
+    fn start(plan: Plan, config: Config, files: &[MemberFile], threads: u8) -> Option<ArrayServer> {
+        match ArrayServer::start(plan, config, 512, files, threads) {
             Ok(server) => Some(server),
             Err(ServerError::Block(error)) => {
                 durio_block::testkit::note_skip("raid server", &error);
@@ -76,7 +86,7 @@ impl Members {
         }
     }
 
-    fn member(&self, device: u8) -> MemberFile {
+    pub(super) fn member(&self, device: u8) -> MemberFile {
         MemberFile { device, file: self.open(device).into(), claim: None }
     }
 
@@ -155,25 +165,77 @@ fn what_was_written_is_on_every_copy_and_is_read_again() {
 }
 
 #[test]
-fn many_connections_write_at_once_and_the_copies_are_equal() {
+fn many_connections_write_at_once_by_any_number_of_threads_and_the_copies_are_equal() {
+    for threads in [1, 2, 5] {
+        let members = Members::new();
+        let Some(server) = members.serve_by(threads, &[0, 1]) else { return };
+        std::thread::scope(|scope| {
+            for writer in 0..4_usize {
+                let handle = server.handle();
+                scope.spawn(move || {
+                    let mut connection = handle.connect();
+                    for round in 0..50_usize {
+                        // Two of them on the same blocks.
+                        let offset = ((writer / 2 * 50 + round) % 60 * 8192) as u64;
+                        let data = pattern(8192, writer * 1000 + round);
+                        write(connection.as_mut(), offset, &data).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(members.data(0) == members.data(1));
+        server.stop().unwrap();
+    }
+}
+
+/// Each waits for the other's, and for nobody's clock.
+#[test]
+fn a_write_that_waited_for_one_of_another_thread_goes_on_at_once() {
+    const ROUNDS: u32 = 200;
     let members = Members::new();
     let Some(server) = members.serve(&[0, 1]) else { return };
+    let begin = std::time::Instant::now();
     std::thread::scope(|scope| {
-        for writer in 0..4_usize {
+        for writer in 0..2_u8 {
             let handle = server.handle();
             scope.spawn(move || {
                 let mut connection = handle.connect();
-                for round in 0..50_usize {
-                    // Two of them on the same blocks.
-                    let offset = ((writer / 2 * 50 + round) % 60 * 8192) as u64;
-                    let data = pattern(8192, writer * 1000 + round);
-                    write(connection.as_mut(), offset, &data).unwrap();
+                let data = [writer; 4096];
+                for _ in 0..ROUNDS {
+                    let mut batch = [(); 8].map(|()| Request {
+                        command: Command::Write { offset: 0, data: &data, fua: false },
+                        outcome: Err(Refusal::Io),
+                    });
+                    connection.carry_out(&mut batch);
+                    assert!(batch.iter().all(|it| it.outcome == Ok(())));
                 }
             });
         }
     });
-    assert!(members.data(0) == members.data(1));
+    assert!(begin.elapsed() < ROUNDS * TICK / 2, "{:?}", begin.elapsed());
+    let data = members.data(0);
+    assert!(data == members.data(1) && data[..4096].iter().all(|it| *it == data[0]));
     server.stop().unwrap();
+}
+
+#[test]
+fn a_thread_that_ends_by_a_fault_ends_the_others_and_everybody_is_told() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connections = [handle.connect(), handle.connect()];
+    connections.iter_mut().for_each(|it| write(it.as_mut(), 0, &[1; 512]).unwrap());
+    let told = handle.order_to(1, |_, _| panic!("a fault, on purpose"));
+    assert!(matches!(told, Err(ServerError::Ended)));
+    while !server.threads.iter().all(thread::JoinHandle::is_finished) {
+        thread::yield_now();
+    }
+    for connection in &mut connections {
+        assert_eq!(write(connection.as_mut(), 0, &[2; 512]), Err(Refusal::Shutdown));
+    }
+    assert!(matches!(handle.status(), Err(ServerError::Ended)));
+    let stop = std::panic::AssertUnwindSafe(|| server.stop());
+    assert!(std::panic::catch_unwind(stop).is_err());
 }
 
 #[test]
@@ -182,6 +244,7 @@ fn a_member_that_failed_comes_back_by_the_map_under_writes() {
     let Some(server) = members.serve(&[0, 1]) else { return };
     let handle = server.handle();
     let mut connection = handle.connect();
+    let mut of_another_thread = handle.connect();
     write(connection.as_mut(), 0, &pattern(65536, 1)).unwrap();
     handle.fail(1).unwrap();
     write(connection.as_mut(), 2 << 20, &pattern(65536, 2)).unwrap();
@@ -195,6 +258,7 @@ fn a_member_that_failed_comes_back_by_the_map_under_writes() {
     handle.add(JoinAs::Member(1), newcomer).unwrap();
     for round in 0..50 {
         write(connection.as_mut(), (round * 65536) as u64, &pattern(65536, round)).unwrap();
+        write(of_another_thread.as_mut(), (round * 32768) as u64, &pattern(512, 9)).unwrap();
     }
     wait_until(&handle, |it| state(it, 1) == MemberState::InSync && it.engine.roles[1].is_read);
     assert!(members.data(0) == members.data(1));
@@ -213,7 +277,7 @@ fn a_new_device_takes_the_place_of_one_that_is_gone() {
     file.set_len(device_bytes).unwrap();
     file.write_all_at(&[0xff; 1 << 20], 0).unwrap();
     make_blank(&file, device_bytes, &GEOMETRY).unwrap();
-    handle.open(members.member(5)).unwrap();
+    handle.open(&members.member(5)).unwrap();
     let newcomer = Newcomer { device: 5, device_bytes, id: Id([5; 16]), found: None };
     handle.add(JoinAs::Member(1), newcomer.clone()).unwrap();
     assert!(matches!(handle.add(JoinAs::Member(1), newcomer), Err(ServerError::Used)));
@@ -254,7 +318,7 @@ fn a_member_that_hangs_is_given_up_and_what_it_owes_holds_nobody_up() {
     let config = Config { timeout: durio_units::Nanos::from_secs(1), ..Config::default() };
     let files =
         vec![members.member(0), MemberFile { device: 1, file: hanging.into(), claim: None }];
-    let Some(server) = Members::start(plan, config, files) else { return };
+    let Some(server) = Members::start(plan, config, &files, 2) else { return };
     let handle = server.handle();
     let mut connection = handle.connect();
     // What fits into a pipe whole or not at all (pipe(7)), and more of it than a pipe holds.

@@ -156,6 +156,14 @@ pub(crate) struct RaidStart {
     #[arg(long)]
     pub(crate) attach: bool,
 
+    /// Queues of the block device, each served by a thread on the processors that write there
+    ///
+    /// For machines whose writers keep one thread busy: at most as many as there are processors. With --front
+    /// nbd, threads that connections go to in turn; --attach has one connection, and takes no more than one.
+    /// A block device whose server was killed keeps the queues that it has.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) queues: u8,
+
     /// The socket of NBD, and the begin of the name of the one for orders
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: PathBuf,

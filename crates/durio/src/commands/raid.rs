@@ -86,6 +86,7 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     let wish = ServeWish {
         paths: &arguments.devices,
         front,
+        queues: arguments.queues,
         socket: &socket,
         timeout: arguments.timeout,
         force: arguments.force,

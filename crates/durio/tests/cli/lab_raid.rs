@@ -1,5 +1,5 @@
 //! An array of durio's own as a block device of a guest: its server is killed and started again while
-//! a filesystem on it is written to; zeroes reach all copies, and discards none.
+//! a filesystem on it is written to, with several queues too; zeroes reach all copies, and discards none.
 
 use std::time::Duration;
 
@@ -64,6 +64,82 @@ fn a_killed_server_is_followed_by_the_next_under_a_mounted_filesystem() {
         return skip("the newest kernel has no ublk");
     }
     ended.expect_stdout("nothing is lost").expect_stderr("'/dev/ublkb0' is in use");
+}
+
+/// Two jobs, each on a processor and so in a queue of its own, write what is read again, while the server is
+/// killed; then four write the same blocks, while a member goes and comes back. A device keeps its queues.
+const QUEUES: &str = r#"
+set -e
+modprobe ublk_drv || { echo "no ublk here"; exit 0; }
+cd /tmp
+truncate -s 64M a b
+durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
+start() {
+    rm -f ready
+    durio raid start --front ublk --queues $1 --socket s a b >ready &
+    server=$!
+    until [ -s ready ]; do
+        kill -0 $server || { echo "it does not start"; exit 1; }
+        sleep 0.05
+    done
+    read -r _ device <ready
+}
+status_has() {
+    until durio raid status --socket s >status && grep -q "$1" status; do sleep 0.1; done
+}
+start 2
+echo "queues: $(ls /sys/block/${device#/dev/}/mq | wc -l)"
+for task in /proc/$server/task/*; do
+    echo "$(cat $task/comm) runs on $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' $task/status)"
+done
+spread="--direct=1 --cpus_allowed=0,1 --cpus_allowed_policy=split --filename=$device"
+fio --name=kept --numjobs=2 --size=16M --offset_increment=16M --rw=randwrite --bs=4k --sync=dsync \
+    --rate_iops=1500 --verify=crc32c $spread >kept &
+writers=$!
+for round in 1 2 3; do
+    sleep 0.3
+    kill -KILL $server
+    wait $server || true
+    start 1
+    echo "queues: $(ls /sys/block/${device#/dev/}/mq | wc -l)"
+done
+wait $writers || { cat kept; exit 1; }
+echo "what was written is read"
+fio --name=over --numjobs=4 --offset=40M --size=1M --rw=randwrite --bsrange=4k-32k --blockalign=4k \
+    --ioengine=libaio --iodepth=8 --norandommap --time_based --runtime=4 $spread >over &
+writers=$!
+sleep 1
+durio raid fail --socket s b
+status_has degraded
+until durio raid add --socket s b; do sleep 0.1; done
+wait $writers || { cat over; exit 1; }
+status_has "^running, all"
+durio raid scrub --socket s
+status_has "scrub  *ended"
+cat status
+kill -INT $server
+wait $server
+durio raid start --front ublk --queues 3 --socket s a b && exit 1
+exit 0
+"#;
+
+#[test]
+#[ignore = "slow"]
+fn two_queues_lose_nothing_when_their_server_is_killed_and_keep_the_copies_equal() {
+    let Some(sandbox) = bootable(&["fio"]) else { return };
+    let line = "lab run --timing wall --cpus 2 --root shared -- sh -c";
+    let ended = with_kernels(&sandbox, line).word(QUEUES).start().wait_at_most(PATIENCE);
+    let ended = ended.expect_exit(0);
+    if ended.text().contains("no ublk here") {
+        return skip("the newest kernel has no ublk");
+    }
+    ended
+        .expect_stdout("raid runs on 0\n")
+        .expect_stdout("raid-1 runs on 1\n")
+        .expect_stdout("queues: 2\nqueues: 2\nqueues: 2\nwhat was written is read")
+        .expect_stdout("all copies are equal")
+        .expect_stderr("the block device keeps its 2 queues")
+        .expect_stderr("3 queues are more than the processors here");
 }
 
 /// Bytes of 252 (octal) are what was written and is not zeroed.

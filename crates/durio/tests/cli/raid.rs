@@ -284,7 +284,8 @@ fn a_member_fails_comes_back_by_the_map_and_is_replaced_under_load() {
         return;
     }
     let array = Array::mirror(&["c"]);
-    let running = array.start("a b");
+    // Each client comes to another thread.
+    let running = array.start(&format!("--queues {} a b", processors().min(2)));
     array.must(&["write -P 1 0 4M"]);
     array.raid("fail b").expect_exit(0);
     assert_eq!(array.status()["state"], "degraded");
@@ -495,6 +496,27 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
     nobody.expect_stderr("durio raid start --socket PATH");
     let line = "raid start --front vhost --socket s a b";
     array.sandbox.durio(line).run().expect_exit(2).expect_stderr("ublk");
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().unwrap().get()
+}
+
+#[test]
+fn queues_that_nobody_would_serve_are_refused_and_nothing_is_written() {
+    let array = Array::mirror(&[]);
+    let before = fs::read(array.path("a")).unwrap();
+    let more = format!("--queues {}", processors() + 1);
+    for (options, words) in [
+        ("--queues 0", "1..=64"),
+        ("--queues 65", "1..=64"),
+        ("--queues 2 --attach", "the kernel's NBD client has one connection"),
+        (more.as_str(), "queues"),
+    ] {
+        let line = format!("raid start {options} --socket s a b");
+        array.sandbox.durio(&line).run().expect_exit(2).expect_no_stdout().expect_stderr(words);
+    }
+    assert!(fs::read(array.path("a")).unwrap() == before && !array.path("s").exists());
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(super) fn examples() -> Vec<DeclaredStack> {
         stack(vec![ram(4), raid(10), ext4()]),
         stack(vec![loops(2, 64), raid(1)]),
         stack(vec![ram(4), raid_by(10, RaidFront::Nbd), ext4()]),
+        stack(vec![ram(2), queues(RaidFront::Ublk, 2)]),
         stack(vec![devices, raid(1), ext4()]),
         nested,
     ]
@@ -53,6 +54,24 @@ fn a_kernel_without_ublk_gets_the_device_by_its_nbd_client() {
     ));
 }
 
+fn queues(front: RaidFront, queues: u32) -> DeclaredKind {
+    DeclaredKind::Raid(Raid { level: RaidLevel(1), chunk: CHUNK_DEFAULT, front, queues })
+}
+
+#[test]
+fn a_device_has_the_queues_that_it_shall_have() {
+    let plan = plan(vec![ram(2), queues(RaidFront::Ublk, 2)]);
+    assert!(plan.iter().any(|line| line.contains(" --queues 2 /dev/ram0 ")), "{plan:?}");
+    for (front, count, part) in [
+        (RaidFront::Ublk, 0, "1 to 64 queues, not 0"),
+        (RaidFront::Ublk, 65, "1 to 64 queues, not 65"),
+        (RaidFront::Nbd, 2, "several queues take front = \"ublk\""),
+    ] {
+        let error = on_loops(2, 64, queues(front, count)).unwrap_err();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn each_level_takes_the_devices_that_it_can_use() {
     for (level, fits, not) in [(0, [2, 32], [1, 33]), (1, [2, 4], [1, 5]), (10, [4, 32], [2, 5])] {
@@ -66,7 +85,7 @@ fn each_level_takes_the_devices_that_it_can_use() {
     }
     let with = |chunk| {
         let (level, front) = (RaidLevel(10), RaidFront::Ublk);
-        on_loops(4, 64, DeclaredKind::Raid(Raid { level, chunk, front }))
+        on_loops(4, 64, DeclaredKind::Raid(Raid { level, chunk, front, queues: 1 }))
     };
     assert!(with(Bytes::from_kib(4)).is_ok() && with(Bytes::from_mib(1)).is_ok());
     for chunk in [Bytes::from_kib(2), Bytes::from_kib(12), Bytes::from_mib(2)] {

@@ -5,7 +5,7 @@
 
 use durio_block::{Buffers, LentBuffer};
 
-use super::{Core, Memory, ServerError};
+use super::{Core, Memory, PieceName, ServerError};
 use crate::{Buffer, MemberOp, MemberOpKind};
 
 /// What an operation's own buffer is for.
@@ -24,37 +24,38 @@ pub(super) enum Own {
 }
 
 impl Core {
-    /// A read gets a buffer. A write of the engine's metadata, or of what was read, gets a copy: the
+    /// A read gets a buffer. A write of the engine's own block, or of what was read, gets a copy: the
     /// engine changes the first, and the second may be answered while a member that was given up still
     /// reads from it.
     pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
-        let source = match (op.kind, op.buffer) {
+        let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
             (MemberOpKind::Compare, _) => {
-                let lent = self.shared.buffer();
+                let lent = self.desk().buffer();
                 return Ok(Own::Compared(self.ring()?.lend(lent)));
             }
             (MemberOpKind::Read, buffer) => {
-                let lent = self.shared.buffer();
+                let lent = self.desk().buffer();
                 let lent = self.ring()?.lend(lent);
                 return Ok(match buffer {
                     Buffer::Request { buffer, .. } => {
-                        Own::Piece(lent, buffer, self.pieces[buffer as usize].serial)
+                        let index = PieceName(buffer).index();
+                        Own::Piece(lent, index as u32, self.pieces[index].serial)
                     }
                     Buffer::Copy(number) => Own::Copy(lent, number),
                     // Nothing else is read into.
                     Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
-            (_, Buffer::Metadata(block)) => self.engine.metadata(block),
-            (_, Buffer::Request { buffer, .. }) => match &self.pieces[buffer as usize].memory {
-                Memory::Read(read) => &read.slot(0)[..op.length as usize],
-                Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
-            },
+            (_, Buffer::Metadata(_)) => self.staged.pop_front().ok_or(ServerError::Ended)?,
+            (_, Buffer::Request { buffer, .. }) => {
+                match &self.pieces[PieceName(buffer).index()].memory {
+                    Memory::Read(read) => self.desk().copy_of(&read.slot(0)[..op.length as usize]),
+                    Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
+                }
+            }
             (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
         };
-        let mut staged = self.shared.buffer();
-        staged.slot_mut(0)[..source.len()].copy_from_slice(source);
         Ok(Own::Staged(self.ring()?.lend(staged)))
     }
 
@@ -75,9 +76,7 @@ impl Core {
                     }
                     *place = Some(ring.lend(read));
                 }
-                // Members that answer at once would keep a user of the same processor waiting, who was
-                // woken before: between two copies he comes.
-                std::thread::yield_now();
+                self.has_copied = true;
                 before
             }
             Own::Compared(lent) => {
@@ -106,7 +105,7 @@ impl Core {
                 }
             }
         };
-        freed.into_iter().for_each(|it| self.shared.give_back(it));
+        freed.into_iter().for_each(|it| self.desk().give_back(it));
         is_alike
     }
 }

@@ -1,27 +1,27 @@
-//! The ublk front end: requests of a block device, in the array's own thread.
+//! The ublk front end: requests of a queue of a block device, in a thread of the array's.
 //!
 //! In: requests of the kernel's, each within a chunk but for zeroes. Out: jobs. Not here: answers, which go the way of
 //! all others; the device itself (durio-bench).
 //!
-//! Nothing is handed to another thread, so a write wakes this one twice at most: when it comes, and when
+//! A request stays in its queue's thread, so a write wakes that one twice at most: when it comes, and when
 //! its last copy is durable.
 
 use std::sync::Arc;
 
 use durio_block::{UblkKind, UblkQueue, UblkRequest};
 
-use super::{Asker, Core, Job, JobError, ServerError};
+use super::{Array, Asker, Core, Job, JobError, ServerError};
 use crate::RequestKind;
 
 impl Core {
     pub(in super::super) fn serve(&mut self, queue: UblkQueue) -> Result<(), ServerError> {
         self.is_alone = true;
-        let shared = Arc::clone(&self.shared);
-        Ok(self.ring()?.serve(queue, || shared.buffer())?)
+        let (shared, number) = (Arc::clone(&self.shared), usize::from(self.number));
+        Ok(self.ring()?.serve(queue, || shared.desks[number].buffer())?)
     }
 
     /// Makes jobs of what has come.
-    pub(super) fn take_requests(&mut self) -> Result<(), ServerError> {
+    pub(super) fn take_requests(&mut self, array: &mut Array) -> Result<(), ServerError> {
         while let Some(request) = self.ring()?.next_request() {
             let UblkRequest { tag, kind, offset, length, buffer } = request;
             let from = Asker::Ublk(tag);
@@ -39,12 +39,12 @@ impl Core {
             let data = if kind == RequestKind::Write {
                 Some(buffer)
             } else {
-                self.shared.give_back(buffer);
+                self.desk().give_back(buffer);
                 None
             };
             let job = Job { kind, offset, length, data, from };
             // In the order in which they came.
-            let waits = if self.backlog.is_empty() { self.submit(job)? } else { Some(job) };
+            let waits = if self.backlog.is_empty() { self.submit(array, job)? } else { Some(job) };
             self.backlog.extend(waits);
         }
         Ok(())

@@ -51,6 +51,10 @@ pub(super) const PAGES: &[PageNotes] = &[
                 "The same, and /dev/nbdN where the kernel has no ublk.",
             ),
             (
+                "durio raid start --front ublk --queues 4 --socket /run/data /dev/sdb /dev/sdc",
+                "A block device with four queues, for many writers at once.",
+            ),
+            (
                 "durio raid start --force --socket /run/data /dev/sdb",
                 "With one of two: what the other was told since is given up.",
             ),

@@ -1,0 +1,355 @@
+//! What all threads of a served array share: the engine, and what is known of its devices, behind one lock.
+//!
+//! In: requests, what has ended, time. Out: what each thread has to do. Not here: rings and buffers, which
+//! are each thread's own; whoever holds the lock makes no system call for a request.
+//!
+//! A thread takes the lock once for all that has come to it, and takes with it what came of that. What
+//! belongs to another (`due`) waits for that one, which is woken: an operation on a request's buffer or on
+//! a background copy belongs to whoever has the buffer, so a buffer is used by one ring alone. The engine's
+//! own blocks are written by whoever sees that they must be.
+
+use std::time::{Duration, Instant};
+
+use durio_units::Nanos;
+
+use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
+use crate::{
+    Answer, Buffer, Config, Engine, JoinAs, MemberOp, Newcomer, OpTag, Outcome, Output, Plan,
+};
+
+/// How often the engine is told the time.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// A longer time without a look at the clock was not the members'.
+const STEP_MAX: Duration = Duration::from_secs(1);
+
+/// Names a thread's request for the engine: the thread in the highest byte, then its own number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceName(pub(super) u32);
+
+impl PieceName {
+    pub(super) const fn new(thread: u8, index: u32) -> Self {
+        Self((thread as u32) << 24 | index)
+    }
+
+    pub(super) const fn thread(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    pub(super) const fn index(self) -> usize {
+        (self.0 & 0x00ff_ffff) as usize
+    }
+}
+
+/// Threads, a bit each.
+pub(super) type Threads = u64;
+
+/// What a thread has to do because of others, in this order; and what it tells.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    pub(super) ops: Vec<MemberOp>,
+    pub(super) answers: Vec<Answer>,
+    /// Its jobs that the engine has no room for.
+    pub(super) backlog: u32,
+}
+
+/// What the lock is for.
+#[derive(Debug)]
+pub(super) struct Array {
+    pub(super) engine: Engine,
+    pub(super) out: Output,
+    devices: Vec<DeviceCounters>,
+    /// Of each thread.
+    pub(super) due: Vec<Due>,
+    /// That the engine has.
+    pub(super) requests: u32,
+    metadata_in_flight: u32,
+    looked: Instant,
+    /// Threads that have looked at the clock since.
+    have_looked: Threads,
+    now: Duration,
+    told: Duration,
+    is_closing: bool,
+    is_over: bool,
+}
+
+impl Array {
+    pub(super) fn new(plan: Plan, config: &Config, members: &[MemberFile], threads: u8) -> Self {
+        let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
+        for member in members {
+            let device = &mut devices[usize::from(member.device)];
+            (device.is_open, device.is_used) = (true, true);
+        }
+        let mut out = Output::default();
+        let mut array = Self {
+            engine: Engine::start(plan, config, &mut out),
+            out,
+            devices,
+            due: (0..threads).map(|_| Due::default()).collect(),
+            requests: 0,
+            metadata_in_flight: 0,
+            looked: Instant::now(),
+            have_looked: 0,
+            now: Duration::ZERO,
+            told: Duration::ZERO,
+            is_closing: false,
+            is_over: false,
+        };
+        // Members that are here and that the array does not trust.
+        array.drop_unused();
+        array
+    }
+
+    /// All of them.
+    pub(super) fn threads(&self) -> Threads {
+        Threads::MAX >> (Threads::BITS as usize - self.due.len())
+    }
+
+    /// A thread has looked at the clock. A thread that does not, because it is held up, holds the clock for
+    /// all: what it is to hear of members is late through no fault of theirs.
+    pub(super) fn look(&mut self, thread: u8, now: Instant) {
+        self.have_looked |= 1 << thread;
+        if self.have_looked != self.threads() {
+            return;
+        }
+        self.have_looked = 0;
+        self.now += now.saturating_duration_since(self.looked).min(STEP_MAX);
+        self.looked = now;
+        if self.now - self.told >= TICK {
+            self.told = self.now;
+            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
+            self.engine.tick(Nanos::new(now), &mut self.out);
+        }
+    }
+
+    /// An operation has ended; false if its member was given up.
+    pub(super) fn ended(
+        &mut self,
+        device: u8,
+        is_good: bool,
+        is_read: bool,
+        is_metadata: bool,
+    ) -> bool {
+        self.metadata_in_flight -= u32::from(is_metadata);
+        let device = &mut self.devices[usize::from(device)];
+        device.in_flight -= 1;
+        match (is_good, is_read) {
+            (true, true) => device.reads += 1,
+            (true, false) => device.writes += 1,
+            (false, _) => device.errors += 1,
+        }
+        device.is_used
+    }
+
+    pub(super) fn completed(&mut self, tag: OpTag, outcome: Outcome) {
+        self.engine.completed(tag, outcome, &mut self.out);
+        self.note_lost();
+    }
+
+    pub(super) fn is_used(&self, device: u8) -> bool {
+        self.devices[usize::from(device)].is_used
+    }
+
+    /// Threads with jobs that the engine had no room for.
+    pub(super) fn waiting(&self) -> Threads {
+        let waits = |(at, it): (usize, &Due)| Threads::from(it.backlog > 0) << at;
+        self.due.iter().enumerate().map(waits).sum()
+    }
+
+    /// False if it is not to begin: its member was just given up.
+    pub(super) fn begins(&mut self, op: &MemberOp) -> bool {
+        let device = &mut self.devices[usize::from(op.device)];
+        if device.is_used {
+            device.in_flight += 1;
+            self.metadata_in_flight += u32::from(matches!(op.buffer, Buffer::Metadata(_)));
+        }
+        device.is_used
+    }
+
+    /// Who carries it out; none if anybody can.
+    pub(super) fn thread_of(op: &MemberOp) -> Option<u8> {
+        match op.buffer {
+            Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
+            Buffer::Copy(_) => Some(0),
+            Buffer::Metadata(_) | Buffer::None => None,
+        }
+    }
+
+    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    pub(super) fn note_lost(&mut self) {
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
+    }
+
+    fn drop_unused(&mut self) {
+        let status = self.engine.status();
+        for (number, device) in (0..).zip(&mut self.devices) {
+            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
+        }
+        for due in &mut self.due {
+            due.ops.retain(|op| {
+                let device = &mut self.devices[usize::from(op.device)];
+                device.in_flight -= u32::from(!device.is_used);
+                device.is_used
+            });
+        }
+    }
+
+    /// True from the moment on in which nothing is left to do.
+    pub(super) fn is_over(&mut self) -> bool {
+        let is_quiet = || {
+            let is_free = self.requests == 0 && self.metadata_in_flight == 0;
+            is_free && self.due.iter().all(|it| it.backlog == 0)
+        };
+        let has_stopped = || self.engine.status().stopped.is_some();
+        self.is_over |= self.is_closing && (is_quiet() || has_stopped());
+        self.is_over
+    }
+
+    /// A thread has ended: the others do, too.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// It ends before anything was written.
+    pub(super) fn give_up(&mut self) {
+        self.out = Output::default();
+        self.end();
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+        self.engine.close(&mut self.out);
+    }
+
+    pub(super) const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        let waiting: u32 = self.due.iter().map(|it| it.backlog).sum();
+        ServerStatus {
+            engine: self.engine.status(),
+            devices: self.devices.clone(),
+            requests: self.requests + waiting,
+        }
+    }
+
+    pub(super) fn fail(&mut self, device: u8) {
+        self.engine.member_failed(device, &mut self.out);
+    }
+
+    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
+        Ok(self.engine.scrub(repair, &mut self.out)?)
+    }
+
+    pub(super) fn opened(&mut self, device: u8) {
+        self.devices[usize::from(device)] =
+            DeviceCounters { is_open: true, ..DeviceCounters::default() };
+    }
+
+    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
+        let device = &mut self.devices[usize::from(newcomer.device)];
+        if device.is_used {
+            return Err(ServerError::Used);
+        }
+        if device.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        self.engine.add(what, newcomer, &mut self.out)?;
+        device.is_used = true;
+        Ok(())
+    }
+
+    pub(super) fn refuse_newcomer(
+        &self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+    ) -> Result<(), ServerError> {
+        Ok(self.engine.refuse_newcomer(what, newcomer)?)
+    }
+
+    /// A device that nobody uses is as if it had never been here.
+    pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
+        let counters = &mut self.devices[usize::from(device)];
+        if counters.is_used {
+            return Err(ServerError::Used);
+        }
+        if counters.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        *counters = DeviceCounters::default();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Members;
+    use super::*;
+    use crate::{Request, RequestKind};
+
+    /// That runs: its first superblocks are stored.
+    fn array(members: &Members) -> Array {
+        let config = Config { parts_max: 256, ..Config::default() };
+        let files = [members.member(0), members.member(1)];
+        let mut array = Array::new(members.plan(&[0, 1]), &config, &files, 2);
+        while !array.out.ops.is_empty() {
+            for op in std::mem::take(&mut array.out.ops) {
+                assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+                assert!(array.ended(op.device, true, false, true));
+                array.completed(op.tag, Outcome::Done);
+            }
+        }
+        assert!(array.status().engine.is_running);
+        array
+    }
+
+    #[test]
+    fn a_thread_that_does_not_look_holds_the_clock() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let begin = array.looked;
+        for second in 1..100 {
+            array.look(0, begin + Duration::from_secs(second));
+        }
+        assert_eq!(array.now, Duration::ZERO);
+        array.look(1, begin + Duration::from_secs(100));
+        assert_eq!(array.now, STEP_MAX);
+        array.look(1, begin + Duration::from_millis(100_100));
+        array.look(0, begin + Duration::from_millis(100_200));
+        assert_eq!(array.now, STEP_MAX + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn what_was_left_for_a_thread_does_not_begin_when_its_member_is_given_up() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        // The mark of the region comes first, by anybody.
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+            assert!(array.ended(op.device, true, false, true));
+            array.completed(op.tag, Outcome::Done);
+        }
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(&op) == Some(1));
+            array.due[1].ops.push(op);
+        }
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));
+        array.fail(1);
+        array.note_lost();
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (1, 0));
+        assert_eq!(array.due[1].ops[0].device, 0);
+    }
+
+    #[test]
+    fn a_name_has_a_thread_and_a_number() {
+        let name = PieceName::new(63, 0x00ab_cdef);
+        assert_eq!((name.thread(), name.index()), (63, 0x00ab_cdef));
+    }
+}
