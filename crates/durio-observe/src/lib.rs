@@ -29,6 +29,7 @@ mod lab_facts;
 mod layer;
 mod layer_facts;
 mod mountinfo;
+mod open_files;
 mod power_state;
 mod process_facts;
 mod served;
@@ -54,13 +55,19 @@ pub use host::{Host, read_host, read_nodes};
 pub use lab_facts::{LabFacts, LabTiming};
 pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{Mounted, mounted_at};
+pub use open_files::{
+    OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
+    threads_of,
+};
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::ProcessFacts;
 pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{
-    BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,
-    block_device_number, find_tracefs, has_request_queue, parse_buffer_stats, parse_trace,
+    BinaryEvent, BlockRequest, BufferStats, CallRole, CaptureEventKind, CaptureFormats,
+    DeviceRequest, EventFormat, SubBuffer, TRACED_CALLS, TraceClock, TraceEvent, TraceEventKind,
+    TraceField, TraceText, TracedCall, block_device_number, find_tracefs, has_request_queue,
+    parse_buffer_stats, parse_trace,
 };
 pub use tuning::{LayerReadings, Reading, Readings, read_readings, read_readings_in};

@@ -4,9 +4,14 @@
 //! data.
 //! Not here: making an instance, switching events on, removing it; that is the runner's.
 //!
-//! The text of `trace` is read, not the ring buffer: its times are in whole microseconds (of some
-//! clocks in that clock's own ticks), and in return its form has hardly changed in ten years.
+//! Steps read the text of `trace`: its times are in whole microseconds (of some clocks in that clock's
+//! own ticks), and in return its form has hardly changed in ten years. A capture, which runs beside a
+//! database, reads the ring buffer itself (`binary`, `calls`): making text costs more than the events do.
 
+mod binary;
+#[cfg(test)]
+mod binary_tests;
+mod calls;
 #[cfg(test)]
 mod path_text_tests;
 mod text;
@@ -19,6 +24,10 @@ use crate::block_node;
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::{Fact, SystemDir};
 
+pub use binary::{BinaryEvent, EventFormat, SubBuffer, TraceField};
+pub use calls::{
+    CallRole, CaptureEventKind, CaptureFormats, DeviceRequest, TRACED_CALLS, TracedCall,
+};
 pub use text::{
     BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,
     parse_buffer_stats, parse_trace,

@@ -1,0 +1,145 @@
+//! Processes and the files that they hold open, as `/proc` has them.
+//!
+//! In: the root in which `proc` and `sys` are; a process, a unit, a directory. Out: numbers of processes
+//! and threads, files with their flags. Not here: watching them.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A file that a process has open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenFile {
+    /// As the kernel names it now; one that is deleted ends in ` (deleted)`.
+    pub path: PathBuf,
+    /// The flags of open(2), as `fdinfo` has them.
+    pub flags: u32,
+    /// Where the next write without an offset goes.
+    pub position: Option<u64>,
+    /// Bytes of it now.
+    pub size: u64,
+}
+
+fn numbers(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Every process.
+fn processes(root: &Path) -> Vec<u32> {
+    numbers(&root.join("proc"))
+}
+
+/// The threads of a process; none if there is no such process.
+#[must_use]
+pub fn threads_of(root: &Path, process: u32) -> Vec<u32> {
+    numbers(&root.join(format!("proc/{process}/task")))
+}
+
+fn status(root: &Path, task: u32, key: &str) -> Option<u32> {
+    let text = fs::read_to_string(root.join(format!("proc/{task}/status"))).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+}
+
+/// The process of a thread.
+#[must_use]
+pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
+    status(root, thread, "Tgid:")
+}
+
+/// A process and all that descend from it and live.
+#[must_use]
+pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = processes(root)
+        .into_iter()
+        .filter_map(|it| Some((it, status(root, it, "PPid:")?)))
+        .collect();
+    let mut found = vec![process];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        let children = parents.iter().filter(|(it, of)| *of == parent && !found.contains(it));
+        let children: Vec<u32> = children.map(|(it, _)| *it).collect();
+        found.extend(children);
+        at += 1;
+    }
+    found.retain(|it| root.join(format!("proc/{it}")).is_dir());
+    found
+}
+
+/// The processes of a unit of systemd, by the folder of its control group; none if there is no such
+/// unit that runs.
+#[must_use]
+pub fn processes_of_unit(root: &Path, unit: &str) -> Option<Vec<u32>> {
+    let has_type = unit.contains('.');
+    let name = if has_type { unit.to_owned() } else { format!("{unit}.service") };
+    let folder = find_folder(&root.join("sys/fs/cgroup"), &name, 0)?;
+    let mut found = Vec::new();
+    group_processes(&folder, &mut found);
+    Some(found)
+}
+
+/// Deeper than systemd nests its slices.
+const DEPTH_MAX: u32 = 12;
+
+fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path())
+}
+
+fn find_folder(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
+    let own = folder.join(name);
+    if own.is_dir() {
+        return Some(own);
+    }
+    (depth < DEPTH_MAX).then(|| folders(folder).find_map(|it| find_folder(&it, name, depth + 1)))?
+}
+
+fn group_processes(folder: &Path, found: &mut Vec<u32>) {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    found.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
+    folders(folder).for_each(|it| group_processes(&it, found));
+}
+
+/// The processes that hold regular files below a directory open.
+#[must_use]
+pub fn holders_below(root: &Path, directory: &Path) -> Vec<u32> {
+    let holds = |process: &u32| {
+        descriptors(root, *process).into_iter().any(|fd| {
+            let link = fs::read_link(root.join(format!("proc/{process}/fd/{fd}")));
+            // A shell whose directory it is holds no file.
+            link.is_ok_and(|it| it.starts_with(directory) && it != directory)
+        })
+    };
+    processes(root).into_iter().filter(holds).collect()
+}
+
+/// The descriptors of a process.
+#[must_use]
+pub fn descriptors(root: &Path, process: u32) -> Vec<u32> {
+    numbers(&root.join(format!("proc/{process}/fd")))
+}
+
+/// What a descriptor of a process is now; none if it is closed, or no file.
+#[must_use]
+pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
+    let link = root.join(format!("proc/{process}/fd/{fd}"));
+    let path = fs::read_link(&link).ok()?;
+    // Sockets and pipes are named socket:[7], and devices of /dev hold nobody's data but block devices.
+    if !path.as_os_str().as_bytes().starts_with(b"/") {
+        return None;
+    }
+    let facts = fs::metadata(&link).ok();
+    let kind = facts.as_ref().map(fs::Metadata::file_type);
+    use std::os::unix::fs::FileTypeExt;
+    if kind.is_some_and(|it| !(it.is_file() || it.is_dir() || it.is_block_device())) {
+        return None;
+    }
+    let text = fs::read_to_string(root.join(format!("proc/{process}/fdinfo/{fd}"))).ok()?;
+    let value = |key: &str| text.lines().find_map(|it| it.strip_prefix(key).map(str::trim));
+    let flags = value("flags:").and_then(|it| u32::from_str_radix(it, 8).ok())?;
+    let position = value("pos:").and_then(|it| it.parse().ok());
+    Some(OpenFile { path, flags, position, size: facts.map_or(0, |it| it.len()) })
+}
