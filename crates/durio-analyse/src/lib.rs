@@ -11,6 +11,7 @@ mod analyser;
 pub mod attribution;
 mod batches;
 pub mod campaign;
+pub mod capture;
 pub mod cost_model;
 pub mod crash_states;
 mod declined;

@@ -11,6 +11,7 @@
 
 mod block_facts;
 mod block_node;
+mod capture_events;
 mod cgroup;
 mod copied_tree;
 mod counters;
@@ -44,6 +45,7 @@ mod tuning;
 pub use durio_block::Alignment;
 
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
+pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile};
 pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};
 pub use counters::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};

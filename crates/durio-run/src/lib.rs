@@ -98,6 +98,7 @@
 //! its cost is known. What other programs queue to the same devices is left out; what the kernel's
 //! own threads queue is not, for a journal's writes are sent by them.
 
+mod capture;
 mod collector;
 mod committer_threads;
 mod conditions;
@@ -126,6 +127,7 @@ mod sync_probe;
 mod trace_step;
 mod unmeasured;
 
+pub use capture::{CaptureTarget, CaptureWish, capture};
 pub use error::{RunError, RunErrorKind};
 pub use memory::{large_step, memory_of};
 pub use placement::Processors;

@@ -10,8 +10,8 @@
 //! the commit during which its driver got it, whoever sent it, for the journal's are sent by others.
 
 mod commits;
-mod instance;
-mod owner;
+pub(crate) mod instance;
+pub(crate) mod owner;
 mod path;
 mod sequences;
 #[cfg(test)]

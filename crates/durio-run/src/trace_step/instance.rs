@@ -5,12 +5,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use durio_observe::{
     BufferStats, TraceClock, TraceText, find_tracefs, parse_buffer_stats, parse_trace,
 };
 use durio_units::Nanos;
+use rustix::fs::OFlags;
 
 use super::owner::trace_instance_name;
 use super::sequences::TracedDevice;
@@ -42,7 +44,7 @@ const OPTIONS: [&str; 11] = [
 ];
 
 /// Where tracefs is mounted; the text says what to do where it is not.
-pub(super) fn tracefs(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
     find_tracefs(root).ok_or_else(|| {
         "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
     })
@@ -50,7 +52,7 @@ pub(super) fn tracefs(root: &Path) -> Result<PathBuf, String> {
 
 /// A filter that lets the events of these devices through. The kernel keeps a number in one word
 /// (MKDEV, kdev_t.h), and that is what `dev` is in an event.
-pub(super) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String {
+pub(crate) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String {
     let each = numbers
         .map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
     each.collect::<Vec<_>>().join(" || ")
@@ -58,7 +60,7 @@ pub(super) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String
 
 /// A trace on its way.
 #[derive(Debug)]
-pub(super) struct TraceInstance {
+pub(crate) struct TraceInstance {
     // First, for an instance cannot be removed while one of its files is open.
     marker: File,
     folder: Folder,
@@ -77,12 +79,12 @@ impl Drop for Folder {
 
 /// What a trace has seen.
 #[derive(Debug)]
-pub(super) struct Traced {
-    pub(super) text: TraceText,
+pub(crate) struct Traced {
+    pub(crate) text: TraceText,
     /// Events that were not kept, or could not be read.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// Before this time events may be missing.
-    pub(super) complete_from: Nanos,
+    pub(crate) complete_from: Nanos,
 }
 
 impl TraceInstance {
@@ -101,7 +103,7 @@ impl TraceInstance {
 
     /// An instance that traces nothing yet, with the first of these clocks that the kernel has, and
     /// the place of that, and with room for so many events.
-    pub(super) fn make(
+    pub(crate) fn make(
         tracefs: &Path,
         root: &Path,
         clocks: &[&str],
@@ -159,7 +161,7 @@ impl TraceInstance {
     }
 
     /// Writes to one of its files.
-    pub(super) fn set(&self, file: &str, text: &str) -> Result<(), String> {
+    pub(crate) fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.folder.0.join(file);
         // Never made: what the kernel does not have must be an error.
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
@@ -167,34 +169,55 @@ impl TraceInstance {
         written.map_err(|error| reason("write", &path, &error))
     }
 
-    pub(super) fn reads(&self, file: &str) -> Option<String> {
+    /// Adds to one of its files what is there already.
+    pub(crate) fn add(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.folder.0.join(file);
+        let file = OpenOptions::new().append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| reason("write", &path, &error))
+    }
+
+    /// The ring buffers, a file for each processor; reading one does not wait.
+    pub(crate) fn buffers(&self) -> Result<Vec<File>, String> {
+        let folder = self.folder.0.join("per_cpu");
+        let entries = fs::read_dir(&folder).map_err(|error| reason("read", &folder, &error))?;
+        let open = |entry: fs::DirEntry| {
+            let path = entry.path().join("trace_pipe_raw");
+            let mut options = OpenOptions::new();
+            options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+            options.open(&path).map_err(|error| reason("open", &path, &error))
+        };
+        entries.flatten().map(open).collect()
+    }
+
+    pub(crate) fn reads(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.folder.0.join(file)).ok()
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         self.folder.0.display().to_string()
     }
 
     /// Writes a mark: `durio begin 7`.
-    pub(super) fn mark(&mut self, word: &str, commit: u64) -> Result<(), String> {
+    pub(crate) fn mark(&mut self, word: &str, commit: u64) -> Result<(), String> {
         self.mark_text(&format!("durio {word} {commit}"))
     }
 
     /// Writes any text as a mark.
-    pub(super) fn mark_text(&mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn mark_text(&mut self, text: &str) -> Result<(), String> {
         self.marker
             .write_all(text.as_bytes())
             .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
     }
 
-    pub(super) fn finish(self) -> Result<Traced, String> {
+    pub(crate) fn finish(self) -> Result<Traced, String> {
         let text = parse_trace(&self.stopped_text()?, TraceClock::Monotonic);
         let (lost, complete_from) = self.losses(text.unreadable, |stats| stats.oldest);
         Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
     }
 
     /// Stops tracing, and gives the text of what was traced.
-    pub(super) fn stopped_text(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn stopped_text(&self) -> Result<Vec<u8>, String> {
         self.set("tracing_on", "0")?;
         let path = self.folder.0.join("trace");
         let mut text = Vec::new();
@@ -205,7 +228,7 @@ impl TraceInstance {
 
     /// Events that were not kept, with those that were `unreadable`, and from when on none is missing:
     /// the `oldest` event that is left in any buffer that lost some.
-    pub(super) fn losses<T: Ord>(
+    pub(crate) fn losses<T: Ord>(
         &self,
         unreadable: u64,
         oldest: impl Fn(&BufferStats) -> Option<T>,

@@ -35,7 +35,11 @@ pub fn trace_instance_name(root: &Path, number: u32) -> String {
 /// instance open, and such an instance the kernel keeps (EBUSY).
 #[must_use]
 pub fn remove_dead_trace_instances(root: &Path) -> Vec<PathBuf> {
-    let Some(tracefs) = find_tracefs(root) else { return Vec::new() };
+    find_tracefs(root).map_or_else(Vec::new, |tracefs| remove_dead_in(&tracefs, root))
+}
+
+/// The same where the tracing files are at `tracefs`.
+pub(crate) fn remove_dead_in(tracefs: &Path, root: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
     let is_dead =
         |entry: &fs::DirEntry| owner(&entry.file_name()).is_some_and(|it| it.is_dead(root));

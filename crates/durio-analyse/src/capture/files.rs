@@ -1,0 +1,417 @@
+//! Of one file what was written where, and when it was synced; and files of one folded name as one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+
+use durio_observe::CapturedFile;
+use serde::Serialize;
+
+use super::classes::{FileClass, classify};
+
+/// Flags of open(2) on Linux, which are the same on every machine that durio is built for but O_DIRECT.
+const O_APPEND: u32 = 0o2000;
+const O_DSYNC: u32 = 0o10000;
+const O_DIRECT: u32 =
+    if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o200_000 } else { 0o40000 };
+
+/// A size, and how many writes had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CapturedSize {
+    /// Bytes of a write.
+    pub bytes: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Where writes go, by the one before in the same file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct OffsetPattern {
+    /// Where the last one ended, or at the begin of a file.
+    pub continued: u64,
+    /// Within the last one: its tail is written again.
+    pub tail_rewritten: u64,
+    /// Elsewhere.
+    pub elsewhere: u64,
+    /// Not known.
+    pub unknown: u64,
+}
+
+/// Files of one name but for its numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CapturedFileFindings {
+    /// The path, its numbers as `#`.
+    pub path: String,
+    /// How many files that are.
+    pub files: usize,
+    /// What it is for, by what was done to it.
+    pub class: FileClass,
+    /// How that was told.
+    pub class_because: String,
+    /// Write calls.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Bytes beyond those that were written before: a tail that is written again does not count twice.
+    pub new_bytes: u64,
+    /// By how much the files became larger.
+    pub grown_bytes: u64,
+    /// Bytes of the files together.
+    pub file_bytes: u64,
+    /// Sizes of writes, the most frequent first.
+    pub sizes: Vec<CapturedSize>,
+    /// What all offsets and sizes are a multiple of.
+    pub alignment: u64,
+    /// Where writes go.
+    pub pattern: OffsetPattern,
+    /// Flags that matter: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, `O_APPEND`.
+    pub flags: Vec<&'static str>,
+    /// Syncs by call.
+    pub syncs: BTreeMap<&'static str, u64>,
+    /// Writes that were durable by flags of theirs or of the file.
+    pub durable_writes: u64,
+    /// Bytes that were written between two syncs, the most frequent first.
+    pub batches: Vec<CapturedSize>,
+    /// New bytes of a sync.
+    pub new_bytes_per_sync: Option<f64>,
+    /// Threads that write.
+    pub writing_threads: usize,
+    /// Threads that sync.
+    pub syncing_threads: usize,
+    /// The most syncs that were under way at once.
+    pub syncs_at_once: u32,
+    /// Syncs that began while another was under way.
+    pub overlapping_syncs: u64,
+    /// Time of a sync, median, with what tracing adds.
+    pub sync_p50_ns: Option<u64>,
+    /// The same, 99 of 100.
+    pub sync_p99_ns: Option<u64>,
+    /// Between the begins of two syncs, median.
+    pub between_syncs_p50_ns: Option<u64>,
+    /// The same, 99 of 100.
+    pub between_syncs_p99_ns: Option<u64>,
+    /// Syncs of a second.
+    pub syncs_per_second: f64,
+    /// Calls that failed.
+    pub errors: u64,
+}
+
+impl CapturedFileFindings {
+    /// Syncs, and writes that are durable by themselves.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.sync_calls() + self.durable_writes
+    }
+
+    /// Syncs; a hint of when to write back (sync_file_range) makes nothing durable.
+    #[must_use]
+    pub fn sync_calls(&self) -> u64 {
+        self.syncs.iter().filter(|(name, _)| **name != "sync_file_range").map(|(_, it)| it).sum()
+    }
+
+    /// The share of writes that go on where the one before ended, or write its tail again.
+    #[must_use]
+    pub fn in_order(&self) -> f64 {
+        let OffsetPattern { continued, tail_rewritten, elsewhere, .. } = self.pattern;
+        share(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
+    }
+
+    /// The share of what was written that the files grew by.
+    #[must_use]
+    pub fn growth(&self) -> f64 {
+        share(self.grown_bytes, self.new_bytes)
+    }
+}
+
+/// A part of a whole; zero of nothing.
+#[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenState {
+    /// The file's number.
+    #[expect(dead_code, reason = "whose position it is")]
+    pub(super) file: usize,
+    pub(super) position: Option<u64>,
+}
+
+/// A file, while events come.
+#[derive(Debug, Default)]
+pub(super) struct FileState {
+    path: String,
+    /// By number: it may be opened in several ways.
+    pub(super) flags: HashMap<usize, u32>,
+    first_size: u64,
+    size: u64,
+    pub(super) is_gone: bool,
+    pub(super) errors: u64,
+    last: Option<Range<u64>>,
+    writes: u64,
+    written_bytes: u64,
+    new_bytes: u64,
+    sizes: BTreeMap<u64, u64>,
+    common: u64,
+    pattern: OffsetPattern,
+    used_flags: BTreeSet<&'static str>,
+    unsynced: u64,
+    batches: BTreeMap<u64, u64>,
+    syncs: BTreeMap<&'static str, u64>,
+    durable_writes: u64,
+    writers: BTreeSet<u32>,
+    syncers: BTreeSet<u32>,
+    under_way: u32,
+    at_once: u32,
+    overlapping: u64,
+    sync_times: Vec<u64>,
+    begins: Vec<u64>,
+}
+
+impl FileState {
+    pub(super) fn new(file: &CapturedFile) -> Self {
+        Self { path: file.path.clone(), first_size: file.size, size: file.size, ..Self::default() }
+    }
+
+    pub(super) const fn end(&self) -> u64 {
+        self.size
+    }
+
+    fn has(&self, number: usize, flag: u32) -> bool {
+        self.flags.get(&number).is_some_and(|it| it & flag != 0)
+    }
+
+    pub(super) fn is_append(&self, number: usize) -> bool {
+        self.has(number, O_APPEND)
+    }
+
+    /// O_SYNC includes the bit of O_DSYNC.
+    pub(super) fn is_durable(&self, number: usize) -> bool {
+        self.has(number, O_DSYNC)
+    }
+
+    pub(super) fn write(&mut self, _at: u64, task: u32, offset: Option<u64>, bytes: u64) {
+        self.writes += 1;
+        self.written_bytes += bytes;
+        *self.sizes.entry(bytes).or_default() += 1;
+        self.writers.insert(task);
+        self.unsynced += bytes;
+        self.common |= bytes;
+        let Some(begin) = offset else {
+            self.pattern.unknown += 1;
+            self.new_bytes += bytes;
+            return;
+        };
+        self.common |= begin;
+        let end = begin.saturating_add(bytes);
+        let new_from = match &self.last {
+            // A file that is met for the first time is begun, or goes on at its end.
+            None if begin == 0 || begin == self.size => {
+                self.pattern.continued += 1;
+                begin
+            }
+            Some(last) if begin == last.end => {
+                self.pattern.continued += 1;
+                begin
+            }
+            Some(last) if last.contains(&begin) => {
+                self.pattern.tail_rewritten += 1;
+                last.end
+            }
+            // Where a capture begins amid a file nobody knows what was before.
+            None => {
+                self.pattern.unknown += 1;
+                begin
+            }
+            Some(_) => {
+                self.pattern.elsewhere += 1;
+                begin
+            }
+        };
+        self.new_bytes += end.saturating_sub(new_from);
+        self.size = self.size.max(end);
+        self.last = Some(begin..end);
+    }
+
+    fn begins_at(&mut self, at: u64) {
+        self.begins.push(at);
+        if self.unsynced > 0 {
+            *self.batches.entry(std::mem::take(&mut self.unsynced)).or_default() += 1;
+        }
+    }
+
+    pub(super) fn sync_begins(&mut self, at: u64) {
+        self.overlapping += u64::from(self.under_way > 0);
+        self.under_way += 1;
+        self.at_once = self.at_once.max(self.under_way);
+        self.begins_at(at);
+    }
+
+    pub(super) fn sync_ends(
+        &mut self,
+        begin: u64,
+        at: u64,
+        task: u32,
+        call: &'static str,
+        is_good: bool,
+    ) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.errors += u64::from(!is_good);
+        *self.syncs.entry(call).or_default() += 1;
+        self.syncers.insert(task);
+        self.sync_times.push(at.saturating_sub(begin));
+    }
+
+    pub(super) fn durable_write(&mut self, begin: u64, at: u64, task: u32) {
+        self.durable_writes += 1;
+        self.syncers.insert(task);
+        self.begins_at(begin);
+        self.sync_times.push(at.saturating_sub(begin));
+    }
+
+    fn note_flags(&mut self) {
+        let all = self.flags.values().fold(0, |all, it| all | it);
+        let names = [(O_APPEND, "O_APPEND"), (O_DSYNC, "O_DSYNC"), (O_DIRECT, "O_DIRECT")];
+        self.used_flags.extend(names.iter().filter(|it| all & it.0 != 0).map(|it| it.1));
+    }
+
+    const fn is_used(&self) -> bool {
+        self.writes > 0 || !self.sync_times.is_empty() || self.errors > 0
+    }
+}
+
+/// Numbers of a path as `#`, as they differ between generations of a file.
+pub(super) fn folded_path(path: &str) -> String {
+    let mut plain = String::new();
+    let mut parts = path.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        // Segments of a log may be numbered in hexadecimal letters too (PostgreSQL's 24 digits).
+        if part.len() >= 8
+            && part.bytes().all(|it| it.is_ascii_digit() || (b'A'..=b'F').contains(&it))
+        {
+            plain.push('#');
+        } else {
+            for letter in part.chars() {
+                match letter.is_ascii_digit() {
+                    true if plain.ends_with('#') => {}
+                    true => plain.push('#'),
+                    false => plain.push(letter),
+                }
+            }
+        }
+        if !is_last {
+            plain.push('/');
+        }
+    }
+    plain
+}
+
+/// The sizes, the most frequent first.
+pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
+    let mut all: Vec<CapturedSize> =
+        sizes.iter().map(|(bytes, count)| CapturedSize { bytes: *bytes, count: *count }).collect();
+    all.sort_by_key(|it| (std::cmp::Reverse(it.count), it.bytes));
+    all
+}
+
+fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    // As everywhere in durio: p99 needs a hundred.
+    let is_enough = percent == 50 || sorted.len() >= 100;
+    sorted
+        .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))
+        .copied()
+        .filter(|_| is_enough)
+}
+
+/// The files by folded name, those that most was waited for first.
+pub(super) fn folded(files: Vec<FileState>, seconds: f64) -> Vec<CapturedFileFindings> {
+    let mut groups: BTreeMap<String, Vec<FileState>> = BTreeMap::new();
+    for mut file in files.into_iter().filter(FileState::is_used) {
+        file.note_flags();
+        groups.entry(folded_path(&file.path)).or_default().push(file);
+    }
+    let mut found: Vec<CapturedFileFindings> = groups
+        .into_iter()
+        .map(|(path, group)| {
+            one(if group.len() == 1 { group[0].path.clone() } else { path }, &group, seconds)
+        })
+        .collect();
+    found.sort_by_key(|it| std::cmp::Reverse((it.durable(), it.written_bytes)));
+    let most = found.iter().map(CapturedFileFindings::durable).max().unwrap_or(0);
+    found.iter_mut().for_each(|it| (it.class, it.class_because) = classify(it, most));
+    found
+}
+
+fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings {
+    let sum = |of: fn(&FileState) -> u64| group.iter().map(of).sum::<u64>();
+    let merged = |of: fn(&FileState) -> &BTreeMap<u64, u64>| {
+        let mut all = BTreeMap::new();
+        group.iter().flat_map(of).for_each(|(key, count)| *all.entry(*key).or_default() += count);
+        by_frequency(&all)
+    };
+    let threads = |of: fn(&FileState) -> &BTreeSet<u32>| {
+        group.iter().flat_map(of).collect::<BTreeSet<_>>().len()
+    };
+    let mut syncs = BTreeMap::new();
+    group
+        .iter()
+        .flat_map(|it| &it.syncs)
+        .for_each(|(name, it)| *syncs.entry(*name).or_default() += it);
+    let sorted = |of: fn(&FileState) -> &Vec<u64>| {
+        let mut all: Vec<u64> = group.iter().flat_map(of).copied().collect();
+        all.sort_unstable();
+        all
+    };
+    let times = sorted(|it| &it.sync_times);
+    let begins = sorted(|it| &it.begins);
+    let mut between: Vec<u64> = begins.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    between.sort_unstable();
+    let common = group.iter().fold(0, |all, it| all | it.common);
+    let flags: BTreeSet<_> = group.iter().flat_map(|it| &it.used_flags).copied().collect();
+    let mut found = CapturedFileFindings {
+        path,
+        files: group.len(),
+        class: FileClass::Data,
+        class_because: String::new(),
+        writes: sum(|it| it.writes),
+        written_bytes: sum(|it| it.written_bytes),
+        new_bytes: sum(|it| it.new_bytes),
+        grown_bytes: sum(|it| it.size.saturating_sub(it.first_size)),
+        file_bytes: sum(|it| it.size),
+        sizes: merged(|it| &it.sizes),
+        // Beyond it nothing is told apart: no database fills its writes up to more.
+        alignment: 1 << common.trailing_zeros().min(15),
+        pattern: OffsetPattern {
+            continued: sum(|it| it.pattern.continued),
+            tail_rewritten: sum(|it| it.pattern.tail_rewritten),
+            elsewhere: sum(|it| it.pattern.elsewhere),
+            unknown: sum(|it| it.pattern.unknown),
+        },
+        flags: flags.into_iter().collect(),
+        syncs,
+        durable_writes: sum(|it| it.durable_writes),
+        batches: merged(|it| &it.batches),
+        new_bytes_per_sync: None,
+        writing_threads: threads(|it| &it.writers),
+        syncing_threads: threads(|it| &it.syncers),
+        syncs_at_once: group.iter().map(|it| it.at_once).max().unwrap_or(0),
+        overlapping_syncs: sum(|it| it.overlapping),
+        sync_p50_ns: percentile(&times, 50),
+        sync_p99_ns: percentile(&times, 99),
+        between_syncs_p50_ns: percentile(&between, 50),
+        between_syncs_p99_ns: percentile(&between, 99),
+        syncs_per_second: 0.0,
+        errors: sum(|it| it.errors),
+    };
+    // Gone and never synced is what tells a temporary file.
+    if group.iter().all(|it| it.is_gone) && found.durable() == 0 {
+        found.class = FileClass::Temporary;
+    }
+    let durable = found.durable();
+    found.new_bytes_per_sync = (durable > 0).then(|| share(found.new_bytes, durable));
+    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
+    let count = durable as f64;
+    found.syncs_per_second = if seconds > 0.0 { count / seconds } else { 0.0 };
+    found
+}

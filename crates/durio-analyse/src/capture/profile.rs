@@ -1,0 +1,249 @@
+//! A profile of what was captured: TOML as docs/formats/profile.md has it, each field with its source.
+//!
+//! Commits are not in a trace, but what they share is: a batch with its sync. So the log of a profile has one
+//! committer, whose records are what was new between two syncs, at the rate at which syncs came.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::files::share;
+use super::{CaptureFindings, CapturedFileFindings, CapturedSize, FileClass};
+
+/// What was captured, and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CaptureSource {
+    /// Whom: `process 812 (postgres)`.
+    pub target: String,
+    /// The command line.
+    pub command: String,
+    /// The day, `2026-11-25`.
+    pub date: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The machine.
+    pub host: String,
+}
+
+/// Sizes of a mix; rarer ones count as the nearest of these.
+const SIZES_MAX: usize = 12;
+
+/// Streams beside the log: those that write most.
+const STREAMS_MAX: usize = 4;
+
+/// The log of a profile; none where nothing was made durable in order.
+fn log(findings: &CaptureFindings) -> Option<&CapturedFileFindings> {
+    let mut logs = findings.files.iter().filter(|it| it.class == FileClass::Log && it.writes > 0);
+    logs.next()
+}
+
+/// The profile as TOML; none where nothing durable was seen.
+#[must_use]
+pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
+    let log = log(findings);
+    let beside = |it: &&CapturedFileFindings| it.writes > 0 && log != Some(*it);
+    let mut others: Vec<_> = findings.files.iter().filter(beside).collect();
+    others.sort_by_key(|it| std::cmp::Reverse(it.written_bytes));
+    others.truncate(STREAMS_MAX);
+    if findings.durable == 0 || (log.is_none() && others.is_empty()) {
+        return None;
+    }
+    let source = &findings.source;
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "# What durio capture saw; the format is in docs/formats/profile.md. Paths are in it, contents never.\n\
+         schema = 1\nname = \"captured\"\ntitle = {}\nsummary = {}\nnotes = {}\n\
+         check = {{ value = \"commit\", from = \"guess\" }}\n\n\
+         [sources.captured]\nkind = \"traced\"\ndocument = {}\n\n\
+         [sources.guess]\nkind = \"durio-guess\"\ndocument = \"what a trace does not show\"",
+        quoted(&format!("{} on {}", source.target, source.host)),
+        quoted("captured: commits wait for the log; what else was written runs beside"),
+        notes(findings),
+        quoted(&format!(
+            "{}; {}, Linux {}, {:.0} s: {}",
+            source.target, source.date, source.kernel, findings.seconds, source.command
+        )),
+    );
+    if let Some(log) = log {
+        log_table(log, &mut text);
+    }
+    let mut names = BTreeSet::from(["log".to_owned(), "data".to_owned(), "null".to_owned()]);
+    for it in others {
+        stream(it, findings.seconds, &mut names, &mut text);
+    }
+    Some(text)
+}
+
+fn notes(findings: &CaptureFindings) -> String {
+    let mut notes = vec![
+        "reads were not captured: add a [[read]] for what your database does".to_owned(),
+        "how many commits share a sync is not in a trace: one committer stands for a batch"
+            .to_owned(),
+    ];
+    let lost = findings.cost.lost_calls;
+    if lost > 0 {
+        notes.push(format!("{lost} events were lost: counts and rates are too low"));
+    }
+    if findings.ring_operations > 0 {
+        notes.push(format!(
+            "{} operations went through io_uring and are not in it",
+            findings.ring_operations
+        ));
+    }
+    let quoted: Vec<String> = notes.iter().map(|it| quoted(it)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn log_table(log: &CapturedFileFindings, text: &mut String) {
+    let is_rewritten = share(log.pattern.tail_rewritten, log.writes) > 0.1;
+    let per_sync = log.new_bytes_per_sync.unwrap_or(1.0).max(1.0).round();
+    let (records, note) = match is_rewritten || log.batches.is_empty() {
+        // What is new of each cannot be told from the page that is written again; the mean can.
+        true => (
+            format!("{{ \"{per_sync}B\" = 1000 }}"),
+            "new bytes of a sync, mean: the last block is written again until it is full",
+        ),
+        false => (mix(&log.batches), "bytes between two syncs"),
+    };
+    let alignment = match log.alignment {
+        1..512 => "none".to_owned(),
+        bytes => format!("{bytes}B"),
+    };
+    let syncs = log.sync_calls();
+    let (sync, sync_note) =
+        match log.syncs.iter().max_by_key(|(name, it)| (**name != "sync_file_range", **it)) {
+            Some((name, _)) if syncs >= log.durable_writes => (*name, format!("{syncs} syncs")),
+            _ => {
+                ("o_dsync", format!("{} writes that are durable by themselves", log.durable_writes))
+            }
+        };
+    let file = if log.growth() > 0.5 { "extend" } else { "recycled" };
+    let fitting = match is_rewritten {
+        true => {
+            "fitting = \"the last block is written again until it is full; here each batch has blocks of its own\"\n"
+        }
+        false => "",
+    };
+    let _ = write!(
+        text,
+        "\n[log]\nsummary = {}\n\
+         records = {{ value = {records}, from = \"captured\", note = \"{note}\" }}\n\
+         padding = {{ value = \"{alignment}\", from = \"captured\", note = \"what offsets and sizes are multiples of\" }}\n\
+         file = {{ value = \"{file}\", from = \"captured\", note = \"grew by {:.0} % of what was new\" }}\n\
+         file_size = {{ value = \"{}B\", from = \"captured\" }}\n\
+         cache = {{ value = \"{}\", from = \"captured\" }}\n\
+         sync = {{ value = \"{sync}\", from = \"captured\", note = {} }}\n\
+         sync_every = {{ value = 1, from = \"captured\", note = \"a batch is what a sync makes durable\" }}\n\
+         logs = {{ value = 1, from = \"captured\" }}\n\
+         committers = {{ value = 1, from = \"guess\", note = \"{} threads sync, at most {} at once\" }}\n\
+         rate = {{ value = \"{}/s\", from = \"captured\", note = \"as many as came; unlimited shows what the storage can\" }}\n\
+         {fitting}",
+        quoted(&format!("{}: {}", log.path, log.class_because)),
+        100.0 * log.growth(),
+        log.file_bytes.max(1 << 20),
+        cache(log),
+        quoted(&sync_note),
+        log.syncing_threads,
+        log.syncs_at_once.max(1),
+        rate(log.syncs_per_second),
+    );
+}
+
+fn cache(it: &CapturedFileFindings) -> &'static str {
+    // Both ways were used: what is not aligned goes through the cache.
+    let is_direct = it.flags.contains(&"O_DIRECT") && it.alignment >= 512;
+    if is_direct { "direct" } else { "buffered" }
+}
+
+fn stream(
+    it: &CapturedFileFindings,
+    seconds: f64,
+    names: &mut BTreeSet<String>,
+    text: &mut String,
+) {
+    let is_random = it.class == FileClass::Data;
+    let file = if !is_random && it.growth() > 0.5 { "extend" } else { "recycled" };
+    let durable = it.durable();
+    let (sync, every) =
+        match it.syncs.iter().max_by_key(|(name, it)| (**name != "sync_file_range", **it)) {
+            _ if durable == 0 => ("none", 1),
+            Some((name, _)) if it.sync_calls() > 0 => (*name, (it.writes / durable).max(1)),
+            _ => ("o_dsync", 1),
+        };
+    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
+    let per_second = if seconds > 0.0 { it.writes as f64 / seconds } else { 1.0 };
+    let _ = write!(
+        text,
+        "\n[[write]]\nname = \"{}\"\nsummary = {}\n\
+         access = {{ value = \"{}\", from = \"captured\" }}\n\
+         sizes = {{ value = {}, from = \"captured\" }}\n\
+         cache = {{ value = \"{}\", from = \"captured\" }}\n\
+         jobs = {{ value = {}, from = \"captured\", note = \"threads that write\" }}\n\
+         depth = {{ value = 1, from = \"captured\" }}\n\
+         rate = {{ value = \"{}/s\", from = \"captured\", note = \"mean over the capture\" }}\n\
+         file = {{ value = \"{file}\", from = \"captured\" }}\n\
+         sync = {{ value = \"{sync}\", from = \"captured\" }}\n\
+         sync_every = {{ value = {every}, from = \"captured\" }}\n",
+        name(it, names),
+        quoted(&format!("{}: {}", it.path, it.class_because)),
+        if is_random { "random" } else { "sequential" },
+        mix(&it.sizes),
+        cache(it),
+        it.writing_threads.clamp(1, 32),
+        rate(per_second),
+    );
+}
+
+/// A name that no other stream has: the last part of the path that has letters.
+fn name(it: &CapturedFileFindings, names: &mut BTreeSet<String>) -> String {
+    let part = it.path.rsplit('/').find(|part| part.bytes().any(|it| it.is_ascii_alphabetic()));
+    let letters = part.unwrap_or("file").to_ascii_lowercase();
+    let plain: String = letters
+        .chars()
+        .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
+        .take(24)
+        .collect();
+    let plain = plain.trim_matches('-');
+    let base = format!("{}-{}", it.class.word(), if plain.is_empty() { "file" } else { plain });
+    let free =
+        (1..).map(|number| if number == 1 { base.clone() } else { format!("{base}-{number}") });
+    let found = free.into_iter().find(|it| !names.contains(it)).unwrap_or(base.clone());
+    names.insert(found.clone());
+    found
+}
+
+/// `{ "4096B" = 900, "8192B" = 100 }`, in thousandths that are a thousand together.
+fn mix(sizes: &[CapturedSize]) -> String {
+    let shown = &sizes[..sizes.len().min(SIZES_MAX)];
+    let all: u64 = shown.iter().map(|it| it.count).sum();
+    let mut weights: Vec<u64> =
+        shown.iter().map(|it| (1000 * it.count / all.max(1)).max(1)).collect();
+    // The most frequent takes what rounding left, or gave too much.
+    let rest: u64 = weights.iter().skip(1).sum();
+    if let Some(first) = weights.first_mut() {
+        *first = 1000_u64.saturating_sub(rest).max(1);
+    }
+    let parts: Vec<String> = shown
+        .iter()
+        .zip(weights)
+        .map(|(it, weight)| format!("\"{}B\" = {weight}", it.bytes))
+        .collect();
+    format!("{{ {} }}", parts.join(", "))
+}
+
+/// At least one in a hundred seconds, with a digit behind the point where that matters.
+fn rate(per_second: f64) -> String {
+    if per_second >= 100.0 {
+        format!("{per_second:.0}")
+    } else {
+        format!("{:.2}", per_second.max(0.01))
+    }
+}
+
+/// A text of TOML: JSON escapes the same way.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned()).replace('\u{7f}', "\\u007f")
+}

@@ -1,0 +1,108 @@
+//! What a capture tells while it runs, as data: from the runner, which traces, to the analyser.
+//!
+//! Not here: tracing (`durio-run`), what it adds up to (`durio-analyse`).
+
+use crate::tracefs::{DeviceRequest, TracedCall};
+
+/// One thing that was seen. Calls come in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CaptureEvent {
+    /// A path is met for the first time; files have numbers from 0 in this order.
+    File(CapturedFile),
+    /// A descriptor is this file from now on.
+    Opened {
+        /// Process and descriptor.
+        holder: (u32, i32),
+        /// Its file.
+        file: usize,
+        /// Where the next write without an offset goes, if that is known.
+        position: Option<u64>,
+    },
+    /// A thread enters a call.
+    Entered {
+        /// When, nanoseconds.
+        at: u64,
+        /// The thread.
+        task: u32,
+        /// Which call.
+        call: &'static TracedCall,
+        /// Process and descriptor.
+        holder: (u32, i32),
+        /// The descriptor's file; none where it was gone before anybody could look.
+        file: Option<usize>,
+        /// Where it writes, if the call says so.
+        offset: Option<u64>,
+        /// The write is durable by its own flags.
+        durable: bool,
+    },
+    /// The call returns.
+    Left {
+        /// When.
+        at: u64,
+        /// The thread.
+        task: u32,
+        /// Which call.
+        call: &'static TracedCall,
+        /// What it returned.
+        result: i64,
+    },
+    /// A device got a request, of whomever.
+    Issued {
+        /// Its place among [`CaptureEnd::devices`].
+        device: usize,
+        /// What it does.
+        request: DeviceRequest,
+    },
+    /// An operation was handed to a ring (io_uring).
+    Ring {
+        /// The number of IORING_OP.
+        opcode: u8,
+    },
+}
+
+/// A file that was written or synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedFile {
+    /// Its path, as the kernel names it.
+    pub path: String,
+    /// The flags of open(2).
+    pub flags: u32,
+    /// Bytes of it when it was met.
+    pub size: u64,
+}
+
+/// A device that is below the files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedDevice {
+    /// As the kernel names it.
+    pub name: String,
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// False for devices whose driver takes what is queued as it is.
+    pub has_requests: bool,
+}
+
+/// How a capture went.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CaptureEnd {
+    /// How long it watched, nanoseconds.
+    pub duration_ns: u64,
+    /// Processes that were watched, all together.
+    pub processes: usize,
+    /// The devices below the files.
+    pub devices: Vec<CapturedDevice>,
+    /// Why it ended before its time.
+    pub ended_early: Option<String>,
+    /// The user ended it.
+    pub interrupted: bool,
+    /// Events that were read, of calls and of devices.
+    pub events: u64,
+    /// Events of calls that the kernel could not keep.
+    pub lost_calls: u64,
+    /// Events of devices.
+    pub lost_requests: u64,
+    /// Processor time of the capturing process, nanoseconds.
+    pub cpu_ns: u64,
+    /// Bytes of each file at the end, by its number; none of those that are gone.
+    pub sizes: Vec<Option<u64>>,
+}

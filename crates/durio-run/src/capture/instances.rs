@@ -1,0 +1,212 @@
+//! The two trace instances of a capture, and tracefs where nobody has mounted it.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use durio_observe::{
+    CallRole, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer, TRACED_CALLS,
+    find_tracefs, threads_of,
+};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use crate::trace_step::instance::{TraceInstance, device_filter};
+use crate::trace_step::owner::remove_dead_in;
+
+/// Room for so many events of each processor between two looks.
+const EVENTS: u64 = 80_000;
+
+/// An event as it comes from a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RawEvent {
+    pub(super) at: u64,
+    pub(super) task: u32,
+    pub(super) kind: CaptureEventKind,
+}
+
+/// What traces.
+#[derive(Debug)]
+pub(super) struct Tracing {
+    // First, for an instance cannot be removed while one of its files is open.
+    buffers: Vec<File>,
+    calls: TraceInstance,
+    requests: Option<TraceInstance>,
+    formats: CaptureFormats,
+    layout: SubBuffer,
+    // Last, for the instances are below it.
+    _mount: Option<OwnedFd>,
+}
+
+/// The tracing files; where nobody has mounted them, a mount that no other process sees and that ends with
+/// this one.
+fn tracefs(root: &Path) -> Result<(PathBuf, Option<OwnedFd>), String> {
+    if let Some(path) = find_tracefs(root) {
+        return Ok((path, None));
+    }
+    let mount = || {
+        let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&opened)?;
+        fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    let mount = mount().map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "no permission to trace the kernel: durio capture needs root (sudo durio capture …)"
+                .to_owned()
+        }
+        _ if error == rustix::io::Errno::NODEV => {
+            "this kernel has no tracefs (CONFIG_FTRACE, CONFIG_FTRACE_SYSCALLS)".to_owned()
+        }
+        _ => format!(
+            "tracefs is not mounted and cannot be ({error}); as root: mount -t tracefs tracefs \
+             /sys/kernel/tracing"
+        ),
+    })?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), Some(mount)))
+}
+
+impl Tracing {
+    pub(super) fn begin(
+        root: &Path,
+        processes: &[u32],
+        devices: &[CapturedDevice],
+    ) -> Result<Self, String> {
+        let (tracefs, mount) = tracefs(root)?;
+        let _ = remove_dead_in(&tracefs, root);
+        let reads = |place: &str| {
+            let path = tracefs.join("events").join(place);
+            fs::read_to_string(&path).map_err(|error| match error.kind() {
+                ErrorKind::PermissionDenied => {
+                    "no permission to trace the kernel: durio capture needs root".to_owned()
+                }
+                _ => format!("this kernel does not show '{}': {error}", path.display()),
+            })
+        };
+        let layout = SubBuffer::parse(&reads("header_page")?)
+            .ok_or("the kernel's events/header_page is of no known form")?;
+        let mut formats = CaptureFormats::default();
+        let (calls, _) = TraceInstance::make(&tracefs, root, &["mono"], EVENTS)?;
+        // Before its list is written: who forks meanwhile is on it.
+        let _ = calls.set("options/event-fork", "1");
+        calls.set("set_event_pid", &all_threads(root, processes))?;
+        let mut switched = 0;
+        for name in call_events() {
+            // Not every machine has every call (open and creat are older ones).
+            let is_known = reads(&format!("{name}/format")).is_ok_and(|it| formats.add(&name, &it));
+            if is_known {
+                calls.set(&format!("events/{name}/enable"), "1")?;
+                switched += 1;
+            }
+        }
+        if switched == 0 {
+            return Err("this kernel has no events of system calls (CONFIG_FTRACE_SYSCALLS)".into());
+        }
+        let requests = match devices {
+            [] => None,
+            _ => Some(request_instance(&tracefs, root, devices, &mut formats, &reads)?),
+        };
+        let mut buffers = calls.buffers()?;
+        if let Some(instance) = &requests {
+            buffers.extend(instance.buffers()?);
+            instance.set("tracing_on", "1")?;
+        }
+        calls.set("tracing_on", "1")?;
+        let tracing = Self { buffers, calls, requests, formats, layout, _mount: mount };
+        // Threads that were started between the list and now.
+        tracing.also(root, processes)?;
+        Ok(tracing)
+    }
+
+    /// Watches these processes too.
+    pub(super) fn also(&self, root: &Path, processes: &[u32]) -> Result<(), String> {
+        let known = self.calls.reads("set_event_pid").unwrap_or_default();
+        let known: Vec<&str> = known.split_whitespace().collect();
+        let all = all_threads(root, processes);
+        let new: Vec<&str> = all.split_whitespace().filter(|it| !known.contains(it)).collect();
+        if new.is_empty() { Ok(()) } else { self.calls.add("set_event_pid", &new.join(" ")) }
+    }
+
+    /// Takes what the buffers hold, of each processor in its order.
+    pub(super) fn read(&self, into: &mut Vec<RawEvent>) -> Result<(), String> {
+        let mut page = vec![0; self.layout.size];
+        for mut buffer in &self.buffers {
+            loop {
+                match buffer.read(&mut page) {
+                    Ok(0) => break,
+                    Ok(length) => self.decode(&page[..length], into),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(format!("cannot read the trace: {error}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&self, page: &[u8], into: &mut Vec<RawEvent>) {
+        self.layout.events(page, |event| {
+            if let Some((task, kind)) = self.formats.read(event.bytes) {
+                into.push(RawEvent { at: event.at, task, kind });
+            }
+        });
+    }
+
+    /// Nothing more is traced; what the buffers hold can be read.
+    pub(super) fn stop(&self) {
+        for instance in [Some(&self.calls), self.requests.as_ref()].into_iter().flatten() {
+            // It ends with the instance at the latest.
+            let _ = instance.set("tracing_on", "0");
+        }
+    }
+
+    /// Events that the kernel did not keep: of calls, of requests.
+    pub(super) fn lost(&self) -> [u64; 2] {
+        let of = |instance: &TraceInstance| instance.losses(0, |stats| stats.oldest).0;
+        [of(&self.calls), self.requests.as_ref().map_or(0, of)]
+    }
+}
+
+fn all_threads(root: &Path, processes: &[u32]) -> String {
+    let threads = processes.iter().flat_map(|it| threads_of(root, *it));
+    threads.map(|it| it.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn call_events() -> Vec<String> {
+    let mut names = Vec::new();
+    for call in &TRACED_CALLS {
+        // Of an open the descriptor matters, of a close that it is gone.
+        if call.role != CallRole::Open {
+            names.push(format!("syscalls/sys_enter_{}", call.name));
+        }
+        if call.role != CallRole::Close {
+            names.push(format!("syscalls/sys_exit_{}", call.name));
+        }
+    }
+    // Before Linux 6.0 by the second name.
+    names.extend(
+        ["io_uring/io_uring_submit_req", "io_uring/io_uring_submit_sqe"].map(str::to_owned),
+    );
+    names
+}
+
+fn request_instance(
+    tracefs: &Path,
+    root: &Path,
+    devices: &[CapturedDevice],
+    formats: &mut CaptureFormats,
+    reads: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<TraceInstance, String> {
+    let (instance, _) = TraceInstance::make(tracefs, root, &["mono"], EVENTS)?;
+    for (event, has_requests) in [("block/block_rq_issue", true), ("block/block_bio_queue", false)]
+    {
+        let own = devices.iter().filter(|it| it.has_requests == has_requests);
+        let filter = device_filter(own.map(|it| it.number));
+        if filter.is_empty() {
+            continue;
+        }
+        formats.add(event, &reads(&format!("{event}/format"))?);
+        instance.set(&format!("events/{event}/filter"), &filter)?;
+        instance.set(&format!("events/{event}/enable"), "1")?;
+    }
+    Ok(instance)
+}
