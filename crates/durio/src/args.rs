@@ -4,6 +4,7 @@
 
 mod advise;
 mod campaign;
+mod capture;
 mod config;
 mod doctor;
 mod durable;
@@ -39,6 +40,7 @@ use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
+pub(crate) use capture::{Capture, Whom};
 pub(crate) use config::ConfigCommand;
 pub(crate) use doctor::Doctor;
 pub(crate) use durable::Durable;
@@ -81,6 +83,7 @@ pub(crate) enum Command {
     Sweep(Box<Sweep>),
     Predict(Predict),
     Profile(Profile),
+    Capture(Capture),
     Stack(Stack),
     Report(Report),
     Runs(Runs),

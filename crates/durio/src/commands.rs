@@ -2,6 +2,7 @@
 
 mod advise;
 mod audit;
+mod capture;
 mod check;
 mod compare;
 mod config;
@@ -60,6 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Profile(arguments) => profile::show(&arguments),
+        Command::Capture(arguments) => capture::capture(&arguments),
         Command::Stack(arguments) => stack::stack(arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Runs(arguments) => runs::runs(&arguments),

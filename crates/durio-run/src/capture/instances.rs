@@ -1,6 +1,6 @@
 //! The two trace instances of a capture, and tracefs where nobody has mounted it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,23 @@ fn tracefs(root: &Path) -> Result<(PathBuf, Option<OwnedFd>), String> {
     Ok((PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), Some(mount)))
 }
 
+/// The text of a file of the kernel, which gives some (`header_page`) by the first read alone.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::with_capacity(TEXT_BYTES);
+    let mut part = vec![0; TEXT_BYTES];
+    loop {
+        let length = file.read(&mut part)?;
+        if length == 0 {
+            return Ok(String::from_utf8_lossy(&text).into_owned());
+        }
+        text.extend_from_slice(part.get(..length).unwrap_or_default());
+    }
+}
+
+/// Longer than a format, which has at most a page.
+const TEXT_BYTES: usize = 16 << 10;
+
 impl Tracing {
     pub(super) fn begin(
         root: &Path,
@@ -75,7 +92,7 @@ impl Tracing {
         let _ = remove_dead_in(&tracefs, root);
         let reads = |place: &str| {
             let path = tracefs.join("events").join(place);
-            fs::read_to_string(&path).map_err(|error| match error.kind() {
+            read_text(&path).map_err(|error| match error.kind() {
                 ErrorKind::PermissionDenied => {
                     "no permission to trace the kernel: durio capture needs root".to_owned()
                 }

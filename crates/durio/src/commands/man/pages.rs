@@ -214,6 +214,28 @@ const PAGES: &[PageNotes] = &[
         see_also: &["durio-run(1)", "durio-report(1)", "io_uring(7)"],
     },
     PageNotes {
+        command: "capture",
+        examples: &[
+            (
+                "durio capture --pid 812 --for 60s --output mine.toml",
+                "Watch a postmaster and its children for a minute; write a profile.",
+            ),
+            (
+                "durio capture --unit postgresql@15-main --html page.html",
+                "Watch the processes of a unit; write a page.",
+            ),
+            (
+                "durio capture --path /var/lib/mysql --json",
+                "Whoever has files there; for a script.",
+            ),
+        ],
+        files: &[&[(
+            "/sys/kernel/tracing/instances/durio-*",
+            "Two trace instances, removed at the end. What a killed durio left the next one removes.",
+        )]],
+        see_also: &["durio-profile(1)", "durio-run(1)", "strace(1)"],
+    },
+    PageNotes {
         command: "profile",
         examples: &[
             ("durio profile list", "List the databases that durio knows."),

@@ -1,0 +1,342 @@
+//! A capture as a document: what a database did to its storage.
+//!
+//! In: [`CaptureFindings`]. Out: the mix of sizes, a row for each file, one for each device, what the
+//! capture cost and lost; bars on a page. Not here: classes and figures, which are the findings'.
+
+use durio_analyse::capture::{
+    CaptureFindings, CapturedDeviceFindings, CapturedFileFindings, CapturedSize, OffsetPattern,
+};
+use durio_units::Bytes;
+
+use crate::Report;
+use crate::document::chart::{Bar, BarGroup, Chart, Colour};
+use crate::document::{Cell, Document, Fact, Level, Row, Section, Table, Tone};
+use crate::figures::{latency, percent, precise, rate};
+
+/// Files that a screen has room for.
+const FILES_SHOWN: usize = 8;
+
+/// Sizes that are named of a mix.
+const SIZES_SHOWN: usize = 4;
+
+/// Bars of a chart.
+const BARS_MAX: usize = 12;
+
+/// Names of files are cut from the left where a table has no room.
+const PATH_LENGTH: usize = 34;
+
+impl Report for CaptureFindings {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio capture", &self.source.target);
+        document.push(summary(self));
+        document.push(files(self));
+        document.push(devices(self));
+        document.push(cost(self));
+        for it in &self.files {
+            document.push(file(it));
+        }
+        document.records = records(self);
+        document
+    }
+}
+
+/// `4k 55 %, 8k 23 %`: sizes as fio writes them.
+fn mix(sizes: &[CapturedSize]) -> String {
+    let all: u64 = sizes.iter().map(|it| it.count).sum();
+    let shown = sizes.iter().take(SIZES_SHOWN);
+    let mut parts: Vec<String> = shown
+        .map(|it| format!("{} {}", short(it.bytes), percent(precise(it.count) / precise(all))))
+        .collect();
+    let rest = sizes.len().saturating_sub(SIZES_SHOWN);
+    if rest > 0 {
+        parts.push(format!("{rest} other sizes"));
+    }
+    parts.join(", ")
+}
+
+fn short(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
+}
+
+fn summary(it: &CaptureFindings) -> Section {
+    let mut section = Section::default();
+    let per_second = |count: u64| if it.seconds > 0.0 { precise(count) / it.seconds } else { 0.0 };
+    section.fact("watched", format!("{:.1} s, processes: {}", it.seconds, it.processes));
+    if let Some(why) = &it.ended_early {
+        section.toned(
+            Tone::Warning,
+            "ended early",
+            format!("{why}; figures are of what was seen until then"),
+        );
+    }
+    section.fact(
+        "writes",
+        format!(
+            "{} ({}), {}",
+            it.writes,
+            rate(per_second(it.writes)),
+            Bytes::new(it.written_bytes)
+        ),
+    );
+    section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes));
+    if it.durable == 0 {
+        section
+            .say(Tone::Warning, "nothing was made durable while it was watched: run it under load");
+    }
+    if it.ring_operations > 0 {
+        section.say(
+            Tone::Warning,
+            format!("{} writes and syncs went through io_uring: the kernel's event has neither file nor size, so they are not below", it.ring_operations),
+        );
+    }
+    if it.unnamed_calls > 0 {
+        section.note(format!(
+            "{} writes and syncs of files that were closed before they could be named are not below",
+            it.unnamed_calls
+        ));
+    }
+    section
+}
+
+/// Growing or in place, in order or not.
+fn pattern(it: &CapturedFileFindings) -> String {
+    let OffsetPattern { continued, tail_rewritten, elsewhere, unknown } = it.pattern;
+    if it.writes == 0 {
+        return String::new();
+    }
+    if unknown * 2 > it.writes {
+        return "unknown".to_owned();
+    }
+    if elsewhere > continued + tail_rewritten {
+        return "random".to_owned();
+    }
+    let place = if it.growth() > 0.5 { "append" } else { "in order, in place" };
+    let is_rewritten = tail_rewritten * 10 > continued + elsewhere;
+    format!("{place}{}", if is_rewritten { ", tail rewritten" } else { "" })
+}
+
+fn cut(path: &str) -> String {
+    let letters: Vec<char> = path.chars().collect();
+    match letters.len() > PATH_LENGTH {
+        true => {
+            format!("…{}", letters[letters.len() + 1 - PATH_LENGTH..].iter().collect::<String>())
+        }
+        false => path.to_owned(),
+    }
+}
+
+fn files(it: &CaptureFindings) -> Section {
+    let mut section = Section::new("files");
+    let mut table = Table::with_columns(
+        &it.files,
+        [
+            ("file", |it: &&CapturedFileFindings| Cell::text(cut(&it.path))),
+            ("class", |it| Cell::text(it.class.word())),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("sizes", |it| {
+                Cell::text(mix(it.sizes.get(..it.sizes.len().min(2)).unwrap_or_default()))
+            }),
+            ("offsets", |it| Cell::text(pattern(it))),
+            ("durable", |it| Cell::Count(it.durable())),
+            ("new B/sync", |it| {
+                it.new_bytes_per_sync.map_or(Cell::Empty, |it| Cell::Number(it.round()))
+            }),
+            ("threads", |it| Cell::Count(it.syncing_threads as u64)),
+            ("at once", |it| Cell::Count(it.syncs_at_once.into())),
+        ],
+    )
+    .with_words(&["class", "sizes", "offsets"]);
+    for row in table.rows.iter_mut().skip(FILES_SHOWN) {
+        row.level = Level::Detail;
+    }
+    section.table(table);
+    if it.files.len() > FILES_SHOWN {
+        section.note(format!("{} more with --verbose", it.files.len() - FILES_SHOWN));
+    }
+    let most = it.files.iter().take(BARS_MAX);
+    let bars = |title: &str, of: fn(&CapturedFileFindings) -> u64, text: fn(u64) -> String| {
+        let bar = |it: &CapturedFileFindings| {
+            Bar::new(cut(&it.path), precise(of(it)), Colour::First, text(of(it)))
+        };
+        let group = BarGroup { title: String::new(), bars: most.clone().map(bar).collect() };
+        Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())
+    };
+    let all: u64 = it.sizes.iter().map(|it| it.count).sum();
+    let size = |it: &CapturedSize| {
+        let share = precise(it.count) / precise(all);
+        Bar::new(short(it.bytes), share, Colour::Second, percent(share))
+    };
+    let sizes =
+        BarGroup { title: String::new(), bars: it.sizes.iter().take(BARS_MAX).map(size).collect() };
+    section.charts([
+        Chart::bars("Sizes of writes", vec![sizes], Vec::<(String, Colour)>::new()),
+        bars("Bytes written, by file", |it| it.written_bytes, |it| Bytes::new(it).to_string()),
+        bars("Syncs and durable writes, by file", CapturedFileFindings::durable, |it| {
+            it.to_string()
+        }),
+    ]);
+    section
+}
+
+fn devices(it: &CaptureFindings) -> Section {
+    let mut section = Section::new("devices, of all who use them");
+    let mut table = Table::new([
+        "device",
+        "writes",
+        "written",
+        "sizes",
+        "metadata",
+        "flushes",
+        "FUA",
+        "writes/sync",
+        "flushes/sync",
+    ])
+    .with_words(&["sizes"]);
+    let per_sync = |count: u64| match it.durable {
+        0 => Cell::Empty,
+        durable => Cell::Number(precise(count) / precise(durable)),
+    };
+    for device in &it.devices {
+        let CapturedDeviceFindings {
+            name,
+            writes,
+            written_bytes,
+            metadata_writes,
+            fua,
+            flushes,
+            sizes,
+            ..
+        } = device;
+        table.rows.push(Row {
+            cells: vec![
+                Cell::text(name),
+                Cell::Count(*writes),
+                Cell::Bytes(*written_bytes),
+                Cell::text(mix(sizes.get(..sizes.len().min(2)).unwrap_or_default())),
+                Cell::Count(*metadata_writes),
+                Cell::Count(*flushes),
+                Cell::Count(*fua),
+                per_sync(*writes),
+                per_sync(*flushes),
+            ],
+            ..Row::default()
+        });
+    }
+    section.table(table);
+    if it.cost.lost_requests > 0 {
+        section.say(
+            Tone::Warning,
+            format!(
+                "{} events of devices were lost: these counts are too low",
+                it.cost.lost_requests
+            ),
+        );
+    }
+    section
+}
+
+fn cost(it: &CaptureFindings) -> Section {
+    let mut section = Section::default();
+    let cost = it.cost;
+    section.fact(
+        "cost",
+        format!(
+            "{} events ({}); durio took {} of a processor, besides what the kernel takes for each event",
+            cost.events,
+            rate(cost.events_per_second),
+            percent(cost.cpu_share),
+        ),
+    );
+    match cost.lost_calls {
+        0 => section.fact("lost", "no event of a call"),
+        lost => section.toned(
+            Tone::Bad,
+            "lost",
+            format!("{lost} events of calls: counts and rates of files are too low, and pairs are broken"),
+        ),
+    }
+    section
+}
+
+fn file(it: &CapturedFileFindings) -> Section {
+    let mut section = Section::detail(&it.path);
+    let mut fact = |label: &str, value: String| {
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, label, value));
+    };
+    fact("class", format!("{}: {}", it.class.word(), it.class_because));
+    fact("files", format!("{}, {}", it.files, Bytes::new(it.file_bytes)));
+    if !it.flags.is_empty() {
+        fact("opened", it.flags.join(", "));
+    }
+    fact("write sizes", mix(&it.sizes));
+    fact("multiples of", Bytes::new(it.alignment).to_string());
+    let OffsetPattern { continued, tail_rewritten, elsewhere, unknown } = it.pattern;
+    fact(
+        "offsets",
+        format!(
+            "{continued} go on, {tail_rewritten} write the tail again, {elsewhere} elsewhere, {unknown} unknown"
+        ),
+    );
+    fact(
+        "new bytes",
+        format!(
+            "{} of {}; the file grew by {}",
+            Bytes::new(it.new_bytes),
+            Bytes::new(it.written_bytes),
+            Bytes::new(it.grown_bytes)
+        ),
+    );
+    let syncs: Vec<String> =
+        it.syncs.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if !syncs.is_empty() {
+        fact("syncs", syncs.join(", "));
+    }
+    if it.durable_writes > 0 {
+        fact("durable writes", it.durable_writes.to_string());
+    }
+    if it.durable() > 0 {
+        fact("between syncs", format!("{} by bytes", mix(&it.batches)));
+        let times = |[p50, p99]: [Option<u64>; 2]| {
+            let one = |name, it: Option<u64>| it.map(|it| format!("{name} {}", latency(it)));
+            [one("p50", p50), one("p99", p99)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        fact("time of a sync", times([it.sync_p50_ns, it.sync_p99_ns]));
+        fact("from sync to sync", times([it.between_syncs_p50_ns, it.between_syncs_p99_ns]));
+        fact(
+            "who syncs",
+            format!(
+                "{} threads; at most {} at once, {} began while another was under way",
+                it.syncing_threads, it.syncs_at_once, it.overlapping_syncs
+            ),
+        );
+    }
+    if it.errors > 0 {
+        fact("failed calls", it.errors.to_string());
+    }
+    section
+}
+
+fn records(it: &CaptureFindings) -> Table {
+    Table::with_columns(
+        &it.files,
+        [
+            ("file", |it: &&CapturedFileFindings| Cell::text(&it.path)),
+            ("class", |it| Cell::text(it.class.word())),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("written_bytes", |it| Cell::Bytes(it.written_bytes)),
+            ("new_bytes", |it| Cell::Bytes(it.new_bytes)),
+            ("syncs", |it| Cell::Count(it.sync_calls())),
+            ("durable_writes", |it| Cell::Count(it.durable_writes)),
+            ("syncing_threads", |it| Cell::Count(it.syncing_threads as u64)),
+            ("syncs_at_once", |it| Cell::Count(it.syncs_at_once.into())),
+            ("sync_p50_ns", |it| it.sync_p50_ns.map_or(Cell::Absent(""), Cell::nanos)),
+            ("sync_p99_ns", |it| it.sync_p99_ns.map_or(Cell::Absent(""), Cell::nanos)),
+        ],
+    )
+}

@@ -1,0 +1,63 @@
+//! The arguments of `durio capture`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use durio_units::Nanos;
+
+use super::Output;
+use crate::exit_code::TABLE;
+
+/// Watch what a running database does to its storage, and make a profile of it
+///
+/// Traces system calls of its processes and threads (write, pwrite64, writev, pwritev, pwritev2,
+/// fsync, fdatasync, sync_file_range) and requests to the devices below: which files it writes, in
+/// which sizes, where, who syncs and how often. Needs root, and no more than the kernel's tracefs:
+/// where that is not mounted, durio mounts it for itself alone. Nothing stays behind.
+///
+///   durio capture --pid 812 --for 60s --output mine.toml
+///   durio capture --unit postgresql@15-main
+///   durio capture --path /var/lib/mysql --html page.html
+///   durio run profile:mine.toml --target /mnt/other
+///
+/// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
+/// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Capture {
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    /// How long to watch, such as 60s or 10m
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", help_heading = "How long")]
+    pub(crate) duration: Nanos,
+
+    /// Write a profile of it to this new file; durio run profile:FILE measures it
+    #[arg(long = "output", value_name = "FILE", help_heading = "Output")]
+    pub(crate) profile: Option<PathBuf>,
+
+    /// Write the report as a page to this new file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+// No doc comment, which would be taken for a command's.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[command(next_help_heading = "Whom")]
+pub(crate) struct Whom {
+    /// A process and its children, such as PostgreSQL's postmaster
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+
+    /// The processes of a running unit of systemd; without a suffix .service is meant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Option<String>,
+
+    /// Those who hold files below this directory open; only such files count
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+}

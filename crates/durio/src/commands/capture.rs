@@ -1,0 +1,162 @@
+//! `durio capture`: what a running database does to its storage.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use durio_analyse::capture::{Capture, CaptureFindings, CaptureSource, profile_text};
+use durio_bench::{BenchError, BenchErrorKind};
+use durio_observe::read_host;
+use durio_record::FolderName;
+use durio_report::{Format, Options};
+use durio_run::{CaptureTarget, CaptureWish};
+use durio_workload::profile::Profile;
+
+use crate::args::{Capture as Arguments, Whom};
+use crate::exit_code::Exit;
+use crate::output;
+use crate::stop_signals::stop_on_signals;
+
+/// Where `proc` and `sys` are.
+const ROOT: &str = "/";
+
+pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
+    let target = target(&arguments.whom)?;
+    if arguments.duration.get() == 0 {
+        return Err(
+            BenchError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
+        );
+    }
+    if arguments.output.format() == Format::FioJson {
+        return Err(output::unsupported(
+            arguments.output,
+            "there are text, json, html, markdown and csv",
+        ));
+    }
+    // Before a minute of watching, not after.
+    for path in [&arguments.profile, &arguments.html].into_iter().flatten() {
+        refuse_existing(path)?;
+    }
+    let source = CaptureSource {
+        target: named(&target),
+        command: command_line(),
+        date: FolderName::rfc3339(SystemTime::now())
+            .split('T')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        kernel: String::new(),
+        host: String::new(),
+    };
+    let stop = stop_on_signals()?;
+    let wish = CaptureWish { target, duration: arguments.duration };
+    let mut capture = Capture::default();
+    let end = durio_run::capture(&wish, Path::new(ROOT), &stop, &mut |event| capture.take(event));
+    let end = end.map_err(|error| {
+        BenchError::from(error).hint("durio doctor says what this machine permits")
+    })?;
+    let host = read_host();
+    let hostname = host.hostname.unwrap_or_else(|| "this machine".to_owned());
+    let source = CaptureSource { kernel: host.kernel, host: hostname, ..source };
+    let findings = capture.finish(&end, source);
+    output::report(arguments.output, &findings)?;
+    if let Some(path) = &arguments.html {
+        write_page(path, &findings)?;
+    }
+    if let Some(path) = &arguments.profile {
+        write_profile(path, &findings)?;
+    }
+    Ok(if end.interrupted { Exit::INTERRUPTED } else { Exit::Fine })
+}
+
+fn target(whom: &Whom) -> Result<CaptureTarget, BenchError> {
+    if let Some(pid) = whom.pid {
+        return Ok(CaptureTarget::Process(pid));
+    }
+    if let Some(unit) = &whom.unit {
+        if unit.is_empty() || unit.contains('/') {
+            return Err(BenchError::wrong_use(format!("'{unit}' is no name of a unit")));
+        }
+        return Ok(CaptureTarget::Unit(unit.clone()));
+    }
+    let path = whom.path.clone().unwrap_or_else(|| PathBuf::from("."));
+    let real = fs::canonicalize(&path).map_err(|error| BenchError::io("find", &path, error))?;
+    match real.is_dir() {
+        true => Ok(CaptureTarget::Directory(real)),
+        false => Err(BenchError::wrong_use(format!("'{}' is no directory", path.display()))
+            .hint("--path takes the directory of a database")),
+    }
+}
+
+/// `process 812 (postgres)`.
+fn named(target: &CaptureTarget) -> String {
+    match target {
+        CaptureTarget::Process(process) => {
+            let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+            match name.trim() {
+                "" => format!("process {process}"),
+                name => format!("process {process} ({name})"),
+            }
+        }
+        CaptureTarget::Unit(unit) => format!("unit {unit}"),
+        CaptureTarget::Directory(path) => format!("files below {}", path.display()),
+    }
+}
+
+/// As it was typed; bytes that are no text are replaced.
+fn command_line() -> String {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    format!("durio {}", words.join(" "))
+}
+
+fn refuse_existing(path: &Path) -> Result<(), BenchError> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.symlink_metadata().is_ok() {
+        let text = format!("'{}' exists, and is not overwritten", path.display());
+        return Err(BenchError::wrong_use(text).hint("name a new file"));
+    }
+    match folder.is_dir() {
+        true => Ok(()),
+        false => {
+            Err(BenchError::wrong_use(format!("there is no directory '{}'", folder.display())))
+        }
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| BenchError::io("write", path, error))
+}
+
+fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
+    let mut page = Vec::new();
+    let options = Options { verbose: true, ..Options::default() };
+    durio_report::write(Format::Html, findings, &options, &mut page).map_err(BenchError::unmade)?;
+    write_new(path, &page)
+}
+
+fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
+    let Some(text) = profile_text(findings) else {
+        let text = "nothing durable was seen, so there is no profile to write";
+        return Err(BenchError::cannot_measure(text)
+            .hint("watch the database while it commits, and longer: --for 10m"));
+    };
+    // A profile that durio itself does not read would be found out too late.
+    Profile::parse(&path.display().to_string(), &text)
+        .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
+    write_new(path, text.as_bytes())?;
+    output::remark(&format!(
+        "durio: wrote {0}; measure it with: durio run profile:{1} --target DIR",
+        path.display(),
+        if path.extension().is_some_and(|it| it == "toml")
+            || path.display().to_string().contains('/')
+        {
+            path.display().to_string()
+        } else {
+            format!("./{}", path.display())
+        },
+    ));
+    Ok(())
+}
