@@ -131,12 +131,24 @@ fn cut(path: &str) -> String {
     }
 }
 
+/// The folder that holds all files, with its slash; empty where it would say nothing.
+fn common_folder(files: &[CapturedFileFindings]) -> &str {
+    let Some(first) = files.first() else { return "" };
+    let parts = first.path.match_indices('/').map(|(at, _)| first.path.split_at(at + 1).0);
+    let is_common = |folder: &&str| files.iter().all(|it| it.path.starts_with(*folder));
+    parts.take_while(is_common).last().unwrap_or_default()
+}
+
 fn files(it: &CaptureFindings) -> Section {
-    let mut section = Section::new("files");
+    let common = common_folder(&it.files);
+    let below =
+        if common.len() > 1 { format!("files, below {common}") } else { "files".to_owned() };
+    let name = |it: &CapturedFileFindings| cut(it.path.get(common.len()..).unwrap_or(&it.path));
+    let mut section = Section::new(below);
     let mut table = Table::with_columns(
         &it.files,
         [
-            ("file", |it: &&CapturedFileFindings| Cell::text(cut(&it.path))),
+            ("file", |_: &&CapturedFileFindings| Cell::Empty),
             ("class", |it| Cell::text(it.class.word())),
             ("writes", |it| Cell::Count(it.writes)),
             ("sizes", |it| {
@@ -152,6 +164,9 @@ fn files(it: &CaptureFindings) -> Section {
         ],
     )
     .with_words(&["class", "sizes", "offsets"]);
+    for (row, file) in table.rows.iter_mut().zip(&it.files) {
+        row.cells.first_mut().into_iter().for_each(|cell| *cell = Cell::text(name(file)));
+    }
     for row in table.rows.iter_mut().skip(FILES_SHOWN) {
         row.level = Level::Detail;
     }
@@ -162,7 +177,7 @@ fn files(it: &CaptureFindings) -> Section {
     let most = it.files.iter().take(BARS_MAX);
     let bars = |title: &str, of: fn(&CapturedFileFindings) -> u64, text: fn(u64) -> String| {
         let bar = |it: &CapturedFileFindings| {
-            Bar::new(cut(&it.path), precise(of(it)), Colour::First, text(of(it)))
+            Bar::new(name(it), precise(of(it)), Colour::First, text(of(it)))
         };
         let group = BarGroup { title: String::new(), bars: most.clone().map(bar).collect() };
         Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())

@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::RunError;
 use crate::sink::StopFlag;
-use instances::{RawEvent, Tracing};
+use instances::{RawEvent, TraceFiles, Tracing};
 use watched::Watched;
 
 /// Whom to watch.
@@ -90,6 +90,8 @@ pub fn capture(
     stop: &StopFlag,
     emit: &mut dyn FnMut(CaptureEvent),
 ) -> Result<CaptureEnd, RunError> {
+    // First: who may not trace sees no files of others either, and would be told that there are none.
+    let files = TraceFiles::open(root).map_err(RunError::unsupported)?;
     let processes = wish.target.processes(root)?;
     let below = match &wish.target {
         CaptureTarget::Directory(path) => Some(path.as_path()),
@@ -97,7 +99,8 @@ pub fn capture(
     };
     let mut watched = Watched::new(root, below);
     let devices = watched.begin(&processes, emit);
-    let tracing = Tracing::begin(root, &processes, &devices).map_err(RunError::unsupported)?;
+    let tracing =
+        Tracing::begin(files, root, &processes, &devices).map_err(RunError::unsupported)?;
     let cpu = cpu_time();
     let begin = Instant::now();
     let mut end = CaptureEnd { devices, ..CaptureEnd::default() };

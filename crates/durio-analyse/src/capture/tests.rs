@@ -1,1 +1,261 @@
+//! What is told of files by what was done to them.
 
+use durio_observe::{
+    CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, DeviceRequest, TRACED_CALLS, TracedCall,
+};
+use durio_workload::profile::{Pace, Profile};
+
+use super::files::folded_path;
+use super::*;
+
+const O_APPEND: u32 = 0o2000;
+const O_DSYNC: u32 = 0o10000;
+
+fn call(name: &str) -> &'static TracedCall {
+    TRACED_CALLS.iter().find(|it| it.name == name).unwrap()
+}
+
+/// Calls of a made-up database, each a microsecond long.
+#[derive(Default)]
+struct Script {
+    capture: Capture,
+    now: u64,
+    files: usize,
+}
+
+impl Script {
+    /// A file that process 7 has open as descriptor `fd`.
+    fn file(&mut self, path: &str, flags: u32, size: u64, position: Option<u64>) -> usize {
+        let file = CapturedFile { path: path.to_owned(), flags, size };
+        self.capture.take(CaptureEvent::File(file));
+        let number = self.files;
+        self.files += 1;
+        let fd = i32::try_from(number).unwrap();
+        self.capture.take(CaptureEvent::Opened { holder: (7, fd), file: number, position });
+        number
+    }
+
+    fn enter(&mut self, task: u32, name: &str, file: usize, offset: Option<u64>) {
+        self.now += 1000;
+        let (at, fd) = (self.now, i32::try_from(file).unwrap());
+        let (call, holder, file) = (call(name), (7, fd), Some(file));
+        let durable = false;
+        self.capture.take(CaptureEvent::Entered { at, task, call, holder, file, offset, durable });
+    }
+
+    fn leave(&mut self, task: u32, name: &str, result: i64) {
+        self.now += 1000;
+        self.capture.take(CaptureEvent::Left { at: self.now, task, call: call(name), result });
+    }
+
+    fn call(&mut self, task: u32, name: &str, file: usize, offset: Option<u64>, result: i64) {
+        self.enter(task, name, file, offset);
+        self.leave(task, name, result);
+    }
+
+    fn finish(self, end: CaptureEnd) -> CaptureFindings {
+        let end =
+            CaptureEnd { duration_ns: 2_000_000_000, sizes: vec![Some(1); self.files], ..end };
+        self.capture.finish(&end, CaptureSource::default())
+    }
+}
+
+/// Ten commits into the last page of a log, and a table that is written here and there.
+fn postgres() -> Script {
+    let mut script = Script::default();
+    let log = script.file("/d/pg_wal/000000010000000000000002", 2, 16 << 20, Some(0));
+    let table = script.file("/d/base/5/16384", 2, 1 << 20, Some(0));
+    for commit in 0..10 {
+        let page = 8192 * (commit / 5);
+        let task = 100 + u32::try_from(commit % 2).unwrap();
+        script.call(task, "pwrite64", log, Some(page), 8192);
+        script.call(task, "fdatasync", log, None, 0);
+    }
+    for page in [9, 3, 7, 1, 5] {
+        script.call(50, "pwrite64", table, Some(8192 * page), 8192);
+    }
+    script.call(50, "fsync", table, None, 0);
+    script
+}
+
+fn only(findings: &CaptureFindings) -> &CapturedFileFindings {
+    assert_eq!(findings.files.len(), 1, "{:?}", findings.files);
+    &findings.files[0]
+}
+
+fn parsed(findings: &CaptureFindings) -> Profile {
+    let text = profile_text(findings).unwrap();
+    Profile::parse("captured.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn a_log_and_a_table_are_told_apart_by_what_is_done_to_them() {
+    let findings = postgres().finish(CaptureEnd::default());
+    let [log, table] = findings.files.as_slice() else { panic!("{:?}", findings.files) };
+    assert_eq!((log.class, table.class), (FileClass::Log, FileClass::Data));
+    assert!(log.class_because.starts_with("100 % of writes go on"), "{}", log.class_because);
+    let pattern = OffsetPattern { continued: 2, tail_rewritten: 8, elsewhere: 0, unknown: 0 };
+    assert_eq!(log.pattern, pattern);
+    assert_eq!((log.writes, log.durable(), log.new_bytes), (10, 10, 16384));
+    assert_eq!((log.syncing_threads, log.syncs_at_once, log.overlapping_syncs), (2, 1, 0));
+    assert_eq!((log.alignment, log.grown_bytes), (8192, 0));
+    assert_eq!(log.sync_p50_ns, Some(1000));
+    assert_eq!(findings.sizes, [CapturedSize { bytes: 8192, count: 15 }]);
+    assert_eq!((table.pattern.elsewhere, table.pattern.unknown), (4, 1));
+}
+
+#[test]
+fn the_profile_has_what_a_sync_made_durable_and_is_read_by_durio() {
+    let profile = parsed(&postgres().finish(CaptureEnd::default()));
+    let log = profile.log.as_ref().unwrap();
+    // 16384 new bytes and 10 syncs.
+    assert_eq!(log.records.value[0].size.get(), 1638);
+    assert_eq!((log.padding.value.get(), log.committers.value), (8192, 1));
+    assert_eq!(log.sync.value.name(), "fdatasync");
+    assert_eq!(log.rate.value, Pace::PerSecond(5.0), "ten in two seconds");
+    let [table] = profile.streams.as_slice() else { panic!("{:?}", profile.streams) };
+    assert_eq!((table.name.as_str(), table.sync_every.as_ref().unwrap().value), ("data-base", 5));
+    assert_eq!(profile.sources[0].kind.word(), "traced");
+}
+
+#[test]
+fn an_appended_file_grows_where_its_position_is_not_said() {
+    let mut script = Script::default();
+    let log = script.file("/d/appendonly.aof", 1 | O_APPEND, 1000, None);
+    for bytes in [100, 50, 150] {
+        script.call(7, "write", log, None, bytes);
+        script.call(7, "fdatasync", log, None, 0);
+    }
+    let findings = script.finish(CaptureEnd::default());
+    let it = only(&findings);
+    assert_eq!((it.pattern.continued, it.grown_bytes, it.class), (3, 300, FileClass::Log));
+    assert_eq!(it.flags, ["O_APPEND"]);
+    let profile = parsed(&findings);
+    let sizes: Vec<_> = profile.log.unwrap().records.value.iter().map(|it| it.size.get()).collect();
+    assert_eq!(sizes, [50, 100, 150]);
+}
+
+#[test]
+fn a_position_is_known_from_lseek_and_unknown_before() {
+    let mut script = Script::default();
+    let file = script.file("/d/file", 2, 8192, None);
+    script.call(7, "write", file, None, 512);
+    script.call(7, "lseek", file, None, 4096);
+    script.call(7, "write", file, None, 512);
+    script.call(7, "write", file, None, 512);
+    let findings = script.finish(CaptureEnd::default());
+    let pattern = only(&findings).pattern;
+    assert_eq!((pattern.unknown, pattern.continued), (2, 1));
+}
+
+#[test]
+fn writes_of_a_file_with_o_dsync_are_durable_by_themselves() {
+    let mut script = Script::default();
+    let log = script.file("/d/log", 1 | O_DSYNC, 1 << 20, Some(0));
+    (0..4).for_each(|at| script.call(7, "pwrite64", log, Some(512 * at), 512));
+    let findings = script.finish(CaptureEnd::default());
+    assert_eq!((only(&findings).durable_writes, findings.durable), (4, 4));
+    assert_eq!(parsed(&findings).log.unwrap().sync.value.name(), "o_dsync");
+}
+
+#[test]
+fn syncs_that_run_at_once_are_counted() {
+    let mut script = Script::default();
+    let log = script.file("/d/log", 2, 0, Some(0));
+    script.call(1, "pwrite64", log, Some(0), 512);
+    for task in 1..=3 {
+        script.enter(task, "fsync", log, None);
+    }
+    for task in 1..=3 {
+        script.leave(task, "fsync", 0);
+    }
+    script.call(1, "fsync", log, None, 0);
+    let findings = script.finish(CaptureEnd::default());
+    let it = only(&findings);
+    assert_eq!((it.syncs_at_once, it.overlapping_syncs, it.syncs["fsync"]), (3, 2, 4));
+}
+
+#[test]
+fn a_file_that_is_gone_and_was_never_synced_is_temporary_and_makes_no_profile() {
+    let mut script = Script::default();
+    let file = script.file("/d/pgsql_tmp/x", 2, 0, Some(0));
+    script.call(7, "pwrite64", file, Some(0), 8192);
+    // What failed has written nothing.
+    script.call(7, "pwrite64", file, Some(8192), -28);
+    let end = CaptureEnd { duration_ns: 1, sizes: vec![None], ..CaptureEnd::default() };
+    let findings = script.capture.finish(&end, CaptureSource::default());
+    let it = only(&findings);
+    assert_eq!((it.class, it.writes, it.errors), (FileClass::Temporary, 1, 1));
+    assert_eq!(profile_text(&findings), None);
+}
+
+#[test]
+fn hints_to_write_back_make_nothing_durable() {
+    let mut script = Script::default();
+    let file = script.file("/d/base/1", 2, 0, Some(0));
+    script.call(7, "pwrite64", file, Some(0), 8192);
+    script.call(7, "sync_file_range", file, None, 0);
+    let findings = script.finish(CaptureEnd::default());
+    assert_eq!((findings.durable, profile_text(&findings)), (0, None));
+}
+
+#[test]
+fn requests_rings_and_calls_without_a_name_are_counted_and_losses_are_in_the_profile() {
+    let mut script = postgres();
+    let device = CapturedDevice { name: "sda".to_owned(), number: (8, 0), has_requests: true };
+    for request in [
+        DeviceRequest::Write { bytes: 8192, fua: true, metadata: false },
+        DeviceRequest::Write { bytes: 4096, fua: false, metadata: true },
+        DeviceRequest::Flush,
+        DeviceRequest::Read(4096),
+    ] {
+        script.capture.take(CaptureEvent::Issued { device: 0, request });
+    }
+    script.capture.take(CaptureEvent::Ring { opcode: 23 });
+    script.capture.take(CaptureEvent::Ring { opcode: 22 });
+    let unnamed = CaptureEvent::Entered {
+        at: 1,
+        task: 9,
+        call: call("write"),
+        holder: (7, 99),
+        file: None,
+        offset: None,
+        durable: false,
+    };
+    script.capture.take(unnamed);
+    let end = CaptureEnd { devices: vec![device], lost_calls: 12, ..CaptureEnd::default() };
+    let findings = script.finish(end);
+    let it = &findings.devices[0];
+    assert_eq!((it.name.as_str(), it.writes, it.written_bytes), ("sda", 2, 12288));
+    assert_eq!((it.fua, it.metadata_writes, it.flushes, it.reads), (1, 1, 1, 1));
+    assert_eq!((findings.ring_operations, findings.unnamed_calls), (1, 1));
+    assert!(parsed(&findings).notes.iter().any(|it| it.starts_with("12 events were lost")));
+}
+
+#[test]
+fn generations_of_a_file_are_one_and_short_words_keep_their_letters() {
+    assert_eq!(folded_path("/d/pg_wal/0000000100000000000000AB"), "/d/pg_wal/#");
+    assert_eq!(folded_path("/d/base/5/16384.1"), "/d/base/#/#.#");
+    assert_eq!(folded_path("/d/FACADE/ib_logfile0"), "/d/FACADE/ib_logfile#");
+    let mut script = Script::default();
+    for name in ["/d/wal/1", "/d/wal/2"] {
+        let file = script.file(name, 1, 0, Some(0));
+        script.call(7, "write", file, None, 512);
+        script.call(7, "fsync", file, None, 0);
+    }
+    let findings = script.finish(CaptureEnd::default());
+    let it = only(&findings);
+    assert_eq!((it.path.as_str(), it.files, it.pattern.continued), ("/d/wal/#", 2, 2));
+}
+
+#[test]
+fn hostile_names_make_a_profile_that_is_read_all_the_same() {
+    let mut script = Script::default();
+    for name in ["/d/\"]\n\u{1b}[31m\\\u{7f}", "/d/ü/öä", "/d/--", "/d/log", "/e/log"] {
+        let file = script.file(name, 1, 0, Some(0));
+        script.call(7, "write", file, None, 513);
+        script.call(7, "fsync", file, None, 0);
+    }
+    let profile = parsed(&script.finish(CaptureEnd::default()));
+    assert_eq!(profile.streams.len(), 4);
+}

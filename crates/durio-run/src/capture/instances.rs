@@ -11,6 +11,8 @@ use durio_observe::{
 };
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
+use rustix::io::Errno;
+
 use crate::trace_step::instance::{TraceInstance, device_filter};
 use crate::trace_step::owner::remove_dead_in;
 
@@ -40,29 +42,60 @@ pub(super) struct Tracing {
 
 /// The tracing files; where nobody has mounted them, a mount that no other process sees and that ends with
 /// this one.
-fn tracefs(root: &Path) -> Result<(PathBuf, Option<OwnedFd>), String> {
-    if let Some(path) = find_tracefs(root) {
-        return Ok((path, None));
+#[derive(Debug)]
+pub(super) struct TraceFiles {
+    path: PathBuf,
+    layout: SubBuffer,
+    mount: Option<OwnedFd>,
+}
+
+/// As any of the doors to tracefs is shut to others than root.
+const NO_PERMISSION: &str =
+    "no permission to trace the kernel: durio capture needs root (sudo durio capture …)";
+
+impl TraceFiles {
+    /// Finds them; the text says what is missing.
+    pub(super) fn open(root: &Path) -> Result<Self, String> {
+        let (path, mount) = match find_tracefs(root) {
+            Some(path) => (path, None),
+            None => {
+                let mount = detached_mount().map_err(mount_refused)?;
+                (PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), Some(mount))
+            }
+        };
+        let layout = SubBuffer::parse(&event_text(&path, "header_page")?)
+            .ok_or("the kernel's events/header_page is of no known form")?;
+        Ok(Self { path, layout, mount })
     }
-    let mount = || {
-        let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&opened)?;
-        fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-    };
-    let mount = mount().map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "no permission to trace the kernel: durio capture needs root (sudo durio capture …)"
-                .to_owned()
-        }
-        _ if error == rustix::io::Errno::NODEV => {
+}
+
+fn detached_mount() -> rustix::io::Result<OwnedFd> {
+    let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&opened)?;
+    fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+fn mount_refused(error: Errno) -> String {
+    match error {
+        Errno::PERM | Errno::ACCESS => NO_PERMISSION.to_owned(),
+        Errno::NODEV => {
             "this kernel has no tracefs (CONFIG_FTRACE, CONFIG_FTRACE_SYSCALLS)".to_owned()
         }
-        _ => format!(
+        // Kernels before 5.2 mount by a path alone.
+        error => format!(
             "tracefs is not mounted and cannot be ({error}); as root: mount -t tracefs tracefs \
              /sys/kernel/tracing"
         ),
-    })?;
-    Ok((PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), Some(mount)))
+    }
+}
+
+/// A text of the folder `events`.
+fn event_text(tracefs: &Path, place: &str) -> Result<String, String> {
+    let path = tracefs.join("events").join(place);
+    read_text(&path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => NO_PERMISSION.to_owned(),
+        _ => format!("this kernel does not show '{}': {error}", path.display()),
+    })
 }
 
 /// The text of a file of the kernel, which gives some (`header_page`) by the first read alone.
@@ -84,23 +117,14 @@ const TEXT_BYTES: usize = 16 << 10;
 
 impl Tracing {
     pub(super) fn begin(
+        files: TraceFiles,
         root: &Path,
         processes: &[u32],
         devices: &[CapturedDevice],
     ) -> Result<Self, String> {
-        let (tracefs, mount) = tracefs(root)?;
+        let TraceFiles { path: tracefs, layout, mount } = files;
         let _ = remove_dead_in(&tracefs, root);
-        let reads = |place: &str| {
-            let path = tracefs.join("events").join(place);
-            read_text(&path).map_err(|error| match error.kind() {
-                ErrorKind::PermissionDenied => {
-                    "no permission to trace the kernel: durio capture needs root".to_owned()
-                }
-                _ => format!("this kernel does not show '{}': {error}", path.display()),
-            })
-        };
-        let layout = SubBuffer::parse(&reads("header_page")?)
-            .ok_or("the kernel's events/header_page is of no known form")?;
+        let reads = |place: &str| event_text(&tracefs, place);
         let mut formats = CaptureFormats::default();
         let (calls, _) = TraceInstance::make(&tracefs, root, &["mono"], EVENTS)?;
         // Before its list is written: who forks meanwhile is on it.
