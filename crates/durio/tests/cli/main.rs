@@ -24,6 +24,7 @@ mod audit_documents;
 mod audit_own;
 mod broken_kvm;
 mod by_hand;
+mod capture;
 mod check;
 mod compare;
 mod config;

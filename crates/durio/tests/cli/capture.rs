@@ -1,0 +1,212 @@
+//! `durio capture`: what a running program does to its storage.
+//!
+//! The program is durio itself, whose writes and syncs are known. Where tracefs is not mounted, capture
+//! mounts it for itself; the kernel's tracing is one for all, and instances have names of their own.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::durio::Running;
+use crate::loops::sh;
+use crate::requirements::{has, skip};
+use crate::sandbox::Sandbox;
+
+const INSTANCES: &str = "unshare -m sh -c 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
+                         ls /sys/kernel/tracing/instances' || true";
+
+/// True if this kernel traces system calls, and a test may have it do so.
+fn can_trace() -> bool {
+    if !has(&["root", "unshare"]) {
+        return false;
+    }
+    let events = "/sys/kernel/tracing/events/syscalls/sys_enter_fdatasync";
+    let mount = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null";
+    let found = sh(&format!("unshare -m sh -c '{mount}; ls -d {events}' 2>/dev/null || true"));
+    if found.is_empty() {
+        skip("this kernel has no events of system calls in tracefs");
+    }
+    !found.is_empty()
+}
+
+fn instances_of(process: u32) -> String {
+    let prefix = format!("durio-{process}-");
+    sh(INSTANCES).lines().filter(|it| it.starts_with(&prefix)).collect()
+}
+
+/// A program that writes 4 KiB and syncs, over and over, by one worker, without a limit of its own.
+fn writer(sandbox: &Sandbox, words: &str) -> Running {
+    let line = "run --quiet --no-self-cost --engine sync --buffered --rw write --sync fdatasync \
+                --size 4MiB --target data --duration";
+    let running = sandbox.durio(&format!("{line} {words}")).start();
+    let begin = Instant::now();
+    // Until it has its file: before, there is nothing to watch.
+    while begin.elapsed() < Duration::from_secs(20) {
+        let open = sh(&format!("ls -l /proc/{}/fd 2>/dev/null || true", running.id()));
+        if open.contains(sandbox.data().to_str().unwrap()) {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    running
+}
+
+fn end(mut running: Running) {
+    running.signal(Signal::INT);
+    running.wait();
+}
+
+fn log(document: &Value) -> &Value {
+    let files = document["files"].as_array().unwrap();
+    files.iter().find(|it| it["class"] == "log").unwrap_or_else(|| panic!("{document}"))
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_with_what_to_do() {
+    let sandbox = Sandbox::new();
+    for (line, code, said) in [
+        ("capture", 2, "--pid"),
+        ("capture --pid 1 --unit x", 2, "cannot be used with"),
+        ("capture --pid 0", 2, "0 is not in"),
+        ("capture --pid 1 --for 0s", 2, "watches nothing"),
+        ("capture --pid 1 --output data", 2, "is not overwritten"),
+        ("capture --pid 1 --html none/page.html", 2, "there is no directory 'none'"),
+        ("capture --unit a/b", 2, "no name of a unit"),
+        ("capture --path none", 3, "none"),
+    ] {
+        sandbox.durio(line).run().expect_exit(code).expect_stderr(said).expect_no_stdout();
+    }
+    if !can_trace() {
+        return;
+    }
+    // Beyond the highest number that a kernel gives (PID_MAX_LIMIT).
+    for (line, said) in [
+        ("capture --pid 4194305", "there is no process 4194305"),
+        ("capture --unit no-such-unit", "there is no unit 'no-such-unit' that runs"),
+        ("capture --path data", "no process holds a file below"),
+    ] {
+        sandbox.durio(line).run().expect_exit(3).expect_stderr(said).expect_no_stdout();
+    }
+}
+
+#[test]
+fn who_may_not_trace_is_told_that_it_takes_root() {
+    if !has(&["root", "setpriv"]) {
+        return;
+    }
+    let sandbox = Sandbox::for_everyone();
+    let ended = sandbox.durio_as_nobody("capture --pid 1 --for 1s").run().expect_exit(3);
+    ended.expect_stderr("needs root");
+}
+
+#[test]
+fn every_write_and_sync_is_counted_and_the_profile_runs() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "60s");
+    let process = running.id();
+    let line = format!("capture --pid {process} --for 1500ms --output p.toml --html p.html --json");
+    let ended = sandbox.durio(&line).run().expect_exit(0).expect_stderr("durio run profile:p.toml");
+    let document = ended.json();
+    end(running);
+    assert_eq!(document["schema"], "durio-capture-1");
+    let log = log(&document);
+    let (writes, syncs) =
+        (log["writes"].as_u64().unwrap(), log["syncs"]["fdatasync"].as_u64().unwrap());
+    // One of a pair may lie beyond either end.
+    assert!(writes > 10 && writes.abs_diff(syncs) <= 1, "{log}");
+    let sizes = log["sizes"].as_array().unwrap();
+    assert_eq!((sizes.len(), sizes[0]["bytes"].as_u64()), (1, Some(4096)), "{log}");
+    assert_eq!(
+        (log["syncing_threads"].as_u64(), log["syncs_at_once"].as_u64()),
+        (Some(1), Some(1))
+    );
+    assert_eq!(document["cost"]["lost_calls"], 0);
+    let page = fs::read_to_string(sandbox.root().join("p.html")).unwrap();
+    assert!(page.contains("Sizes of writes") && page.contains("<svg"), "no picture");
+    let line = "run profile:p.toml --target data --quiet --duration 100ms --size 8MiB --json";
+    let run = sandbox.durio(line).run().expect_exit(0).json();
+    assert_eq!(run["plan"]["purpose"], "profile");
+    let shown = sandbox.durio("profile show ./p.toml").run().expect_exit(0);
+    shown.expect_stdout("[traced, captured]");
+}
+
+#[test]
+fn only_files_below_the_directory_count() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "60s");
+    let document =
+        sandbox.durio("capture --path data --for 800ms --json").run().expect_exit(0).json();
+    end(running);
+    let data = fs::canonicalize(sandbox.data()).unwrap();
+    let files = document["files"].as_array().unwrap();
+    let is_below = |it: &Value| it["path"].as_str().unwrap().starts_with(data.to_str().unwrap());
+    assert!(!files.is_empty() && files.iter().all(is_below), "{files:?}");
+}
+
+#[test]
+fn a_process_that_ends_amid_is_told_with_what_was_seen() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "1s");
+    let line = format!("capture --pid {} --for 60s --json", running.id());
+    let capture = sandbox.durio(&line).start();
+    running.wait();
+    let document = capture.wait_at_most(Duration::from_secs(30)).expect_exit(0).json();
+    let early = document["ended_early"].as_str().unwrap();
+    assert!(early.contains("the watched process ended after"), "{early}");
+    assert!(document["writes"].as_u64().unwrap() > 0, "{document}");
+}
+
+#[test]
+fn nothing_durable_makes_no_profile() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut idle = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let line = format!("capture --pid {} --for 300ms --output p.toml", idle.id());
+    let ended = sandbox.durio(&line).run();
+    idle.kill().unwrap();
+    idle.wait().unwrap();
+    ended.expect_exit(3).expect_stderr("nothing durable was seen").expect_stdout("under load");
+    assert!(!sandbox.root().join("p.toml").exists());
+}
+
+#[test]
+fn an_interrupt_shows_what_was_seen_and_what_a_kill_leaves_the_next_capture_removes() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "60s");
+    let line = format!("capture --pid {} --for 60s --json", running.id());
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut capture = sandbox.durio(&line).start();
+        let process = capture.id();
+        let begin = Instant::now();
+        while instances_of(process).is_empty() && begin.elapsed() < Duration::from_secs(20) {
+            sleep(Duration::from_millis(20));
+        }
+        sleep(Duration::from_millis(300));
+        capture.signal(signal);
+        let ended = capture.wait();
+        if signal == Signal::INT {
+            assert!(ended.expect_exit(130).json()["writes"].as_u64().unwrap() > 0);
+        } else {
+            sandbox.durio(&line.replace("60s", "10ms")).run().expect_exit(0);
+        }
+        assert_eq!(instances_of(process), "", "after {signal:?}");
+    }
+    end(running);
+}
