@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// A file that a process has open.
@@ -73,13 +74,16 @@ pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
 /// unit that runs.
 #[must_use]
 pub fn processes_of_unit(root: &Path, unit: &str) -> Option<Vec<u32>> {
-    let has_type = unit.contains('.');
+    let has_type = UNIT_TYPES.iter().any(|it| unit.ends_with(it));
     let name = if has_type { unit.to_owned() } else { format!("{unit}.service") };
     let folder = find_folder(&root.join("sys/fs/cgroup"), &name, 0)?;
     let mut found = Vec::new();
     group_processes(&folder, &mut found);
     Some(found)
 }
+
+/// The types of units that have control groups.
+const UNIT_TYPES: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// Deeper than systemd nests its slices.
 const DEPTH_MAX: u32 = 12;
@@ -133,7 +137,6 @@ pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     }
     let facts = fs::metadata(&link).ok();
     let kind = facts.as_ref().map(fs::Metadata::file_type);
-    use std::os::unix::fs::FileTypeExt;
     if kind.is_some_and(|it| !(it.is_file() || it.is_dir() || it.is_block_device())) {
         return None;
     }
@@ -142,4 +145,54 @@ pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let flags = value("flags:").and_then(|it| u32::from_str_radix(it, 8).ok())?;
     let position = value("pos:").and_then(|it| it.parse().ok());
     Some(OpenFile { path, flags, position, size: facts.map_or(0, |it| it.len()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn a_family_is_a_process_with_all_that_descend_from_it() {
+        let fixture = Fixture::new();
+        for (process, parent) in [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1)] {
+            let text = format!("Name:\tx\nTgid:\t{process}\nPPid:\t{parent}\n");
+            fixture.file(&format!("proc/{process}/status"), &text);
+        }
+        let root = fixture.root();
+        assert_eq!(family_of(root.path(), 10), [10, 11, 12]);
+        assert!(family_of(root.path(), 99).is_empty());
+        assert_eq!(process_of(root.path(), 12), Some(12));
+    }
+
+    #[test]
+    fn a_unit_has_the_processes_of_its_groups_and_one_that_does_not_run_has_none() {
+        let fixture = Fixture::new();
+        let unit = "sys/fs/cgroup/system.slice/system-x.slice/x@1.service";
+        fixture.file(&format!("{unit}/cgroup.procs"), "10\n");
+        fixture.file(&format!("{unit}/worker/cgroup.procs"), "11\n12\n");
+        let root = fixture.root();
+        assert_eq!(processes_of_unit(root.path(), "x@1.service"), Some(vec![10, 11, 12]));
+        assert_eq!(processes_of_unit(root.path(), "x@1"), Some(vec![10, 11, 12]));
+        assert_eq!(processes_of_unit(root.path(), "y"), None);
+    }
+
+    #[test]
+    fn an_open_file_is_known_with_its_flags_and_who_holds_it_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let own = std::process::id();
+        assert!(!holders_below(Path::new("/"), folder.path()).contains(&own));
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(5).unwrap();
+        let fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
+        let open = open_file(Path::new("/"), own, fd).unwrap();
+        assert_eq!((open.path, open.size, open.position), (path, 5, Some(0)));
+        assert_eq!(open.flags & 3, 1, "O_WRONLY");
+        assert!(holders_below(Path::new("/"), folder.path()).contains(&own));
+        assert!(threads_of(Path::new("/"), own).contains(&own));
+        let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&end)).unwrap();
+        assert_eq!(open_file(Path::new("/"), own, socket), None);
+    }
 }

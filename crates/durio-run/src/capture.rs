@@ -11,6 +11,7 @@
 mod instances;
 mod watched;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -53,6 +54,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Between two looks at who is there.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// The machine's own PID namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
 impl CaptureTarget {
     /// The processes now.
     fn processes(&self, root: &Path) -> Result<Vec<u32>, RunError> {
@@ -92,6 +96,13 @@ pub fn capture(
 ) -> Result<CaptureEnd, RunError> {
     // First: who may not trace sees no files of others either, and would be told that there are none.
     let files = TraceFiles::open(root).map_err(RunError::unsupported)?;
+    if fs::read_link(root.join("proc/self/ns/pid")).is_ok_and(|it| it != Path::new(FIRST_NAMESPACE))
+    {
+        return Err(RunError::unsupported(
+            "durio runs in a PID namespace (a container), and the kernel's events have the numbers of the \
+             machine: run it on the host, or with the host's PID namespace",
+        ));
+    }
     let processes = wish.target.processes(root)?;
     let below = match &wish.target {
         CaptureTarget::Directory(path) => Some(path.as_path()),
