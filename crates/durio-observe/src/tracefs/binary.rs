@@ -41,7 +41,7 @@ impl EventFormat {
     }
 }
 
-/// `	field:unsigned int fd;	offset:16;	size:8;	signed:0;`
+/// `field:unsigned int fd; offset:16; size:8; signed:0;`
 fn field(line: &str) -> Option<(String, FieldPlace)> {
     let mut parts = line.trim().split(';').map(str::trim);
     let declared = parts.next()?.strip_prefix("field:")?.trim();
