@@ -178,7 +178,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 let (mut schedules, mut servers) = (schedules.into_iter(), servers.into_iter());
                 for me in 0..committers {
                     let (schedule, client) = (schedules.next(), servers.next());
-                    let body = move || self.commit(me, schedule, client);
+                    let body = move || self.commit(me, schedule, client.as_ref());
                     start(format!("committer {me}"), Box::new(body))?;
                 }
                 if self.has_log_thread() {

@@ -1,6 +1,5 @@
-//! Findings as a run would give them, made up.
-//!
-//! Each variant is a function; all numbers follow from the index, so that every test sees the same.
+//! Findings as a run would give them, made up: each variant a function, all numbers from the index, so that
+//! every test sees the same.
 
 use durio_analyse::*;
 use durio_observe::{

@@ -45,7 +45,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         &self,
         me: u32,
         schedule: Option<Schedule>,
-        client: Option<UnixStream>,
+        client: Option<&UnixStream>,
     ) -> Ended {
         if self.barrier.wait() == Start::Aborted {
             return Ended::default();
@@ -54,7 +54,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let pacing = match (schedule, self.policy.software) {
             (Some(schedule), _) => Some(self.commit_on_arrival(me, schedule)),
             (None, Some(software)) => {
-                self.transact(me, &software, client.as_ref());
+                self.transact(me, &software, client);
                 None
             }
             (None, None) => {

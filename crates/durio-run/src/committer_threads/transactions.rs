@@ -150,7 +150,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 };
                 let sent = self.note(&request);
                 burn(software.before);
-                if self.lock().hand_over(at as u32, (sent, sent)) {
+                if self.lock().hand_over(u32::try_from(at).unwrap_or(u32::MAX), (sent, sent)) {
                     served.push(at);
                 }
             }

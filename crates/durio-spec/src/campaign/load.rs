@@ -325,6 +325,7 @@ mod tests {
             batch_max: Bytes::from_kib(128),
             pad_to: Bytes::ZERO,
             double_buffered: false,
+            software: None,
         };
         assert_eq!(policies(&plan.unwrap()), [Some(expected)]);
     }

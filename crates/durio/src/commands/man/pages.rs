@@ -236,6 +236,15 @@ const PAGES: &[PageNotes] = &[
         see_also: &["durio-profile(1)", "durio-run(1)", "strace(1)"],
     },
     PageNotes {
+        command: "predict",
+        examples: &[
+            ("durio predict postgresql /var/lib/postgresql", "Commits of 1, 8 and 32 clients."),
+            ("durio predict redis /data --clients 1,64,256", "Of other numbers of clients."),
+        ],
+        files: &[RUNS, RUN_FOLDER, LEFTOVERS],
+        see_also: &["durio-check(1)", "durio-profile(1)", "durio-capture(1)"],
+    },
+    PageNotes {
         command: "profile",
         examples: &[
             ("durio profile list", "List the databases that durio knows."),
