@@ -166,8 +166,8 @@ impl Array {
     }
 
     /// Who carries it out; none if anybody can.
-    pub(super) fn thread_of(op: &MemberOp) -> Option<u8> {
-        match op.buffer {
+    pub(super) fn thread_of(buffer: Buffer) -> Option<u8> {
+        match buffer {
             Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
             Buffer::Copy(_) => Some(0),
             Buffer::Metadata(_) | Buffer::None => None,
@@ -181,6 +181,7 @@ impl Array {
         }
     }
 
+    #[cold]
     fn drop_unused(&mut self) {
         let status = self.engine.status();
         for (number, device) in (0..).zip(&mut self.devices) {
@@ -296,7 +297,7 @@ mod tests {
         let mut array = Array::new(members.plan(&[0, 1]), &config, &files, 2);
         while !array.out.ops.is_empty() {
             for op in std::mem::take(&mut array.out.ops) {
-                assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+                assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
                 assert!(array.ended(op.device, true, false, true));
                 array.completed(op.tag, Outcome::Done);
             }
@@ -332,12 +333,12 @@ mod tests {
         array.engine.submit(request, &mut array.out).unwrap();
         // The mark of the region comes first, by anybody.
         for op in std::mem::take(&mut array.out.ops) {
-            assert!(array.begins(&op) && Array::thread_of(&op).is_none());
+            assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
             assert!(array.ended(op.device, true, false, true));
             array.completed(op.tag, Outcome::Done);
         }
         for op in std::mem::take(&mut array.out.ops) {
-            assert!(array.begins(&op) && Array::thread_of(&op) == Some(1));
+            assert!(array.begins(&op) && Array::thread_of(op.buffer) == Some(1));
             array.due[1].ops.push(op);
         }
         assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));

@@ -235,24 +235,18 @@ impl Core {
     /// no other, nothing is moved but the lists.
     fn take_over(&mut self, array: &mut Array) -> Threads {
         array.note_lost();
-        let mut others = 0;
-        let (number, desk) = (self.number, &self.shared.desks[usize::from(self.number)]);
+        let (number, mut others) = (self.number, 0);
         std::mem::swap(&mut self.ops, &mut array.out.ops);
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
-            if !array.begins(op) {
-                self.ops.swap_remove(at);
-                continue;
-            }
-            if let Buffer::Metadata(block) = op.buffer {
-                self.staged.push_back(desk.copy_of(array.engine.metadata(block)));
-            }
-            match Array::thread_of(op) {
-                Some(other) if other != number => {
-                    array.due[usize::from(other)].ops.push(self.ops.swap_remove(at));
-                    others |= 1 << other;
+            let (buffer, begins) = (op.buffer, array.begins(op));
+            match Array::thread_of(buffer) {
+                Some(thread) if begins && thread == number => at += 1,
+                None if begins => {
+                    self.stage(array, buffer);
+                    at += 1;
                 }
-                _ => at += 1,
+                other => others |= self.leave(array, at, other.filter(|_| begins)),
             }
         }
         if !array.out.answers.is_empty() {
@@ -278,6 +272,24 @@ impl Core {
         }
         *backlog = self.backlog.len() as u32;
         others & !(1 << number)
+    }
+
+    /// A block of the engine's own, as it is now.
+    #[cold]
+    fn stage(&mut self, array: &Array, buffer: Buffer) {
+        if let Buffer::Metadata(block) = buffer {
+            let copy = self.desk().copy_of(array.engine.metadata(block));
+            self.staged.push_back(copy);
+        }
+    }
+
+    /// Leaves an operation for another thread, or for nobody.
+    #[cold]
+    fn leave(&mut self, array: &mut Array, at: usize, thread: Option<u8>) -> Threads {
+        let op = self.ops.swap_remove(at);
+        let Some(thread) = thread else { return 0 };
+        array.due[usize::from(thread)].ops.push(op);
+        1 << thread
     }
 
     /// Gives a job to the engine, and back if that has no room.
@@ -313,6 +325,7 @@ impl Core {
         })
     }
 
+    #[inline(always)]
     fn keep_piece(&mut self, index: u32, job: Job) {
         let Job { from, length, data, .. } = job;
         let lent = data.zip(self.ring.as_mut()).map(|(data, ring)| Memory::Lent(ring.lend(data)));
