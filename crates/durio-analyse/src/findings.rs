@@ -355,7 +355,7 @@ pub struct CpuFindings {
     pub workers_cores: Option<f64>,
     /// CPU time of the busiest job, as a share of one core.
     pub busiest_job_share: f64,
-    /// CPU time of each job, as a share of one core.
+    /// CPU time of each job, as a share of one core; with several threads in a job, their mean.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job_shares: Vec<f64>,
     /// System time (with interrupts) of the whole machine, as a share of all cores.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{OperationFindings, WorkloadFindings};
 
 /// From this share of its time on, a log or the processors are said to bound the rate.
-// What has a twentieth of its time left can hardly do more; below that something else waits.
+// Durio's choice: what has less than a seventh of its time left gains little from anything else.
 const BUSY: f64 = 0.85;
 
 /// What a prediction shows.

@@ -244,7 +244,7 @@ impl StreamState {
             batches: self.batches(workload, alone),
             data: self.data(workload),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
-            cpu: self.cpu(measured, alone),
+            cpu: self.cpu(measured, alone, workload.group_commit.map_or(1, |it| it.thread_count())),
             context_switches_per_operation: switches.map(|it| it.voluntary),
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),

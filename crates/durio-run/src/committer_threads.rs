@@ -15,7 +15,7 @@ mod state;
 mod transactions;
 
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle, Thread};
 
@@ -224,6 +224,10 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn lock(&self) -> MutexGuard<'_, State<C>> {
         // A committer that panicked has said so; the others need the state to end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {

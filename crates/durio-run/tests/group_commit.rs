@@ -113,12 +113,9 @@ fn file(folder: &tempfile::TempDir) -> TargetKind {
     }
 }
 
-fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
-    // Not in /tmp: that may be a tmpfs.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let kind = kind.unwrap_or_else(|| file(&folder));
+fn plan(kind: TargetKind, step: Step) -> Plan {
     let size = Bytes::from_mib(2);
-    let plan = Plan {
+    Plan {
         schema: PLAN_SCHEMA,
         purpose: Purpose::Run,
         seed: 1,
@@ -127,7 +124,14 @@ fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
         steps: vec![step],
         campaign: None,
         thresholds: Vec::new(),
-    };
+    }
+}
+
+fn execute(kind: Option<TargetKind>, step: Step, stop: bool) -> Ran {
+    // Not in /tmp: that may be a tmpfs.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let kind = kind.unwrap_or_else(|| file(&folder));
+    let plan = plan(kind, step);
     plan.validate().unwrap();
     let mut journal = Journal::begin(folder.path(), None).unwrap();
     let flag = StopFlag::default();
@@ -206,6 +210,21 @@ fn clients_of_every_kind_of_database_have_their_transactions_committed_once() {
         let (_, commit_ns) = ran.recorded(OperationName::Commit);
         assert!(commit_ns / commits >= flush_ns / writes, "{software:?}");
     }
+}
+
+#[test]
+fn clients_that_wait_for_answers_take_no_arrivals() {
+    let policy = GroupCommit {
+        software: Some(software(ClientThreads::One, LogWriter::Committer)),
+        ..threads(8)
+    };
+    let load = Load {
+        arrivals: Arrivals::Constant { rate_per_second: 100.0 },
+        ..Load::new(0, log(policy), EngineKind::Sync)
+    };
+    let step = Step::new(Role::Measure, load, Limit::Operations(10), Nanos::from_millis(20));
+    let error = plan(TargetKind::Scripted, step).validate().unwrap_err();
+    assert!(error.contains("takes no arrivals"), "{error}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! In: a profile with `[software]`, a directory, numbers of clients. Out: a plan with a step for each.
 //! Not here: what the database reads, and what it writes beside its log.
 
+use std::collections::BTreeSet;
+
 use durio_plan::{
     Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
-    SectionKind, Step, Target,
+    Step, Target,
 };
 use durio_units::Nanos;
 use durio_workload::profile::Profile;
@@ -56,6 +58,10 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
             format!("a duration of {duration} per number of clients measures nothing useful");
         return Err(SpecError::wrong_use(text).hint("give 100ms to 31d"));
     }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = request.clients.iter().find(|it| !seen.insert(**it)) {
+        return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
+    }
     let room = directory(&request.log)?;
     let size = log.file_size.value;
     let handling = log.file.value;
@@ -86,12 +92,11 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     };
     let steps: Vec<Step> = request.clients.iter().enumerate().map(step).collect();
     let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-    let summary = "the log and the software, by clients".to_owned();
-    let clients = section("clients", summary, 0, count);
+    let clients = section("clients", "every number of clients alone".to_owned(), 0, count);
     let campaign = Campaign {
         name: profile.name.clone(),
-        summary: format!("{}: {}", profile.title, profile.summary),
-        sections: vec![durio_plan::Section { kind: SectionKind::Single, ..clients }],
+        summary: format!("the log of {} and the software around it, by clients", profile.title),
+        sections: vec![clients],
         notes: profile
             .fittings()
             .filter(|(of, _)| *of == "log")

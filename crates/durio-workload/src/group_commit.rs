@@ -93,6 +93,15 @@ impl GroupCommit {
         }
     }
 
+    /// The threads that commit.
+    #[must_use]
+    pub const fn thread_count(&self) -> u32 {
+        match self.threads {
+            CommitterThreads::Multiplexed => 1,
+            CommitterThreads::OneEach => self.committers,
+        }
+    }
+
     /// The largest write of a batch, in bytes: its bound, or a record of every committer if that is
     /// less, filled up.
     #[must_use]

@@ -63,7 +63,8 @@ impl StreamState {
         })
     }
 
-    pub(super) fn cpu(&self, measured: Nanos, alone: bool) -> CpuFindings {
+    /// `threads` are those of each job.
+    pub(super) fn cpu(&self, measured: Nanos, alone: bool, threads: u32) -> CpuFindings {
         let span = self.span_ns();
         let sum =
             |of: fn(&JobEnded) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
@@ -78,7 +79,8 @@ impl StreamState {
         let measured_share = self.measured_share(measured);
         let shares = self.jobs.iter().map(|job| {
             let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
-            quotient(cpu, job.accounting.engine_span_ns)
+            // One of several threads can fill a core no more than another.
+            quotient(cpu, job.accounting.engine_span_ns) / f64::from(threads.max(1))
         });
         let job_shares: Vec<f64> = shares.collect();
         let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
@@ -162,6 +164,10 @@ mod tests {
 
     /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
     fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
+        by_threads(process, 1)
+    }
+
+    fn by_threads(process: Option<Nanos>, threads: u32) -> CpuFindings {
         let mut state = StreamState::new(started());
         let mut service = LatencyHistogram::new();
         service.exact = Exact { count: 1000, ..Exact::default() };
@@ -175,7 +181,14 @@ mod tests {
             cpu_process_system: process,
             ..ended(measured, None)
         });
-        state.cpu(Nanos::from_secs(1), true)
+        state.cpu(Nanos::from_secs(1), true, threads)
+    }
+
+    #[test]
+    fn a_job_of_several_threads_fills_a_core_only_when_all_of_them_do() {
+        let cpu = by_threads(None, 4);
+        assert!((cpu.busiest_job_share - 0.01 / 4.0).abs() < 1e-9, "{}", cpu.busiest_job_share);
+        assert!((cpu.user_cores + cpu.system_cores - 0.01).abs() < 1e-9);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) fn add(
 ) -> Option<String> {
     let mut drawn = 0;
     let level = match campaign.sections.as_slice() {
+        // Its table has said it, in the database's words.
+        _ if findings.prediction.is_some() => Level::Detail,
         [] | [_] => Level::Summary,
         _ => {
             document.push(glance(campaign));

@@ -4,33 +4,34 @@
 
 use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
 
-use crate::document::{Cell, Section, Table};
-use crate::figures::{rate, rate_bare};
+use crate::document::{Cell, Level, Section, Table, Tone};
+use crate::figures::rate_bare;
 
 pub(super) fn section(prediction: &PredictionFindings) -> Section {
     let mut section =
         Section::new(format!("{}: predicted commits by clients", prediction.database));
     let titles = [
         "clients",
-        "commits",
+        "commits/s",
         "range",
         "p50",
         "p99",
-        "commits per sync",
+        "per sync",
         "log busy",
-        "processors",
+        "CPU",
         "bound by",
-        "storage twice as fast",
+        "disk ×2",
     ];
-    section.table(
-        Table::new(titles)
-            .with_words(&["range", "bound by", "storage twice as fast"])
-            .with(prediction.points.iter().map(row)),
-    );
+    let table = Table::new(titles).with_level(Level::Detail, &["range"]);
+    section.table(table.with_words(&["range", "bound by"]).with(prediction.points.iter().map(row)));
     section.note(
-        "the smallest durable transaction; clients on this machine; no reads, checkpoints or replication. \
-         docs/method/predict.md says how near to the real database this came",
+        "per sync: commits that share one; disk ×2: at most so many on storage twice as fast. The smallest \
+         durable transaction, with clients on this machine; no reads, checkpoints or replication. How near to \
+         real databases this came: docs/method/predict.md",
     );
+    let text =
+        "what the database's software takes was fitted on one machine, and tried on no other";
+    section.toned(Tone::Warning, "doubt", text);
     prediction.notes.iter().for_each(|note| section.fact("note", note));
     section
 }
@@ -42,7 +43,7 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
     };
     vec![
         Cell::text(point.clients.to_string()),
-        Cell::text(rate(point.rate_per_second)),
+        Cell::Rate(point.rate_per_second),
         Cell::or_absent(point.rate_range, range),
         Cell::percentile(point.p50_ns),
         Cell::percentile(point.p99_ns),
@@ -51,9 +52,9 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
         Cell::or_absent(point.processor_share, share),
         Cell::text(match point.bound {
             Bound::Storage => "storage",
-            Bound::Processors => "processors",
+            Bound::Processors => "CPU",
             Bound::Waiting => "wake-ups",
         }),
-        Cell::text(format!("at most {}", rate(point.twice_as_fast_at_most))),
+        Cell::text(format!("≤ {}", rate_bare(point.twice_as_fast_at_most))),
     ]
 }

@@ -10,8 +10,8 @@ use crate::exit_code::TABLE;
 
 /// Predict how many commits a database reaches on this storage
 ///
-/// Runs the log of the database in a directory, with threads that take the processor time that the
-/// database itself takes for a commit, and with clients that wait for their answers. A transaction is the
+/// Writes and syncs a log in the directory as the database does, with threads that use as much CPU time
+/// per commit as the database, and with clients that wait for their answers. A transaction is the
 /// smallest durable one: one small insert, put or set. Clients and database share this machine.
 ///
 ///   durio predict postgresql /var/lib/postgresql

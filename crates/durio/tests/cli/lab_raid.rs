@@ -9,7 +9,8 @@ use crate::requirements::skip;
 /// Several times what it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-const KILLS: &str = r#"
+/// A mirror of two files, and what serves it: with so many queues, or one.
+const MIRROR: &str = r#"
 set -e
 modprobe ublk_drv || { echo "no ublk here"; exit 0; }
 cd /tmp
@@ -17,7 +18,7 @@ truncate -s 64M a b
 durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
 start() {
     rm -f ready
-    durio raid start --front ublk --socket s a b >ready &
+    durio raid start --front ublk --queues ${1:-1} --socket s a b >ready &
     server=$!
     until [ -s ready ]; do
         kill -0 $server || { echo "it does not start"; exit 1; }
@@ -25,6 +26,9 @@ start() {
     done
     read -r _ device <ready
 }
+"#;
+
+const KILLS: &str = r#"
 start
 mkfs.ext4 -q $device
 mkdir disk
@@ -58,7 +62,10 @@ echo nothing is lost
 fn a_killed_server_is_followed_by_the_next_under_a_mounted_filesystem() {
     let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
     let line = "lab run --timing wall --cpus 2 --root hermetic -- sh -c";
-    let ended = with_kernels(&sandbox, line).word(KILLS).start().wait_at_most(PATIENCE);
+    let ended = with_kernels(&sandbox, line)
+        .word(format!("{MIRROR}{KILLS}"))
+        .start()
+        .wait_at_most(PATIENCE);
     let ended = ended.expect_exit(0);
     if ended.text().contains("no ublk here") {
         return skip("the newest kernel has no ublk");
@@ -69,21 +76,6 @@ fn a_killed_server_is_followed_by_the_next_under_a_mounted_filesystem() {
 /// Two jobs, each on a processor and so in a queue of its own, write what is read again, while the server is
 /// killed; then four write the same blocks, while a member goes and comes back. A device keeps its queues.
 const QUEUES: &str = r#"
-set -e
-modprobe ublk_drv || { echo "no ublk here"; exit 0; }
-cd /tmp
-truncate -s 64M a b
-durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
-start() {
-    rm -f ready
-    durio raid start --front ublk --queues $1 --socket s a b >ready &
-    server=$!
-    until [ -s ready ]; do
-        kill -0 $server || { echo "it does not start"; exit 1; }
-        sleep 0.05
-    done
-    read -r _ device <ready
-}
 status_has() {
     until durio raid status --socket s >status && grep -q "$1" status; do sleep 0.1; done
 }
@@ -128,7 +120,10 @@ exit 0
 fn two_queues_lose_nothing_when_their_server_is_killed_and_keep_the_copies_equal() {
     let Some(sandbox) = bootable(&["fio"]) else { return };
     let line = "lab run --timing wall --cpus 2 --root shared -- sh -c";
-    let ended = with_kernels(&sandbox, line).word(QUEUES).start().wait_at_most(PATIENCE);
+    let ended = with_kernels(&sandbox, line)
+        .word(format!("{MIRROR}{QUEUES}"))
+        .start()
+        .wait_at_most(PATIENCE);
     let ended = ended.expect_exit(0);
     if ended.text().contains("no ublk here") {
         return skip("the newest kernel has no ublk");
@@ -144,18 +139,7 @@ fn two_queues_lose_nothing_when_their_server_is_killed_and_keep_the_copies_equal
 
 /// Bytes of 252 (octal) are what was written and is not zeroed.
 const ZEROES: &str = r#"
-set -e
-modprobe ublk_drv || { echo "no ublk here"; exit 0; }
-cd /tmp
-truncate -s 64M a b
-durio raid create array --level 1 --assume-clean --destroy a --destroy b a b
-durio raid start --front ublk --socket s a b >ready &
-server=$!
-until [ -s ready ]; do
-    kill -0 $server || { echo "it does not start"; exit 1; }
-    sleep 0.05
-done
-read -r _ device <ready
+start
 queue=/sys/block/${device#/dev/}/queue
 echo "zeroes at a time: $(cat $queue/write_zeroes_max_bytes)"
 head -c 16M /dev/zero | tr '\0' '\252' >full
@@ -203,7 +187,10 @@ losetup -d $c $d $e
 fn zeroes_reach_all_copies_and_a_discard_or_larger_blocks_are_refused() {
     let Some(sandbox) = bootable(&["mkfs.ext4", "blkdiscard", "fstrim", "losetup"]) else { return };
     let line = "lab run --timing wall --cpus 2 --root hermetic -- sh -c";
-    let ended = with_kernels(&sandbox, line).word(ZEROES).start().wait_at_most(PATIENCE);
+    let ended = with_kernels(&sandbox, line)
+        .word(format!("{MIRROR}{ZEROES}"))
+        .start()
+        .wait_at_most(PATIENCE);
     let ended = ended.expect_exit(0);
     if ended.text().contains("no ublk here") {
         return skip("the newest kernel has no ublk");

@@ -46,6 +46,7 @@ fn an_unknown_database_and_no_clients_are_wrong_use() {
         ("postgresq data", "did you mean 'postgresql'?"),
         ("redis data --clients 0", "0 is not in"),
         ("redis data --clients 1,x", "'x'"),
+        ("redis data --clients 8,1,8", "8 twice"),
         ("redis data --duration 1ms", "measures nothing useful"),
     ] {
         sandbox.durio(&format!("predict {arguments}")).run().expect_exit(2).expect_stderr(words);
