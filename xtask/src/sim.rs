@@ -53,6 +53,8 @@ enum FocusArgument {
     Four,
     /// Three copies, each start with another member missing, cut while superblocks are written
     Starts,
+    /// Levels 5 and 6 of 3 to 5 members
+    Stripes,
 }
 
 /// Simulates. The first line is the seed.
@@ -63,6 +65,7 @@ pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
         FocusArgument::Any => Focus::Any,
         FocusArgument::Four => Focus::Four,
         FocusArgument::Starts => Focus::Starts,
+        FocusArgument::Stripes => Focus::Stripes,
     };
     let scenario = Scenario { seed, focus, fault: None };
     let is_good = match arguments.cut {
@@ -86,6 +89,7 @@ fn print_simulation(scenario: Scenario, cuts: u64) -> bool {
                 Focus::Any => "",
                 Focus::Four => " --focus four",
                 Focus::Starts => " --focus starts",
+                Focus::Stripes => " --focus stripes",
             };
             println!("cut {cut}: {what}");
             println!("replay it: --seed {}{focus} --cut {cut} --trace", scenario.seed);

@@ -247,6 +247,13 @@ impl MemberRing {
         LentBuffer(u32::try_from(self.lent.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// What is in a buffer that is lent; none while an operation is on its way with it.
+    #[must_use]
+    pub fn contents(&self, buffer: &LentBuffer) -> Option<&[u8]> {
+        let lent = self.lent.get(buffer.0 as usize)?.as_ref();
+        lent.filter(|it| it.in_flight == 0).map(|it| it.buffer.slot(0))
+    }
+
     /// Gives a buffer back; none if an operation is on its way with it, after which it is freed.
     #[expect(clippy::needless_pass_by_value, reason = "the name is of no use after this")]
     pub fn take_back(&mut self, buffer: LentBuffer) -> Option<Buffers> {

@@ -14,7 +14,8 @@
 //! from there; and it is stored anew before the next is made. docs/design/0014-raid-engine.md has the
 //! argument.
 
-use crate::geometry::BLOCK;
+use crate::geometry::{BLOCK, Geometry};
+use crate::log_entry::LogEntry;
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
 use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
 use crate::{Fault, layout};
@@ -31,6 +32,8 @@ pub struct Found {
     /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. Of a page that cannot be
     /// read, zeros.
     pub map: Vec<u8>,
+    /// Whole entries of its log; none if some of it cannot be read.
+    pub(crate) log: Option<Vec<LogEntry>>,
 }
 
 /// What is permitted.
@@ -66,6 +69,20 @@ pub enum AssembleError {
     /// Too few for all of the data.
     #[error("set {0} has no member in sync: bring one of its members back")]
     Incomplete(u8),
+    /// Too few for the stripes.
+    #[error("{present} members in sync are here, and {needed} are needed: bring more back")]
+    TooFew {
+        /// Members in sync that are here.
+        present: u8,
+        /// How many there must be.
+        needed: u8,
+    },
+    /// Parities may be wrong, and a member is away whose data they stand for.
+    #[error(
+        "the log of device {0} cannot be read, writes were on their way, and a member is missing: bring that back, or \
+         force the start and give up what was being written around the same places"
+    )]
+    LogLost(u8),
     /// Too few to know that nothing newer is elsewhere.
     #[error(
         "{present} of {voters} members in sync are here: others may have gone on; bring more back, \
@@ -93,6 +110,10 @@ pub struct Plan {
     pub(crate) devices: Vec<Option<Present>>,
     /// Pages of the map, by set and page.
     pub(crate) pages: Vec<PlannedPage>,
+    /// Entries of logs, with their roles, whose writes may not have ended.
+    pub(crate) replays: Vec<(u8, LogEntry)>,
+    /// Not all logs could be read.
+    pub(crate) lacks_log: bool,
 }
 
 /// A device in its role.
@@ -156,7 +177,12 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         false => (newest.committed, newest.voters),
     };
     let uncounted = Some(newest).filter(|it| !options.force && !it.is_known_to_count());
-    Ok(Plan { uncounted, committed, voters, devices: present, pages, table })
+    let lost = lost_log(&table, &devices, &pages);
+    if let Some(device) = lost.filter(|_| trusted.count_ones() < table.geometry.members.into() && !options.force) {
+        return Err(AssembleError::LogLost(device));
+    }
+    let (replays, lacks_log) = (replays(&table, &devices, &pages, options.fault), lost.is_some());
+    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, replays, lacks_log })
 }
 
 fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
@@ -203,7 +229,7 @@ fn settle_all(
         let rejoin = options.rejoin && replaced & (1 << at) == 0;
         settle(&mut table.entries[at], own(at), newest, AssembleOptions { rejoin, ..options });
     }
-    if newest.geometry.copies() > 1 {
+    if newest.geometry.set_members() > 1 {
         return;
     }
     // No map names what the two may differ in: one of them counts.
@@ -247,7 +273,7 @@ fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
     let has_map = |it: &Found| {
         let Table { array, geometry, .. } = it.superblock.table;
         let name = |page| PageName { array, set, page };
-        geometry.copies() > 1
+        geometry.set_members() > 1
             && (0..layout::map_pages(&geometry)).all(|at| newest_page(name(at), &it.map).is_some())
     };
     if entry.by_map || !device.is_some_and(has_map) {
@@ -257,6 +283,12 @@ fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
 
 fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
     let is_trusted = |at: &usize| table.entries[*at].state == MemberState::InSync;
+    let (members, needed) = (usize::from(table.geometry.members), table.geometry.columns());
+    if needed > 1 {
+        let present = (0..members).filter(is_trusted).count() as u8;
+        let is_enough = present >= needed;
+        return if is_enough { Ok(()) } else { Err(AssembleError::TooFew { present, needed }) };
+    }
     let has_copy = |set: u8| {
         let mut trusted = (0..table.entries.len()).filter(is_trusted);
         trusted.any(|at| table.set_of(at) == Some(set))
@@ -331,6 +363,55 @@ fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
         }
     }
     planned
+}
+
+/// A device in sync with a log that cannot be read, while writes may have been on their way.
+fn lost_log(table: &Table, devices: &[Option<&Found>], pages: &[PlannedPage]) -> Option<u8> {
+    let is_dirty = pages.iter().any(|page| page.any.iter().any(|byte| byte & DIRTY != 0));
+    let in_sync = table.entries.iter().zip(devices).filter(|(it, _)| it.state == MemberState::InSync);
+    let mut lost = in_sync.filter_map(|(_, device)| device.filter(|it| it.log.is_none()));
+    lost.next().filter(|_| is_dirty).map(|it| it.device)
+}
+
+/// Entries whose writes may not have ended: of members in sync, written since they are, where the map is dirty.
+fn replays(
+    table: &Table,
+    devices: &[Option<&Found>],
+    pages: &[PlannedPage],
+    fault: Option<Fault>,
+) -> Vec<(u8, LogEntry)> {
+    let geometry = &table.geometry;
+    let mut replays = Vec::new();
+    for ((role, entry), device) in (0_u8..).zip(&table.entries).zip(devices) {
+        let Some(Found { log: Some(log), .. }) = device else { continue };
+        let is_alive = |it: &&LogEntry| {
+            let is_of_member = it.array == table.array && it.member == entry.member;
+            // What it wrote before it was away.
+            let is_late = it.epoch >= entry.since || Fault::StaleLogReplayed.is_in(fault);
+            is_of_member && is_late && is_sound(geometry, role, it) && is_dirty_at(geometry, pages, it.offset)
+        };
+        let alive = log.iter().filter(is_alive);
+        replays.extend(alive.filter(|_| entry.state == MemberState::InSync).map(|it| (role, *it)));
+    }
+    replays
+}
+
+/// Whether a member of this role can have written it.
+fn is_sound(geometry: &Geometry, role: u8, it: &LogEntry) -> bool {
+    let stripe = geometry.stripe(it.offset);
+    let within = it.offset & u64::from(geometry.chunk - 1);
+    it.parity < geometry.level.parities()
+        && stripe.parity(it.parity) == role
+        && it.column < stripe.columns()
+        && it.length > 0
+        && within + u64::from(it.length) <= u64::from(geometry.chunk)
+        && it.offset < geometry.member_bytes
+}
+
+fn is_dirty_at(geometry: &Geometry, pages: &[PlannedPage], offset: u64) -> bool {
+    let region = (offset / geometry.region) as u32;
+    let page = pages.get((region / REGIONS_PER_PAGE) as usize);
+    page.is_some_and(|it| it.any[(region % REGIONS_PER_PAGE) as usize] & DIRTY != 0)
 }
 
 fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage {

@@ -100,7 +100,7 @@ pub fn create(
 
 fn blocks(table: &Table, role: u8, member: &Member) -> Blocks {
     let mut blocks = Vec::new();
-    let set = role / table.geometry.copies();
+    let set = role / table.geometry.set_members();
     for page in 0..layout::map_pages(&table.geometry) {
         let mut block = vec![0; BLOCK as usize];
         let name = map_page::PageName { array: table.array, set, page };

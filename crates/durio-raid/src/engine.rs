@@ -12,10 +12,12 @@ mod joining;
 mod lanes;
 mod membership;
 pub(crate) mod output;
+mod replaying;
 #[cfg(test)]
 mod replacing_tests;
 pub(crate) mod request;
 mod scrubbing;
+mod stripes;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -28,6 +30,7 @@ use crate::assembly::{Plan, Present};
 use crate::chain::{Chain, NONE};
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout;
+use crate::log_entry::LogEntry;
 use crate::superblock::{MemberState, SPARES_MAX, Table};
 use copying::Copier;
 use dirty::{Page, PageSlots, Region};
@@ -36,12 +39,16 @@ pub use joining::{AddError, JoinAs, Newcomer};
 use lanes::Part;
 use membership::Update;
 use output::{COPY_BUFFERS, OpTag, Outcome, Output, Owner, TagFields};
+use replaying::Replay;
 use request::RequestSlot;
 use scrubbing::Scrub;
+use stripes::Work;
 pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
 
 /// Places of copies: of each set one more than it has copies, for a replacement. Level 0 has most sets.
 const PLACES_MAX: usize = 64;
+/// Members of a set, a bit for each of its places.
+type Members = u32;
 /// The place of an entry that has no copy.
 const NO_PLACE: u8 = u8::MAX;
 
@@ -95,6 +102,9 @@ pub enum StopReason {
     /// The last copy of a set failed, in this role.
     #[error("the last copy, member {0}, failed")]
     LastCopy(u8),
+    /// More members of a stripe failed than it has parities, this one the last.
+    #[error("member {0} failed, and the stripes lack as many members as they have parities already")]
+    LastStripe(u8),
     /// More than half of the members failed at once: those could start without the rest.
     #[error("too many members failed at once: the rest could not know of later writes")]
     NoMajority,
@@ -112,9 +122,9 @@ enum Run {
 #[derive(Debug, Clone, Copy, Default)]
 struct Set {
     /// They have all that was acknowledged.
-    in_sync: u8,
+    in_sync: Members,
     /// They get writes: those, and those that are rebuilt.
-    writable: u8,
+    writable: Members,
 }
 
 /// How a role stands.
@@ -163,13 +173,16 @@ pub struct Engine {
     size: u64,
     data_at: u64,
     /// The geometry's, which counts them anew each time.
-    set_count: u64,
+    chunks_in_row: u64,
+    /// Of a stripe; 0 without stripes.
+    parities: u8,
     chunk_shift: u32,
     region_shift: u32,
     regions_per_set: u32,
     pages_per_set: u32,
-    copies: u8,
-    /// Places of a set: its copies, and a replacement.
+    /// Members of a set.
+    width: u8,
+    /// Places of a set: its members, and a replacement.
     stride: u8,
     run: Run,
     is_closing: bool,
@@ -182,6 +195,12 @@ pub struct Engine {
     ready: Chain,
     /// Until superblocks are stored.
     held: Chain,
+    /// What parts do with stripes, by part; none without stripes.
+    works: Vec<Work>,
+    /// The newest number of an entry of the log.
+    log_number: u64,
+    /// Nothing is written until a member is in sync.
+    is_draining: bool,
     /// Written, and answered when superblocks are stored.
     unsettled: Chain,
     requests: Vec<RequestSlot>,
@@ -219,6 +238,11 @@ pub struct Engine {
     /// A member is rebuilt, or a scrub runs.
     has_background: bool,
     scrub: Scrub,
+    /// Entries of the log that a start has still to go over.
+    replays: Vec<(u8, LogEntry)>,
+    /// All that it found.
+    replayable: Vec<(u8, LogEntry)>,
+    replaying: Option<Replay>,
     rebuilt: [u64; PLACES_MAX],
     /// The first block of `metadata` that holds a page of the map.
     first_page: u32,
@@ -250,17 +274,20 @@ impl Engine {
             engine.rebuilt[usize::from(place)] = entry.watermark;
             engine.device_numbers[usize::from(place)] = device.map_or(u8::MAX, |it| it.device);
         }
-        engine.load_map(&plan.pages);
+        engine.load_map(&plan.pages, plan.lacks_log);
+        engine.replayable.clone_from(&plan.replays);
+        engine.replays = plan.replays;
         for page in 0..engine.pages.len() as u32 {
             engine.start_page(page, out);
         }
+        engine.replay_next(out);
         engine.start_update(out);
         engine
     }
 
     fn empty(plan: &Plan, config: Config) -> Self {
         let geometry = plan.table.geometry;
-        let (copies, sets) = (geometry.copies(), u32::from(geometry.sets()));
+        let (width, sets) = (geometry.set_members(), u32::from(geometry.sets()));
         let pages_per_set = layout::map_pages(&geometry);
         // More than asked for, for background copies.
         let parts = config.parts_max + u16::from(COPY_BUFFERS);
@@ -276,20 +303,22 @@ impl Engine {
         };
         // Two for each superblock that there may be, then the pages.
         let first_page = 2 * (u32::from(geometry.members) + SPARES_MAX as u32);
-        let places = usize::from(geometry.sets()) * usize::from(copies + 1);
+        let places = usize::from(geometry.sets()) * usize::from(width + 1);
         let blocks = (first_page + sets * pages_per_set) as usize;
         let lanes = usize::from(parts).next_power_of_two() * 2;
+        let has_parity = geometry.level.parities() > 0;
         Self {
             geometry,
             size: geometry.size(),
             data_at: plan.table.data_at,
-            set_count: u64::from(sets),
+            chunks_in_row: geometry.chunks_in_row(),
+            parities: geometry.level.parities(),
             chunk_shift: geometry.chunk_shift(),
             region_shift: geometry.region.trailing_zeros(),
             regions_per_set: geometry.regions(),
             pages_per_set,
-            copies,
-            stride: copies + 1,
+            width,
+            stride: width + 1,
             run: Run::Starting,
             is_closing: false,
             now: Nanos::new(0),
@@ -299,6 +328,9 @@ impl Engine {
             links: vec![NONE; usize::from(parts)],
             ready: Chain::EMPTY,
             held: Chain::EMPTY,
+            works: vec![Work::default(); if has_parity { usize::from(parts) } else { 0 }],
+            log_number: 0,
+            is_draining: false,
             unsettled: Chain::EMPTY,
             requests: vec![RequestSlot::default(); usize::from(config.requests_max)],
             free_parts: (0..config.parts_max).rev().collect(),
@@ -325,6 +357,9 @@ impl Engine {
             copier: Copier::new(config.parts_max),
             has_background: true,
             scrub: Scrub::default(),
+            replays: Vec::new(),
+            replayable: Vec::new(),
+            replaying: None,
             rebuilt: [0; PLACES_MAX],
             first_page,
             metadata: vec![0; blocks * BLOCK as usize],

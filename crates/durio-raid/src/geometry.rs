@@ -10,11 +10,23 @@
 //!  set                  0   1   0   1        set 0: members 0 and 1
 //!  offset on member     0   0   1   1        set 1: members 2 and 3
 //! ```
+//!
+//! Levels 5 and 6 have one set of all. A row of chunks, one of each member, is a *stripe*: one of its chunks is
+//! the parity of the others, of level 6 two are, and they rotate (md's left-symmetric layout):
+//!
+//! ```text
+//!  member     0  1  2  3        level 5, 4 members
+//!  stripe 0   0  1  2  P
+//!  stripe 1   4  5  P  3
+//!  stripe 2   8  P  6  7
+//! ```
 
 /// Most members of an array, spares apart.
 pub const MEMBERS_MAX: u8 = 32;
 /// Most copies of a byte.
 pub const COPIES_MAX: u8 = 4;
+/// Most members of an array with parity.
+pub const STRIPE_MAX: u8 = 16;
 /// Bytes in which places and lengths on members are counted: metadata is written in these.
 pub const BLOCK: u64 = 4096;
 /// Bytes of the unit of requests.
@@ -32,6 +44,22 @@ pub enum Level {
     Mirrored,
     /// 10: chunks in turn over pairs of members.
     StripedMirrors,
+    /// 5: stripes with a parity.
+    Parity,
+    /// 6: stripes with two parities.
+    DoubleParity,
+}
+
+impl Level {
+    /// Parities of a stripe.
+    #[must_use]
+    pub fn parities(self) -> u8 {
+        match self {
+            Self::Striped | Self::Mirrored | Self::StripedMirrors => 0,
+            Self::Parity => 1,
+            Self::DoubleParity => 2,
+        }
+    }
 }
 
 /// An array as it was created.
@@ -54,7 +82,8 @@ pub struct Geometry {
 pub enum GeometryError {
     /// Members do not fit the level.
     #[error(
-        "level 0 takes 2 to 32 members, level 1 takes 2 to 4, level 10 an even number from 4 to 32"
+        "level 0 takes 2 to 32 members, level 1 takes 2 to 4, level 5 takes 3 to 16, level 6 takes 4 to 16, level 10 \
+         an even number from 4 to 32"
     )]
     Members,
     /// A chunk that is none.
@@ -68,13 +97,46 @@ pub enum GeometryError {
     Size,
 }
 
-/// Where a byte lies: the same on each member of the set.
+/// Where a byte lies: the same on each member of the set, but for stripes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The set.
     pub set: u8,
     /// Bytes from the begin of the member's data.
     pub offset: u64,
+    /// Which of the data chunks of its stripe; 0 without parity.
+    pub column: u8,
+}
+
+/// The members of a stripe, by what they have of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stripe {
+    /// Members.
+    members: u8,
+    /// Parities.
+    parities: u8,
+    /// The member with the first.
+    pub p: u8,
+}
+
+impl Stripe {
+    /// The member with a parity: P, then Q.
+    #[must_use]
+    pub fn parity(&self, number: u8) -> u8 {
+        (self.p + number) % self.members
+    }
+
+    /// The member with a data chunk.
+    #[must_use]
+    pub fn member(&self, column: u8) -> u8 {
+        (self.p + self.parities + column) % self.members
+    }
+
+    /// Data chunks.
+    #[must_use]
+    pub fn columns(&self) -> u8 {
+        self.members - self.parities
+    }
 }
 
 impl Geometry {
@@ -89,6 +151,8 @@ impl Geometry {
             Level::StripedMirrors => {
                 (4..=MEMBERS_MAX).contains(&self.members) && self.members.is_multiple_of(2)
             }
+            Level::Parity => (3..=STRIPE_MAX).contains(&self.members),
+            Level::DoubleParity => (4..=STRIPE_MAX).contains(&self.members),
         };
         let chunk = u64::from(self.chunk);
         if !fits {
@@ -109,26 +173,44 @@ impl Geometry {
         }
     }
 
-    /// Copies of each byte.
+    /// Members of a set, which hold the same, or stripes.
     #[must_use]
-    pub fn copies(&self) -> u8 {
+    pub fn set_members(&self) -> u8 {
         match self.level {
             Level::Striped => 1,
-            Level::Mirrored => self.members,
+            Level::Mirrored | Level::Parity | Level::DoubleParity => self.members,
             Level::StripedMirrors => 2,
         }
     }
 
-    /// Sets of members that hold the same.
+    /// Data chunks in a row of chunks of a set: more than one in a stripe. The data is lost with fewer members of the
+    /// set than that.
+    #[must_use]
+    pub fn columns(&self) -> u8 {
+        match self.level.parities() {
+            0 => 1,
+            parities => self.members - parities,
+        }
+    }
+
+    /// The stripe at this byte of the members.
+    #[must_use]
+    pub fn stripe(&self, offset: u64) -> Stripe {
+        let (members, parities) = (self.members, self.level.parities());
+        let row = offset >> self.chunk_shift();
+        Stripe { members, parities, p: members - 1 - (row % u64::from(members)) as u8 }
+    }
+
+    /// Sets of members.
     #[must_use]
     pub fn sets(&self) -> u8 {
-        self.members / self.copies()
+        self.members / self.set_members()
     }
 
     /// Bytes of the array.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.member_bytes * u64::from(self.sets())
+        self.member_bytes * self.chunks_in_row()
     }
 
     /// Regions of a set.
@@ -138,21 +220,32 @@ impl Geometry {
         u32::try_from(self.member_bytes.div_ceil(self.region)).unwrap_or(u32::MAX)
     }
 
+    /// Data chunks in a row of chunks of all members.
+    pub(crate) fn chunks_in_row(&self) -> u64 {
+        u64::from(self.sets()) * u64::from(self.columns())
+    }
+
     /// Where a byte of the array lies.
     #[must_use]
     pub fn locate(&self, offset: u64) -> Place {
         let (chunk, within) = (offset >> self.chunk_shift(), offset & u64::from(self.chunk - 1));
-        let sets = u64::from(self.sets());
-        let set = (chunk % sets) as u8;
-        Place { set, offset: ((chunk / sets) << self.chunk_shift()) | within }
+        let row = chunk / self.chunks_in_row();
+        self.place(row, (chunk % self.chunks_in_row()) as u8, within)
+    }
+
+    /// The chunk of this number in a row.
+    pub(crate) fn place(&self, row: u64, number: u8, within: u64) -> Place {
+        let (set, column) = if self.level.parities() == 0 { (number, 0) } else { (0, number) };
+        Place { set, offset: (row << self.chunk_shift()) | within, column }
     }
 
     /// Which byte of the array lies there.
     #[must_use]
     pub fn locate_back(&self, place: Place) -> u64 {
-        let chunk = place.offset >> self.chunk_shift();
+        let row = place.offset >> self.chunk_shift();
         let within = place.offset & u64::from(self.chunk - 1);
-        let chunk = chunk * u64::from(self.sets()) + u64::from(place.set);
+        // One of the two is 0.
+        let chunk = row * self.chunks_in_row() + u64::from(place.set + place.column);
         (chunk << self.chunk_shift()) | within
     }
 
@@ -175,9 +268,9 @@ mod tests {
     fn chunks_go_round_over_the_sets() {
         let geometry = geometry(Level::StripedMirrors, 4);
         let place = |chunk: u64| geometry.locate(chunk * 16384 + 5);
-        assert_eq!(place(0), Place { set: 0, offset: 5 });
-        assert_eq!(place(1), Place { set: 1, offset: 5 });
-        assert_eq!(place(2), Place { set: 0, offset: 16389 });
+        assert_eq!(place(0), Place { set: 0, offset: 5, column: 0 });
+        assert_eq!(place(1), Place { set: 1, offset: 5, column: 0 });
+        assert_eq!(place(2), Place { set: 0, offset: 16389, column: 0 });
         assert_eq!(geometry.size(), 2 << 20);
     }
 
@@ -188,6 +281,9 @@ mod tests {
             (Level::Mirrored, 5),
             (Level::StripedMirrors, 2),
             (Level::StripedMirrors, 5),
+            (Level::Parity, 2),
+            (Level::DoubleParity, 3),
+            (Level::DoubleParity, 17),
         ] {
             assert_eq!(geometry(level, members).check(), Err(GeometryError::Members));
         }
@@ -199,6 +295,22 @@ mod tests {
         assert_eq!(Geometry { member_bytes: 100, ..good }.check(), Err(GeometryError::Size));
     }
 
+    #[test]
+    fn chunks_and_parities_of_stripes_rotate() {
+        let geometry = geometry(Level::Parity, 4);
+        let rows: Vec<Vec<u8>> = (0..4)
+            .map(|row| {
+                let stripe = geometry.stripe(row * 16384);
+                (0..3).map(|column| stripe.member(column)).chain([stripe.parity(0)]).collect()
+            })
+            .collect();
+        assert_eq!(rows, [[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]]);
+        assert_eq!(geometry.size(), 3 << 20);
+        assert_eq!(geometry.locate(4 * 16384), Place { set: 0, offset: 16384, column: 1 });
+        let double = Geometry { level: Level::DoubleParity, ..geometry }.stripe(0);
+        assert_eq!((double.parity(0), double.parity(1), double.member(0)), (3, 0, 1));
+    }
+
     proptest! {
         #[test]
         fn every_byte_has_one_place(offset in 0_u64..16 << 20, members in 1_u8..=16) {
@@ -206,6 +318,8 @@ mod tests {
                 geometry(Level::Striped, members * 2),
                 geometry(Level::Mirrored, members % 3 + 2),
                 geometry(Level::StripedMirrors, members * 2 + 2),
+                geometry(Level::Parity, members % 14 + 3),
+                geometry(Level::DoubleParity, members % 13 + 4),
             ] {
                 let place = geometry.locate(offset);
                 prop_assert!(place.set < geometry.sets());

@@ -3,11 +3,12 @@
 //! In: sizes. Out: places. Not here: what the blocks hold (`superblock.rs`, `map_page.rs`).
 //!
 //! ```text
-//!  block  0 1      2 ...            data_at             end
-//!         SS SS    page 0 0, 1 1 …  data                SS SS
+//!  block  0 1      2 ...                                data_at             end
+//!         SS SS    page 0 0, 1 1 …  slots of the log     data                SS SS
 //! ```
 //!
-//! Each block of metadata has two slots, written in turn, so that a torn write leaves the one before.
+//! Each block of metadata has two slots, written in turn, so that a torn write leaves the one before. Levels 5 and 6
+//! have a log: a slot is a header and as much as a chunk, and each stripe has its slot.
 
 use crate::geometry::{BLOCK, Geometry};
 use crate::map_page::REGIONS_PER_PAGE;
@@ -19,19 +20,56 @@ const MAP_AT: u64 = 2 * BLOCK;
 /// Blocks of superblocks at the end.
 const END: u64 = 2 * BLOCK;
 
+/// Bytes of all chunks in a log, about.
+const LOG_BYTES: u64 = 4 << 20;
+/// Slots that a log has even if they are larger.
+const LOG_SLOTS_MIN: u64 = 16;
+
 /// Bytes to which data is aligned on a member, unless a test wants less.
 pub const DATA_ALIGNMENT: u64 = 1 << 20;
 
 /// Pages of the map of one member.
 #[must_use]
 pub fn map_pages(geometry: &Geometry) -> u32 {
-    if geometry.copies() == 1 { 0 } else { geometry.regions().div_ceil(REGIONS_PER_PAGE) }
+    if geometry.set_members() == 1 { 0 } else { geometry.regions().div_ceil(REGIONS_PER_PAGE) }
 }
 
 /// Where data begins, with this alignment.
 #[must_use]
 pub fn data_at(geometry: &Geometry, alignment: u64) -> u64 {
-    (MAP_AT + map_bytes(geometry)).next_multiple_of(alignment)
+    let log_bytes = log_slots(geometry) * log_slot_bytes(geometry);
+    (MAP_AT + map_bytes(geometry) + log_bytes).next_multiple_of(alignment)
+}
+
+/// Slots of the log of a member, a power of two; none without parity.
+#[must_use]
+pub fn log_slots(geometry: &Geometry) -> u64 {
+    if geometry.level.parities() == 0 {
+        return 0;
+    }
+    let chunk = u64::from(geometry.chunk);
+    let most = (LOG_BYTES / chunk).max(LOG_SLOTS_MIN);
+    // Fewer than a small array has stripes.
+    let quarter = (geometry.member_bytes / chunk / 4).max(1);
+    1 << quarter.min(most).ilog2()
+}
+
+/// Bytes of a slot: a block, then a chunk.
+#[must_use]
+pub fn log_slot_bytes(geometry: &Geometry) -> u64 {
+    BLOCK + u64::from(geometry.chunk)
+}
+
+/// The slot of a stripe.
+#[must_use]
+pub fn log_slot_of(geometry: &Geometry, offset: u64) -> u64 {
+    (offset / u64::from(geometry.chunk)) & log_slots(geometry).saturating_sub(1)
+}
+
+/// Where a slot of the log lies.
+#[must_use]
+pub fn log_slot(geometry: &Geometry, slot: u64) -> u64 {
+    MAP_AT + map_bytes(geometry) + slot * log_slot_bytes(geometry)
 }
 
 /// Bytes of the map, both slots of each page.

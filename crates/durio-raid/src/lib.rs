@@ -33,8 +33,10 @@ mod assembly;
 mod chain;
 mod create;
 mod engine;
+mod galois;
 mod geometry;
 pub mod layout;
+mod log_entry;
 mod map_page;
 pub mod server;
 #[cfg(any(test, feature = "simulate"))]
@@ -47,14 +49,16 @@ pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
 pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
 pub use engine::output::{
-    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Output,
+    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Output, Sum,
 };
 pub use engine::request::{Request, RequestKind, SubmitError};
 pub use engine::{
     AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
     ScrubStatus, Status, StopReason,
 };
-pub use geometry::{BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR};
+pub use geometry::{
+    BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR, STRIPE_MAX, Stripe,
+};
 pub use superblock::{
     Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,
     newest,

@@ -24,6 +24,7 @@ mod life;
 mod media;
 mod model;
 mod scrubs;
+mod stripes;
 #[cfg(test)]
 mod tests;
 
@@ -51,7 +52,17 @@ impl Scenario {
     pub fn planting(self, fault: Fault) -> Self {
         // Only a chain of starts leads there.
         let is_of_starts = fault == Fault::BaseNotAsked;
-        let focus = if is_of_starts { Focus::Starts } else { self.focus };
+        let focus = match fault {
+            _ if is_of_starts => Focus::Starts,
+            Fault::LogLeftOut
+            | Fault::LogNotAwaited
+            | Fault::LogSlotShared
+            | Fault::LogNotReplayed
+            | Fault::StaleLogReplayed
+            | Fault::StripeWrittenUnsettled
+            | Fault::PromotedUnderWriter => Focus::Stripes,
+            _ => self.focus,
+        };
         Self { fault: Some(fault), focus, ..self }
     }
 }
@@ -59,13 +70,16 @@ impl Scenario {
 /// Which arrays are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Focus {
-    /// Levels 0, 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`].
+    /// Levels 0, 1 and 10 of 2 to 6 members; one campaign of eight is as [`Focus::Starts`], one of four as
+    /// [`Focus::Stripes`].
     #[default]
     Any,
     /// Level 10 of four members.
     Four,
     /// Three copies, each start with another member missing, cut while superblocks are on their way.
     Starts,
+    /// Levels 5 and 6 of 3 to 5 members.
+    Stripes,
 }
 
 /// A promise that was broken.

@@ -5,13 +5,18 @@
 
 pub mod array;
 
+use std::collections::BTreeMap;
+
 use durio_block::Buffers;
 use durio_simdisk::{Disk, Leg, Request, Ticket};
 use durio_units::Nanos;
 
 use crate::geometry::{BLOCK, SECTOR};
 use crate::layout::{self, SUPERBLOCKS};
-use crate::{Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, newest};
+use crate::log_entry;
+use crate::{
+    Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, Sum, newest,
+};
 
 /// An operation that the engine has asked for.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +32,9 @@ pub(crate) struct Memory {
     /// By the buffer of a request.
     pub(crate) requests: Buffers,
     copies: Vec<Vec<u8>>,
-    /// What was read to be compared with the first of them.
+    /// By part and member, when they are first used.
+    stripes: BTreeMap<(u16, u8), Vec<u8>>,
+    /// What was read to be compared with one of them.
     compared: Vec<u8>,
 }
 
@@ -35,7 +42,7 @@ impl Memory {
     pub(crate) fn new(requests: Buffers, chunk: u32) -> Self {
         let chunk = vec![0; chunk as usize];
         let copies = vec![chunk.clone(); COPY_BUFFERS.into()];
-        Self { requests, copies, compared: chunk }
+        Self { requests, copies, stripes: BTreeMap::new(), compared: chunk }
     }
 
     fn written<'a>(&'a self, op: &MemberOp, engine: &'a Engine) -> &'a [u8] {
@@ -45,6 +52,9 @@ impl Memory {
                 &self.requests.slot(buffer as usize)[offset as usize..][..length]
             }
             Buffer::Copy(number) => &self.copies[usize::from(number)][..length],
+            Buffer::Stripe { part, member } => {
+                self.stripes.get(&(part, member)).map_or(&[], |it| &it[..length])
+            }
             Buffer::Metadata(block) => engine.metadata(block),
             Buffer::None => &[],
         }
@@ -59,9 +69,39 @@ impl Memory {
             (MemberOpKind::Read, Buffer::Copy(number)) => {
                 &mut self.copies[usize::from(number)][..length]
             }
+            (MemberOpKind::Read, Buffer::Stripe { part, member }) => {
+                &mut self.stripe(part, member)[..length]
+            }
             (MemberOpKind::Compare, _) => &mut self.compared[..length],
             _ => &mut [],
         }
+    }
+}
+
+impl Memory {
+    fn stripe(&mut self, part: u16, member: u8) -> &mut Vec<u8> {
+        let chunk = self.compared.len();
+        self.stripes.entry((part, member)).or_insert_with(|| vec![0; chunk])
+    }
+
+    /// Adds up.
+    pub(crate) fn add(&mut self, sum: &Sum) {
+        let length = sum.length as usize;
+        let bytes = match sum.from {
+            Buffer::Stripe { part, member } => self.stripe(part, member)[..length].to_vec(),
+            Buffer::Request { buffer, offset } => {
+                self.requests.slot(buffer as usize)[offset as usize..][..length].to_vec()
+            }
+            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+        };
+        let to = match sum.to {
+            Buffer::Stripe { part, member } => &mut self.stripe(part, member)[..length],
+            Buffer::Request { buffer, offset } => {
+                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
+            }
+            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+        };
+        sum.carry_out(to, &bytes);
     }
 }
 
@@ -84,6 +124,14 @@ impl Flight {
                 let sectors = u64::from(op.length) / SECTOR;
                 Request::Zero { sector, sectors, fua: has_cache }
             }
+            MemberOpKind::Log => {
+                let partial = memory.written(&op, engine);
+                let mut block = [0; BLOCK as usize];
+                engine.log_header(&op, partial, &mut block);
+                let data = [&block, partial].concat();
+                self.ticket = disk.begin(0, now, Request::Write { sector, data: &data, fua: has_cache }).ok();
+                return self.ticket.is_some();
+            }
             kind => {
                 let fua = kind == MemberOpKind::Write && has_cache;
                 Request::Write { sector, data: memory.written(&op, engine), fua }
@@ -101,7 +149,13 @@ impl Flight {
         }
         let length = self.op.length as usize;
         let is_compared = self.op.kind == MemberOpKind::Compare;
-        if is_compared && memory.compared[..length] != memory.copies[0][..length] {
+        let is_equal = || match self.op.buffer {
+            Buffer::Stripe { part, member } => {
+                memory.stripes.get(&(part, member)).is_some_and(|it| memory.compared[..length] == it[..length])
+            }
+            _ => memory.compared[..length] == memory.copies[0][..length],
+        };
+        if is_compared && !is_equal() {
             return Outcome::Differs;
         }
         Outcome::Done
@@ -119,12 +173,14 @@ pub(crate) fn find(disk: &mut Disk, device: u8) -> Option<Found> {
     let (superblock, slot) = newest([a, b, c, d]).ok()?;
     let map_bytes = layout::map_bytes(&superblock.table.geometry);
     let mut map = vec![0; usize::try_from(map_bytes).unwrap_or(0)];
+    let read_slot = |at: u64, into: &mut [u8]| disk.read(at / SECTOR, into, Leg::Any).is_ok();
+    let log = log_entry::read_log(&superblock.table.geometry, read_slot);
     for (at, block) in
         (layout::map_slot(0, 0)..).step_by(BLOCK as usize).zip(map.chunks_mut(BLOCK as usize))
     {
         read(disk, at, block);
     }
-    Some(Found { device, superblock, slot, map })
+    Some(Found { device, superblock, slot, map, log })
 }
 
 /// A block that cannot be read stays as it is.

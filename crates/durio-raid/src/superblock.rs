@@ -19,6 +19,8 @@ const MAGIC: &[u8; 8] = b"durioRDS";
 const VERSION: u16 = 1;
 /// Of a table with one.
 const VERSION_REPLACING: u16 = 2;
+/// Of levels 5 and 6.
+const VERSION_PARITY: u16 = 3;
 const LEVEL: usize = 10;
 const MEMBERS: usize = 11;
 const ENTRIES_COUNT: usize = 12;
@@ -135,7 +137,7 @@ impl Table {
     pub(crate) fn set_of(&self, at: usize) -> Option<u8> {
         let is_role = at < usize::from(self.geometry.members);
         let role = if is_role { Some(at as u8) } else { self.entries[at].replaces };
-        role.map(|it| it / self.geometry.copies())
+        role.map(|it| it / self.geometry.set_members())
     }
 
     /// How an older table stands to this.
@@ -176,7 +178,7 @@ pub enum SuperblockError {
     #[error("the superblock is damaged")]
     Damaged,
     /// Of a later durio.
-    #[error("the superblock has version {0}, and this durio reads up to 2: use a newer durio")]
+    #[error("the superblock has version {0}, and this durio reads up to 3: use a newer durio")]
     Newer(u16),
     /// The checksum is right, and what it says is not.
     #[error("the superblock contradicts itself: {0}")]
@@ -194,12 +196,18 @@ pub(crate) fn encode(table: &Table, member: Id, device_bytes: u64, slot: u8, to:
     to.fill(0);
     to[..8].copy_from_slice(MAGIC);
     let is_replacing = table.entries.iter().any(|it| it.replaces.is_some());
-    let version = if is_replacing { VERSION_REPLACING } else { VERSION };
+    let version = match table.geometry.level.parities() {
+        0 if is_replacing => VERSION_REPLACING,
+        0 => VERSION,
+        _ => VERSION_PARITY,
+    };
     to[8..10].copy_from_slice(&version.to_le_bytes());
     to[LEVEL] = match table.geometry.level {
         Level::Striped => 0,
         Level::Mirrored => 1,
         Level::StripedMirrors => 10,
+        Level::Parity => 5,
+        Level::DoubleParity => 6,
     };
     to[MEMBERS] = table.geometry.members;
     to[ENTRIES_COUNT] = u8::try_from(table.entries.len()).unwrap_or(u8::MAX);
@@ -256,7 +264,7 @@ pub(crate) fn decode(from: &[u8], slot: u8) -> Result<Superblock, SuperblockErro
         return Err(SuperblockError::Damaged);
     }
     let version = u16::from_le_bytes([from[8], from[9]]);
-    if version != VERSION && version != VERSION_REPLACING {
+    if !(VERSION..=VERSION_PARITY).contains(&version) {
         return Err(SuperblockError::Newer(version));
     }
     // A block that stands in the place of another was misdirected.
@@ -276,6 +284,8 @@ fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
     let level = match from[LEVEL] {
         0 => Level::Striped,
         1 => Level::Mirrored,
+        5 => Level::Parity,
+        6 => Level::DoubleParity,
         10 => Level::StripedMirrors,
         _ => return Err(SuperblockError::Invalid("level")),
     };
@@ -347,7 +357,7 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
     if !roles.iter().all(is_role) || !others.iter().all(is_other) {
         return Err(SuperblockError::Invalid("roles"));
     }
-    let sets = others.iter().filter_map(|it| it.replaces).map(|it| it / geometry.copies());
+    let sets = others.iter().filter_map(|it| it.replaces).map(|it| it / geometry.set_members());
     let is_twice = |(at, set)| sets.clone().take(at).any(|it| it == set);
     if sets.clone().any(|it| it >= geometry.sets()) || sets.clone().enumerate().any(is_twice) {
         return Err(SuperblockError::Invalid("replacements"));

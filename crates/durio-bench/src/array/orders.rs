@@ -171,7 +171,7 @@ fn device_at<'a>(served: &'a Served, path: &Path) -> Result<&'a Device, BenchErr
 fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
     let number = device_at(served, path)?.number;
     let status = served.handle.status().map_err(server_error)?;
-    let copies = served.table.geometry.copies();
+    let copies = served.table.geometry.set_members();
     let set_of = |(at, it): (usize, &RoleStatus)| {
         role_of(served, at).or(it.replaces).map(|role| role / copies)
     };

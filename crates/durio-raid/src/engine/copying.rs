@@ -13,7 +13,7 @@
 use super::fault::Fault;
 use super::lanes::{Part, PartKind, Phase};
 use super::output::{COPY_BUFFERS, Output};
-use super::{Engine, RequestError, Run};
+use super::{Engine, Members, RequestError, Run};
 use crate::geometry::{BLOCK, Place};
 use crate::superblock::{Entry, MemberState};
 
@@ -91,6 +91,11 @@ impl Copier {
         self.slots[0].job = None;
     }
 
+    /// What a part copies.
+    pub(super) fn job_of(&self, part: u16) -> Option<Job> {
+        self.slots[usize::from(self.number_of(part))].job
+    }
+
     /// The slot of a part.
     pub(super) fn number_of(&self, part: u16) -> u8 {
         (part - self.first_part) as u8
@@ -125,7 +130,8 @@ impl Engine {
     fn begin_next(&mut self, out: &mut Output) -> bool {
         let done = self.requests_done;
         if self.copier.is_idle() {
-            let is_yielding = self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0;
+            let is_yielding = self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0
+                && !self.is_draining;
             if is_yielding && !self.is_closing {
                 return false;
             }
@@ -180,7 +186,7 @@ impl Engine {
             let is_open = region.needs_sync && !region.is_unreadable;
             if is_open && writable.count_ones() > 1 && self.copier.within < length {
                 let first = u64::from(at % self.regions_per_set) << self.region_shift;
-                let place = Place { set, offset: first + self.copier.within };
+                let place = Place { set, offset: first + self.copier.within, column: 0 };
                 self.start_copy(Job::Resync { region: at }, place, out);
                 return true;
             }
@@ -219,7 +225,7 @@ impl Engine {
         }
         let mut at = self.copier.next;
         while entry.by_map && at < self.geometry.member_bytes {
-            let region = self.region_at(Place { set, offset: at });
+            let region = self.region_at(Place { set, offset: at, column: 0 });
             if self.regions[region as usize].byte != 0 {
                 break;
             }
@@ -240,7 +246,7 @@ impl Engine {
             self.table.entries[member].watermark = ahead.min(all);
             self.want_revision(out);
         }
-        self.start_copy(job, Place { set, offset: at }, out);
+        self.start_copy(job, Place { set, offset: at, column: 0 }, out);
         true
     }
 
@@ -254,6 +260,9 @@ impl Engine {
         if self.regions[of_set].iter().any(|it| it.needs_sync) {
             // It lacks what could not be read, and would be read in its place.
             self.fail_role(at as u8, out);
+            return false;
+        }
+        if !self.has_drained() {
             return false;
         }
         let entry = &mut self.table.entries[at];
@@ -285,6 +294,9 @@ impl Engine {
     }
 
     pub(super) fn begin_copy(&mut self, index: u16, out: &mut Output) {
+        if self.parities > 0 {
+            return self.begin_stripe_copy(index, out);
+        }
         let part = self.parts[usize::from(index)];
         let in_sync = self.sets[usize::from(part.set)].in_sync & !part.tried;
         if in_sync == 0 {
@@ -304,7 +316,7 @@ impl Engine {
     }
 
     /// The copies that a background copy writes.
-    pub(super) fn copy_targets(&self, index: u16) -> u8 {
+    pub(super) fn copy_targets(&self, index: u16) -> Members {
         let Slot { job, source } = self.copier.slots[usize::from(self.copier.number_of(index))];
         let tried = self.parts[usize::from(index)].tried;
         match job {

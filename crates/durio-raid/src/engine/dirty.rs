@@ -20,7 +20,7 @@ use super::lanes::Phase;
 use super::membership::metadata_range;
 use super::output::GENERATION_MASK;
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
-use super::{Engine, Run, Set};
+use super::{Engine, Members, Run, Set};
 use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
@@ -56,7 +56,7 @@ pub(super) struct Page {
     /// Parts that wait for the present one.
     pub(super) riding: Chain,
     /// Copies to which it is on its way.
-    pub(super) pending: u8,
+    pub(super) pending: Members,
     pub(super) is_running: bool,
     /// Something has changed since the last writing began.
     pub(super) is_wanted: bool,
@@ -92,19 +92,21 @@ impl Engine {
         (base + first) as usize..(base + end) as usize
     }
 
-    /// Takes the map as it was found. Regions that are dirty on any copy are to be made the same.
-    pub(super) fn load_map(&mut self, planned: &[PlannedPage]) {
+    /// Takes the map as it was found. Regions that are dirty on any copy are to be made the same; of stripes, only
+    /// if no log says what was on its way.
+    pub(super) fn load_map(&mut self, planned: &[PlannedPage], lacks_log: bool) {
         for (page, plan) in (0_u32..).zip(planned) {
             let set = page / self.pages_per_set;
             for ((region, any), all) in self.regions_of(page).zip(&plan.any).zip(&plan.all) {
                 let is_dirty = any & DIRTY != 0;
+                let needs_sync = is_dirty && (self.parities == 0 || lacks_log);
                 self.regions[region] = Region {
                     byte: *any,
                     durable: all & DIRTY != 0 && is_dirty,
-                    needs_sync: is_dirty,
+                    needs_sync,
                     ..Region::default()
                 };
-                self.unsynced += u32::from(is_dirty);
+                self.unsynced += u32::from(needs_sync);
             }
             let state = &mut self.pages[page as usize];
             // All copies get what one of them says: otherwise it is lost with that one.
@@ -302,9 +304,9 @@ impl Engine {
     pub(super) fn sweep(&mut self, at_once: bool, out: &mut Output) {
         self.swept = self.now;
         for page in 0..self.pages.len() as u32 {
-            let first = (page / self.pages_per_set) as usize * usize::from(self.copies);
+            let first = (page / self.pages_per_set) as usize * usize::from(self.width);
             // A replacement is not asked: if it fails, it gets everything the next time.
-            let is_whole = (first..first + usize::from(self.copies)).all(|at| self.is_read(at));
+            let is_whole = (first..first + usize::from(self.width)).all(|at| self.is_read(at));
             let may_have_writers = self.has(Fault::ClearUnderWriter);
             let mut has_changed = false;
             let regions = self.regions_of(page);

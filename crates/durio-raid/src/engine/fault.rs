@@ -42,11 +42,25 @@ pub enum Fault {
     ScrubRacesWrite,
     /// A replacement gets copies, and no writes.
     ReplacementNotWritten,
+    /// A stripe is written without an entry in the log of its parities.
+    LogLeftOut,
+    /// Data of a stripe is written while its entry is on its way.
+    LogNotAwaited,
+    /// Two writes use a slot of the log at a time.
+    LogSlotShared,
+    /// A start does not make parities right by the log.
+    LogNotReplayed,
+    /// Entries count that a member wrote before it was away.
+    StaleLogReplayed,
+    /// A stripe is written before the failure of a member is in the superblocks.
+    StripeWrittenUnsettled,
+    /// A member counts as in sync while writes are on their way of which it has no entry.
+    PromotedUnderWriter,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 25] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -65,6 +79,13 @@ impl Fault {
         Self::BaseNotAsked,
         Self::ScrubRacesWrite,
         Self::ReplacementNotWritten,
+        Self::LogLeftOut,
+        Self::LogNotAwaited,
+        Self::LogSlotShared,
+        Self::LogNotReplayed,
+        Self::StaleLogReplayed,
+        Self::StripeWrittenUnsettled,
+        Self::PromotedUnderWriter,
     ];
 
     /// Whether this is the fault that is planted.
@@ -100,6 +121,13 @@ impl Fault {
             Self::BaseNotAsked => "base of a new table not asked",
             Self::ScrubRacesWrite => "scrub races a write",
             Self::ReplacementNotWritten => "replacement not written to",
+            Self::LogLeftOut => "stripe written without the log",
+            Self::LogNotAwaited => "log not awaited",
+            Self::LogSlotShared => "slot of the log used twice",
+            Self::LogNotReplayed => "log not replayed",
+            Self::StaleLogReplayed => "stale log replayed",
+            Self::StripeWrittenUnsettled => "stripe written before a failure is stored",
+            Self::PromotedUnderWriter => "parity taken into sync under a writer",
         }
     }
 }

@@ -14,7 +14,7 @@
 
 use super::fault::Fault;
 use super::output::Output;
-use super::{Engine, NO_PLACE, Run};
+use super::{Engine, Members, NO_PLACE, Run};
 use crate::Id;
 use crate::assembly::{Found, Present};
 use crate::layout;
@@ -43,6 +43,9 @@ pub enum AddError {
     /// It is not in sync.
     #[error("only a member in sync is replaced while it works: add a device in its place")]
     NotInSync,
+    /// Levels 5 and 6.
+    #[error("levels 5 and 6 replace no member while it works: fail it, then add the new one")]
+    Striped,
     /// One of its set is replaced already.
     #[error("a member with the same data is being replaced: wait until that has ended")]
     Replaced,
@@ -83,16 +86,16 @@ pub enum JoinAs {
 
 impl Engine {
     /// The set of a place, and its bit there.
-    pub(super) fn copy_at(&self, place: u8) -> (usize, u8) {
+    pub(super) fn copy_at(&self, place: u8) -> (usize, Members) {
         (usize::from(place / self.stride), 1 << (place % self.stride))
     }
 
     /// The place of an entry at the start.
     pub(super) fn first_place(&self, at: usize) -> u8 {
         let copy = if at < usize::from(self.geometry.members) {
-            at as u8 % self.copies
+            at as u8 % self.width
         } else {
-            self.copies
+            self.width
         };
         self.table.set_of(at).map_or(NO_PLACE, |set| set * self.stride + copy)
     }
@@ -104,7 +107,7 @@ impl Engine {
     }
 
     /// The bit of the replacement in a set.
-    pub(super) fn replacement_in(&self, set: u8) -> u8 {
+    pub(super) fn replacement_in(&self, set: u8) -> Members {
         let others = usize::from(self.geometry.members)..self.places.len();
         let places = self.places[others].iter().filter(|&&it| it != NO_PLACE);
         let of_set = places.map(|&it| self.copy_at(it)).filter(|it| it.0 == usize::from(set));
@@ -168,7 +171,7 @@ impl Engine {
             let is_faulty = self.table.entries[role].state == MemberState::Faulty;
             // Its vote is not lost before that counts: a table names the voters of its base.
             let is_free = is_faulty && self.is_known(role);
-            if !is_free || self.copies == 1 {
+            if !is_free || self.width == 1 {
                 continue;
             }
             let is_last_taken = spare < self.table.entries.len();
@@ -246,21 +249,24 @@ impl Engine {
         let role = match what {
             JoinAs::Member(role) => {
                 let is_free = entry(role).is_some_and(|it| it.state == MemberState::Faulty);
-                if !is_free || self.copies == 1 {
+                if !is_free || self.width == 1 {
                     return Err(AddError::Taken);
                 }
                 Some(role)
             }
             JoinAs::Replacement(role) => {
+                if self.parities > 0 {
+                    return Err(AddError::Striped);
+                }
                 if entry(role).is_none_or(|it| it.state != MemberState::InSync) {
                     return Err(AddError::NotInSync);
                 }
-                if self.replacement_in(role / self.copies) != 0 {
+                if self.replacement_in(role / self.width) != 0 {
                     return Err(AddError::Replaced);
                 }
                 None
             }
-            JoinAs::Spare if self.copies == 1 => return Err(AddError::OneCopy),
+            JoinAs::Spare if self.width == 1 => return Err(AddError::OneCopy),
             // What is on it would be on its way when it is one.
             JoinAs::Spare if newcomer.found.is_some() => return Err(AddError::Taken),
             JoinAs::Spare => None,
@@ -288,7 +294,7 @@ impl Engine {
 
     /// Of the set of a role: there is one more than it has copies.
     fn free_place(&self, role: u8) -> u8 {
-        let first = role / self.copies * self.stride;
+        let first = role / self.width * self.stride;
         let mut places = first..first + self.stride;
         places.find(|it| !self.places.contains(it)).unwrap_or(NO_PLACE)
     }

@@ -9,10 +9,11 @@
 
 use durio_units::Nanos;
 
-use super::Engine;
 use super::fault::Fault;
+use super::{Engine, Members};
 use super::output::Output;
 use crate::chain::NONE;
+use crate::layout;
 
 /// What a part does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(super) enum Phase {
     Waiting,
     /// Reads are on their way.
     Reading,
+    /// Entries of the log are.
+    Logging,
     /// Writes are on their way.
     Writing,
 }
@@ -63,10 +66,12 @@ pub(super) struct Part {
     pub(super) kind: PartKind,
     pub(super) phase: Phase,
     pub(super) set: u8,
+    /// Of a stripe.
+    pub(super) column: u8,
     /// Copies with an operation on its way, a bit each.
-    pub(super) remaining: u8,
+    pub(super) remaining: Members,
     /// Copies that could not be read.
-    pub(super) tried: u8,
+    pub(super) tried: Members,
     pub(super) mending: Mending,
     /// Nothing overlaps it, not even reads.
     pub(super) exclusive: bool,
@@ -88,6 +93,7 @@ impl Part {
         kind: PartKind::Read,
         phase: Phase::Free,
         set: 0,
+        column: 0,
         remaining: 0,
         tried: 0,
         mending: Mending::No,
@@ -95,18 +101,29 @@ impl Part {
         holds_region: false,
     };
 
-    fn conflicts(&self, other: &Self) -> bool {
-        (self.exclusive || other.exclusive)
-            && self.set == other.set
+    /// `shares_slot` if those of one lane share a slot of the log.
+    fn conflicts(&self, other: &Self, shares_slot: bool) -> bool {
+        let overlaps = self.set == other.set
             && self.offset < other.offset + u64::from(other.length)
-            && other.offset < self.offset + u64::from(self.length)
+            && other.offset < self.offset + u64::from(self.length);
+        (self.exclusive || other.exclusive) && overlaps
+            || (self.exclusive && other.exclusive && shares_slot)
     }
 }
 
 impl Engine {
     /// The lane of the chunk at this byte of the array.
     pub(super) fn lane_of(&self, at: u64) -> u16 {
-        (at >> self.chunk_shift) as u16 & (self.lanes.len() - 1) as u16
+        let number = match self.parities {
+            0 => at >> self.chunk_shift,
+            // Of its stripe: those that share a slot of the log share a lane.
+            _ => layout::log_slot_of(&self.geometry, self.locate(at).offset),
+        };
+        number as u16 & (self.lanes.len() - 1) as u16
+    }
+
+    fn shares_slot(&self) -> bool {
+        self.parities > 0 && !self.has(Fault::LogSlotShared)
     }
 
     /// Takes a part into its lane; it begins at once if nothing there overlaps it.
@@ -128,7 +145,7 @@ impl Engine {
         let mut at = lane;
         loop {
             let before = &self.parts[usize::from(at)];
-            must_wait |= part.conflicts(before);
+            must_wait |= part.conflicts(before, self.shares_slot());
             if before.lane_next == NONE {
                 break;
             }
@@ -187,7 +204,7 @@ impl Engine {
         let mut at = head;
         while at != index {
             let before = &self.parts[usize::from(at)];
-            if part.conflicts(before) {
+            if part.conflicts(before, self.shares_slot()) {
                 return true;
             }
             at = before.lane_next;

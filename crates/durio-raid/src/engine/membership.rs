@@ -104,9 +104,14 @@ impl Engine {
         let place = self.places[usize::from(role)];
         if place != NO_PLACE {
             let (set, bit) = self.copy_at(place);
-            if self.sets[set].in_sync & !bit == 0 {
+            let left = (self.sets[set].in_sync & !bit).count_ones();
+            if left < u32::from(self.geometry.columns()) {
                 // Its superblock must go on saying that it is in sync: nothing else has the data.
-                return self.stop_with(StopReason::LastCopy(entry.replaces.unwrap_or(role)), out);
+                let reason = match self.parities {
+                    0 => StopReason::LastCopy(entry.replaces.unwrap_or(role)),
+                    _ => StopReason::LastStripe(role),
+                };
+                return self.stop_with(reason, out);
             }
             self.sets[set].in_sync &= !bit;
             self.sets[set].writable &= !bit;
@@ -153,7 +158,7 @@ impl Engine {
             return;
         }
         // Marks that one member alone has must be on all before one of them can be dropped.
-        if self.run == Run::Starting && !self.has_quiet_map() {
+        if self.run == Run::Starting && (!self.has_quiet_map() || self.is_replaying()) {
             return;
         }
         // A table that too few can store is not begun: whoever found it on one member alone would take
@@ -316,6 +321,8 @@ impl Engine {
         if self.run == Run::Starting {
             self.run = Run::Running;
         }
+        // Unless the table that ends it is the next one.
+        self.is_draining &= self.update.wants_epoch;
         let held = std::mem::replace(&mut self.held, Chain::EMPTY);
         self.ready.append(held, &mut self.links);
         let mut unsettled = std::mem::replace(&mut self.unsettled, Chain::EMPTY);

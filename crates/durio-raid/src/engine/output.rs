@@ -4,6 +4,7 @@
 //! allocated is kept.
 
 use super::RequestError;
+use crate::galois;
 
 /// Names an operation on a member until it is completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,17 +67,17 @@ pub enum Buffer {
     },
     /// One of the caller's [`COPY_BUFFERS`] for background copies, each of a chunk.
     Copy(u8),
+    /// A chunk of a stripe that is worked on.
+    Stripe {
+        /// The part of a request, or the background copy, which has a buffer for each member.
+        part: u16,
+        /// The member.
+        member: u8,
+    },
     /// A block of the engine's own: [`crate::Engine::metadata`].
     Metadata(u32),
     /// None.
     None,
-}
-
-#[cfg(any(test, feature = "simulate"))]
-impl Buffer {
-    pub(crate) fn is_copy(self) -> bool {
-        matches!(self, Self::Copy(_))
-    }
 }
 
 /// What a member does. Each write is durable before it is completed: a write with FUA, or a write and a
@@ -90,8 +91,11 @@ pub enum MemberOpKind {
     /// Make zero durably.
     Zero,
     /// Read, and compare with the buffer, which stays as it is: [`Outcome::Done`] if all bytes are equal,
-    /// [`Outcome::Differs`] if not. The buffer is always the first [`Buffer::Copy`].
+    /// [`Outcome::Differs`] if not.
     Compare,
+    /// Write a slot of the log durably: a block that [`crate::Engine::log_header`] makes of the buffer, then
+    /// the buffer. The length is that of the buffer alone.
+    Log,
     /// Write, durable or not: only a planted fault asks for it.
     #[cfg(any(test, feature = "simulate"))]
     VolatileWrite,
@@ -113,6 +117,31 @@ pub struct MemberOp {
     pub buffer: Buffer,
     /// To be given back with its completion.
     pub tag: OpTag,
+}
+
+/// Adds one buffer to another, in the field of parities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sum {
+    /// What changes.
+    pub to: Buffer,
+    /// What is added.
+    pub from: Buffer,
+    /// What that is multiplied with before.
+    pub factor: u8,
+    /// False if `to` is what is added, whatever it was.
+    pub adds: bool,
+    /// Bytes of both.
+    pub length: u32,
+}
+
+impl Sum {
+    /// Does it.
+    pub fn carry_out(&self, to: &mut [u8], from: &[u8]) {
+        if !self.adds {
+            to.fill(0);
+        }
+        galois::add(to, from, self.factor);
+    }
 }
 
 /// How an operation ended.
@@ -138,6 +167,8 @@ pub struct Answer {
 /// What came of an event.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
+    /// To be carried out first, in this order.
+    pub sums: Vec<Sum>,
     /// Operations to begin, in any order.
     pub ops: Vec<MemberOp>,
     /// Requests that are done.

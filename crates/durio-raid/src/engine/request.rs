@@ -116,11 +116,10 @@ impl Engine {
     }
 
     /// As the geometry has it.
-    fn locate(&self, at: u64) -> Place {
+    pub(super) fn locate(&self, at: u64) -> Place {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
-        let row = chunk / self.set_count;
-        let set = chunk - row * self.set_count;
-        Place { set: set as u8, offset: (row << self.chunk_shift) | within }
+        let row = chunk / self.chunks_in_row;
+        self.geometry.place(row, (chunk - row * self.chunks_in_row) as u8, within)
     }
 
     #[inline]
@@ -143,6 +142,7 @@ impl Engine {
             exclusive,
             set: place.set,
             offset: place.offset,
+            column: place.column,
             length,
             region,
             request: slot,

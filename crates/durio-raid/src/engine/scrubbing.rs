@@ -13,7 +13,7 @@
 //! in a resync, and sets with one copy in sync.
 
 use super::output::{MemberOpKind, Outcome, Output};
-use super::{Engine, RequestError, Run};
+use super::{Engine, Members, RequestError, Run};
 use crate::geometry::{Level, Place};
 
 /// Mismatches that are kept with their place.
@@ -75,9 +75,9 @@ pub(super) struct Scrub {
     /// Copies are being compared with the one that was read.
     is_comparing: bool,
     /// Copies that differ.
-    differing: u8,
+    differing: Members,
     /// Copies that are written.
-    repairing: u8,
+    repairing: Members,
 }
 
 impl Scrub {
@@ -93,7 +93,7 @@ impl Scrub {
         self.is_comparing
     }
 
-    pub(super) fn repairing(&self) -> u8 {
+    pub(super) fn repairing(&self) -> Members {
         self.repairing
     }
 
@@ -129,7 +129,7 @@ impl Engine {
         self.scrub.status = Some(ScrubStatus {
             is_running: true,
             repair,
-            all: self.set_count * self.geometry.member_bytes,
+            all: u64::from(self.geometry.sets()) * self.geometry.member_bytes,
             places: Vec::with_capacity(MISMATCHES_KEPT),
             ..ScrubStatus::default()
         });
@@ -153,9 +153,11 @@ impl Engine {
             }
             self.has_background = true;
             let set = (status.done / member_bytes) as u8;
-            let place = Place { set, offset: status.done % member_bytes };
+            let place = Place { set, offset: status.done % member_bytes, column: 0 };
             let left_in_set = member_bytes - place.offset;
-            let has_one = self.sets[usize::from(set)].in_sync.count_ones() < 2;
+            // Of stripes, all members are needed.
+            let needed = if self.parities > 0 { self.width } else { 2 };
+            let has_one = self.sets[usize::from(set)].in_sync.count_ones() < u32::from(needed);
             let region = self.region_at(place);
             let skipped = match self.regions[region as usize].needs_sync {
                 _ if has_one => left_in_set,
@@ -179,10 +181,17 @@ impl Engine {
     pub(super) fn compare_others(&mut self, index: u16, out: &mut Output) {
         let part = self.parts[usize::from(index)];
         let in_sync = self.sets[usize::from(part.set)].in_sync;
-        let others = in_sync & !part.tried & !(1 << self.copier.source());
+        let others = match self.parities {
+            0 => in_sync & !part.tried & !(1 << self.copier.source()),
+            _ => self.parities_to_compare(index),
+        };
         self.scrub.is_comparing = true;
         if others == 0 {
             return self.compared(index, out);
+        }
+        if self.parities > 0 {
+            let offset = self.data_at + part.offset;
+            return self.ask_stripe(index, others, MemberOpKind::Compare, offset, out);
         }
         self.issue(index, others, MemberOpKind::Compare, out);
     }
@@ -191,7 +200,7 @@ impl Engine {
     pub(super) fn compare_ended(
         &mut self,
         index: u16,
-        bit: u8,
+        bit: Members,
         outcome: Outcome,
         out: &mut Output,
     ) {
@@ -216,26 +225,29 @@ impl Engine {
     fn compared(&mut self, index: u16, out: &mut Output) {
         self.scrub.is_comparing = false;
         let part = self.parts[usize::from(index)];
-        let place = Place { set: part.set, offset: part.offset };
+        let place = Place { set: part.set, offset: part.offset, column: 0 };
         let in_sync = self.sets[usize::from(part.set)].in_sync;
-        if in_sync & (1 << self.copier.source()) == 0 {
+        let compared_with = match self.parities {
+            0 => 1 << self.copier.source(),
+            _ => self.works[usize::from(index)].reads,
+        };
+        if compared_with & !in_sync != 0 {
             // They were compared with a copy that is lost: the same chunk comes again.
             self.copier.forget();
             return self.finish(index, Err(RequestError::Unreadable), out);
         }
         let number = self.copier.scrub_number();
         let (offset, first) = (self.geometry.locate_back(place), part.set * self.stride);
-        let roles: [u8; 8] = std::array::from_fn(|copy| self.role_at(first + copy as u8));
         let differing = self.scrub.differing & in_sync;
+        let differ = (0..self.stride).filter(|copy| differing & (1 << copy) != 0);
+        let roles: Vec<u8> = differ.map(|copy| self.role_at(first + copy)).collect();
         let Some(status) = number.and_then(|it| self.scrub.status_of(it)) else {
             return self.finish(index, Ok(()), out);
         };
         status.mismatches += u64::from(differing.count_ones());
-        for copy in (0..8).filter(|copy| differing & (1 << copy) != 0) {
-            if status.places.len() < MISMATCHES_KEPT {
-                status.places.push(Mismatch { offset, role: roles[copy] });
-            }
-        }
+        let room = MISMATCHES_KEPT.saturating_sub(status.places.len());
+        let places = roles.into_iter().take(room).map(|role| Mismatch { offset, role });
+        status.places.extend(places);
         let wrong = differing | (part.tried & in_sync);
         if !status.repair || wrong == 0 {
             return self.finish(index, Ok(()), out);

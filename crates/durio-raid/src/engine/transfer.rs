@@ -14,7 +14,7 @@ use durio_units::Nanos;
 use super::fault::Fault;
 use super::lanes::{Mending, Part, PartKind, Phase};
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
-use super::{Engine, RequestError, Run};
+use super::{Engine, Members, RequestError, Run};
 
 /// Reads of a member that may fail and be mended, as many as md permits (its max_read_errors).
 const READ_ERRORS_MAX: u8 = 20;
@@ -34,6 +34,9 @@ impl Engine {
             self.held.push(index, &mut self.links);
             return;
         }
+        if self.parities > 0 && self.resume_stripe(index, out) {
+            return;
+        }
         match kind {
             PartKind::Read => self.begin_read(index, out),
             PartKind::Copy => self.begin_copy(index, out),
@@ -42,6 +45,9 @@ impl Engine {
     }
 
     fn begin_read(&mut self, index: u16, out: &mut Output) {
+        if self.parities > 0 {
+            return self.begin_stripe_read(index, out);
+        }
         let part = self.parts[usize::from(index)];
         match self.copy_to_read(&part) {
             Some(copy) => self.issue_read(index, copy, out),
@@ -68,7 +74,7 @@ impl Engine {
     }
 
     /// Another copy each time, by the count of requests: only a fault asks.
-    fn any_copy(&self, in_sync: u8) -> u8 {
+    fn any_copy(&self, in_sync: Members) -> u8 {
         let other = in_sync & !(1 << in_sync.trailing_zeros());
         let is_odd = self.parts.iter().map(|it| it.generation).fold(0, u32::wrapping_add) % 2 == 1;
         let chosen = if is_odd && other != 0 { other } else { in_sync };
@@ -89,7 +95,7 @@ impl Engine {
         if !holds_region {
             region.writers += 1;
         }
-        if region.durable || self.copies == 1 {
+        if region.durable || self.width == 1 {
             return self.issue_writes(index, out);
         }
         self.mark(index, out);
@@ -101,6 +107,12 @@ impl Engine {
     /// Writes a part to its copies, its region being marked.
     #[inline(always)]
     pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
+        if self.parities > 0 {
+            return match self.parts[usize::from(index)].kind {
+                PartKind::Copy => self.write_copies(index, self.copy_targets(index), out),
+                _ => self.begin_stripe_write(index, out),
+            };
+        }
         let part = &self.parts[usize::from(index)];
         let writable = self.sets[usize::from(part.set)].writable;
         let (mut copies, kind) = match part.kind {
@@ -123,7 +135,7 @@ impl Engine {
         self.issue(index, copies, kind, out);
     }
 
-    fn write_kind(&self) -> MemberOpKind {
+    pub(super) fn write_kind(&self) -> MemberOpKind {
         #[cfg(any(test, feature = "simulate"))]
         if self.has(Fault::FuaLeftOut) {
             return MemberOpKind::VolatileWrite;
@@ -133,7 +145,7 @@ impl Engine {
 
     /// Asks each of these copies for the same.
     #[inline(always)]
-    pub(super) fn issue(&mut self, index: u16, copies: u8, kind: MemberOpKind, out: &mut Output) {
+    pub(super) fn issue(&mut self, index: u16, copies: Members, kind: MemberOpKind, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
         part.issued = self.now;
@@ -168,7 +180,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn part_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
         let index = tag.index as u16;
-        let bit = 1_u8 << (tag.role & 7);
+        let bit = 1 << (tag.role & 31);
         let Some(part) = self.parts.get_mut(usize::from(index)) else { return };
         let is_ours = part.generation & super::output::GENERATION_MASK == tag.generation;
         if !is_ours || part.remaining & bit == 0 {
@@ -176,11 +188,18 @@ impl Engine {
         }
         let place = part.set * self.stride + tag.role;
         self.outstanding[usize::from(place)] -= 1;
-        match (part.phase, outcome) {
+        let phase = part.phase;
+        if self.is_replaying() {
+            return self.replay_completed(tag.role, outcome, out);
+        }
+        let part = &mut self.parts[usize::from(index)];
+        match (phase, outcome) {
             (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),
             (_, Outcome::Done) => {
                 part.remaining &= !bit;
-                if part.remaining == 0 {
+                if part.remaining == 0 && part.phase == Phase::Logging {
+                    self.logged(index, out);
+                } else if part.remaining == 0 {
                     self.written(index, out);
                 } else if self.has(Fault::AnswerAfterOneCopy) {
                     self.answer_early(index, out);
@@ -190,9 +209,12 @@ impl Engine {
         }
     }
 
-    fn read_ended(&mut self, index: u16, bit: u8, outcome: Outcome, out: &mut Output) {
+    fn read_ended(&mut self, index: u16, bit: Members, outcome: Outcome, out: &mut Output) {
         if self.is_compared(index) {
             return self.compare_ended(index, bit, outcome, out);
+        }
+        if self.works.get(usize::from(index)).is_some_and(|it| it.reads != 0) {
+            return self.stripe_read_ended(index, bit.trailing_zeros() as u8, outcome, out);
         }
         let part = &mut self.parts[usize::from(index)];
         part.remaining = 0;
@@ -200,7 +222,7 @@ impl Engine {
             return self.have_read(index, out);
         }
         let is_unsynced = self.regions[part.region as usize].needs_sync;
-        if is_unsynced && part.mending == Mending::No {
+        if is_unsynced && part.mending == Mending::No && self.parities == 0 {
             part.mending = Mending::At(0);
         } else {
             part.tried |= bit;
@@ -214,11 +236,12 @@ impl Engine {
 
     /// Too many of them end a member that another copy can stand in for. Errors where copies may differ do
     /// not count: the copy that is read there must stay.
-    fn count_read_error(&mut self, place: u8, out: &mut Output) {
+    pub(super) fn count_read_error(&mut self, place: u8, out: &mut Output) {
         let errors = &mut self.read_errors[usize::from(place)];
         *errors = errors.saturating_add(1);
         let (is_over, (set, bit)) = (*errors > READ_ERRORS_MAX, self.copy_at(place));
-        if is_over && self.sets[set].in_sync & !bit != 0 {
+        let needed = u32::from(self.geometry.columns());
+        if is_over && (self.sets[set].in_sync & !bit).count_ones() >= needed {
             self.fail_place(place, out);
         }
     }
@@ -291,6 +314,7 @@ impl Engine {
     /// A copy failed: no part waits for it.
     pub(super) fn release_parts(&mut self, place: u8, out: &mut Output) {
         let (set, bit) = (place / self.stride, 1 << (place % self.stride));
+        self.forget_target(bit);
         for index in 0..self.parts.len() as u16 {
             let part = &mut self.parts[usize::from(index)];
             if part.phase == Phase::Free || part.set != set || part.remaining & bit == 0 {
@@ -301,7 +325,18 @@ impl Engine {
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
                 Phase::Reading if self.is_compared(index) => self.compare_released(index, out),
+                _ if self.is_replaying() => {
+                    if remaining == 0 {
+                        self.replay_on(out);
+                    }
+                }
+                Phase::Reading if self.works.get(usize::from(index)).is_some_and(|it| it.reads != 0) => {
+                    if remaining == 0 {
+                        self.stripe_read(index, out);
+                    }
+                }
                 Phase::Reading => self.begin(index, out),
+                Phase::Logging if remaining == 0 => self.logged(index, out),
                 _ if remaining == 0 => self.written(index, out),
                 _ => {}
             }

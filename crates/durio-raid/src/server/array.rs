@@ -170,7 +170,8 @@ impl Array {
         match buffer {
             Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
             Buffer::Copy(_) => Some(0),
-            Buffer::Metadata(_) | Buffer::None => None,
+            // With stripes there is one thread.
+            Buffer::Metadata(_) | Buffer::Stripe { .. } | Buffer::None => None,
         }
     }
 

@@ -14,6 +14,7 @@
 //! ```
 
 mod own;
+mod stripes;
 mod ublk;
 
 use std::collections::VecDeque;
@@ -26,11 +27,12 @@ use durio_block::{
 };
 
 use self::own::Own;
+use self::stripes::Stripes;
 use super::array::{Array, Due, PieceName, TICK, Threads};
 use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
-    Answer, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request, SubmitError,
+    Answer, BLOCK, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request, SubmitError,
 };
 
 /// What another thread has this one do.
@@ -95,6 +97,7 @@ pub(super) struct Core {
     /// The same of the first, for comparisons: a member that was given up may still be writing the other.
     copied: Vec<u8>,
     has_copied: bool,
+    stripes: Stripes,
     zeros: LentBuffer,
     looked: Instant,
     timeout: Duration,
@@ -138,6 +141,7 @@ impl Core {
             copies: [const { None }; COPY_BUFFERS as usize],
             copied: Vec::new(),
             has_copied: false,
+            stripes: Stripes::default(),
             zeros,
             looked: Instant::now(),
             timeout,
@@ -235,15 +239,18 @@ impl Core {
     /// no other, nothing is moved but the lists.
     fn take_over(&mut self, array: &mut Array) -> Threads {
         array.note_lost();
+        if !array.out.sums.is_empty() {
+            self.add_up(&mut array.out.sums);
+        }
         let (number, mut others) = (self.number, 0);
         std::mem::swap(&mut self.ops, &mut array.out.ops);
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
-            let (buffer, begins) = (op.buffer, array.begins(op));
-            match Array::thread_of(buffer) {
+            let (op, begins) = (*op, array.begins(op));
+            match Array::thread_of(op.buffer) {
                 Some(thread) if begins && thread == number => at += 1,
                 None if begins => {
-                    self.stage(array, buffer);
+                    self.stage(array, &op);
                     at += 1;
                 }
                 other => others |= self.leave(array, at, other.filter(|_| begins)),
@@ -274,12 +281,17 @@ impl Core {
         others & !(1 << number)
     }
 
-    /// A block of the engine's own, as it is now.
+    /// What is written, as it is now, of what the engine or the next sum changes.
     #[cold]
-    fn stage(&mut self, array: &Array, buffer: Buffer) {
-        if let Buffer::Metadata(block) = buffer {
-            let copy = self.desk().copy_of(array.engine.metadata(block));
-            self.staged.push_back(copy);
+    fn stage(&mut self, array: &Array, op: &MemberOp) {
+        match (op.buffer, op.kind) {
+            (Buffer::Metadata(block), _) => {
+                let copy = self.desk().copy_of(array.engine.metadata(block));
+                self.staged.push_back(copy);
+            }
+            (Buffer::Stripe { .. }, MemberOpKind::Read | MemberOpKind::Compare) => {}
+            (Buffer::Stripe { .. }, _) => self.stage_stripe(&array.engine, op),
+            (Buffer::Request { .. } | Buffer::Copy(_) | Buffer::None, _) => {}
         }
     }
 
@@ -350,7 +362,9 @@ impl Core {
         let own = self.own_buffer(op)?;
         let is_read = matches!(op.kind, MemberOpKind::Read | MemberOpKind::Compare);
         let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
-        let &MemberOp { device, tag, length, .. } = op;
+        let &MemberOp { device, tag, .. } = op;
+        let header = if op.kind == MemberOpKind::Log { BLOCK as u32 } else { 0 };
+        let length = op.length + header;
         let flight = Flight { device, tag, length, is_read, is_metadata, own };
         let index = self.free_flights.pop().unwrap_or(self.flights.len() as u32);
         let operation = MemberOperation {
@@ -366,7 +380,12 @@ impl Core {
         };
         let buffer = match (&flight.own, op.kind, op.buffer) {
             (
-                Own::Staged(lent) | Own::Piece(lent, ..) | Own::Copy(lent, _) | Own::Compared(lent),
+                Own::Staged(lent)
+                | Own::Log(lent)
+                | Own::Piece(lent, ..)
+                | Own::Copy(lent, _)
+                | Own::Stripe(lent, ..)
+                | Own::Compared(lent, _),
                 ..,
             ) => Some(lent),
             (Own::Nothing, MemberOpKind::Zero, _) => Some(&self.zeros),
@@ -377,7 +396,7 @@ impl Core {
                     Memory::None | Memory::Read(_) => None,
                 }
             }
-            (Own::Nothing, _, Buffer::Metadata(_) | Buffer::None) => None,
+            (Own::Nothing, _, Buffer::Metadata(_) | Buffer::Stripe { .. } | Buffer::None) => None,
         };
         let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
         ring.push(operation, buffer)?;

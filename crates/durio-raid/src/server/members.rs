@@ -16,7 +16,7 @@ use crate::assembly::own_marks;
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::map_page::PageName;
-use crate::{Blocks, Found, SuperblockError, newest};
+use crate::{Blocks, Found, SuperblockError, log_entry, newest};
 
 /// Reads the superblocks of a device, and its map; an error of the inner kind if it is no member.
 ///
@@ -44,7 +44,15 @@ pub fn find_member(
         0 => Vec::new(),
         bytes => read(file, layout::map_slot(0, 0), bytes)?.slot(0).to_vec(),
     };
-    Ok(Ok(Found { device, superblock, slot, map }))
+    let read_slot = |at: u64, into: &mut [u8]| {
+        let slot = read(file, at, into.len() as u64);
+        slot.is_ok_and(|it| {
+            into.copy_from_slice(&it.slot(0)[..into.len()]);
+            true
+        })
+    };
+    let log = log_entry::read_log(&superblock.table.geometry, read_slot);
+    Ok(Ok(Found { device, superblock, slot, map, log }))
 }
 
 /// Regions that the map of a member marks: dirty ones, and such as another member may lack. All of a page
@@ -54,7 +62,7 @@ pub fn marked_regions(found: &Found) -> u32 {
     let table = &found.superblock.table;
     let role = table.entries.iter().position(|it| it.member == found.superblock.member);
     let Some(role) = role.filter(|&it| it < table.geometry.members.into()) else { return 0 };
-    let set = role as u8 / table.geometry.copies();
+    let set = role as u8 / table.geometry.set_members();
     let pages = 0..layout::map_pages(&table.geometry);
     let marks = pages.flat_map(|page| {
         own_marks(PageName { array: table.array, set, page }, &found.map).marks.collect::<Vec<_>>()

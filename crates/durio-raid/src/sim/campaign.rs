@@ -60,16 +60,22 @@ impl Campaign {
     pub(super) fn new(scenario: Scenario, number: u64) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
+        let has_stripes = match scenario.focus {
+            Focus::Any => number % 4 == 3,
+            Focus::Stripes => true,
+            Focus::Four | Focus::Starts => false,
+        };
         let hunts_starts = match scenario.focus {
-            Focus::Any => chance.below(8) == 0,
-            Focus::Four => false,
+            Focus::Any => chance.below(8) == 0 && !has_stripes,
+            Focus::Four | Focus::Stripes => false,
             Focus::Starts => true,
         };
         let geometry = match hunts_starts {
             true => three_copies(),
+            false if has_stripes => draw_stripes(&mut chance),
             false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
         };
-        let has_spares = !hunts_starts && geometry.copies() > 1;
+        let has_spares = !hunts_starts && geometry.set_members() > 1;
         let spares = u64::from(has_spares && chance.below(4) == 0);
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
@@ -214,7 +220,7 @@ impl Campaign {
             let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
             others.push((set, device));
             if is_in_sync {
-                read[set].push(device);
+                read[set].push((at, device));
             }
         }
         Trusted::read(&self.geometry, &self.drives, read, is_whole, &others)
@@ -368,7 +374,7 @@ impl Campaign {
         if !is_whole || !self.gives_nothing_up(&plan) {
             return Ok(false);
         }
-        let copies = usize::from(self.geometry.copies());
+        let copies = usize::from(self.geometry.set_members());
         let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
         let first: u64 = roles
             .filter(|(role, _)| role % copies == 0)
@@ -415,7 +421,7 @@ impl Campaign {
 /// The set of an entry of a table; none of a spare.
 pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
     let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
-    role.map(|it| it / geometry.copies())
+    role.map(|it| it / geometry.set_members())
 }
 
 fn describe_found(found: &Found) -> String {
@@ -435,6 +441,18 @@ fn describe(plan: &Plan) -> String {
     });
     let words: Vec<String> = words.collect();
     format!("epoch {}: {}", plan.table.epoch, words.join(", "))
+}
+
+fn draw_stripes(chance: &mut Chance) -> Geometry {
+    let (level, members) = match chance.below(6) {
+        0..=1 => (Level::Parity, 3),
+        2 => (Level::Parity, 4),
+        3..=4 => (Level::DoubleParity, 4),
+        _ => (Level::DoubleParity, 5),
+    };
+    let chunk = 4096_u32 << chance.below(2);
+    let region = u64::from(chunk) << chance.below(2);
+    Geometry { level, members, chunk, region, member_bytes: 8 * 8192 }
 }
 
 /// Small, so that rebuilds are short.

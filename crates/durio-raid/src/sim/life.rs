@@ -13,12 +13,14 @@ use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
-    Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
+    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
     RequestKind, RoleStatus,
 };
 
 /// Steps in which an array without requests must become idle.
 const SETTLE_STEPS: u32 = 100_000;
+/// Further ones are background copies.
+const PARTS_MAX: u16 = 64;
 const TIMEOUT: Nanos = Nanos::from_secs(50);
 
 /// A request on its way.
@@ -73,7 +75,7 @@ impl<'a> Life<'a> {
     ) -> Self {
         let config = Config {
             requests_max: DEPTH as u16,
-            parts_max: 64,
+            parts_max: PARTS_MAX,
             timeout: TIMEOUT,
             clear_after: Nanos::from_secs(2),
             watermark_every: 2 * u64::from(campaign.geometry.chunk),
@@ -171,7 +173,7 @@ impl<'a> Life<'a> {
         let mut sets = vec![Vec::new(); geometry.sets().into()];
         for (at, it) in status.roles.iter().enumerate().filter(|(_, it)| it.is_read) {
             let set = set_of(&geometry, at, it.replaces).zip(it.device);
-            set.into_iter().for_each(|(set, it)| sets[usize::from(set)].push(it.into()));
+            set.into_iter().for_each(|(set, it)| sets[usize::from(set)].push((at, it.into())));
         }
         if status.roles.iter().any(|it| it.replaces.is_some()) {
             return Err(format!("a replacement has not ended: {:?}", status.roles));
@@ -354,7 +356,7 @@ impl<'a> Life<'a> {
                         role
                     }
                 };
-                let set = role / self.campaign.geometry.copies();
+                let set = role / self.campaign.geometry.set_members();
                 let regions = self.campaign.geometry.regions() as usize;
                 let map = media::newest_map(&self.campaign.drives[device].disk, set.into());
                 for (region, byte) in map.iter().take(regions).enumerate() {
@@ -496,6 +498,9 @@ impl<'a> Life<'a> {
         if std::mem::take(&mut self.out.has_lost) {
             self.drop_unused();
         }
+        for sum in self.out.sums.drain(..) {
+            self.campaign.memory.add(&sum);
+        }
         for at in 0..self.out.ops.len() {
             let op = self.out.ops[at];
             self.check_copy(&op)?;
@@ -546,7 +551,12 @@ impl<'a> Life<'a> {
 
     /// A background copy goes where copies may differ, and nowhere else.
     fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
-        let is_copy = op.buffer.is_copy() && op.kind == MemberOpKind::Write;
+        let is_of_copy = match op.buffer {
+            Buffer::Copy(_) => true,
+            Buffer::Stripe { part, .. } => part >= PARTS_MAX,
+            Buffer::Request { .. } | Buffer::Metadata(_) | Buffer::None => false,
+        };
+        let is_copy = is_of_copy && op.kind == MemberOpKind::Write;
         // A copy that could not be read is written too.
         if !is_copy || self.had_errors {
             return Ok(());

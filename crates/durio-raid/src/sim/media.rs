@@ -7,6 +7,7 @@ use durio_simdisk::Disk;
 
 use super::drives::{Drive, STAMP};
 use super::model::Model;
+use super::stripes;
 use crate::geometry::{Geometry, Place};
 
 const BLOCK: usize = 4096;
@@ -19,10 +20,10 @@ const CHECKSUM: usize = 4092;
 
 /// The members of a set that are trusted, and the regions that may differ.
 pub(super) struct Trusted {
-    /// Device numbers by set.
-    pub(super) sets: Vec<Vec<usize>>,
+    /// Entries and device numbers by set.
+    pub(super) sets: Vec<Vec<(usize, usize)>>,
     /// By set: no other member will be trusted at the next start.
-    is_whole: Vec<bool>,
+    pub(super) is_whole: Vec<bool>,
     /// By set and region.
     pub(super) dirty: Vec<bool>,
     /// The same, and what a member that is rebuilt may have alone.
@@ -36,7 +37,7 @@ impl Trusted {
     pub(super) fn read(
         geometry: &Geometry,
         drives: &[Drive],
-        sets: Vec<Vec<usize>>,
+        sets: Vec<Vec<(usize, usize)>>,
         is_whole: Vec<bool>,
         others: &[(usize, usize)],
     ) -> Self {
@@ -49,7 +50,7 @@ impl Trusted {
             is_whole,
         };
         for (set, members) in trusted.sets.iter().enumerate() {
-            for &member in members {
+            for &(_, member) in members {
                 let map = newest_map(&drives[member].disk, set);
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     trusted.dirty[set * regions + region] |= byte & 1 != 0;
@@ -96,17 +97,20 @@ pub(super) fn check(
     all_equal: bool,
     model: &mut Model,
 ) -> Result<(), String> {
+    if geometry.level.parities() > 0 {
+        return stripes::check(geometry, data_at, drives, trusted, all_equal, model);
+    }
     let sectors = geometry.member_bytes / SECTOR;
     for (set, members) in trusted.sets.iter().enumerate() {
         for sector in 0..sectors {
-            let place = Place { set: set as u8, offset: sector * SECTOR };
+            let place = Place { set: set as u8, offset: sector * SECTOR, column: 0 };
             let at = (geometry.locate_back(place) / SECTOR) as usize;
             let region = (place.offset / geometry.region) as usize;
             let must_be_equal =
                 all_equal || !trusted.dirty[set * geometry.regions() as usize + region];
             let mut first = None;
             let mut is_equal = true;
-            for &member in members {
+            for &(_, member) in members {
                 let value = value_of(&drives[member].disk, data_at / SECTOR + sector, at)
                     .filter(|&value| model.may_hold(at, value))
                     .ok_or_else(|| {

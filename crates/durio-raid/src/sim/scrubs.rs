@@ -53,6 +53,10 @@ impl Life<'_> {
         self.scrub_finds(false, &none)?;
         (self.is_calm, self.scrubs, self.is_planted) = (was_calm, scrubs, false);
         self.campaign.tally.differences += 1;
+        let geometry = self.campaign.geometry;
+        if geometry.level.parities() > 0 {
+            return self.check_stripes();
+        }
         let copies = self.devices_of(place.set).into_iter().map(|(_, device)| {
             let mut data = [0; SECTOR as usize];
             self.campaign.drives[device].disk.durable().read(sector, &mut data);
@@ -99,15 +103,28 @@ impl Life<'_> {
         let offset = chance.below(geometry.member_bytes / SECTOR) * SECTOR;
         let byte = STAMP + chance.below(SECTOR - STAMP as u64) as usize;
         let copies = self.devices_of(set);
-        if copies.len() < 2 {
+        let is_striped = geometry.level.parities() > 0;
+        if copies.len() < if is_striped { geometry.members.into() } else { 2 } {
             return None;
         }
         let chosen = self.campaign.chance.below(copies.len() as u64) as usize;
-        let place = Place { set, offset };
+        let place = Place { set, offset, column: 0 };
         let sector = (self.campaign.data_at + offset) / SECTOR;
         self.campaign.drives[copies[chosen].1].turn_bit(sector, byte);
-        let start = Place { set, offset: offset - offset % u64::from(geometry.chunk) };
+        let start = Place { set, offset: offset - offset % u64::from(geometry.chunk), column: 0 };
         let offset = geometry.locate_back(start);
+        if is_striped {
+            // Data counts as right.
+            let stripe = geometry.stripe(place.offset);
+            let mut parities: Vec<u8> = (0..geometry.level.parities()).map(|it| stripe.parity(it)).collect();
+            parities.sort_unstable();
+            let role = copies[chosen].0;
+            if parities.contains(&role) {
+                parities = vec![role];
+            }
+            let expected = parities.into_iter().map(|role| Mismatch { offset, role }).collect();
+            return Some((place, sector, expected));
+        }
         // The first copy counts as right.
         let differing = copies.iter().enumerate().skip(1);
         let differing = differing.filter(|(at, _)| chosen == 0 || *at == chosen);

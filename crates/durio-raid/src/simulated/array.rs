@@ -236,6 +236,9 @@ impl ArrayEngine {
     }
 
     fn take_output(&mut self) {
+        for sum in self.out.sums.drain(..) {
+            self.memory.add(&sum);
+        }
         for at in 0..self.out.ops.len() {
             let op = self.out.ops[at];
             let now = self.clock.now();

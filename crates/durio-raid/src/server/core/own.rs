@@ -17,10 +17,14 @@ pub(super) enum Own {
     Staged(LentBuffer),
     /// A read for a piece of this serial.
     Piece(LentBuffer, u32, u32),
+    /// An entry of a log, which is longer than others.
+    Log(LentBuffer),
     /// A read of the copier.
     Copy(LentBuffer, u8),
-    /// A read that is compared with what the copier has read.
-    Compared(LentBuffer),
+    /// A read of a stripe, by part and member.
+    Stripe(LentBuffer, u16, u8),
+    /// A read that is compared: with a chunk of a stripe, or with what the copier has read.
+    Compared(LentBuffer, Option<(u16, u8)>),
 }
 
 impl Core {
@@ -30,9 +34,13 @@ impl Core {
     pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
         let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
-            (MemberOpKind::Compare, _) => {
+            (MemberOpKind::Compare, buffer) => {
                 let lent = self.desk().buffer();
-                return Ok(Own::Compared(self.ring()?.lend(lent)));
+                let of_stripe = match buffer {
+                    Buffer::Stripe { part, member } => Some((part, member)),
+                    _ => None,
+                };
+                return Ok(Own::Compared(self.ring()?.lend(lent), of_stripe));
             }
             (MemberOpKind::Read, buffer) => {
                 let lent = self.desk().buffer();
@@ -43,11 +51,16 @@ impl Core {
                         Own::Piece(lent, index as u32, self.pieces[index].serial)
                     }
                     Buffer::Copy(number) => Own::Copy(lent, number),
+                    Buffer::Stripe { part, member } => Own::Stripe(lent, part, member),
                     // Nothing else is read into.
                     Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
-            (_, Buffer::Metadata(_)) => self.staged.pop_front().ok_or(ServerError::Ended)?,
+            (MemberOpKind::Log, _) => {
+                let entry = self.staged.pop_front().ok_or(ServerError::Ended)?;
+                return Ok(Own::Log(self.ring()?.lend(entry)));
+            }
+            (_, Buffer::Metadata(_) | Buffer::Stripe { .. }) => self.staged.pop_front().ok_or(ServerError::Ended)?,
             (_, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
                     Memory::Read(read) => self.desk().copy_of(&read.slot(0)[..op.length as usize]),
@@ -79,9 +92,25 @@ impl Core {
                 self.has_copied = true;
                 before
             }
-            Own::Compared(lent) => {
+            Own::Stripe(lent, part, member) => {
                 let read = ring.take_back(lent);
-                let same = |it: &Buffers| it.slot(0)[..length as usize] == self.copied[..];
+                if let Some(read) = read.as_ref().filter(|_| is_good) {
+                    let chunk = self.stripes.chunk(part, member, length);
+                    chunk.copy_from_slice(&read.slot(0)[..length as usize]);
+                }
+                read
+            }
+            Own::Log(lent) => {
+                ring.take_back(lent);
+                None
+            }
+            Own::Compared(lent, of_stripe) => {
+                let read = ring.take_back(lent);
+                let with = match of_stripe {
+                    Some((part, member)) => self.stripes.chunk(part, member, length),
+                    None => &self.copied[..],
+                };
+                let same = |it: &Buffers| it.slot(0)[..length as usize] == *with;
                 is_alike = !is_good || read.as_ref().is_some_and(same);
                 read
             }

@@ -1,0 +1,491 @@
+//! Stripes of levels 5 and 6: reads without a member, writes with their parities, chunks that are restored.
+//!
+//! In: parts that begin. Out: operations on members, sums of buffers, parts that are done. Not here: what a start
+//! makes of the log (`replaying.rs`).
+//!
+//! ```text
+//!  read:   its chunk ──► done          no member, or an error: others of the stripe ──► sum ──► done
+//!  write:  mark ──► old data, old parities ──► sum ──► log ──► sum ──► data, parities ──► done
+//! ```
+//!
+//! Each part has a buffer for each member of its stripe. Before a write, the parity without the chunk that is written
+//! (the partial parity) goes to the log of the member that has the parity. Whatever of the write is on the members
+//! after a cut, the partial parity and the chunk as it is give the parity that belongs to it, so what the stripe
+//! stands for of other members is never lost. Parts of stripes that share a slot of the log wait for each other, and
+//! none is written while a failure is not in the superblocks of all: so what the log says of a stripe is what was
+//! last on its way, also to the member that failed.
+
+use super::copying::Job;
+use super::fault::Fault;
+use super::lanes::{PartKind, Phase};
+use super::output::{
+    Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, Sum, TagFields,
+};
+use super::{Engine, Members, RequestError};
+use crate::geometry::Stripe;
+use crate::layout;
+use crate::log_entry::LogEntry;
+use crate::{BLOCK, galois};
+
+/// What a part does with its stripe.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Work {
+    /// Members whose chunks it has, or reads; none if it reads its own alone.
+    pub(super) reads: Members,
+    /// Members that it writes.
+    pub(super) targets: Members,
+    /// It reads old data and parities, not the rest of the stripe.
+    is_update: bool,
+    /// The log has its entry: it may write.
+    is_logged: bool,
+    /// Of its entry.
+    number: u64,
+}
+
+/// The members of a set.
+fn each(members: Members) -> impl Iterator<Item = u8> {
+    (0..32).filter(move |member| members & (1 << member) != 0)
+}
+
+fn columns_of(stripe: Stripe) -> Members {
+    (0..stripe.columns()).fold(0, |bits, column| bits | 1 << stripe.member(column))
+}
+
+/// A data chunk counts so often in a parity.
+pub(super) fn factor_of(parity: u8, column: u8) -> u8 {
+    if parity == 0 { 1 } else { galois::power_of_two(column) }
+}
+
+impl Engine {
+    pub(super) fn work(&mut self, index: u16) -> &mut Work {
+        &mut self.works[usize::from(index)]
+    }
+
+    /// The stripe of a part, and the member that has its chunk.
+    fn stripe_of(&self, index: u16) -> (Stripe, u8) {
+        let part = &self.parts[usize::from(index)];
+        let stripe = self.geometry.stripe(part.offset);
+        (stripe, stripe.member(part.column))
+    }
+
+    fn parities_of(&self, stripe: Stripe) -> Members {
+        (0..self.parities).fold(0, |bits, number| bits | 1 << stripe.parity(number))
+    }
+
+    /// Members whose chunks a part can read.
+    fn available(&self, index: u16) -> Members {
+        let part = &self.parts[usize::from(index)];
+        self.sets[0].in_sync & !part.tried
+    }
+
+    /// What to read to know these data chunks; none if that is not to be had.
+    fn reads_for(&self, stripe: Stripe, available: Members, wanted: Members) -> Option<Members> {
+        if wanted & !available == 0 {
+            return Some(wanted);
+        }
+        let columns = columns_of(stripe);
+        let lost = (columns & !available).count_ones();
+        let parities = (0..self.parities).map(|number| 1 << stripe.parity(number));
+        let some = parities.filter(|it| available & it != 0).take(lost as usize);
+        let some = some.fold(0, |bits, it: Members| bits | it);
+        (some.count_ones() == lost).then_some((columns & available) | some)
+    }
+
+    /// A read begins.
+    pub(super) fn begin_stripe_read(&mut self, index: u16, out: &mut Output) {
+        let (stripe, own) = self.stripe_of(index);
+        let part = &self.parts[usize::from(index)];
+        let is_unsynced = self.regions[part.region as usize].needs_sync;
+        let available = self.available(index);
+        if available & (1 << own) != 0 {
+            self.work(index).reads = 0;
+            return self.issue_read(index, own, out);
+        }
+        // Where parities may be wrong, they stand for nothing.
+        match self.reads_for(stripe, available, 1 << own).filter(|_| !is_unsynced) {
+            Some(reads) => self.read_stripe(index, reads, out),
+            None => self.finish(index, Err(RequestError::Unreadable), out),
+        }
+    }
+
+    /// A write begins whose region is marked.
+    pub(super) fn begin_stripe_write(&mut self, index: u16, out: &mut Output) {
+        if self.is_draining || !self.may_write_stripes() {
+            return self.hold(index);
+        }
+        let (stripe, own) = self.stripe_of(index);
+        let parities = self.parities_of(stripe);
+        let targets = self.sets[0].writable & (parities | 1 << own);
+        let (available, written) = (self.available(index), targets & parities);
+        *self.work(index) = Work { targets, ..Work::default() };
+        if written == 0 {
+            return self.write_stripe(index, out);
+        }
+        let update = written | 1 << own;
+        let is_update = update & !available == 0;
+        let others = self.reads_for(stripe, available, columns_of(stripe) & !(1 << own));
+        let fewer = |it: &Members| !is_update || it.count_ones() < update.count_ones();
+        let (reads, is_update) = match others.filter(fewer) {
+            Some(reads) => (reads, false),
+            None if is_update => (update, true),
+            None => return self.finish(index, Err(RequestError::Unreadable), out),
+        };
+        self.work(index).is_update = is_update;
+        self.read_stripe(index, reads, out);
+    }
+
+    fn may_write_stripes(&self) -> bool {
+        self.is_settled() || self.has(Fault::StripeWrittenUnsettled)
+    }
+
+    /// Until superblocks are stored.
+    fn hold(&mut self, index: u16) {
+        self.parts[usize::from(index)].phase = Phase::Waiting;
+        self.held.push(index, &mut self.links);
+    }
+
+    /// A part that was held goes on where it was: true if its entry is in the log.
+    pub(super) fn resume_stripe(&mut self, index: u16, out: &mut Output) -> bool {
+        let is_logged = self.works.get(usize::from(index)).is_some_and(|it| it.is_logged);
+        if is_logged {
+            self.write_stripe(index, out);
+        }
+        is_logged
+    }
+
+    /// A background copy begins.
+    pub(super) fn begin_stripe_copy(&mut self, index: u16, out: &mut Output) {
+        let (stripe, _) = self.stripe_of(index);
+        let (available, columns) = (self.available(index), columns_of(stripe));
+        let (wanted, available) = match self.copier.job_of(index) {
+            Some(Job::Rebuild { place, .. }) if columns & (1 << place) != 0 => {
+                (1 << place, available & !(1 << place))
+            }
+            Some(Job::Rebuild { place, .. }) => (columns, available & !(1 << place)),
+            // Parities that may be wrong say nothing of data.
+            Some(Job::Resync { .. }) => (columns, available & columns),
+            Some(Job::Scrub { .. }) | None => (columns, available),
+        };
+        *self.work(index) = Work::default();
+        match self.reads_for(stripe, available, wanted) {
+            Some(reads) => self.read_stripe(index, reads, out),
+            None => self.finish(index, Err(RequestError::Unreadable), out),
+        }
+    }
+
+    fn read_stripe(&mut self, index: u16, reads: Members, out: &mut Output) {
+        self.work(index).reads = reads;
+        self.parts[usize::from(index)].phase = Phase::Reading;
+        let offset = self.data_at + self.parts[usize::from(index)].offset;
+        self.ask_stripe(index, reads, MemberOpKind::Read, offset, out);
+    }
+
+    /// Asks members for the same, each with its buffer.
+    pub(super) fn ask_stripe(
+        &mut self,
+        index: u16,
+        members: Members,
+        kind: MemberOpKind,
+        offset: u64,
+        out: &mut Output,
+    ) {
+        for member in each(members) {
+            let buffer = Buffer::Stripe { part: index, member };
+            self.ask_member(index, member, kind, (offset, buffer), out);
+        }
+    }
+
+    /// Asks one, with this buffer.
+    pub(super) fn ask_member(
+        &mut self,
+        index: u16,
+        member: u8,
+        kind: MemberOpKind,
+        (offset, buffer): (u64, Buffer),
+        out: &mut Output,
+    ) {
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining |= 1 << member;
+        part.issued = self.now;
+        let (owner, generation, length) = (Owner::Part, part.generation, part.length);
+        let tag = TagFields { owner, role: member, generation, index: index.into() }.pack();
+        self.outstanding[usize::from(member)] += 1;
+        let device = self.device_numbers[usize::from(member)];
+        out.ops.push(MemberOp { device, kind, offset, length, buffer, tag });
+    }
+
+    /// A read of a stripe has ended on one member.
+    pub(super) fn stripe_read_ended(
+        &mut self,
+        index: u16,
+        member: u8,
+        outcome: Outcome,
+        out: &mut Output,
+    ) {
+        let part = &mut self.parts[usize::from(index)];
+        part.remaining &= !(1 << member);
+        if outcome != Outcome::Done {
+            part.tried |= 1 << member;
+        }
+        if part.remaining == 0 {
+            self.stripe_read(index, out);
+        }
+        if outcome != Outcome::Done {
+            self.count_read_error(member, out);
+        }
+    }
+
+    /// All that was asked for is here, unless a member is lost: then it begins again.
+    pub(super) fn stripe_read(&mut self, index: u16, out: &mut Output) {
+        if self.works[usize::from(index)].reads & !self.available(index) != 0 {
+            self.work(index).reads = 0;
+            return self.begin(index, out);
+        }
+        self.restore_lost(index, out);
+        match self.parts[usize::from(index)].kind {
+            PartKind::Read => self.have_restored(index, out),
+            PartKind::Write | PartKind::Zero => self.log(index, out),
+            PartKind::Copy => self.copy_restored(index, out),
+        }
+    }
+
+    pub(super) fn sum(&self, index: u16, to: u8, from: u8, factor: u8, adds: bool) -> Sum {
+        let of = |member| Buffer::Stripe { part: index, member };
+        let length = self.parts[usize::from(index)].length;
+        Sum { to: of(to), from: of(from), factor, adds, length }
+    }
+
+    /// Makes the data chunks that were not read, if parities were.
+    fn restore_lost(&mut self, index: u16, out: &mut Output) {
+        let (stripe, _) = self.stripe_of(index);
+        let Work { reads, is_update, .. } = self.works[usize::from(index)];
+        let read = (0..self.parities).filter(|it| reads & (1 << stripe.parity(*it)) != 0);
+        let read: [Option<u8>; 2] = { let mut read = read; std::array::from_fn(|_| read.next()) };
+        if is_update || read[0].is_none() {
+            return;
+        }
+        let is_here = |column: &u8| reads & (1 << stripe.member(*column)) != 0;
+        for parity in read.into_iter().flatten() {
+            for column in (0..stripe.columns()).filter(is_here) {
+                let (to, from) = (stripe.parity(parity), stripe.member(column));
+                out.sums.push(self.sum(index, to, from, factor_of(parity, column), true));
+            }
+        }
+        // What is left of a parity is the sum of what is lost.
+        let mut lost = (0..stripe.columns()).filter(|it| !is_here(it));
+        let (one, other) = (lost.next(), lost.next());
+        match (one, other, read) {
+            (Some(one), None, [Some(parity), _]) => {
+                let factor = galois::inverse(factor_of(parity, one));
+                let (to, from) = (stripe.member(one), stripe.parity(parity));
+                out.sums.push(self.sum(index, to, from, factor, false));
+            }
+            (Some(one), Some(other), _) => {
+                // a + b = p, f a + g b = q: a = (q + g p) / (f + g), b = p + a.
+                let (f, g) = (factor_of(1, one), factor_of(1, other));
+                let by = galois::inverse(f ^ g);
+                let (p, q) = (stripe.parity(0), stripe.parity(1));
+                let (a, b) = (stripe.member(one), stripe.member(other));
+                out.sums.push(self.sum(index, a, q, by, false));
+                out.sums.push(self.sum(index, a, p, galois::product(g, by), true));
+                out.sums.push(self.sum(index, b, p, 1, false));
+                out.sums.push(self.sum(index, b, a, 1, true));
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a parity of all data chunks but one.
+    fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut Output) {
+        let (stripe, _) = self.stripe_of(index);
+        let mut adds = false;
+        for column in (0..stripe.columns()).filter(|it| Some(*it) != but) {
+            let (to, from) = (stripe.parity(parity), stripe.member(column));
+            out.sums.push(self.sum(index, to, from, factor_of(parity, column), adds));
+            adds = true;
+        }
+    }
+
+    /// A chunk that was read by the others of its stripe goes to the user, and over what could not be read.
+    fn have_restored(&mut self, index: u16, out: &mut Output) {
+        let (_, own) = self.stripe_of(index);
+        let to = self.request_buffer(index);
+        out.sums.push(Sum { to, ..self.sum(index, own, own, 1, false) });
+        let part = &mut self.parts[usize::from(index)];
+        let tried = part.tried & (1 << own);
+        self.works[usize::from(index)].reads = 0;
+        if tried & self.sets[0].writable == 0 {
+            return self.finish(index, Ok(()), out);
+        }
+        // Writes wait for it. It changes nothing that the stripe stands for, so it needs no entry.
+        part.exclusive = true;
+        part.phase = Phase::Writing;
+        let offset = self.data_at + part.offset;
+        self.ask_stripe(index, tried, MemberOpKind::Write, offset, out);
+    }
+
+    fn request_buffer(&self, index: u16) -> Buffer {
+        let part = &self.parts[usize::from(index)];
+        let buffer = self.requests[usize::from(part.request)].buffer;
+        Buffer::Request { buffer, offset: part.buffer_offset }
+    }
+
+    /// The partial parities go to the log.
+    fn log(&mut self, index: u16, out: &mut Output) {
+        let (stripe, own) = self.stripe_of(index);
+        let Work { targets, is_update, .. } = self.works[usize::from(index)];
+        let (column, in_sync) = (self.parts[usize::from(index)].column, self.sets[0].in_sync);
+        let mut members = 0;
+        for parity in 0..self.parities {
+            let to = stripe.parity(parity);
+            if targets & (1 << to) == 0 {
+                continue;
+            }
+            members |= in_sync & (1 << to);
+            match is_update {
+                true => out.sums.push(self.sum(index, to, own, factor_of(parity, column), true)),
+                false => self.add_up(index, parity, Some(column), out),
+            }
+        }
+        self.log_number += 1;
+        let number = self.log_number;
+        *self.work(index) = Work { reads: 0, number, ..self.works[usize::from(index)] };
+        if members == 0 || self.has(Fault::LogLeftOut) {
+            return self.write_stripe(index, out);
+        }
+        let part = &mut self.parts[usize::from(index)];
+        part.phase = Phase::Logging;
+        let slot = layout::log_slot_of(&self.geometry, part.offset);
+        let at = layout::log_slot(&self.geometry, slot);
+        self.ask_stripe(index, members, MemberOpKind::Log, at, out);
+        if self.has(Fault::LogNotAwaited) {
+            self.parts[usize::from(index)].remaining = 0;
+            self.write_stripe(index, out);
+        }
+    }
+
+    /// All parities that are left have the entry.
+    pub(super) fn logged(&mut self, index: u16, out: &mut Output) {
+        self.work(index).is_logged = true;
+        if self.may_write_stripes() { self.write_stripe(index, out) } else { self.hold(index) }
+    }
+
+    /// The header of an entry of the log, for an operation that asks for it.
+    ///
+    /// # Panics
+    /// If the operation is of no part.
+    pub fn log_header(&self, op: &MemberOp, partial: &[u8], to: &mut [u8; BLOCK as usize]) {
+        let Some(TagFields { index, role, .. }) = TagFields::unpack(op.tag) else { return };
+        let part = &self.parts[index as usize];
+        let stripe = self.geometry.stripe(part.offset);
+        let entry = LogEntry {
+            array: self.table.array,
+            member: self.table.entries[usize::from(role)].member,
+            epoch: self.table.epoch,
+            number: self.works[index as usize].number,
+            offset: part.offset,
+            length: part.length,
+            column: part.column,
+            parity: u8::from(stripe.p != role),
+        };
+        entry.encode(partial, to);
+    }
+
+    /// Data and parities go to the members.
+    fn write_stripe(&mut self, index: u16, out: &mut Output) {
+        let (stripe, own) = self.stripe_of(index);
+        let part = self.parts[usize::from(index)];
+        let targets = self.works[usize::from(index)].targets & self.sets[0].writable;
+        *self.work(index) = Work { targets, ..Work::default() };
+        let offset = self.data_at + part.offset;
+        let from = self.request_buffer(index);
+        self.parts[usize::from(index)].phase = Phase::Writing;
+        for parity in 0..self.parities {
+            let member = stripe.parity(parity);
+            if targets & (1 << member) == 0 {
+                continue;
+            }
+            if part.kind == PartKind::Write {
+                let factor = factor_of(parity, part.column);
+                out.sums.push(Sum { from, ..self.sum(index, member, member, factor, true) });
+            }
+            self.ask_stripe(index, 1 << member, self.write_kind(), offset, out);
+        }
+        if targets & (1 << own) != 0 {
+            let (kind, buffer) = match part.kind {
+                PartKind::Zero => (MemberOpKind::Zero, Buffer::None),
+                _ => (self.write_kind(), from),
+            };
+            self.ask_member(index, own, kind, (offset, buffer), out);
+        }
+        if self.parts[usize::from(index)].remaining == 0 {
+            self.written(index, out);
+        }
+    }
+
+    /// All data of a background copy is known.
+    fn copy_restored(&mut self, index: u16, out: &mut Output) {
+        let (stripe, _) = self.stripe_of(index);
+        let parities = self.parities_of(stripe);
+        let targets = match self.copier.job_of(index) {
+            Some(Job::Rebuild { place, .. }) => 1 << place,
+            Some(Job::Resync { .. }) => parities,
+            Some(Job::Scrub { .. }) | None => 0,
+        };
+        let is_scrub = targets == 0;
+        for parity in 0..self.parities {
+            let member = 1 << stripe.parity(parity);
+            if is_scrub || targets & member != 0 {
+                self.add_up(index, parity, None, out);
+            }
+        }
+        if is_scrub {
+            return self.compare_others(index, out);
+        }
+        self.write_copies(index, targets, out);
+    }
+
+    /// Writes what a background copy has made.
+    pub(super) fn write_copies(&mut self, index: u16, targets: Members, out: &mut Output) {
+        let targets = targets & self.sets[0].writable;
+        let part = &mut self.parts[usize::from(index)];
+        part.phase = Phase::Writing;
+        let offset = self.data_at + part.offset;
+        *self.work(index) = Work { targets, ..Work::default() };
+        if targets == 0 {
+            return self.written(index, out);
+        }
+        self.ask_stripe(index, targets, MemberOpKind::Write, offset, out);
+    }
+
+    /// The members of a stripe whose parities a scrub compares with what the data gives.
+    pub(super) fn parities_to_compare(&self, index: u16) -> Members {
+        let (stripe, _) = self.stripe_of(index);
+        let reads = self.works[usize::from(index)].reads;
+        self.parities_of(stripe) & self.available(index) & !reads
+    }
+
+    /// A member of the set failed: no stripe waits to write it.
+    pub(super) fn forget_target(&mut self, bit: Members) {
+        self.works.iter_mut().for_each(|it| it.targets &= !bit);
+    }
+
+    /// Whether nothing is written any more, so that a member can be taken into sync: a write that is on its way
+    /// has no entry in the log of one that is rebuilt.
+    pub(super) fn has_drained(&mut self) -> bool {
+        if self.parities == 0 || self.has(Fault::PromotedUnderWriter) {
+            return true;
+        }
+        self.is_draining = true;
+        let is_writing = |it: &super::lanes::Part| {
+            let is_write = matches!(it.kind, PartKind::Write | PartKind::Zero);
+            is_write && matches!(it.phase, Phase::Reading | Phase::Logging | Phase::Writing)
+        };
+        !self.parts.iter().any(is_writing)
+    }
+
+    /// Whether parities are still made right by the log.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replaying.is_some()
+    }
+}

@@ -1,0 +1,130 @@
+//! An entry of the log of levels 5 and 6: what a parity would be without the data that is about to be written.
+//!
+//! In: what is written, and the partial parity. Out: a header that tells by itself whether both are whole and whose
+//! they are; and back. Not here: when it is written, and what is made of it at a start (`engine/stripes.rs`,
+//! `engine/replaying.rs`). The format: docs/formats/raid-superblock.md.
+
+use crate::geometry::{BLOCK, Geometry};
+use crate::{Id, layout};
+
+const MAGIC: &[u8; 8] = b"durioLOG";
+const VERSION: u16 = 1;
+const PARITY: usize = 10;
+const COLUMN: usize = 11;
+const LENGTH: usize = 12;
+const ARRAY: usize = 16;
+const MEMBER: usize = 32;
+const EPOCH: usize = 48;
+const NUMBER: usize = 56;
+const OFFSET: usize = 64;
+const SUM: usize = 72;
+const CHECKSUM: usize = BLOCK as usize - 4;
+
+/// What an entry is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogEntry {
+    pub(crate) array: Id,
+    /// The member that has it.
+    pub(crate) member: Id,
+    /// The table under which it was written.
+    pub(crate) epoch: u64,
+    /// Counts the writes of a run; both parities of one have the same.
+    pub(crate) number: u64,
+    /// Bytes from the begin of the member's data.
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+    /// The data chunk that is written.
+    pub(crate) column: u8,
+    /// Which of the parities: 0 is P.
+    pub(crate) parity: u8,
+}
+
+impl LogEntry {
+    /// Makes the header of a partial parity.
+    pub(crate) fn encode(&self, partial: &[u8], to: &mut [u8]) {
+        to.fill(0);
+        to[..8].copy_from_slice(MAGIC);
+        to[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        (to[PARITY], to[COLUMN]) = (self.parity, self.column);
+        to[LENGTH..LENGTH + 4].copy_from_slice(&self.length.to_le_bytes());
+        to[ARRAY..ARRAY + 16].copy_from_slice(&self.array.0);
+        to[MEMBER..MEMBER + 16].copy_from_slice(&self.member.0);
+        for (at, value) in [(EPOCH, self.epoch), (NUMBER, self.number), (OFFSET, self.offset)] {
+            to[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        to[SUM..SUM + 4].copy_from_slice(&crc32c::crc32c(partial).to_le_bytes());
+        let checksum = crc32c::crc32c(&to[..CHECKSUM]);
+        to[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Reads a slot; none if it is not whole.
+    pub(crate) fn decode(slot: &[u8]) -> Option<Self> {
+        let (from, chunk) = slot.split_at_checked(BLOCK as usize)?;
+        let word = |at: usize| from[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        let sum = |at: usize| from[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
+        let id = |at: usize| from[at..at + 16].try_into().map_or(Id([0; 16]), Id);
+        let is_header = from.starts_with(MAGIC)
+            && from[8..10] == VERSION.to_le_bytes()
+            && sum(CHECKSUM) == crc32c::crc32c(&from[..CHECKSUM]);
+        let partial = chunk.get(..sum(LENGTH) as usize).filter(|_| is_header)?;
+        (crc32c::crc32c(partial) == sum(SUM)).then(|| Self {
+            array: id(ARRAY),
+            member: id(MEMBER),
+            epoch: word(EPOCH),
+            number: word(NUMBER),
+            offset: word(OFFSET),
+            length: sum(LENGTH),
+            column: from[COLUMN],
+            parity: from[PARITY],
+        })
+    }
+}
+
+/// The whole entries of a log, by what reads bytes of the member: false if it cannot. None if it cannot read all.
+pub(crate) fn read_log(
+    geometry: &Geometry,
+    mut read: impl FnMut(u64, &mut [u8]) -> bool,
+) -> Option<Vec<LogEntry>> {
+    let mut slot = vec![0; layout::log_slot_bytes(geometry) as usize];
+    let mut entries = Vec::new();
+    for number in 0..layout::log_slots(geometry) {
+        if !read(layout::log_slot(geometry, number), &mut slot) {
+            return None;
+        }
+        // One that stands in the slot of another was misdirected.
+        let is_here = |it: &LogEntry| layout::log_slot_of(geometry, it.offset) == number;
+        entries.extend(LogEntry::decode(&slot).filter(is_here));
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written_and_a_torn_one_is_not() {
+        let entry = LogEntry {
+            array: Id([7; 16]),
+            member: Id([8; 16]),
+            epoch: 9,
+            number: 10,
+            offset: 65536,
+            length: 1024,
+            column: 2,
+            parity: 1,
+        };
+        let mut slot = vec![0xff; 2 * BLOCK as usize];
+        let (header, chunk) = slot.split_at_mut(BLOCK as usize);
+        entry.encode(&chunk[..1024], header);
+        assert_eq!(LogEntry::decode(&slot), Some(entry));
+        for at in (0..BLOCK as usize + 1024).step_by(37) {
+            slot[at] ^= 1;
+            assert_eq!(LogEntry::decode(&slot), None, "byte {at}");
+            slot[at] ^= 1;
+        }
+        slot[BLOCK as usize + 1024] ^= 1;
+        assert_eq!(LogEntry::decode(&slot), Some(entry));
+        assert_eq!(LogEntry::decode(&slot[..100]), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Stripes on the media, by arithmetic of its own.
+//!
+//! In: disks, members that are trusted, the model. Out: what is wrong. Not here: the engine's sums, which this must
+//! not share.
+
+use super::drives::Drive;
+use super::life::Life;
+use super::media::{Trusted, read_stamp};
+use super::model::Model;
+use crate::geometry::{Geometry, Place, SECTOR, Stripe};
+
+const SECTOR_BYTES: usize = SECTOR as usize;
+
+type Sector = [u8; SECTOR_BYTES];
+
+/// The product by the definition: polynomials, then the rest by x^8 + x^4 + x^3 + x^2 + 1.
+fn product(one: u8, other: u8) -> u8 {
+    let mut long = (0..8).filter(|bit| other & (1 << bit) != 0);
+    let mut long = long.by_ref().fold(0_u16, |sum, bit| sum ^ (u16::from(one) << bit));
+    for bit in (8..15).rev() {
+        if long & (1 << bit) != 0 {
+            long ^= 0x11d << (bit - 8);
+        }
+    }
+    long as u8
+}
+
+fn quotient(one: u8, other: u8) -> u8 {
+    (0..=u8::MAX).find(|&it| product(it, other) == one).unwrap_or(0)
+}
+
+/// How often a column counts in a parity.
+fn factor(parity: u8, column: u8) -> u8 {
+    (0..column).fold(1, |power, _| if parity == 0 { 1 } else { product(power, 2) })
+}
+
+/// A parity of these columns.
+fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
+    let mut sum = [0; SECTOR_BYTES];
+    for (column, bytes) in (0..).zip(data) {
+        let by = factor(parity, column);
+        for (to, from) in sum.iter_mut().zip(bytes.iter().flatten()) {
+            *to ^= product(*from, by);
+        }
+    }
+    sum
+}
+
+/// Puts in what is missing, if the parities say it.
+fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
+    let lost: Vec<u8> = (0..data.len() as u8).filter(|&it| data[usize::from(it)].is_none()).collect();
+    let rest = |parity: u8| {
+        let of = parity_of(data, parity);
+        parities[usize::from(parity)].map(|it| -> Sector { std::array::from_fn(|at| it[at] ^ of[at]) })
+    };
+    let rests: Vec<(u8, Sector)> =
+        (0..parities.len() as u8).filter_map(|it| Some((it, rest(it)?))).collect();
+    match (&lost[..], &rests[..]) {
+        ([one], [(parity, rest), ..]) => {
+            let by = factor(*parity, *one);
+            data[usize::from(*one)] = Some(rest.map(|it| quotient(it, by)));
+        }
+        ([one, other], [(_, p), (_, q)]) => {
+            let (f, g) = (factor(1, *one), factor(1, *other));
+            let a: Sector = std::array::from_fn(|at| quotient(q[at] ^ product(g, p[at]), f ^ g));
+            data[usize::from(*one)] = Some(a);
+            data[usize::from(*other)] = Some(std::array::from_fn(|at| p[at] ^ a[at]));
+        }
+        _ => {}
+    }
+}
+
+/// Compares data with the model, that of members that are away too where parities must be right; and the parities.
+pub(super) fn check(
+    geometry: &Geometry,
+    data_at: u64,
+    drives: &[Drive],
+    trusted: &Trusted,
+    all_equal: bool,
+    model: &mut Model,
+) -> Result<(), String> {
+    let device_of = |role: u8| {
+        let found = trusted.sets[0].iter().find(|(at, _)| *at == usize::from(role));
+        found.map(|(_, device)| *device)
+    };
+    for sector in 0..geometry.member_bytes / SECTOR {
+        let offset = sector * SECTOR;
+        let stripe = geometry.stripe(offset);
+        let read = |role: u8| {
+            device_of(role).map(|device| sector_of(&drives[device], (data_at + offset) / SECTOR))
+        };
+        let mut data: Vec<Option<Sector>> =
+            (0..stripe.columns()).map(|it| read(stripe.member(it))).collect();
+        let parities: Vec<Option<Sector>> =
+            (0..geometry.level.parities()).map(|it| read(stripe.parity(it))).collect();
+        let must_be_right = all_equal || !trusted.dirty[(offset / geometry.region) as usize];
+        let is_here: Vec<bool> = data.iter().map(Option::is_some).collect();
+        // All zeros are common, and right.
+        let is_blank = data.iter().chain(&parities).flatten().all(|it| *it == [0; SECTOR_BYTES]);
+        if must_be_right && !is_blank && is_here.contains(&false) {
+            restore(&mut data, &parities);
+        }
+        let mut values = Vec::new();
+        for (column, bytes) in (0_u8..).zip(&data) {
+            let at = (geometry.locate_back(Place { set: 0, offset, column }) / SECTOR) as usize;
+            let bytes = match bytes {
+                Some(bytes) => bytes,
+                None if is_blank => &[0; SECTOR_BYTES],
+                None => continue,
+            };
+            let value = read_stamp(bytes, at).filter(|&it| model.may_hold(at, it)).ok_or_else(|| {
+                let (held, is_here) = (model.describe(at), is_here[usize::from(column)]);
+                format!("sector {at}: a member holds what it must not, itself: {is_here}; {held}")
+            })?;
+            values.push((at, value));
+        }
+        let is_right = is_blank || are_right(stripe, &data, &parities);
+        if must_be_right && !is_right {
+            return Err(format!("sector {sector} of the members: a parity is wrong"));
+        }
+        if is_right && (all_equal || trusted.is_whole[0]) {
+            values.into_iter().for_each(|(at, value)| model.settle(at, value));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the parities that are here are those of the data.
+fn are_right(stripe: Stripe, data: &[Option<Sector>], parities: &[Option<Sector>]) -> bool {
+    let is_known = data.len() == usize::from(stripe.columns()) && data.iter().all(Option::is_some);
+    let is_right = |(parity, it): (u8, &Option<Sector>)| {
+        it.is_none_or(|it| it == parity_of(data, parity))
+    };
+    is_known && (0..).zip(parities).all(is_right)
+}
+
+fn sector_of(drive: &Drive, sector: u64) -> Sector {
+    let mut data = [0; SECTOR_BYTES];
+    drive.disk.durable().read(sector, &mut data);
+    data
+}
+
+impl Life<'_> {
+    /// All parities are those of the data, in an array that is whole and idle.
+    pub(super) fn check_stripes(&mut self) -> Result<(), String> {
+        let geometry = self.campaign.geometry;
+        let roles = self.engine.status().roles;
+        let devices = roles.iter().enumerate().take(geometry.members.into());
+        let set = devices.filter_map(|(at, it)| Some((at, it.device?.into()))).collect();
+        let trusted = Trusted::read(&geometry, &self.campaign.drives, vec![set], vec![true], &[]);
+        let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
+        check(&geometry, data_at, drives, &trusted, true, &mut self.campaign.model)
+    }
+}
