@@ -244,6 +244,9 @@ pub struct Engine {
     replayable: Vec<(u8, LogEntry)>,
     replaying: Option<Replay>,
     rebuilt: [u64; PLACES_MAX],
+    /// What was rebuilt of each place before the start: of stripes, what the map names there is made again, for a
+    /// write may have reached others alone.
+    rebuilt_before: [u64; PLACES_MAX],
     /// The first block of `metadata` that holds a page of the map.
     first_page: u32,
     metadata: Vec<u8>,
@@ -271,7 +274,10 @@ impl Engine {
             let is_trusted = entry.state == MemberState::InSync;
             engine.sets[set].in_sync |= if is_trusted { bit } else { 0 };
             engine.sets[set].writable |= if device.is_some() { bit } else { 0 };
-            engine.rebuilt[usize::from(place)] = entry.watermark;
+            match engine.parities {
+                0 => engine.rebuilt[usize::from(place)] = entry.watermark,
+                _ => engine.rebuilt_before[usize::from(place)] = entry.watermark,
+            }
             engine.device_numbers[usize::from(place)] = device.map_or(u8::MAX, |it| it.device);
         }
         engine.load_map(&plan.pages, plan.lacks_log);
@@ -361,6 +367,7 @@ impl Engine {
             replayable: Vec::new(),
             replaying: None,
             rebuilt: [0; PLACES_MAX],
+            rebuilt_before: [0; PLACES_MAX],
             first_page,
             metadata: vec![0; blocks * BLOCK as usize],
         }

@@ -224,7 +224,11 @@ impl Engine {
             return false;
         }
         let mut at = self.copier.next;
-        while entry.by_map && at < self.geometry.member_bytes {
+        let named_below = match entry.by_map {
+            true => self.geometry.member_bytes,
+            false => self.rebuilt_before[usize::from(place)],
+        };
+        while at < named_below {
             let region = self.region_at(Place { set, offset: at, column: 0 });
             if self.regions[region as usize].byte != 0 {
                 break;

@@ -320,6 +320,7 @@ impl Engine {
         self.outstanding[place] = 0;
         self.read_errors[place] = 0;
         self.rebuilt[place] = 0;
+        self.rebuilt_before[place] = 0;
         self.has_background = true;
         self.update.wants_epoch = true;
     }

@@ -40,6 +40,7 @@ pub(super) struct Work {
     is_logged: bool,
     /// Of its entry.
     number: u64,
+    epoch: u64,
 }
 
 /// The members of a set.
@@ -348,10 +349,11 @@ impl Engine {
             }
         }
         self.log_number += 1;
-        let number = self.log_number;
-        *self.work(index) = Work { reads: 0, number, ..self.works[usize::from(index)] };
+        let (number, epoch) = (self.log_number, self.table.epoch);
+        *self.work(index) = Work { reads: 0, number, epoch, ..self.works[usize::from(index)] };
         if members == 0 || self.has(Fault::LogLeftOut) {
-            return self.write_stripe(index, out);
+            // A parity that is lost must be so in the superblocks first.
+            return self.logged(index, out);
         }
         let part = &mut self.parts[usize::from(index)];
         part.phase = Phase::Logging;
@@ -376,13 +378,13 @@ impl Engine {
     /// If the operation is of no part.
     pub fn log_header(&self, op: &MemberOp, partial: &[u8], to: &mut [u8; BLOCK as usize]) {
         let Some(TagFields { index, role, .. }) = TagFields::unpack(op.tag) else { return };
-        let part = &self.parts[index as usize];
+        let (part, work) = (&self.parts[index as usize], &self.works[index as usize]);
         let stripe = self.geometry.stripe(part.offset);
         let entry = LogEntry {
             array: self.table.array,
             member: self.table.entries[usize::from(role)].member,
-            epoch: self.table.epoch,
-            number: self.works[index as usize].number,
+            epoch: work.epoch,
+            number: work.number,
             offset: part.offset,
             length: part.length,
             column: part.column,
@@ -398,20 +400,27 @@ impl Engine {
         let targets = self.works[usize::from(index)].targets & self.sets[0].writable;
         *self.work(index) = Work { targets, ..Work::default() };
         let offset = self.data_at + part.offset;
-        let from = self.request_buffer(index);
+        let is_copy = part.kind == PartKind::Copy;
+        let from = match part.kind {
+            PartKind::Copy => Buffer::Stripe { part: index, member: own },
+            _ => self.request_buffer(index),
+        };
         self.parts[usize::from(index)].phase = Phase::Writing;
         for parity in 0..self.parities {
             let member = stripe.parity(parity);
             if targets & (1 << member) == 0 {
                 continue;
             }
-            if part.kind == PartKind::Write {
+            if part.kind != PartKind::Zero {
                 let factor = factor_of(parity, part.column);
                 out.sums.push(Sum { from, ..self.sum(index, member, member, factor, true) });
             }
             self.ask_stripe(index, 1 << member, self.write_kind(), offset, out);
         }
-        if targets & (1 << own) != 0 {
+        let columns = targets & columns_of(stripe);
+        if is_copy {
+            self.ask_stripe(index, columns, MemberOpKind::Write, offset, out);
+        } else if columns != 0 {
             let (kind, buffer) = match part.kind {
                 PartKind::Zero => (MemberOpKind::Zero, Buffer::None),
                 _ => (self.write_kind(), from),
@@ -445,9 +454,14 @@ impl Engine {
         self.write_copies(index, targets, out);
     }
 
-    /// Writes what a background copy has made.
+    /// Writes what a background copy has made. Parities get an entry in the log as by a write of their first data
+    /// chunk, or an older entry would make them what they were.
     pub(super) fn write_copies(&mut self, index: u16, targets: Members, out: &mut Output) {
         let targets = targets & self.sets[0].writable;
+        if !matches!(self.copier.job_of(index), Some(Job::Rebuild { .. })) {
+            *self.work(index) = Work { targets, is_update: true, ..Work::default() };
+            return self.log(index, out);
+        }
         let part = &mut self.parts[usize::from(index)];
         part.phase = Phase::Writing;
         let offset = self.data_at + part.offset;
