@@ -60,13 +60,19 @@ impl Engine {
         let stripe = self.geometry.stripe(entry.offset);
         let (own, p) = (stripe.member(entry.column), stripe.parity(0));
         let is_away = in_sync & (1 << own) == 0;
-        let is_pair = |(_, it): &&(u8, LogEntry)| {
-            (it.epoch, it.number, it.offset) == (entry.epoch, entry.number, entry.offset)
-        };
-        // Roles are gone over from the last to the first: the other entry may have been before.
-        let has_pair = self.replayable.iter().filter(is_pair).count() == 2;
-        if is_away && (entry.parity == 0 || !has_pair || in_sync & (1 << p) == 0) {
-            return false;
+        let (mut role, mut entry) = (role, entry);
+        if is_away {
+            // One of the two may have been made right while the chunk was there: the other is made to fit.
+            let is_pair = |(_, it): &&(u8, LogEntry)| {
+                (it.epoch, it.number, it.offset) == (entry.epoch, entry.number, entry.offset)
+            };
+            let mut pair = self.replayable.iter().filter(is_pair);
+            let (Some(_), Some(_)) = (pair.next(), pair.next()) else { return false };
+            let of_q = self.replayable.iter().filter(is_pair).find(|(_, it)| it.parity == 1);
+            (role, entry) = of_q.copied().unwrap_or((role, entry));
+            if in_sync & (1 << p) == 0 || in_sync & (1 << role) == 0 {
+                return false;
+            }
         }
         let index = self.copier.first_part;
         let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
