@@ -34,13 +34,15 @@ fn factor(parity: u8, column: u8) -> u8 {
     (0..column).fold(1, |power, _| if parity == 0 { 1 } else { product(power, 2) })
 }
 
-/// A parity of these columns.
+/// A parity of these columns, by Horner's rule: from the last on, doubled before the next is added.
 fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
-    let mut sum = [0; SECTOR_BYTES];
-    for (column, bytes) in (0..).zip(data) {
-        let by = factor(parity, column);
-        for (to, from) in sum.iter_mut().zip(bytes.iter().flatten()) {
-            *to ^= product(*from, by);
+    let mut sum = [0_u8; SECTOR_BYTES];
+    for bytes in data.iter().rev() {
+        if parity == 1 {
+            sum.iter_mut().for_each(|it| *it = *it << 1 ^ (*it >> 7) * 0x1d);
+        }
+        if let Some(bytes) = bytes {
+            sum.iter_mut().zip(bytes).for_each(|(to, from)| *to ^= from);
         }
     }
     sum
