@@ -36,7 +36,7 @@ fn start(out: &mut Output) -> Result<Engine, Box<dyn std::error::Error>> {
         let map =
             pages.flat_map(|page| [0, 1].map(|slot| read(Some(layout::map_slot(page, slot)))));
         let map = map.flatten().copied().collect();
-        found.push(durio_raid::Found { device, superblock, slot, map });
+        found.push(durio_raid::Found::without_log(device, superblock, slot, map));
     }
     let plan = assemble(&found, AssembleOptions::default())?;
     Ok(Engine::start(plan, &Config::default(), out))

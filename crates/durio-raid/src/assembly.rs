@@ -36,6 +36,14 @@ pub struct Found {
     pub(crate) log: Option<Vec<LogEntry>>,
 }
 
+impl Found {
+    /// One of a level that has no log.
+    #[must_use]
+    pub fn without_log(device: u8, superblock: Superblock, slot: u8, map: Vec<u8>) -> Self {
+        Self { device, superblock, slot, map, log: Some(Vec::new()) }
+    }
+}
+
 /// What is permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AssembleOptions {
@@ -133,6 +141,8 @@ pub(crate) struct PlannedPage {
     pub(crate) any: Vec<u8>,
     /// What all say.
     pub(crate) all: Vec<u8>,
+    /// No copy in sync has it.
+    pub(crate) is_lost: bool,
     /// The slot that is written next on each copy, a replacement last; none if it has no whole page.
     pub(crate) next_slots: Vec<Option<u8>>,
 }
@@ -417,7 +427,8 @@ fn is_dirty_at(geometry: &Geometry, pages: &[PlannedPage], offset: u64) -> bool 
 fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage {
     let count = REGIONS_PER_PAGE as usize;
     let (any, all) = (vec![0; count], vec![u8::MAX; count]);
-    let mut planned = PlannedPage { generation: 0, any, all, next_slots: Vec::new() };
+    let next_slots = Vec::new();
+    let mut planned = PlannedPage { generation: 0, any, all, is_lost: true, next_slots };
     for (entry, device) in copies {
         let newest = device.and_then(|it| newest_page(name, &it.map));
         planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
@@ -437,6 +448,7 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
             }
             continue;
         }
+        planned.is_lost &= newest.is_none();
         // Of a page that is lost, all may be dirty.
         let bytes = newest.map_or(&[DIRTY; REGIONS_PER_PAGE as usize][..], |(_, bytes, _)| bytes);
         planned.any.iter_mut().zip(bytes).for_each(|(to, byte)| *to |= byte);

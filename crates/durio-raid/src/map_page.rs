@@ -13,6 +13,8 @@ pub(crate) const REGIONS_PER_PAGE: u32 = (CHECKSUM - REGIONS) as u32;
 pub(crate) const DIRTY: u8 = 1;
 /// A member that is away lacks what was written here.
 pub(crate) const STALE: u8 = 2;
+/// Parities are not those of the data, as far as anybody knows.
+pub(crate) const UNSYNCED: u8 = 4;
 
 const MAGIC: &[u8; 8] = b"durioMAP";
 const VERSION: u16 = 1;

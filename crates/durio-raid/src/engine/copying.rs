@@ -196,6 +196,9 @@ impl Engine {
                 region.is_unreadable = self.copier.has_failed;
                 region.needs_sync = self.copier.has_failed;
                 region.touched = true;
+                if !region.needs_sync {
+                    self.note_synced(at, out);
+                }
                 self.unsynced -= 1;
             }
             (self.copier.within, self.copier.has_failed) = (0, false);

@@ -25,7 +25,7 @@ use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
-use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
+use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, UNSYNCED};
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,9 +99,12 @@ impl Engine {
             let set = page / self.pages_per_set;
             for ((region, any), all) in self.regions_of(page).zip(&plan.any).zip(&plan.all) {
                 let is_dirty = any & DIRTY != 0;
-                let needs_sync = is_dirty && (self.parities == 0 || lacks_log);
+                let is_unsure = plan.is_lost || lacks_log || any & UNSYNCED != 0;
+                let needs_sync = is_dirty && (self.parities == 0 || is_unsure);
+                // Until that is done, also if it is not done before the next start.
+                let unsynced = if self.parities > 0 && needs_sync { UNSYNCED } else { 0 };
                 self.regions[region] = Region {
-                    byte: *any,
+                    byte: *any | unsynced,
                     durable: all & DIRTY != 0 && is_dirty,
                     needs_sync,
                     ..Region::default()
@@ -110,7 +113,7 @@ impl Engine {
             }
             let state = &mut self.pages[page as usize];
             // All copies get what one of them says: otherwise it is lost with that one.
-            state.is_wanted = plan.any != plan.all;
+            state.is_wanted = plan.any != plan.all || (lacks_log && self.parities > 0);
             // A member that is not here may have the one that was on its way at the end.
             state.generation = plan.generation + 2;
             for (copy, next) in (0_u8..).zip(&plan.next_slots) {
@@ -122,6 +125,17 @@ impl Engine {
                 let is_here = writable & (1 << copy) != 0;
                 self.pages[page as usize].is_wanted |= is_here && !is_stored;
             }
+        }
+    }
+
+    /// The parities of a region are right: no start need make them again.
+    pub(super) fn note_synced(&mut self, region: u32, out: &mut Output) {
+        let byte = &mut self.regions[region as usize].byte;
+        if *byte & UNSYNCED != 0 {
+            *byte &= !UNSYNCED;
+            let page = self.page_of(region);
+            self.pages[page as usize].is_wanted = true;
+            self.start_page(page, out);
         }
     }
 

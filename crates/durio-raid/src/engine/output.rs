@@ -80,6 +80,13 @@ pub enum Buffer {
     None,
 }
 
+#[cfg(test)]
+impl Buffer {
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Self::Copy(_))
+    }
+}
+
 /// What a member does. Each write is durable before it is completed: a write with FUA, or a write and a
 /// flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

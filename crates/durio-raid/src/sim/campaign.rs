@@ -14,6 +14,7 @@ use super::media::{self, Trusted};
 use super::model::Model;
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
+use crate::server::leave_unsynced;
 use crate::simulated::{self, Memory};
 use crate::superblock::{MemberState, Relation, Table};
 use crate::{
@@ -118,9 +119,17 @@ impl Campaign {
         let member = |it: &Drive| Member { id: it.id, device_bytes: it.disk.size() };
         let members: Vec<Member> = self.drives.iter().map(member).collect();
         let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
+        let is_striped = self.geometry.level.parities() > 0;
+        let is_unsynced = is_striped && self.chance.below(4) == 0;
         // The geometry was drawn to fit.
-        for (drive, blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
+        for (drive, mut blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
+            if is_unsynced {
+                leave_unsynced(&mut blocks, &self.geometry);
+            }
             simulated::write_blocks(&mut drive.disk, blocks);
+        }
+        if is_unsynced {
+            self.spoil_parities();
         }
     }
 

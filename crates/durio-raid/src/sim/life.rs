@@ -178,6 +178,7 @@ impl<'a> Life<'a> {
         if status.roles.iter().any(|it| it.replaces.is_some()) {
             return Err(format!("a replacement has not ended: {:?}", status.roles));
         }
+        let roles_in_sync = sets[0].len();
         let is_whole = vec![true; sets.len()];
         let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, is_whole, &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
@@ -185,7 +186,9 @@ impl<'a> Life<'a> {
         media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
         // What these have counts from now on.
         self.campaign.serving = self.engine.devices_read();
-        if is_clean && !had_errors && trusted.dirty.contains(&true) {
+        // Where a member is away, parities that were never made cannot be.
+        let is_whole = roles_in_sync == usize::from(geometry.members) || geometry.level.parities() == 0;
+        if is_clean && !had_errors && is_whole && trusted.dirty.contains(&true) {
             return Err("a clean stop left dirty regions".to_owned());
         }
         self.campaign.trace(|| "settled: all copies are equal".to_owned());

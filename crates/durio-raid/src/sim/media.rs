@@ -17,6 +17,7 @@ const MAP_BLOCK: u64 = 2;
 const SET: usize = 10;
 const REGIONS: usize = 64;
 const CHECKSUM: usize = 4092;
+const UNSYNCED: u8 = 4;
 
 /// The members of a set that are trusted, and the regions that may differ.
 pub(super) struct Trusted {
@@ -26,7 +27,9 @@ pub(super) struct Trusted {
     pub(super) is_whole: Vec<bool>,
     /// By set and region.
     pub(super) dirty: Vec<bool>,
-    /// The same, and what a member that is rebuilt may have alone.
+    /// The same, by region of stripes, where parities were never made.
+    pub(super) unsynced: Vec<bool>,
+    /// As dirty ones, and what a member that is rebuilt may have alone.
     pub(super) resynced: Vec<bool>,
     /// The same, and what a member that was away may lack.
     pub(super) marked: Vec<bool>,
@@ -44,6 +47,7 @@ impl Trusted {
         let regions = geometry.regions() as usize;
         let mut trusted = Self {
             dirty: vec![false; regions * sets.len()],
+            unsynced: vec![false; regions],
             resynced: Vec::new(),
             marked: vec![false; regions * sets.len()],
             sets,
@@ -51,9 +55,14 @@ impl Trusted {
         };
         for (set, members) in trusted.sets.iter().enumerate() {
             for &(_, member) in members {
-                let map = newest_map(&drives[member].disk, set);
+                let mut map = newest_map(&drives[member].disk, set);
+                if map.is_empty() {
+                    // Of a map that is lost, all may be dirty.
+                    map.resize(regions, 1 | UNSYNCED);
+                }
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     trusted.dirty[set * regions + region] |= byte & 1 != 0;
+                    trusted.unsynced[region] |= byte & UNSYNCED != 0;
                     trusted.marked[set * regions + region] |= *byte != 0;
                 }
             }

@@ -3,11 +3,13 @@
 //! In: disks, members that are trusted, the model. Out: what is wrong. Not here: the engine's sums, which this must
 //! not share.
 
+use super::campaign::Campaign;
 use super::drives::Drive;
 use super::life::Life;
 use super::media::{Trusted, read_stamp};
 use super::model::Model;
 use crate::geometry::{Geometry, Place, SECTOR, Stripe};
+use crate::simulated;
 
 const SECTOR_BYTES: usize = SECTOR as usize;
 
@@ -95,7 +97,8 @@ pub(super) fn check(
             (0..stripe.columns()).map(|it| read(stripe.member(it))).collect();
         let parities: Vec<Option<Sector>> =
             (0..geometry.level.parities()).map(|it| read(stripe.parity(it))).collect();
-        let must_be_right = all_equal || !trusted.dirty[(offset / geometry.region) as usize];
+        let region = (offset / geometry.region) as usize;
+        let must_be_right = (all_equal || !trusted.dirty[region]) && !trusted.unsynced[region];
         let is_here: Vec<bool> = data.iter().map(Option::is_some).collect();
         // All zeros are common, and right.
         let is_blank = data.iter().chain(&parities).flatten().all(|it| *it == [0; SECTOR_BYTES]);
@@ -140,6 +143,22 @@ fn sector_of(drive: &Drive, sector: u64) -> Sector {
     let mut data = [0; SECTOR_BYTES];
     drive.disk.durable().read(sector, &mut data);
     data
+}
+
+impl Campaign {
+    /// Leaves something of the past in a sector of each parity.
+    pub(super) fn spoil_parities(&mut self) {
+        let chunk = u64::from(self.geometry.chunk);
+        for offset in (0..self.geometry.member_bytes).step_by(self.geometry.chunk as usize) {
+            let stripe = self.geometry.stripe(offset);
+            for parity in 0..self.geometry.level.parities() {
+                let at = offset + self.chance.below(chunk / SECTOR) * SECTOR;
+                let data = (self.data_at + at, vec![0xa5; SECTOR_BYTES]);
+                let drive = &mut self.drives[usize::from(stripe.parity(parity))];
+                simulated::write_blocks(&mut drive.disk, vec![data]);
+            }
+        }
+    }
 }
 
 impl Life<'_> {
