@@ -101,6 +101,7 @@ pub(crate) fn read_log(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::superblock::tests::hold_against;
 
     #[test]
     fn an_entry_is_read_as_it_was_written_and_a_torn_one_is_not() {
@@ -117,6 +118,7 @@ mod tests {
         let mut slot = vec![0xff; 2 * BLOCK as usize];
         let (header, chunk) = slot.split_at_mut(BLOCK as usize);
         entry.encode(&chunk[..1024], header);
+        hold_against("tests/golden/log-entry-v1.bin", header);
         assert_eq!(LogEntry::decode(&slot), Some(entry));
         for at in (0..BLOCK as usize + 1024).step_by(37) {
             slot[at] ^= 1;

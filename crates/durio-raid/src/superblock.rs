@@ -297,6 +297,10 @@ fn decode_table(from: &[u8]) -> Result<Table, SuperblockError> {
         member_bytes: word(from, MEMBER_BYTES),
     };
     geometry.check()?;
+    let has_stripes = from[8..10] == VERSION_PARITY.to_le_bytes();
+    if has_stripes != (geometry.level.parities() > 0) {
+        return Err(SuperblockError::Invalid("level"));
+    }
     let count = usize::from(from[ENTRIES_COUNT]);
     let members = usize::from(geometry.members);
     if count < members || count > members + SPARES_MAX {
@@ -405,4 +409,4 @@ fn id(from: &[u8], at: usize) -> Id {
 
 #[cfg(test)]
 #[path = "superblock_tests.rs"]
-mod tests;
+pub(crate) mod tests;

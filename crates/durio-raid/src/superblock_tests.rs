@@ -7,6 +7,7 @@ use crate::map_page::{self, DIRTY, PageName, STALE};
 
 const SUPERBLOCK: &str = "tests/golden/superblock-v1.bin";
 const REPLACING: &str = "tests/golden/superblock-v2.bin";
+const STRIPES: &str = "tests/golden/superblock-v3.bin";
 const MAP_PAGE: &str = "tests/golden/map-page-v1.bin";
 
 fn table() -> Table {
@@ -50,7 +51,7 @@ fn block(table: &Table, slot: u8) -> Vec<u8> {
 }
 
 /// Compares with the file, or writes it.
-fn hold_against(path: &str, made: &[u8]) {
+pub(crate) fn hold_against(path: &str, made: &[u8]) {
     if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
         std::fs::write(path, made).unwrap();
     }
@@ -84,6 +85,22 @@ fn the_golden_superblock_with_a_replacement_is_what_is_written_and_read() {
     hold_against(REPLACING, &block);
     assert_eq!(block[8], 2);
     assert_eq!(decode(&block, 2).unwrap().table, replacing());
+}
+
+#[test]
+fn the_golden_superblock_of_level_6_is_what_is_written_and_read() {
+    let mut table = table();
+    table.geometry.level = Level::DoubleParity;
+    table.data_at = 8 << 20;
+    table.geometry.member_bytes -= 8 << 20;
+    let mut made = block(&table, 2);
+    hold_against(STRIPES, &made);
+    assert_eq!(made[8], 3);
+    assert_eq!(decode(&made, 2).unwrap().table, table);
+    made[8] = 1;
+    let checksum = crc32c::crc32c(&made[..CHECKSUM]).to_le_bytes();
+    made[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum);
+    assert_eq!(decode(&made, 2), Err(SuperblockError::Invalid("level")));
 }
 
 #[test]
@@ -123,10 +140,10 @@ fn a_superblock_in_another_slot_is_none() {
 #[test]
 fn a_newer_version_is_named_and_not_read() {
     let mut block = block(&table(), 0);
-    block[8] = 3;
+    block[8] = 4;
     let checksum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
     block[CHECKSUM..].copy_from_slice(&checksum);
-    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(3)));
+    assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(4)));
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Trusted {
         for (set, members) in trusted.sets.iter().enumerate() {
             for &(_, member) in members {
                 let mut map = newest_map(&drives[member].disk, set);
-                if map.is_empty() {
+                if map.is_empty() && geometry.set_members() > 1 {
                     // Of a map that is lost, all may be dirty.
                     map.resize(regions, 1 | UNSYNCED);
                 }
