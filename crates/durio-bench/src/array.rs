@@ -54,6 +54,8 @@ fn shape_of(table: &Table) -> ArrayShape {
         level: match geometry.level {
             Level::Striped => 0,
             Level::Mirrored => 1,
+            Level::Parity => 5,
+            Level::DoubleParity => 6,
             Level::StripedMirrors => 10,
         },
         members: geometry.members,

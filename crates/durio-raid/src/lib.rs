@@ -1,4 +1,4 @@
-//! RAID 0, 1 and 10 for small durable writes: a state machine, its simulator, its server.
+//! RAID 0, 1, 5, 6 and 10 for small durable writes: a state machine, its simulator, its server.
 //!
 //! ```text
 //!  devices ──► newest ──► assemble ──► Plan ──► Engine::start

@@ -20,7 +20,7 @@ pub struct ArrayShape {
     pub name: String,
     /// Its identity, 32 hexadecimal digits.
     pub array: String,
-    /// 0, 1 or 10.
+    /// 0, 1, 5, 6 or 10.
     pub level: u8,
     /// Members, spares apart.
     pub members: u8,
@@ -155,7 +155,7 @@ pub struct ArrayScrub {
     pub all_bytes: u64,
     /// Of `done_bytes`, what could not be compared.
     pub skipped_bytes: u64,
-    /// Copies of chunks that differ from the first in sync.
+    /// Copies of chunks that differ from the first in sync, or parities that are not those of the data.
     pub mismatches: u64,
     /// Copies of chunks that could not be read.
     pub unreadable: u64,
@@ -200,7 +200,7 @@ impl Report for ArrayStatus {
         section.facts(shape_facts(&self.shape));
         section.fact("requests", format!("{} on their way", self.requests));
         section.fact("regions", regions(self));
-        self.scrub.iter().for_each(|it| scrub(it, &mut section));
+        self.scrub.iter().for_each(|it| scrub(it, self.shape.level, &mut section));
         document.push(section);
         document.push(members(self));
         document.records = records(&self.devices);
@@ -208,14 +208,17 @@ impl Report for ArrayStatus {
     }
 }
 
-fn scrub(it: &ArrayScrub, section: &mut Section) {
+fn scrub(it: &ArrayScrub, level: u8, section: &mut Section) {
+    let has_parity = matches!(level, 5 | 6);
+    let what = if has_parity { "parities" } else { "copies of chunks" };
     let [done, all] = [it.done_bytes, it.all_bytes].map(Bytes::new);
     let how_far = if it.is_running { format!("{done} of {all}") } else { format!("ended, {done}") };
     let found = match (it.mismatches, it.unreadable) {
+        (0, 0) if has_parity => "all parities are right".to_owned(),
         (0, 0) => "all copies are equal".to_owned(),
-        (differ, 0) => format!("copies of chunks that differ: {differ}"),
+        (differ, 0) => format!("{what} that differ: {differ}"),
         (differ, unreadable) => {
-            format!("copies of chunks that differ: {differ}; that cannot be read: {unreadable}")
+            format!("{what} that differ: {differ}; chunks that cannot be read: {unreadable}")
         }
     };
     let tone = if it.mismatches + it.unreadable > 0 { Tone::Bad } else { Tone::Plain };
@@ -223,7 +226,8 @@ fn scrub(it: &ArrayScrub, section: &mut Section) {
     section.toned(tone, "scrub", format!("{how_far}: {found}{repaired}"));
     if it.skipped_bytes > 0 {
         let skipped = Bytes::new(it.skipped_bytes);
-        section.fact("", format!("{skipped} had no second copy in sync"));
+        let why = if has_parity { "a member missing" } else { "no second copy in sync" };
+        section.fact("", format!("{skipped} had {why}"));
     }
     for place in &it.places {
         let text =

@@ -31,7 +31,7 @@ const UNUSED_MAX_PERCENT: u64 = 10;
 pub struct CreateWish<'a> {
     /// Its name.
     pub name: &'a str,
-    /// 0, 1 or 10.
+    /// 0, 1, 5, 6 or 10.
     pub level: u8,
     /// Bytes of a chunk.
     pub chunk: Bytes,
@@ -100,8 +100,10 @@ fn level_of(wish: &CreateWish<'_>) -> Result<Level, BenchError> {
         }
         0 => Ok(Level::Striped),
         1 => Ok(Level::Mirrored),
+        5 => Ok(Level::Parity),
+        6 => Ok(Level::DoubleParity),
         10 => Ok(Level::StripedMirrors),
-        other => Err(BenchError::wrong_use(format!("level {other}: there are 0, 1 and 10"))),
+        other => Err(BenchError::wrong_use(format!("level {other}: there are 0, 1, 5, 6 and 10"))),
     }
 }
 
@@ -170,7 +172,7 @@ fn cannot_create(error: &CreateError, paths: &[&PathBuf]) -> BenchError {
     match error {
         CreateError::TooSmall(at) => {
             let shown = paths.get(*at).map_or_else(String::new, |it| it.display().to_string());
-            let text = format!("'{shown}' is too small: its superblocks and map take over 1 MiB");
+            let text = format!("'{shown}' is too small: superblocks, map and log take 1 MiB and more");
             BenchError::wrong_use(text)
         }
         CreateError::Devices => {

@@ -178,9 +178,14 @@ fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
     let roles = || status.engine.roles.iter().enumerate();
     if let Some(it) = roles().find(|(_, it)| it.device == Some(number) && it.is_read) {
         let set = set_of(it);
-        let mut others = roles().filter(|(_, it)| it.device != Some(number) && it.is_read);
-        if !others.any(|it| set_of(it) == set) {
-            let text = format!("'{}' has the only copy of its data", path.display());
+        let needed = usize::from(served.table.geometry.columns());
+        let others = roles().filter(|(_, it)| it.device != Some(number) && it.is_read);
+        if others.filter(|it| set_of(*it) == set).count() < needed {
+            let why = match needed {
+                1 => "has the only copy of its data",
+                _ => "is needed: the array lacks as many members as it has parities",
+            };
+            let text = format!("'{}' {why}", path.display());
             return Err(BenchError::cannot_measure(text)
                 .hint("add or replace it by another device, and wait until that is in sync"));
         }

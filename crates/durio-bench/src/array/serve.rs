@@ -164,6 +164,10 @@ fn start(
     let alignment = alignments.into_iter().max().unwrap_or(512);
     let files = devices.iter().map(Device::member_file).collect::<Result<Vec<_>, _>>()?;
     let threads = front.threads(wish.queues, table.array)?;
+    if threads > 1 && table.geometry.level.parities() > 0 {
+        return Err(BenchError::wrong_use("levels 5 and 6 are served by one queue")
+            .hint("leave --queues out"));
+    }
     if threads != wish.queues {
         remark(&format!(
             "the block device keeps its {threads} queues: its users wait on them; --queues {} holds from a \

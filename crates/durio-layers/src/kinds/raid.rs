@@ -43,13 +43,13 @@ const QUEUES_MOST: u32 = 64;
 /// Superblocks and map take over 1 MiB, and data begins at a multiple of that.
 const MEMBER_LEAST: Bytes = Bytes::from_mib(4);
 
-/// RAID 0, 1 or 10.
+/// RAID 0, 1, 5, 6 or 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RaidLevel(pub u8);
 
 impl SpecScalar for RaidLevel {
-    const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 10]);
+    const FORM: SpecForm = SpecForm::Numbers(&[0, 1, 5, 6, 10]);
 
     fn of(value: &SpecValue) -> Option<Self> {
         Some(Self(u32::of(value)?.try_into().ok()?))
@@ -70,7 +70,7 @@ spec_keys! {
     /// An array of durio's own.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Raid {
-        /// 0, 1 or 10. Level 10 mirrors the first device with the second, and so on.
+        /// 0, 1, 5, 6 or 10. Level 10 mirrors the first device with the second, and so on.
         pub level: RaidLevel,
         /// Chunk size: a power of two from 4 KiB to 1 MiB. Default: 16 KiB.
         #[serde(rename = "chunk_bytes")]
@@ -134,21 +134,28 @@ impl LayerKind for Raid {
         if !(1..=QUEUES_MOST).contains(&self.queues) {
             return Err(format!("the array has 1 to {QUEUES_MOST} queues, not {}", self.queues));
         }
+        if self.queues > 1 && self.parities() > 0 {
+            return Err("levels 5 and 6 are served by one queue".into());
+        }
         if self.queues > 1 && self.front == RaidFront::Nbd {
             return Err(
                 "several queues take front = \"ublk\": the kernel's NBD client has one".into()
             );
         }
-        Ok(group.joined(if self.level.0 == 1 { 1 } else { count / self.copies() }))
+        Ok(group.joined(match self.level.0 {
+            1 => 1,
+            _ => (count - self.parities()) / self.copies(),
+        }))
     }
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
         let held = |group: GroupSizes| {
             // What is before data and behind it: 1 MiB, and less than one more.
-            let member = group.least.saturating_sub(2 << 20);
+            let member = group.least.saturating_sub(2 << 20).saturating_sub(self.log_most());
+            let data = group.count.saturating_sub(self.parities().into());
             match self.level.0 {
                 1 => member,
-                _ => member.saturating_mul(group.count) / u64::from(self.copies()),
+                _ => member.saturating_mul(data) / u64::from(self.copies()),
             }
         };
         per_group(below, held)
@@ -166,6 +173,8 @@ impl Raid {
         match self.level.0 {
             0 => (2, 32),
             1 => (2, 4),
+            5 => (3, 16),
+            6 => (4, 16),
             _ => (4, 32),
         }
     }
@@ -173,6 +182,20 @@ impl Raid {
     /// Of level 1 every member is one.
     const fn copies(&self) -> u32 {
         if self.level.0 == 10 { 2 } else { 1 }
+    }
+
+    const fn parities(&self) -> u32 {
+        match self.level.0 {
+            5 => 1,
+            6 => 2,
+            _ => 0,
+        }
+    }
+
+    /// The log of a member takes no more: slots for 4 MiB of chunks, or 16 of them, with a block each.
+    fn log_most(&self) -> u64 {
+        let chunk = self.chunk.get();
+        if self.parities() == 0 { 0 } else { ((4 << 20) / chunk).max(16) * (chunk + 4096) }
     }
 
     fn array(&self, draft: &mut Draft<'_>, group: usize, members: &[String]) -> String {

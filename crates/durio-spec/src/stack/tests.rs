@@ -145,7 +145,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (stack(&format!("{two}, {{ md = {{ level = 1, bitmap = \"external:\" }} }}")), "bitmap"),
         (stack(&format!("{two}, {{ md = {{ level = 0, degraded = true }} }}")), "survives no"),
         (stack(&format!("{two}, {{ raid = {{}} }}")), "'level' of the layer is missing"),
-        (stack(&format!("{two}, {{ raid = {{ level = 5 }} }}")), "5 is no level: 0, 1 or 10"),
+        (stack(&format!("{two}, {{ raid = {{ level = 4 }} }}")), "4 is no level: 0, 1, 5, 6 or 10"),
         (stack(&format!("{two}, {{ raid = {{ level = 1, front = \"iscsi\" }} }}")), "x.toml:5:"),
         (stack(&format!("{two}, {{ raid = {{ level = 10 }} }}")), "an even number of devices"),
         (

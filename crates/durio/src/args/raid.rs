@@ -8,7 +8,7 @@ use durio_units::{Bytes, Nanos};
 use super::Output;
 use crate::exit_code::TABLE;
 
-/// Make and serve an array of several devices: RAID 0, 1 or 10 in user space
+/// Make and serve an array of several devices: RAID 0, 1, 5, 6 or 10 in user space
 ///
 /// For small durable writes: a write is answered when all copies have it durably, overlapping writes
 /// reach all copies in the same order, and after a crash only what was being written is copied again.
@@ -44,7 +44,7 @@ pub(crate) enum RaidCommand {
     /// Compare all copies of a served array, in the background; durio raid status shows what it found
     ///
     /// A chunk is compared while nobody writes to it. The first copy in sync is taken to be right: which
-    /// of two is, no array can know.
+    /// of two is, no array can know. At levels 5 and 6 it is the data that is taken to be right.
     Scrub {
         /// Also write copies that differ, or cannot be read
         #[arg(long)]
@@ -67,9 +67,12 @@ pub(crate) enum RaidCommand {
 ///
 ///   level 0    2 to 32 members, one copy: chunks in turn
 ///   level 1    2 to 4 members, each with a copy of everything
+///   level 5    3 to 16 members, one of which may fail: stripes with a parity
+///   level 6    4 to 16 members, two of which may fail: stripes with two parities
 ///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
 ///
-/// The first start makes the copies equal, in the background. With --assume-clean it does not: right
+/// A small write at level 5 or 6 reads two or three members, then writes their log, then them: it takes about three
+/// times as long as at level 10. The first start makes copies and parities equal, in the background. With --assume-clean it does not: right
 /// for devices that read as zeros, such as new files.
 ///
 ///   truncate -s 1G a b
@@ -86,7 +89,7 @@ pub(crate) struct RaidCreate {
     #[arg(value_name = "DEV", required = true)]
     pub(crate) members: Vec<PathBuf>,
 
-    /// RAID level: 0, 1 or 10
+    /// RAID level: 0, 1, 5, 6 or 10
     #[arg(long, value_name = "LEVEL")]
     pub(crate) level: u8,
 

@@ -475,7 +475,9 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
     refused("x --level 1", &["a"], "level 1 takes 2 to 4");
     refused("x --level 1", &["a", "b", "c", "d", "e"], "level 1 takes 2 to 4");
     refused("x --level 10", &["a", "b", "c"], "an even number from 4 to 32");
-    refused("x --level 5", &["a", "b", "c"], "there are 0, 1 and 10");
+    refused("x --level 4", &["a", "b", "c"], "there are 0, 1, 5, 6 and 10");
+    refused("x --level 5", &["a", "b"], "level 5 takes 3 to 16");
+    refused("x --level 6", &["a", "b", "c"], "level 6 takes 4 to 16");
     refused("x --level 1 --chunk 5000", &["a", "b"], "a power of two from 4 KiB to 1 MiB");
     refused("x --level 1 --chunk 8MiB", &["a", "b"], "a power of two from 4 KiB to 1 MiB");
     refused("x --level 1", &["a", "a"], "one and the same");

@@ -74,7 +74,13 @@ fn a_device_has_the_queues_that_it_shall_have() {
 
 #[test]
 fn each_level_takes_the_devices_that_it_can_use() {
-    for (level, fits, not) in [(0, [2, 32], [1, 33]), (1, [2, 4], [1, 5]), (10, [4, 32], [2, 5])] {
+    for (level, fits, not) in [
+        (0, [2, 32], [1, 33]),
+        (1, [2, 4], [1, 5]),
+        (5, [3, 16], [2, 17]),
+        (6, [4, 16], [3, 17]),
+        (10, [4, 32], [2, 5]),
+    ] {
         for count in fits {
             on_loops(count, 64, raid(level)).unwrap();
         }
