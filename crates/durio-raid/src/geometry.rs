@@ -230,11 +230,7 @@ impl Geometry {
     pub fn locate(&self, offset: u64) -> Place {
         let (chunk, within) = (offset >> self.chunk_shift(), offset & u64::from(self.chunk - 1));
         let row = chunk / self.chunks_in_row();
-        self.place(row, (chunk % self.chunks_in_row()) as u8, within)
-    }
-
-    /// The chunk of this number in a row.
-    pub(crate) fn place(&self, row: u64, number: u8, within: u64) -> Place {
+        let number = (chunk % self.chunks_in_row()) as u8;
         let (set, column) = if self.level.parities() == 0 { (number, 0) } else { (0, number) };
         Place { set, offset: (row << self.chunk_shift()) | within, column }
     }

@@ -116,10 +116,16 @@ impl Engine {
     }
 
     /// As the geometry has it.
+    #[inline(always)]
     pub(super) fn locate(&self, at: u64) -> Place {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
         let row = chunk / self.chunks_in_row;
-        self.geometry.place(row, (chunk - row * self.chunks_in_row) as u8, within)
+        let number = (chunk - row * self.chunks_in_row) as u8;
+        let offset = (row << self.chunk_shift) | within;
+        match self.parities {
+            0 => Place { set: number, offset, column: 0 },
+            _ => Place { set: 0, offset, column: number },
+        }
     }
 
     #[inline]

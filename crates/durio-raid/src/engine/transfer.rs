@@ -189,7 +189,7 @@ impl Engine {
         let place = part.set * self.stride + tag.role;
         self.outstanding[usize::from(place)] -= 1;
         let phase = part.phase;
-        if self.is_replaying() {
+        if self.parities > 0 && self.is_replaying() {
             return self.replay_completed(tag.role, outcome, out);
         }
         let part = &mut self.parts[usize::from(index)];
