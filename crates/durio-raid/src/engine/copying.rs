@@ -159,6 +159,10 @@ impl Engine {
                 if self.rebuild_next(at, out) {
                     return true;
                 }
+                if self.is_draining {
+                    // A copy would wait for writes that wait for this one.
+                    return false;
+                }
             } else if let (MemberState::InSync, Some(role)) = (state, replaces) {
                 self.has_background = true;
                 self.retire(role, at, out);

@@ -111,6 +111,9 @@ impl Engine {
 
     /// A write begins whose region is marked.
     pub(super) fn begin_stripe_write(&mut self, index: u16, out: &mut Output) {
+        if self.work(index).is_logged && self.may_write_stripes() {
+            return self.write_stripe(index, out);
+        }
         if self.is_draining || !self.may_write_stripes() {
             return self.hold(index);
         }
@@ -145,17 +148,11 @@ impl Engine {
         self.held.push(index, &mut self.links);
     }
 
-    /// A part that was held goes on where it was: true if its entry is in the log.
-    pub(super) fn resume_stripe(&mut self, index: u16, out: &mut Output) -> bool {
-        let is_logged = self.works.get(usize::from(index)).is_some_and(|it| it.is_logged);
-        if is_logged {
-            self.write_stripe(index, out);
-        }
-        is_logged
-    }
-
     /// A background copy begins.
     pub(super) fn begin_stripe_copy(&mut self, index: u16, out: &mut Output) {
+        if self.work(index).is_logged {
+            return self.begin_stripe_write(index, out);
+        }
         let (stripe, _) = self.stripe_of(index);
         let (available, columns) = (self.available(index), columns_of(stripe));
         let (wanted, available) = match self.copier.job_of(index) {

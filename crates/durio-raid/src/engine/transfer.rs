@@ -34,9 +34,6 @@ impl Engine {
             self.held.push(index, &mut self.links);
             return;
         }
-        if self.parities > 0 && self.resume_stripe(index, out) {
-            return;
-        }
         match kind {
             PartKind::Read => self.begin_read(index, out),
             PartKind::Copy => self.begin_copy(index, out),
