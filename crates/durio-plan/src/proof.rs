@@ -111,19 +111,25 @@ impl ArrayTarget {
 pub enum ArrayLevel {
     /// The same on all members.
     Raid1,
+    /// Stripes with a parity.
+    Raid5,
+    /// Stripes with two parities.
+    Raid6,
     /// Chunks in turn over pairs of members.
     Raid10,
 }
 
 impl ArrayLevel {
     /// Each.
-    pub const ALL: [Self; 2] = [Self::Raid1, Self::Raid10];
+    pub const ALL: [Self; 4] = [Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10];
 
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Raid1 => "raid1",
+            Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
             Self::Raid10 => "raid10",
         }
     }
@@ -133,7 +139,8 @@ impl ArrayLevel {
     pub const fn members_min(self) -> u32 {
         match self {
             Self::Raid1 => 2,
-            Self::Raid10 => 4,
+            Self::Raid5 => 3,
+            Self::Raid6 | Self::Raid10 => 4,
         }
     }
 
@@ -142,15 +149,19 @@ impl ArrayLevel {
     pub const fn takes(self, members: u32) -> bool {
         match self {
             Self::Raid1 => members >= 2 && members <= 4,
+            Self::Raid5 => members >= 3 && members <= 16,
+            Self::Raid6 => members >= 4 && members <= 16,
             Self::Raid10 => members >= 4 && members <= 32 && members.is_multiple_of(2),
         }
     }
 
-    /// Sets of members that hold the same.
+    /// Members whose size is the array's.
     #[must_use]
-    pub const fn sets(self, members: u32) -> u32 {
+    pub const fn data_members(self, members: u32) -> u32 {
         match self {
             Self::Raid1 => 1,
+            Self::Raid5 => members - 1,
+            Self::Raid6 => members - 2,
             Self::Raid10 => members / 2,
         }
     }

@@ -107,7 +107,8 @@ fn a_member_that_is_gone_is_hidden_by_the_others() {
 
 #[test]
 fn a_sector_that_cannot_be_read_is_hidden_by_the_other_copy_also_before_a_resync() {
-    for level in ArrayLevel::ALL {
+    // With parities one in the log and one in the data are too much: what the log would say is not guessed.
+    for level in [ArrayLevel::Raid1, ArrayLevel::Raid10] {
         for (liar, depth) in [(0, 8), (1, 8)] {
             let disks = disks(level, "latent-errors", Some(liar));
             let run = |seed| Some((seed, campaign(&disks, depth, 40 * scale(), seed)?));

@@ -15,7 +15,7 @@
 //! argument.
 
 use crate::geometry::{BLOCK, Geometry};
-use crate::log_entry::LogEntry;
+use crate::log_entry::{FoundLog, LogEntry};
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
 use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
 use crate::{Fault, layout};
@@ -32,15 +32,15 @@ pub struct Found {
     /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. Of a page that cannot be
     /// read, zeros.
     pub map: Vec<u8>,
-    /// Whole entries of its log; none if some of it cannot be read.
-    pub(crate) log: Option<Vec<LogEntry>>,
+    /// Its log.
+    pub(crate) log: FoundLog,
 }
 
 impl Found {
     /// One of a level that has no log.
     #[must_use]
     pub fn without_log(device: u8, superblock: Superblock, slot: u8, map: Vec<u8>) -> Self {
-        Self { device, superblock, slot, map, log: Some(Vec::new()) }
+        Self { device, superblock, slot, map, log: FoundLog::default() }
     }
 }
 
@@ -118,10 +118,26 @@ pub struct Plan {
     pub(crate) devices: Vec<Option<Present>>,
     /// Pages of the map, by set and page.
     pub(crate) pages: Vec<PlannedPage>,
-    /// Entries of logs, with their roles, whose writes may not have ended.
-    pub(crate) replays: Vec<(u8, LogEntry)>,
-    /// Not all logs could be read.
-    pub(crate) lacks_log: bool,
+    /// Parities that may be wrong, with the roles that have them.
+    pub(crate) doubts: Vec<(u8, Doubt)>,
+}
+
+/// Why a parity may be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// The write of this entry may not have ended.
+    Entry(LogEntry),
+    /// The slot of the stripe that begins here cannot be read.
+    Lost(u64),
+}
+
+impl Doubt {
+    pub(crate) fn number(&self) -> u64 {
+        match self {
+            Self::Entry(it) => it.number,
+            Self::Lost(_) => 0,
+        }
+    }
 }
 
 /// A device in its role.
@@ -187,12 +203,14 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         false => (newest.committed, newest.voters),
     };
     let uncounted = Some(newest).filter(|it| !options.force && !it.is_known_to_count());
-    let lost = lost_log(&table, &devices, &pages);
-    if let Some(device) = lost.filter(|_| trusted.count_ones() < table.geometry.members.into() && !options.force) {
+    let doubts = doubts(&table, &devices, &pages, options.fault);
+    let is_degraded = trusted.count_ones() < table.geometry.members.into();
+    let lost = doubts.iter().find(|(_, it)| matches!(it, Doubt::Lost(_)));
+    if let Some((role, _)) = lost.filter(|_| is_degraded && !options.force) {
+        let device = devices[usize::from(*role)].map_or(0, |it| it.device);
         return Err(AssembleError::LogLost(device));
     }
-    let (replays, lacks_log) = (replays(&table, &devices, &pages, options.fault), lost.is_some());
-    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, replays, lacks_log })
+    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, doubts })
 }
 
 fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
@@ -375,35 +393,46 @@ fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
     planned
 }
 
-/// A device in sync with a log that cannot be read, while writes may have been on their way.
-fn lost_log(table: &Table, devices: &[Option<&Found>], pages: &[PlannedPage]) -> Option<u8> {
-    let is_dirty = pages.iter().any(|page| page.any.iter().any(|byte| byte & DIRTY != 0));
-    let in_sync = table.entries.iter().zip(devices).filter(|(it, _)| it.state == MemberState::InSync);
-    let mut lost = in_sync.filter_map(|(_, device)| device.filter(|it| it.log.is_none()));
-    lost.next().filter(|_| is_dirty).map(|it| it.device)
-}
-
-/// Entries whose writes may not have ended: of members in sync, written since they are, where the map is dirty.
-fn replays(
+/// Parities whose writes may not have ended: where the map is dirty, entries of members in sync, written since they
+/// are, and stripes whose slots cannot be read.
+fn doubts(
     table: &Table,
     devices: &[Option<&Found>],
     pages: &[PlannedPage],
     fault: Option<Fault>,
-) -> Vec<(u8, LogEntry)> {
+) -> Vec<(u8, Doubt)> {
     let geometry = &table.geometry;
-    let mut replays = Vec::new();
+    if geometry.level.parities() == 0 {
+        return Vec::new();
+    }
+    let mut doubts = Vec::new();
     for ((role, entry), device) in (0_u8..).zip(&table.entries).zip(devices) {
-        let Some(Found { log: Some(log), .. }) = device else { continue };
+        let in_sync = device.filter(|_| entry.state == MemberState::InSync);
+        let Some(Found { log, .. }) = in_sync else { continue };
         let is_alive = |it: &&LogEntry| {
             let is_of_member = it.array == table.array && it.member == entry.member;
             // What it wrote before it was away.
             let is_late = it.epoch >= entry.since || Fault::StaleLogReplayed.is_in(fault);
-            is_of_member && is_late && is_sound(geometry, role, it) && is_dirty_at(geometry, pages, it.offset)
+            is_of_member && is_late && is_sound(geometry, role, it)
         };
-        let alive = log.iter().filter(is_alive);
-        replays.extend(alive.filter(|_| entry.state == MemberState::InSync).map(|it| (role, *it)));
+        let alive = log.entries.iter().filter(is_alive);
+        let alive = alive.filter(|it| is_dirty_at(geometry, pages, it.offset));
+        doubts.extend(alive.map(|it| (role, Doubt::Entry(*it))));
+        if log.lost.is_empty() {
+            continue;
+        }
+        let stripes = (0..geometry.member_bytes).step_by(geometry.chunk as usize);
+        let has_parity = |offset: u64| {
+            let stripe = geometry.stripe(offset);
+            (0..geometry.level.parities()).any(|it| stripe.parity(it) == role)
+        };
+        let is_lost = |it: &u64| {
+            let is_in_slot = log.lost.contains(&layout::log_slot_of(geometry, *it));
+            is_in_slot && has_parity(*it) && is_dirty_at(geometry, pages, *it)
+        };
+        doubts.extend(stripes.filter(is_lost).map(|it| (role, Doubt::Lost(it))));
     }
-    replays
+    doubts
 }
 
 /// Whether a member of this role can have written it.

@@ -26,11 +26,10 @@ use durio_units::Nanos;
 
 #[cfg(any(test, feature = "simulate"))]
 use crate::assembly::in_sync;
-use crate::assembly::{Plan, Present};
+use crate::assembly::{Doubt, Plan, Present};
 use crate::chain::{Chain, NONE};
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout;
-use crate::log_entry::LogEntry;
 use crate::superblock::{MemberState, SPARES_MAX, Table};
 use copying::Copier;
 use dirty::{Page, PageSlots, Region};
@@ -238,11 +237,12 @@ pub struct Engine {
     /// A member is rebuilt, or a scrub runs.
     has_background: bool,
     scrub: Scrub,
-    /// Entries of the log that a start has still to go over.
-    replays: Vec<(u8, LogEntry)>,
+    /// Parities that a start has still to make right.
+    doubts: Vec<(u8, Doubt)>,
     /// All that it found.
-    replayable: Vec<(u8, LogEntry)>,
+    all_doubts: Vec<(u8, Doubt)>,
     replaying: Option<Replay>,
+
     rebuilt: [u64; PLACES_MAX],
     /// What was rebuilt of each place before the start: of stripes, what the map names there is made again, for a
     /// write may have reached others alone.
@@ -280,13 +280,12 @@ impl Engine {
             }
             engine.device_numbers[usize::from(place)] = device.map_or(u8::MAX, |it| it.device);
         }
-        engine.load_map(&plan.pages, plan.lacks_log);
-        engine.replayable.clone_from(&plan.replays);
-        engine.replays = plan.replays;
-        for page in 0..engine.pages.len() as u32 {
-            engine.start_page(page, out);
-        }
+        engine.load_map(&plan.pages);
+        engine.all_doubts.clone_from(&plan.doubts);
+        engine.log_number = plan.doubts.iter().map(|(_, it)| it.number()).max().unwrap_or(0);
+        engine.doubts = plan.doubts;
         engine.replay_next(out);
+        engine.start_pages(out);
         engine.start_update(out);
         engine
     }
@@ -363,8 +362,8 @@ impl Engine {
             copier: Copier::new(config.parts_max),
             has_background: true,
             scrub: Scrub::default(),
-            replays: Vec::new(),
-            replayable: Vec::new(),
+            doubts: Vec::new(),
+            all_doubts: Vec::new(),
             replaying: None,
             rebuilt: [0; PLACES_MAX],
             rebuilt_before: [0; PLACES_MAX],

@@ -80,22 +80,32 @@ impl LogEntry {
     }
 }
 
-/// The whole entries of a log, by what reads bytes of the member: false if it cannot. None if it cannot read all.
+/// A log as it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FoundLog {
+    /// Entries that are whole.
+    pub(crate) entries: Vec<LogEntry>,
+    /// Slots that cannot be read.
+    pub(crate) lost: Vec<u64>,
+}
+
+/// Reads a log, by what reads bytes of the member: false if it cannot.
 pub(crate) fn read_log(
     geometry: &Geometry,
     mut read: impl FnMut(u64, &mut [u8]) -> bool,
-) -> Option<Vec<LogEntry>> {
+) -> FoundLog {
     let mut slot = vec![0; layout::log_slot_bytes(geometry) as usize];
-    let mut entries = Vec::new();
+    let mut log = FoundLog::default();
     for number in 0..layout::log_slots(geometry) {
         if !read(layout::log_slot(geometry, number), &mut slot) {
-            return None;
+            log.lost.push(number);
+            continue;
         }
         // One that stands in the slot of another was misdirected.
         let is_here = |it: &LogEntry| layout::log_slot_of(geometry, it.offset) == number;
-        entries.extend(LogEntry::decode(&slot).filter(is_here));
+        log.entries.extend(LogEntry::decode(&slot).filter(is_here));
     }
-    Some(entries)
+    log
 }
 
 #[cfg(test)]

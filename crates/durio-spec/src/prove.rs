@@ -174,7 +174,7 @@ table! {
 }
 
 words! {
-    ArrayLevel { "raid1" => Raid1, "raid10" => Raid10 }
+    ArrayLevel { "raid1" => Raid1, "raid5" => Raid5, "raid6" => Raid6, "raid10" => Raid10 }
     FrontEnd { "virtio-blk" => VirtioBlk, "nvme" => Nvme, "scsi" => Scsi }
     GuestLayers {
         "raw" => Raw,

@@ -41,6 +41,8 @@ impl ArrayDisks {
         let member = |it| if lies(it) { lying.clone() } else { honest.clone() };
         let level = match target.level {
             ArrayLevel::Raid1 => Level::Mirrored,
+            ArrayLevel::Raid5 => Level::Parity,
+            ArrayLevel::Raid6 => Level::DoubleParity,
             ArrayLevel::Raid10 => Level::StripedMirrors,
         };
         Some(Self { level, members: (0..target.members).map(member).collect(), fault: None })

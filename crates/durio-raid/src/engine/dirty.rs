@@ -93,13 +93,13 @@ impl Engine {
     }
 
     /// Takes the map as it was found. Regions that are dirty on any copy are to be made the same; of stripes, only
-    /// if no log says what was on its way.
-    pub(super) fn load_map(&mut self, planned: &[PlannedPage], lacks_log: bool) {
+    /// if their parities were never made, for the log says what was on its way.
+    pub(super) fn load_map(&mut self, planned: &[PlannedPage]) {
         for (page, plan) in (0_u32..).zip(planned) {
             let set = page / self.pages_per_set;
             for ((region, any), all) in self.regions_of(page).zip(&plan.any).zip(&plan.all) {
                 let is_dirty = any & DIRTY != 0;
-                let is_unsure = plan.is_lost || lacks_log || any & UNSYNCED != 0;
+                let is_unsure = plan.is_lost || any & UNSYNCED != 0;
                 let needs_sync = is_dirty && (self.parities == 0 || is_unsure);
                 // Until that is done, also if it is not done before the next start.
                 let unsynced = if self.parities > 0 && needs_sync { UNSYNCED } else { 0 };
@@ -113,7 +113,7 @@ impl Engine {
             }
             let state = &mut self.pages[page as usize];
             // All copies get what one of them says: otherwise it is lost with that one.
-            state.is_wanted = plan.any != plan.all || (lacks_log && self.parities > 0);
+            state.is_wanted = plan.any != plan.all;
             // A member that is not here may have the one that was on its way at the end.
             state.generation = plan.generation + 2;
             for (copy, next) in (0_u8..).zip(&plan.next_slots) {
@@ -126,6 +126,18 @@ impl Engine {
                 self.pages[page as usize].is_wanted |= is_here && !is_stored;
             }
         }
+    }
+
+    /// Parities of this region may be wrong, and no log says how: they are made again, now or later.
+    pub(super) fn doubt_region(&mut self, offset: u64) {
+        let at = self.region_at(Place { set: 0, offset, column: 0 });
+        let region = &mut self.regions[at as usize];
+        region.byte |= DIRTY | UNSYNCED;
+        if !std::mem::replace(&mut region.needs_sync, true) {
+            self.unsynced += 1;
+        }
+        let page = self.page_of(at);
+        self.pages[page as usize].is_wanted = true;
     }
 
     /// The parities of a region are right: no start need make them again.
@@ -203,6 +215,13 @@ impl Engine {
             self.pages[page as usize].waiting.push(index, &mut self.links);
         }
         self.start_page(page, out);
+    }
+
+    /// Writes every page that has changed.
+    pub(super) fn start_pages(&mut self, out: &mut Output) {
+        for page in 0..self.pages.len() as u32 {
+            self.start_page(page, out);
+        }
     }
 
     /// Writes a page to all copies, unless it is on its way or nothing has changed.

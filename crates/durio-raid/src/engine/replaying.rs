@@ -1,24 +1,27 @@
 //! Parities after a stop that was not clean: made right by the log, before anything is served.
 //!
-//! In: entries of the log, from assembly. Out: operations on members, sums. Not here: which entries count
-//! (`assembly.rs`), the entries themselves (`log_entry.rs`).
+//! In: doubts, from assembly. Out: operations on members, sums. Not here: which entries count (`assembly.rs`), the
+//! entries themselves (`log_entry.rs`).
 //!
 //! An entry has the parity without one data chunk of its stripe. With that chunk as it is now, old or new, it gives
 //! the parity. If the chunk's member is away, P and its entry say what the chunk is, and the entry of Q what Q is
-//! then. To do it again, or for a write that had ended, changes nothing.
+//! then. To do it again, or for a write that had ended, changes nothing. Where the slot of a stripe cannot be read,
+//! its region counts as one whose parities were never made: they are made anew in the background, and until then
+//! nothing is restored from them. The map says so before anything is written to the log.
 
 use super::lanes::{Part, PartKind, Phase};
 use super::output::{Buffer, MemberOpKind, Outcome, Output};
 use super::stripes::factor_of;
 use super::{Engine, Members};
 use crate::Fault;
+use crate::assembly::Doubt;
 use crate::geometry::BLOCK;
 use crate::layout;
 use crate::log_entry::LogEntry;
 
-/// How far an entry is.
+/// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+enum Step {
     /// The chunk is read, and the entry.
     Data,
     /// The chunk's member is away: P is read, and the entry of Q.
@@ -29,7 +32,7 @@ pub(super) enum Step {
     Written,
 }
 
-/// An entry that is gone over.
+/// A parity that is made right.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replay {
     /// The member that has it.
@@ -41,57 +44,73 @@ pub(super) struct Replay {
 }
 
 impl Engine {
-    /// Begins with the next entry; superblocks are written when there is none left.
+    /// Begins with the next; superblocks are written when there is none left.
     pub(super) fn replay_next(&mut self, out: &mut Output) {
         self.replaying = None;
-        while let Some((role, entry)) = self.replays.pop() {
-            if self.begin_replay(role, entry, out) {
+        while let Some((role, doubt)) = self.doubts.pop() {
+            let is_here = self.sets[0].in_sync & (1 << role) != 0;
+            if !is_here || self.has(Fault::LogNotReplayed) {
+                continue;
+            }
+            let has_begun = match doubt {
+                Doubt::Entry(entry) => self.replay_entry(role, entry, out),
+                Doubt::Lost(offset) => {
+                    self.doubt_region(offset);
+                    false
+                }
+            };
+            if has_begun {
                 return;
             }
         }
     }
 
-    /// False if its parity is right, or its member gone.
-    fn begin_replay(&mut self, role: u8, entry: LogEntry, out: &mut Output) -> bool {
-        let in_sync = self.sets[0].in_sync;
-        if in_sync & (1 << role) == 0 || self.has(Fault::LogNotReplayed) {
+    fn is_in_sync(&self, member: u8) -> bool {
+        self.sets[0].in_sync & (1 << member) != 0
+    }
+
+    /// False if the parity is right, or cannot be made so.
+    fn replay_entry(&mut self, role: u8, entry: LogEntry, out: &mut Output) -> bool {
+        let stripe = self.geometry.stripe(entry.offset);
+        let own = stripe.member(entry.column);
+        let data = self.data_at + entry.offset;
+        if self.is_in_sync(own) {
+            let index = self.start_replay(role, entry, Step::Data, 1 << own);
+            self.ask_stripe(index, 1 << own, MemberOpKind::Read, data, out);
+            self.ask_stripe(index, 1 << role, MemberOpKind::Read, self.partial_at(&entry), out);
+            return true;
+        }
+        // One of the two may have been made right while the chunk was there: the other is made to fit.
+        let of_write = |(role, it): &(u8, Doubt)| match it {
+            Doubt::Entry(it) => {
+                let is_it = (it.epoch, it.number, it.offset);
+                (is_it == (entry.epoch, entry.number, entry.offset)).then_some((*role, *it))
+            }
+            Doubt::Lost(_) => None,
+        };
+        let mut pair = self.all_doubts.iter().filter_map(of_write);
+        let (Some(one), Some(other)) = (pair.next(), pair.next()) else { return false };
+        let (role, entry) = if one.1.parity == 1 { one } else { other };
+        let p = stripe.parity(0);
+        if !self.is_in_sync(p) || !self.is_in_sync(role) {
             return false;
         }
-        let stripe = self.geometry.stripe(entry.offset);
-        let (own, p) = (stripe.member(entry.column), stripe.parity(0));
-        let is_away = in_sync & (1 << own) == 0;
-        let (mut role, mut entry) = (role, entry);
-        if is_away {
-            // One of the two may have been made right while the chunk was there: the other is made to fit.
-            let is_pair = |(_, it): &&(u8, LogEntry)| {
-                (it.epoch, it.number, it.offset) == (entry.epoch, entry.number, entry.offset)
-            };
-            let mut pair = self.replayable.iter().filter(is_pair);
-            let (Some(_), Some(_)) = (pair.next(), pair.next()) else { return false };
-            let of_q = self.replayable.iter().filter(is_pair).find(|(_, it)| it.parity == 1);
-            (role, entry) = of_q.copied().unwrap_or((role, entry));
-            if in_sync & (1 << p) == 0 || in_sync & (1 << role) == 0 {
-                return false;
-            }
-        }
-        let index = self.copier.first_part;
-        let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
-        self.parts[usize::from(index)] = Part {
-            kind: PartKind::Copy,
-            phase: Phase::Reading,
-            offset: entry.offset,
-            length: entry.length,
-            column: entry.column,
-            generation,
-            ..Part::FREE
-        };
-        let data = self.data_at + entry.offset;
-        let (other, step) = if is_away { (p, Step::Parities) } else { (own, Step::Data) };
-        let members = 1 << role | 1 << other;
-        self.replaying = Some(Replay { role, entry, step, members });
-        self.ask_stripe(index, 1 << other, MemberOpKind::Read, data, out);
+        let index = self.start_replay(role, entry, Step::Parities, 1 << p);
+        self.ask_stripe(index, 1 << p, MemberOpKind::Read, data, out);
         self.ask_stripe(index, 1 << role, MemberOpKind::Read, self.partial_at(&entry), out);
         true
+    }
+
+    /// The part for it.
+    fn start_replay(&mut self, role: u8, entry: LogEntry, step: Step, others: Members) -> u16 {
+        self.replaying = Some(Replay { role, entry, step, members: others | 1 << role });
+        let LogEntry { offset, length, column, .. } = entry;
+        let index = self.copier.first_part;
+        let generation = self.parts[usize::from(index)].generation.wrapping_add(1);
+        let (kind, phase) = (PartKind::Copy, Phase::Reading);
+        let part = Part { kind, phase, offset, length, column, generation, ..Part::FREE };
+        self.parts[usize::from(index)] = part;
+        index
     }
 
     /// Where the partial parity of an entry lies.
@@ -100,7 +119,7 @@ impl Engine {
         layout::log_slot(&self.geometry, slot) + BLOCK
     }
 
-    /// An operation for an entry has ended. A member that fails now is out: what it has cannot be made right.
+    /// An operation has ended. A member that fails now is out: what it has cannot be made right.
     pub(super) fn replay_completed(&mut self, member: u8, outcome: Outcome, out: &mut Output) {
         if outcome != Outcome::Done {
             return self.fail_place(member, out);
@@ -112,13 +131,13 @@ impl Engine {
         }
     }
 
-    /// Nothing of an entry is on its way: the next step.
+    /// Nothing of it is on its way: the next step.
     pub(super) fn replay_on(&mut self, out: &mut Output) {
         let Some(replay) = self.replaying else { return };
         let Replay { role, entry, step, members } = replay;
         if members & !self.sets[0].in_sync != 0 {
             // One of them is lost: with those that are left it is another thing.
-            self.replays.push((role, entry));
+            self.doubts.push((role, Doubt::Entry(entry)));
             return self.replayed(out);
         }
         let index = self.copier.first_part;
@@ -150,16 +169,18 @@ impl Engine {
     fn write_replayed(&mut self, replay: Replay, out: &mut Output) {
         let index = self.copier.first_part;
         self.replaying = Some(Replay { step: Step::Written, ..replay });
-        self.parts[usize::from(index)].phase = Phase::Writing;
-        let at = self.data_at + replay.entry.offset;
+        let part = &mut self.parts[usize::from(index)];
+        part.phase = Phase::Writing;
+        let at = self.data_at + part.offset;
         self.ask_stripe(index, 1 << replay.role, MemberOpKind::Write, at, out);
     }
 
-    /// An entry is done.
+    /// It is done.
     fn replayed(&mut self, out: &mut Output) {
         self.parts[usize::from(self.copier.first_part)].phase = Phase::Free;
         self.replay_next(out);
         if self.replaying.is_none() {
+            self.start_pages(out);
             self.start_update(out);
         }
     }

@@ -48,7 +48,7 @@ fn each(members: Members) -> impl Iterator<Item = u8> {
     (0..32).filter(move |member| members & (1 << member) != 0)
 }
 
-fn columns_of(stripe: Stripe) -> Members {
+pub(super) fn columns_of(stripe: Stripe) -> Members {
     (0..stripe.columns()).fold(0, |bits, column| bits | 1 << stripe.member(column))
 }
 
@@ -294,7 +294,7 @@ impl Engine {
     }
 
     /// Makes a parity of all data chunks but one.
-    fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut Output) {
+    pub(super) fn add_up(&self, index: u16, parity: u8, but: Option<u8>, out: &mut Output) {
         let (stripe, _) = self.stripe_of(index);
         let mut adds = false;
         for column in (0..stripe.columns()).filter(|it| Some(*it) != but) {
@@ -345,9 +345,8 @@ impl Engine {
                 false => self.add_up(index, parity, Some(column), out),
             }
         }
-        self.log_number += 1;
-        let (number, epoch) = (self.log_number, self.table.epoch);
-        *self.work(index) = Work { reads: 0, number, epoch, ..self.works[usize::from(index)] };
+        self.work(index).reads = 0;
+        self.number_entry(index);
         if members == 0 || self.has(Fault::LogLeftOut) {
             // A parity that is lost must be so in the superblocks first.
             return self.logged(index, out);
@@ -361,6 +360,14 @@ impl Engine {
             self.parts[usize::from(index)].remaining = 0;
             self.write_stripe(index, out);
         }
+    }
+
+    /// The next entry of the log is of this part.
+    pub(super) fn number_entry(&mut self, index: u16) {
+        self.log_number += 1;
+        let (number, epoch) = (self.log_number, self.table.epoch);
+        let work = self.work(index);
+        (work.number, work.epoch) = (number, epoch);
     }
 
     /// All parities that are left have the entry.

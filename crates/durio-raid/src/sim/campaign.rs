@@ -41,6 +41,8 @@ pub(super) struct Campaign {
     is_forced: bool,
     /// Members were erased, and the array has not run since: it must be forced.
     has_given_up: bool,
+    /// Now and then a slot of the log of the first drive cannot be read.
+    has_bad_drive: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -92,6 +94,7 @@ impl Campaign {
             serving: (1 << geometry.members) - 1,
             is_forced: false,
             has_given_up: false,
+            has_bad_drive: false,
             number: 0,
             drives_made: 0,
             hunts_starts,
@@ -131,6 +134,7 @@ impl Campaign {
         if is_unsynced {
             self.spoil_parities();
         }
+        self.has_bad_drive = is_striped && self.chance.below(6) == 0;
     }
 
     pub(super) fn blank_drive(&mut self) -> Drive {
@@ -239,6 +243,13 @@ impl Campaign {
     fn found(&mut self) -> Vec<Found> {
         let mut found: Vec<Found> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+        if self.has_bad_drive && self.chance.below(2) == 0 {
+            let slot = self.chance.below(layout::log_slots(&self.geometry));
+            for Found { log, .. } in found.iter_mut().filter(|it| it.device == 0) {
+                log.entries.retain(|it| layout::log_slot_of(&self.geometry, it.offset) != slot);
+                log.lost.push(slot);
+            }
+        }
         for at in (1..found.len()).rev() {
             let other = self.chance.below(at as u64 + 1) as usize;
             found.swap(at, other);
@@ -281,6 +292,12 @@ impl Campaign {
                     self.tally.refusals += 1;
                     self.trace(|| format!("refused: device {device} went on apart"));
                     found = self.give_up_some(&found, options)?;
+                    options.force = true;
+                    self.is_forced = true;
+                }
+                Err(AssembleError::LogLost(device)) if self.has_bad_drive && !options.force => {
+                    self.tally.refusals += 1;
+                    self.trace(|| format!("refused: the log of device {device} cannot be read"));
                     options.force = true;
                     self.is_forced = true;
                 }

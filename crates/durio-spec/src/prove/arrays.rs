@@ -10,11 +10,12 @@
 //! | the first copy lies | what it lost is copied over the good copy: lost | reads go to either copy: lost, or unstable |
 //! | a later copy lies | repaired from the first copy: hidden | reads go to either copy: unstable |
 //!
-//! A copy that lost its superblocks too shows that it is behind, and is rebuilt from the others: that hides
+//! At levels 5 and 6 data is read from its member, so a lost chunk of data shows at once, and a lost parity when a
+//! member is away. A copy that lost its superblocks too shows that it is behind, and is rebuilt from the others: that hides
 //! every cache that loses all it has, and a disk that is gone. What is found of the rest depends on what
 //! the cut leaves, so a loss of whichever class is expected.
 
-use durio_plan::proof::{Arm, ArrayTarget, Expected, LossClass, ProofSeries, ProofTarget};
+use durio_plan::proof::{Arm, ArrayLevel, ArrayTarget, Expected, LossClass, ProofSeries, ProofTarget};
 use durio_simdisk::{Lie, NamedProfile, named};
 use durio_units::Bytes;
 
@@ -43,10 +44,11 @@ pub(super) fn series(
     let size = size(source, &table.size)?;
     let mut all = Vec::new();
     for named in profiles(source, &table.profile)? {
-        for level in levels(&table.level, durio_plan::proof::ArrayLevel::Raid1) {
+        for level in levels(&table.level, ArrayLevel::Raid1) {
             let members = table.members.get().unwrap_or(level.members_min());
             if !level.takes(members) {
-                let message = "raid1 has 2 to 4 members, raid10 an even number from 4 to 32";
+                let message = "raid1 has 2 to 4 members, raid5 has 3 to 16, raid6 has 4 to 16, raid10 an even number from \
+                               4 to 32";
                 return Err(source.error(table.members.at, message));
             }
             let liars: Vec<Option<u32>> = match table.liar.values() {
@@ -85,7 +87,12 @@ fn one(named: &NamedProfile, target: ArrayTarget, arm: Arm, cuts: u32) -> ProofS
 /// Bytes of the array, at least.
 pub(super) fn data(target: &ArrayTarget) -> Bytes {
     let of_member = target.size.get().saturating_sub(METADATA.get());
-    Bytes::new(of_member * u64::from(target.level.sets(target.members)))
+    let of_member = match target.level {
+        ArrayLevel::Raid1 | ArrayLevel::Raid10 => of_member,
+        // The log of a small member has a slot for each fourth chunk, and a block more for each.
+        ArrayLevel::Raid5 | ArrayLevel::Raid6 => of_member / 16 * 11,
+    };
+    Bytes::new(of_member * u64::from(target.level.data_members(target.members)))
 }
 
 /// Whether a series of a folder could have been asked for.
@@ -132,8 +139,6 @@ fn expected(named: &NamedProfile, target: &ArrayTarget) -> Option<Expected> {
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::proof::ArrayLevel;
-
     use super::*;
 
     fn of(profile: &str, liar: Option<u32>) -> Option<Expected> {
