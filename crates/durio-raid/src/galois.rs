@@ -10,8 +10,8 @@
 const REDUCED: u8 = 0x1d;
 /// Elements but zero.
 const ORDER: u8 = 255;
-/// The same in each byte of a word.
-const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+/// Bytes that are worked on at once.
+const BLOCK_BYTES: usize = 512;
 
 /// The product of two elements.
 pub(crate) fn product(one: u8, other: u8) -> u8 {
@@ -37,34 +37,25 @@ pub(crate) fn inverse(of: u8) -> u8 {
 
 /// Adds `from` times `factor` to `to`, byte by byte.
 pub(crate) fn add(to: &mut [u8], from: &[u8], factor: u8) {
-    let (words, rest) = to.as_chunks_mut::<8>();
-    let (from_words, from_rest) = from.as_chunks::<8>();
-    for (to, from) in words.iter_mut().zip(from_words) {
-        let sum = u64::from_ne_bytes(*to) ^ times(u64::from_ne_bytes(*from), factor);
-        *to = sum.to_ne_bytes();
-    }
-    for (to, from) in rest.iter_mut().zip(from_rest) {
-        *to ^= product(*from, factor);
-    }
-}
-
-/// Eight products at once.
-#[inline(always)]
-fn times(word: u64, factor: u8) -> u64 {
+    // Loops without branches over bytes, which compilers turn into those of vector registers.
     if factor == 1 {
-        return word;
+        to.iter_mut().zip(from).for_each(|(to, from)| *to ^= from);
+        return;
     }
-    let (mut word, mut sum) = (word, 0);
-    let mut left = factor;
-    while left != 0 {
-        if left & 1 != 0 {
-            sum ^= word;
+    for (to, from) in to.chunks_mut(BLOCK_BYTES).zip(from.chunks(BLOCK_BYTES)) {
+        let mut doubled = [0; BLOCK_BYTES];
+        doubled[..from.len()].copy_from_slice(from);
+        let mut left = factor;
+        while left != 0 {
+            if left & 1 != 0 {
+                to.iter_mut().zip(&doubled).for_each(|(to, from)| *to ^= from);
+            }
+            left >>= 1;
+            if left != 0 {
+                doubled.iter_mut().for_each(|it| *it = *it << 1 ^ (*it >> 7) * REDUCED);
+            }
         }
-        left >>= 1;
-        let carries = word >> 7 & LOW_BITS;
-        word = (word & !(LOW_BITS << 7)) << 1 ^ carries * u64::from(REDUCED);
     }
-    sum
 }
 
 #[cfg(test)]
@@ -84,8 +75,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_are_added_as_bytes_are(
-            bytes in proptest::collection::vec(any::<(u8, u8)>(), 0..70),
+        fn blocks_are_added_as_bytes_are(
+            bytes in proptest::collection::vec(any::<(u8, u8)>(), 0..1100),
             factor in any::<u8>(),
         ) {
             let (mut to, from): (Vec<u8>, Vec<u8>) = bytes.iter().copied().unzip();
