@@ -500,7 +500,7 @@ fn what_makes_no_array_is_refused_and_nothing_is_written() {
     array.sandbox.durio(line).run().expect_exit(2).expect_stderr("ublk");
 }
 
-fn processors() -> usize {
+pub(super) fn processors() -> usize {
     thread::available_parallelism().unwrap().get()
 }
 
