@@ -101,7 +101,7 @@ impl Core {
                 read
             }
             Own::Log(lent) => {
-                ring.take_back(lent);
+                self.stripes.give_back(ring.take_back(lent));
                 None
             }
             Own::Compared(lent, of_stripe) => {

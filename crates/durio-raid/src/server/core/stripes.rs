@@ -11,15 +11,34 @@ use durio_block::Buffers;
 
 /// The chunks that parts work on, by part and member, kept when they were used once.
 #[derive(Debug, Default)]
-pub(super) struct Stripes(BTreeMap<(u16, u8), Vec<u8>>);
+pub(super) struct Stripes {
+    chunks: BTreeMap<(u16, u8), Vec<u8>>,
+    /// For entries of the log, which are longer than other buffers.
+    entries: Vec<Buffers>,
+}
 
 impl Stripes {
     /// The first bytes of one.
     pub(super) fn chunk(&mut self, part: u16, member: u8, length: u32) -> &mut [u8] {
         let length = length as usize;
-        let chunk = self.0.entry((part, member)).or_default();
+        let chunk = self.chunks.entry((part, member)).or_default();
         chunk.resize(chunk.len().max(length), 0);
         &mut chunk[..length]
+    }
+
+    /// Adds one to another, as a sum says.
+    fn add(&mut self, sum: &Sum, to: (u16, u8), from: (u16, u8)) {
+        let length = sum.length as usize;
+        // Its place stays empty meanwhile.
+        let source = self.chunks.get_mut(&from).map(std::mem::take).unwrap_or_default();
+        let target = self.chunk(to.0, to.1, sum.length);
+        sum.carry_out(target, source.get(..length).unwrap_or_default());
+        self.chunks.insert(from, source);
+    }
+
+    /// An entry has ended.
+    pub(super) fn give_back(&mut self, entry: Option<Buffers>) {
+        self.entries.extend(entry);
     }
 }
 
@@ -27,61 +46,55 @@ impl Core {
     /// Carries out what the engine adds up. Nothing that it names is on its way.
     pub(super) fn add_up(&mut self, sums: &mut Vec<Sum>) {
         for sum in sums.drain(..) {
-            let length = sum.length as usize;
-            let from = match sum.from {
-                Buffer::Stripe { part, member } => {
-                    self.stripes.chunk(part, member, sum.length).to_vec()
-                }
-                Buffer::Request { buffer, offset } => {
-                    self.written_by(buffer, offset as usize, length).to_vec()
-                }
-                Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => continue,
-            };
-            match sum.to {
-                Buffer::Stripe { part, member } => {
-                    sum.carry_out(self.stripes.chunk(part, member, sum.length), &from);
+            match (sum.to, sum.from) {
+                (
+                    Buffer::Stripe { part: to, member: to_member },
+                    Buffer::Stripe { part, member },
+                ) => self.stripes.add(&sum, (to, to_member), (part, member)),
+                (Buffer::Stripe { part, member }, Buffer::Request { buffer, offset }) => {
+                    let memory = &self.pieces[PieceName(buffer).index()].memory;
+                    let bytes = match (memory, &self.ring) {
+                        (Memory::Lent(lent), Some(ring)) => ring.contents(lent),
+                        (Memory::Read(read), _) => Some(read.slot(0)),
+                        (Memory::Lent(_) | Memory::None, _) => None,
+                    };
+                    let from = offset as usize..(offset + sum.length) as usize;
+                    let bytes = bytes.and_then(|it| it.get(from)).unwrap_or_default();
+                    sum.carry_out(self.stripes.chunk(part, member, sum.length), bytes);
                 }
                 // A read: each is a part, so this is all of it.
-                Buffer::Request { buffer, .. } => {
-                    let data = self.desk().copy_of(&from);
-                    let index = PieceName(buffer).index();
-                    let before = std::mem::replace(&mut self.pieces[index].memory, Memory::Read(data));
-                    if let Memory::Read(before) = before {
-                        self.desk().give_back(before);
+                (Buffer::Request { buffer, .. }, Buffer::Stripe { part, member }) => {
+                    let desk = &self.shared.desks[usize::from(self.number)];
+                    let data = desk.copy_of(self.stripes.chunk(part, member, sum.length));
+                    let piece = &mut self.pieces[PieceName(buffer).index()];
+                    if let Memory::Read(before) =
+                        std::mem::replace(&mut piece.memory, Memory::Read(data))
+                    {
+                        desk.give_back(before);
                     }
                 }
-                Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => {}
+                _ => {}
             }
         }
-    }
-
-    /// The bytes of a request that writes.
-    fn written_by(&self, buffer: u32, offset: usize, length: usize) -> &[u8] {
-        let memory = &self.pieces[PieceName(buffer).index()].memory;
-        let bytes = match (memory, &self.ring) {
-            (Memory::Lent(lent), Some(ring)) => ring.contents(lent),
-            (Memory::Read(read), _) => Some(read.slot(0)),
-            (Memory::Lent(_) | Memory::None, _) => None,
-        };
-        bytes.and_then(|it| it.get(offset..offset + length)).unwrap_or_default()
     }
 
     /// A copy of what an operation writes of a stripe: it may be on its way to a member that was given up when the
     /// next part has the chunk.
     pub(super) fn stage_stripe(&mut self, engine: &Engine, op: &MemberOp) {
         let Buffer::Stripe { part, member } = op.buffer else { return };
-        let chunk = self.stripes.chunk(part, member, op.length);
         let copy = if op.kind == MemberOpKind::Log {
-            let mut header = [0; BLOCK as usize];
-            engine.log_header(op, chunk, &mut header);
-            let mut entry = Buffers::new(1, header.len() + chunk.len());
-            let (block, partial) = entry.slot_mut(0).split_at_mut(header.len());
-            block.copy_from_slice(&header);
-            partial.copy_from_slice(chunk);
+            let length = BLOCK as usize + self.shared.chunk as usize;
+            let entry = self.stripes.entries.pop();
+            let mut entry = entry.unwrap_or_else(|| Buffers::new(1, length));
+            let chunk = self.stripes.chunk(part, member, op.length);
+            if let Some((header, partial)) = entry.slot_mut(0).split_first_chunk_mut() {
+                engine.log_header(op, chunk, header);
+                partial[..chunk.len()].copy_from_slice(chunk);
+            }
             entry
         } else {
-            let chunk = chunk.to_vec();
-            self.desk().copy_of(&chunk)
+            let desk = &self.shared.desks[usize::from(self.number)];
+            desk.copy_of(self.stripes.chunk(part, member, op.length))
         };
         self.staged.push_back(copy);
     }
