@@ -71,7 +71,7 @@ pub(crate) enum RaidCommand {
 ///   level 6    4 to 16 members, two of which may fail: stripes with two parities
 ///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
 ///
-/// A small write at level 5 or 6 reads two or three members, then writes their log, then them: it takes about three
+/// A small write at level 5 or 6 reads two or three members, writes their logs, then them: it takes two to three
 /// times as long as at level 10. The first start makes copies and parities equal, in the background. With --assume-clean it does not: right
 /// for devices that read as zeros, such as new files.
 ///

@@ -1,5 +1,6 @@
 //! An array of durio's own as a block device of a guest: its server is killed and started again while
-//! a filesystem on it is written to, with several queues too; zeroes reach all copies, and discards none.
+//! a filesystem on it is written to, with several queues too; zeroes reach all copies, and discards none. What it wrote
+//! with parity is read by md.
 
 use std::time::Duration;
 
@@ -203,4 +204,68 @@ fn zeroes_reach_all_copies_and_a_discard_or_larger_blocks_are_refused() {
         .expect_stdout(&format!("read: {left}"))
         .expect_stderr(" takes blocks of 4096 bytes, and users may write 512")
         .expect_stdout("all copies are equal");
+}
+
+/// The data of each member, by its documented place, is a member of an array of md's with the same geometry.
+const MD_READS: &str = r#"
+set -e
+modprobe loop
+modprobe raid456 || { echo "no md here"; exit 0; }
+cd /tmp
+for level in 5 6; do
+    rm -f a b c d *.data
+    truncate -s 24M a b c d
+    durio raid create data --level $level --assume-clean --destroy a --destroy b --destroy c --destroy d a b c d
+    rm -f ready
+    durio raid start --socket /tmp/s a b c d >ready &
+    server=$!
+    until [ -s ready ]; do
+        kill -0 $server || exit 1
+        sleep 0.05
+    done
+    fio --name=load --thread --ioengine=nbd --uri="nbd+unix:///?socket=/tmp/s" --rw=randwrite --bsrange=4k-48k \
+        --blockalign=4k --iodepth=8 --size=20M --io_size=12M >load || { cat load; exit 1; }
+    nbdcopy "nbd+unix:///?socket=/tmp/s" image
+    durio raid stop --socket s
+    wait $server
+    durio raid examine --json a >examined
+    at=$(sed -n 's/.*"data_at_bytes": *\([0-9]*\).*/\1/p' examined | head -n 1)
+    size=$(sed -n 's/.*"member_bytes": *\([0-9]*\).*/\1/p' examined | head -n 1)
+    loops=
+    for member in a b c d; do
+        dd if=$member of=$member.data bs=4096 skip=$((at / 4096)) count=$((size / 4096)) status=none
+        truncate -s +1M $member.data
+        loops="$loops $(losetup --show -f $member.data)"
+    done
+    yes | mdadm --create /dev/md$level --level=$level --raid-devices=4 --chunk=16 --layout=left-symmetric \
+        --metadata=1.0 --bitmap=none --assume-clean --size=$((size / 1024)) $loops 2>/dev/null
+    sync_of=/sys/block/md$level/md
+    echo check >$sync_of/sync_action
+    until [ "$(cat $sync_of/sync_action)" = idle ]; do sleep 0.05; done
+    echo "level $level: $(cat $sync_of/mismatch_cnt) mismatches"
+    cmp -n $(stat -c %s image) image /dev/md$level
+    set -- $loops
+    mdadm /dev/md$level --fail $2 2>/dev/null
+    [ $level = 5 ] || mdadm /dev/md$level --fail $4 2>/dev/null
+    echo 3 >/proc/sys/vm/drop_caches
+    cmp -n $(stat -c %s image) image /dev/md$level
+    echo "level $level: md restores the same"
+    mdadm --stop /dev/md$level 2>/dev/null
+    losetup -d $loops
+done
+"#;
+
+#[test]
+#[ignore = "slow"]
+fn md_reads_checks_and_restores_what_levels_5_and_6_wrote() {
+    let Some(sandbox) = bootable(&["fio", "nbdcopy", "mdadm"]) else { return };
+    let line = "lab run --timing wall --cpus 2 --root shared -- sh -c";
+    let ended = with_kernels(&sandbox, line).word(MD_READS).start().wait_at_most(PATIENCE);
+    let ended = ended.expect_exit(0);
+    if ended.text().contains("no md here") {
+        return skip("the newest kernel has no module raid456");
+    }
+    ended
+        .expect_stdout("level 5: 0 mismatches\nlevel 5: md restores the same")
+        .expect_stdout("level 6: 0 mismatches\nlevel 6: md restores the same");
 }
