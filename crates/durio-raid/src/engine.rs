@@ -12,9 +12,9 @@ mod joining;
 mod lanes;
 mod membership;
 pub(crate) mod output;
-mod replaying;
 #[cfg(test)]
 mod replacing_tests;
+mod replaying;
 pub(crate) mod request;
 mod scrubbing;
 mod stripes;
@@ -41,8 +41,8 @@ use output::{COPY_BUFFERS, OpTag, Outcome, Output, Owner, TagFields};
 use replaying::Replay;
 use request::RequestSlot;
 use scrubbing::Scrub;
-use stripes::Work;
 pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
+use stripes::Work;
 
 /// Places of copies: of each set one more than it has copies, for a replacement. Level 0 has most sets.
 const PLACES_MAX: usize = 64;
@@ -102,7 +102,9 @@ pub enum StopReason {
     #[error("the last copy, member {0}, failed")]
     LastCopy(u8),
     /// More members of a stripe failed than it has parities, this one the last.
-    #[error("member {0} failed, and the stripes lack as many members as they have parities already")]
+    #[error(
+        "member {0} failed, and the stripes lack as many members as they have parities already"
+    )]
     LastStripe(u8),
     /// More than half of the members failed at once: those could start without the rest.
     #[error("too many members failed at once: the rest could not know of later writes")]

@@ -20,7 +20,7 @@ pub(crate) fn product(one: u8, other: u8) -> u8 {
         if other & (1 << bit) != 0 {
             sum ^= one;
         }
-        one = one << 1 ^ if one & 0x80 != 0 { REDUCED } else { 0 };
+        one = (one << 1) ^ if one & 0x80 != 0 { REDUCED } else { 0 };
     }
     sum
 }
@@ -52,7 +52,7 @@ pub(crate) fn add(to: &mut [u8], from: &[u8], factor: u8) {
             }
             left >>= 1;
             if left != 0 {
-                doubled.iter_mut().for_each(|it| *it = *it << 1 ^ (*it >> 7) * REDUCED);
+                doubled.iter_mut().for_each(|it| *it = (*it << 1) ^ ((*it >> 7) * REDUCED));
             }
         }
     }

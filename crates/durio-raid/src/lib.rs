@@ -57,7 +57,8 @@ pub use engine::{
     ScrubStatus, Status, StopReason,
 };
 pub use geometry::{
-    BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR, STRIPE_MAX, Stripe,
+    BLOCK, COPIES_MAX, Geometry, GeometryError, Level, MEMBERS_MAX, Place, SECTOR, STRIPE_MAX,
+    Stripe,
 };
 pub use superblock::{
     Entry, HISTORY_EPOCHS, MemberState, NAME_BYTES, SPARES_MAX, Superblock, SuperblockError, Table,

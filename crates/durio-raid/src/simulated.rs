@@ -129,7 +129,8 @@ impl Flight {
                 let mut block = [0; BLOCK as usize];
                 engine.log_header(&op, partial, &mut block);
                 let data = [&block, partial].concat();
-                self.ticket = disk.begin(0, now, Request::Write { sector, data: &data, fua: has_cache }).ok();
+                self.ticket =
+                    disk.begin(0, now, Request::Write { sector, data: &data, fua: has_cache }).ok();
                 return self.ticket.is_some();
             }
             kind => {
@@ -150,9 +151,10 @@ impl Flight {
         let length = self.op.length as usize;
         let is_compared = self.op.kind == MemberOpKind::Compare;
         let is_equal = || match self.op.buffer {
-            Buffer::Stripe { part, member } => {
-                memory.stripes.get(&(part, member)).is_some_and(|it| memory.compared[..length] == it[..length])
-            }
+            Buffer::Stripe { part, member } => memory
+                .stripes
+                .get(&(part, member))
+                .is_some_and(|it| memory.compared[..length] == it[..length]),
             _ => memory.compared[..length] == memory.copies[0][..length],
         };
         if is_compared && !is_equal() {

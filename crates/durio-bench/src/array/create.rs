@@ -172,7 +172,8 @@ fn cannot_create(error: &CreateError, paths: &[&PathBuf]) -> BenchError {
     match error {
         CreateError::TooSmall(at) => {
             let shown = paths.get(*at).map_or_else(String::new, |it| it.display().to_string());
-            let text = format!("'{shown}' is too small: superblocks, map and log take 1 MiB and more");
+            let text =
+                format!("'{shown}' is too small: superblocks, map and log take 1 MiB and more");
             BenchError::wrong_use(text)
         }
         CreateError::Devices => {

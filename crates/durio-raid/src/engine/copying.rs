@@ -130,8 +130,8 @@ impl Engine {
     fn begin_next(&mut self, out: &mut Output) -> bool {
         let done = self.requests_done;
         if self.copier.is_idle() {
-            let is_yielding = self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0
-                && !self.is_draining;
+            let is_yielding =
+                self.copier.resumes_at.wrapping_sub(done).cast_signed() > 0 && !self.is_draining;
             if is_yielding && !self.is_closing {
                 return false;
             }

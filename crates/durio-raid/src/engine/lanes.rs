@@ -10,8 +10,8 @@
 use durio_units::Nanos;
 
 use super::fault::Fault;
-use super::{Engine, Members};
 use super::output::Output;
+use super::{Engine, Members};
 use crate::chain::NONE;
 use crate::layout;
 

@@ -18,9 +18,7 @@
 use super::copying::Job;
 use super::fault::Fault;
 use super::lanes::{PartKind, Phase};
-use super::output::{
-    Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, Sum, TagFields,
-};
+use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, Sum, TagFields};
 use super::{Engine, Members, RequestError};
 use crate::geometry::Stripe;
 use crate::layout;
@@ -258,7 +256,10 @@ impl Engine {
         let (stripe, _) = self.stripe_of(index);
         let Work { reads, is_update, .. } = self.works[usize::from(index)];
         let read = (0..self.parities).filter(|it| reads & (1 << stripe.parity(*it)) != 0);
-        let read: [Option<u8>; 2] = { let mut read = read; std::array::from_fn(|_| read.next()) };
+        let read: [Option<u8>; 2] = {
+            let mut read = read;
+            std::array::from_fn(|_| read.next())
+        };
         if is_update || read[0].is_none() {
             return;
         }
@@ -500,6 +501,22 @@ impl Engine {
             is_write && matches!(it.phase, Phase::Reading | Phase::Logging | Phase::Writing)
         };
         !self.parts.iter().any(is_writing)
+    }
+
+    /// A part waits for one member less. False if that is no matter of stripes.
+    pub(super) fn stripe_released(&mut self, index: u16, out: &mut Output) -> bool {
+        let part = &self.parts[usize::from(index)];
+        let (phase, is_over) = (part.phase, part.remaining == 0);
+        let reads = self.works[usize::from(index)].reads;
+        let is_replaying = self.is_replaying();
+        if is_replaying && is_over {
+            self.replay_on(out);
+        } else if phase == Phase::Reading && reads != 0 && is_over {
+            self.stripe_read(index, out);
+        } else if phase == Phase::Logging && is_over {
+            self.logged(index, out);
+        }
+        is_replaying || (phase == Phase::Reading && reads != 0) || phase == Phase::Logging
     }
 
     /// Whether parities are still made right by the log.

@@ -142,7 +142,13 @@ impl Engine {
 
     /// Asks each of these copies for the same.
     #[inline(always)]
-    pub(super) fn issue(&mut self, index: u16, copies: Members, kind: MemberOpKind, out: &mut Output) {
+    pub(super) fn issue(
+        &mut self,
+        index: u16,
+        copies: Members,
+        kind: MemberOpKind,
+        out: &mut Output,
+    ) {
         let part = &mut self.parts[usize::from(index)];
         part.remaining = copies;
         part.issued = self.now;
@@ -322,18 +328,8 @@ impl Engine {
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
                 Phase::Reading if self.is_compared(index) => self.compare_released(index, out),
-                _ if self.is_replaying() => {
-                    if remaining == 0 {
-                        self.replay_on(out);
-                    }
-                }
-                Phase::Reading if self.works.get(usize::from(index)).is_some_and(|it| it.reads != 0) => {
-                    if remaining == 0 {
-                        self.stripe_read(index, out);
-                    }
-                }
+                _ if self.parities > 0 && self.stripe_released(index, out) => {}
                 Phase::Reading => self.begin(index, out),
-                Phase::Logging if remaining == 0 => self.logged(index, out),
                 _ if remaining == 0 => self.written(index, out),
                 _ => {}
             }

@@ -32,7 +32,8 @@ use super::array::{Array, Due, PieceName, TICK, Threads};
 use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
-    Answer, BLOCK, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request, SubmitError,
+    Answer, BLOCK, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request,
+    SubmitError,
 };
 
 /// What another thread has this one do.

@@ -13,8 +13,8 @@ use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
-    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan, Request,
-    RequestKind, RoleStatus,
+    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan,
+    Request, RequestKind, RoleStatus,
 };
 
 /// Steps in which an array without requests must become idle.
@@ -187,7 +187,8 @@ impl<'a> Life<'a> {
         // What these have counts from now on.
         self.campaign.serving = self.engine.devices_read();
         // Where a member is away, parities that were never made cannot be.
-        let is_whole = roles_in_sync == usize::from(geometry.members) || geometry.level.parities() == 0;
+        let is_whole =
+            roles_in_sync == usize::from(geometry.members) || geometry.level.parities() == 0;
         if is_clean && !had_errors && is_whole && trusted.dirty.contains(&true) {
             return Err("a clean stop left dirty regions".to_owned());
         }

@@ -116,7 +116,8 @@ impl Life<'_> {
         if is_striped {
             // Data counts as right.
             let stripe = geometry.stripe(place.offset);
-            let mut parities: Vec<u8> = (0..geometry.level.parities()).map(|it| stripe.parity(it)).collect();
+            let mut parities: Vec<u8> =
+                (0..geometry.level.parities()).map(|it| stripe.parity(it)).collect();
             parities.sort_unstable();
             let role = copies[chosen].0;
             if parities.contains(&role) {

@@ -41,7 +41,7 @@ fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
     let mut sum = [0_u8; SECTOR_BYTES];
     for bytes in data.iter().rev() {
         if parity == 1 {
-            sum.iter_mut().for_each(|it| *it = *it << 1 ^ (*it >> 7) * 0x1d);
+            sum.iter_mut().for_each(|it| *it = (*it << 1) ^ ((*it >> 7) * 0x1d));
         }
         if let Some(bytes) = bytes {
             sum.iter_mut().zip(bytes).for_each(|(to, from)| *to ^= from);
@@ -52,10 +52,12 @@ fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
 
 /// Puts in what is missing, if the parities say it.
 fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
-    let lost: Vec<u8> = (0..data.len() as u8).filter(|&it| data[usize::from(it)].is_none()).collect();
+    let lost: Vec<u8> =
+        (0..data.len() as u8).filter(|&it| data[usize::from(it)].is_none()).collect();
     let rest = |parity: u8| {
         let of = parity_of(data, parity);
-        parities[usize::from(parity)].map(|it| -> Sector { std::array::from_fn(|at| it[at] ^ of[at]) })
+        parities[usize::from(parity)]
+            .map(|it| -> Sector { std::array::from_fn(|at| it[at] ^ of[at]) })
     };
     let rests: Vec<(u8, Sector)> =
         (0..parities.len() as u8).filter_map(|it| Some((it, rest(it)?))).collect();
@@ -113,10 +115,13 @@ pub(super) fn check(
                 None if is_blank => &[0; SECTOR_BYTES],
                 None => continue,
             };
-            let value = read_stamp(bytes, at).filter(|&it| model.may_hold(at, it)).ok_or_else(|| {
-                let (held, is_here) = (model.describe(at), is_here[usize::from(column)]);
-                format!("sector {at}: a member holds what it must not, itself: {is_here}; {held}")
-            })?;
+            let value =
+                read_stamp(bytes, at).filter(|&it| model.may_hold(at, it)).ok_or_else(|| {
+                    let (held, is_here) = (model.describe(at), is_here[usize::from(column)]);
+                    format!(
+                        "sector {at}: a member holds what it must not, itself: {is_here}; {held}"
+                    )
+                })?;
             values.push((at, value));
         }
         let is_right = is_blank || are_right(stripe, &data, &parities);
@@ -133,9 +138,8 @@ pub(super) fn check(
 /// Whether the parities that are here are those of the data.
 fn are_right(stripe: Stripe, data: &[Option<Sector>], parities: &[Option<Sector>]) -> bool {
     let is_known = data.len() == usize::from(stripe.columns()) && data.iter().all(Option::is_some);
-    let is_right = |(parity, it): (u8, &Option<Sector>)| {
-        it.is_none_or(|it| it == parity_of(data, parity))
-    };
+    let is_right =
+        |(parity, it): (u8, &Option<Sector>)| it.is_none_or(|it| it == parity_of(data, parity));
     is_known && (0..).zip(parities).all(is_right)
 }
 

@@ -15,7 +15,9 @@
 //! every cache that loses all it has, and a disk that is gone. What is found of the rest depends on what
 //! the cut leaves, so a loss of whichever class is expected.
 
-use durio_plan::proof::{Arm, ArrayLevel, ArrayTarget, Expected, LossClass, ProofSeries, ProofTarget};
+use durio_plan::proof::{
+    Arm, ArrayLevel, ArrayTarget, Expected, LossClass, ProofSeries, ProofTarget,
+};
 use durio_simdisk::{Lie, NamedProfile, named};
 use durio_units::Bytes;
 

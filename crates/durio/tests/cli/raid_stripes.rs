@@ -34,7 +34,11 @@ fn sum_of(array: &Array, members: &[&str]) -> Vec<u8> {
 fn scrub_finds_nothing(array: &Array) {
     array.raid("scrub").expect_exit(0);
     let status = array.wait_for(|it| it["scrub"]["is_running"] == false);
-    assert_eq!((&status["scrub"]["mismatches"], &status["scrub"]["skipped_bytes"]), (&0.into(), &0.into()), "{status}");
+    assert_eq!(
+        (&status["scrub"]["mismatches"], &status["scrub"]["skipped_bytes"]),
+        (&0.into(), &0.into()),
+        "{status}"
+    );
     array.raid("status").expect_exit(0).expect_stdout("all parities are right");
 }
 

@@ -60,7 +60,9 @@ impl Core {
                 let entry = self.staged.pop_front().ok_or(ServerError::Ended)?;
                 return Ok(Own::Log(self.ring()?.lend(entry)));
             }
-            (_, Buffer::Metadata(_) | Buffer::Stripe { .. }) => self.staged.pop_front().ok_or(ServerError::Ended)?,
+            (_, Buffer::Metadata(_) | Buffer::Stripe { .. }) => {
+                self.staged.pop_front().ok_or(ServerError::Ended)?
+            }
             (_, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
                     Memory::Read(read) => self.desk().copy_of(&read.slot(0)[..op.length as usize]),
