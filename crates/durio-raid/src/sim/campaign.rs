@@ -43,6 +43,8 @@ pub(super) struct Campaign {
     has_given_up: bool,
     /// Now and then a slot of the log of the first drive cannot be read.
     has_bad_drive: bool,
+    /// One drive is away at the next start.
+    pub(super) misses_one: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -95,6 +97,7 @@ impl Campaign {
             is_forced: false,
             has_given_up: false,
             has_bad_drive: false,
+            misses_one: false,
             number: 0,
             drives_made: 0,
             hunts_starts,
@@ -272,6 +275,9 @@ impl Campaign {
                 self.chance.below(8) != 0
             }
             true => self.chance.below(8) < 3,
+            // What a stripe stands for shows when a member is away.
+            false if self.misses_one => true,
+            false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
             false => self.chance.below(5) == 0,
         };
         if leaves_out && !self.has_given_up {
@@ -314,7 +320,8 @@ impl Campaign {
             self.leave_out_by_plan(found);
             return found.iter().filter(|it| it.device != self.left_out).cloned().collect();
         }
-        let count = 1 + self.chance.below(2) as usize;
+        let most = if std::mem::take(&mut self.misses_one) { 1 } else { 2 };
+        let count = 1 + self.chance.below(most) as usize;
         found[..found.len().saturating_sub(count)].to_vec()
     }
 
@@ -478,7 +485,8 @@ fn draw_stripes(chance: &mut Chance) -> Geometry {
     };
     let chunk = 4096_u32 << chance.below(2);
     let region = u64::from(chunk) << chance.below(2);
-    Geometry { level, members, chunk, region, member_bytes: 8 * 8192 }
+    // Half of them are small, so that rebuilds end often.
+    Geometry { level, members, chunk, region, member_bytes: 8192 << (1 + 2 * chance.below(2)) }
 }
 
 /// Small, so that rebuilds are short.

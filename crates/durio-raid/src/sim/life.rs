@@ -122,11 +122,29 @@ impl<'a> Life<'a> {
         self.take_output()?;
         for _ in 0..steps {
             self.step()?;
-            if self.campaign.hunts_starts && self.is_cut_while_storing() {
+            let is_over = match self.campaign.hunts_starts {
+                true => self.is_cut_while_storing(),
+                false => self.is_cut_while_promoting(),
+            };
+            if is_over {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// A stripe that is written then has no entry in the log of whoever is taken into sync.
+    fn is_cut_while_promoting(&mut self) -> bool {
+        let writes = |it: &Flight| {
+            let is_of_request =
+                matches!(it.op.buffer, Buffer::Stripe { part, .. } if part < PARTS_MAX);
+            is_of_request && it.op.kind == MemberOpKind::Write
+        };
+        let is_cut = self.flights.iter().any(writes)
+            && self.engine.is_promoting()
+            && self.campaign.chance.below(12) == 0;
+        self.campaign.misses_one |= is_cut;
+        is_cut
     }
 
     /// A table that takes a member into sync is the rarest.
