@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use durio_raid::Fault;
-use durio_raid::sim::{Focus, Scenario, Tally, Violation, replay, simulate};
+use durio_raid::sim::{
+    Focus, Liars, Scenario, Tally, Violation, lies, replay, simulate, why_unseen,
+};
 
 /// Cuts in which a planted fault must be found.
 const FAULT_CUTS: u64 = 100_000;
@@ -36,6 +38,15 @@ pub(crate) struct Arguments {
     /// Plant each fault in turn, and say after how many cuts it is found
     #[arg(long, conflicts_with_all = ["cut", "trace"])]
     faults: bool,
+    /// Say of each lie after how many cuts it is seen, if it is taken for honest
+    #[arg(long, conflicts_with_all = ["faults", "cut", "trace", "lie"])]
+    lies: bool,
+    /// Which campaigns have a drive that lies: some, none, every, or a lie that every one has
+    #[arg(long, value_name = "WHICH", default_value = "some", value_parser = liars)]
+    lie: Liars,
+    /// Judge a drive that lies as if it were honest
+    #[arg(long, requires = "lie")]
+    believed: bool,
     /// Replay only the life that ends with this cut, counted from 0
     #[arg(long, value_name = "K", requires = "trace")]
     cut: Option<u64>,
@@ -64,9 +75,15 @@ pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
         FocusArgument::Four => Focus::Four,
         FocusArgument::Starts => Focus::Starts,
     };
-    let scenario = Scenario { seed, focus, fault: None };
+    let liars = match arguments.lie {
+        Liars::Only(name) if arguments.believed => Liars::Believed(name),
+        _ if arguments.believed => anyhow::bail!("--believed needs the name of a lie in --lie"),
+        liars => liars,
+    };
+    let scenario = Scenario { seed, focus, fault: None, liars };
     let is_good = match arguments.cut {
         Some(cut) => print_replay(scenario, cut),
+        None if arguments.lies => print_lies(scenario, arguments.cuts),
         None if arguments.faults => print_faults(scenario, arguments.cuts.max(FAULT_CUTS)),
         None => print_simulation(scenario, arguments.cuts),
     };
@@ -112,6 +129,22 @@ fn print_tally(tally: &Tally) {
         "{} scrubs, {} planted differences found and repaired",
         tally.scrubs, tally.differences
     );
+    println!(
+        "{} arrays with a drive that lies: {} times it had gone back, {} times it hid that a copy lacks something, {} scrubs made copies equal, {} arrays lost with it",
+        tally.liars, tally.went_back, tally.misled, tally.repairs, tally.lost_with_liar
+    );
+}
+
+/// `some`, `none`, `every`, or the name of a lie.
+fn liars(text: &str) -> Result<Liars, String> {
+    let named = || lies().find(|it| it.name == text).map(|it| Liars::Only(it.name));
+    let names = || lies().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    match text {
+        "some" => Ok(Liars::Some),
+        "none" => Ok(Liars::None),
+        "every" => Ok(Liars::Every),
+        _ => named().ok_or_else(|| format!("expected some, none, every, or one of {}", names())),
+    }
 }
 
 fn print_replay(scenario: Scenario, cut: u64) -> bool {
@@ -135,6 +168,33 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
             |it| ((it.cut + 1).to_string(), short(&it.what).to_owned()),
         );
         table.add_row([fault.name().to_owned(), after, what]);
+    }
+    println!("{table}");
+    is_good
+}
+
+/// Lies that can be seen and were not are bad, and so are promises that they broke.
+fn print_lies(scenario: Scenario, cuts: u64) -> bool {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["lie", "seen after cuts, believed", "as", "known to lie"]);
+    let mut is_good = true;
+    for named in lies() {
+        let with = |liars| simulate(Scenario { liars, ..scenario }, cuts);
+        let seen = with(Liars::Believed(named.name)).1;
+        let (tally, broken) = with(Liars::Only(named.name));
+        let why = why_unseen(named.name);
+        is_good &= seen.is_some() == why.is_none() && broken.is_none();
+        let (after, what) = match (seen, why) {
+            (Some(it), _) => ((it.cut + 1).to_string(), short(&it.what).to_owned()),
+            (None, Some(why)) => ("-".to_owned(), why.to_owned()),
+            (None, None) => (format!("not in {cuts}"), String::new()),
+        };
+        let known = broken.map_or_else(
+            || format!("no promise broken in {} cuts", tally.cuts),
+            |it| format!("cut {}: {}", it.cut, it.what),
+        );
+        table.add_row([named.name.to_owned(), after, what, known]);
     }
     println!("{table}");
     is_good

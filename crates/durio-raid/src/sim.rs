@@ -20,14 +20,17 @@
 
 mod campaign;
 mod drives;
+mod liars;
 mod life;
 mod media;
 mod model;
+mod operator;
 mod scrubs;
 #[cfg(test)]
 mod tests;
 
 use campaign::Campaign;
+pub use liars::{lies, why_unseen};
 
 use crate::Fault;
 
@@ -43,6 +46,8 @@ pub struct Scenario {
     pub fault: Option<Fault>,
     /// Which arrays, and who operates them.
     pub focus: Focus,
+    /// Which drives lie.
+    pub liars: Liars,
 }
 
 impl Scenario {
@@ -52,7 +57,7 @@ impl Scenario {
         // Only a chain of starts leads there.
         let is_of_starts = fault == Fault::BaseNotAsked;
         let focus = if is_of_starts { Focus::Starts } else { self.focus };
-        Self { fault: Some(fault), focus, ..self }
+        Self { fault: Some(fault), focus, liars: Liars::None, ..self }
     }
 }
 
@@ -66,6 +71,22 @@ pub enum Focus {
     Four,
     /// Three copies, each start with another member missing, cut while superblocks are on their way.
     Starts,
+}
+
+/// Which campaigns of levels 1 and 10 have a drive that lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Liars {
+    /// One of eight, with any lie.
+    #[default]
+    Some,
+    /// None.
+    None,
+    /// Each, with any lie.
+    Every,
+    /// Each, with the lie of this name.
+    Only(&'static str),
+    /// The same, and all is judged as if it were honest: it must be found.
+    Believed(&'static str),
 }
 
 /// A promise that was broken.
@@ -106,6 +127,16 @@ pub struct Tally {
     pub scrubs: u64,
     /// Differences between copies that were planted, found and repaired.
     pub differences: u64,
+    /// Campaigns with a drive that lies.
+    pub liars: u64,
+    /// Starts at which the others knew that it had gone back.
+    pub went_back: u64,
+    /// Starts at which it hid that an honest copy lacks something.
+    pub misled: u64,
+    /// Scrubs that made all copies of an array with a liar equal.
+    pub repairs: u64,
+    /// Arrays that were lost with it.
+    pub lost_with_liar: u64,
 }
 
 impl Tally {
@@ -123,6 +154,11 @@ impl Tally {
         self.replaced += other.replaced;
         self.scrubs += other.scrubs;
         self.differences += other.differences;
+        self.liars += other.liars;
+        self.went_back += other.went_back;
+        self.misled += other.misled;
+        self.repairs += other.repairs;
+        self.lost_with_liar += other.lost_with_liar;
     }
 }
 

@@ -211,9 +211,8 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
     engine.member_failed(7, &mut out);
     out.ops.retain(|it| it.device != 7);
     let mut compared = 0;
-    while !out.ops.is_empty() {
-        // The latest first, so that slots become free in any order.
-        let op = out.ops.pop().unwrap();
+    // The latest first, so that slots become free in any order.
+    while let Some(op) = out.ops.pop() {
         compared += u32::from(op.kind == MemberOpKind::Compare);
         assert!(op.kind != MemberOpKind::Compare || op.buffer == Buffer::Copy(0), "{op:?}");
         engine.completed(op.tag, Outcome::Done, &mut out);

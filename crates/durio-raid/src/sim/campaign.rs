@@ -6,9 +6,10 @@
 //! to give nothing up, and gives up members that went on apart.
 
 use durio_block::Buffers;
-use durio_simdisk::Chance;
+use durio_simdisk::{Chance, Profile};
 
 use super::drives::Drive;
+use super::liars::Liar;
 use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
@@ -28,6 +29,7 @@ pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) chance: Chance,
+    pub(super) liar: Option<Liar>,
     pub(super) fault: Option<Fault>,
     pub(super) geometry: Geometry,
     pub(super) data_at: u64,
@@ -40,6 +42,8 @@ pub(super) struct Campaign {
     is_forced: bool,
     /// Members were erased, and the array has not run since: it must be forced.
     has_given_up: bool,
+    /// No drives make an array any more.
+    is_lost: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -74,8 +78,11 @@ impl Campaign {
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
         let data_at = layout::data_at(&geometry, BLOCK);
+        let drives = u64::from(geometry.members) + spares + others;
+        let liar = Liar::draw(scenario.liars, mixed, drives).filter(|_| geometry.copies() > 1);
         let mut campaign = Self {
             chance,
+            liar,
             fault: scenario.fault,
             geometry,
             data_at,
@@ -85,6 +92,7 @@ impl Campaign {
             serving: (1 << geometry.members) - 1,
             is_forced: false,
             has_given_up: false,
+            is_lost: false,
             number: 0,
             drives_made: 0,
             hunts_starts,
@@ -96,32 +104,39 @@ impl Campaign {
             is_tracing: false,
             trace: Vec::new(),
         };
-        for _ in 0..u64::from(geometry.members) + spares {
-            let drive = campaign.blank_drive();
+        for device in 0..drives as usize {
+            let drive = campaign.blank_drive(device);
             campaign.drives.push(drive);
         }
-        campaign.create();
-        for _ in 0..others {
-            let drive = campaign.blank_drive();
-            campaign.drives.push(drive);
+        campaign.create((u64::from(geometry.members) + spares) as usize);
+        if let Some(liar) = campaign.suspect() {
+            campaign.model.holds_anything = liar.answers_anything();
+            campaign.tally.liars += 1;
         }
         campaign
     }
 
-    fn create(&mut self) {
+    /// An array of the first drives.
+    fn create(&mut self, count: usize) {
         let member = |it: &Drive| Member { id: it.id, device_bytes: it.disk.size() };
-        let members: Vec<Member> = self.drives.iter().map(member).collect();
+        let members: Vec<Member> = self.drives[..count].iter().map(member).collect();
         let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
         // The geometry was drawn to fit.
-        for (drive, blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
+        for (device, blocks) in blocks.unwrap_or_default().into_iter().enumerate() {
+            blocks.iter().for_each(|(_, block)| self.note_superblock(device, block, false));
+            let drive = &mut self.drives[device];
             simulated::write_blocks(&mut drive.disk, blocks);
         }
     }
 
-    pub(super) fn blank_drive(&mut self) -> Drive {
+    /// A drive in this place: who lies is replaced by one that lies.
+    pub(super) fn blank_drive(&mut self, device: usize) -> Drive {
         self.drives_made += 1;
         let bytes = layout::device_bytes(&self.geometry, self.data_at);
-        Drive::blank(bytes, self.drives_made, self.chance.bits())
+        let liar = self.liar.as_ref().filter(|it| it.device == device);
+        let honest = (Profile::honest(bytes), false);
+        let (profile, flushes) = liar.map_or(honest, |it| it.profile(bytes));
+        Drive::blank(profile, flushes, self.drives_made, self.chance.bits())
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -146,8 +161,16 @@ impl Campaign {
     pub(super) fn run(&mut self, lives: u64) -> Result<(), (u64, String)> {
         for life in 0..lives {
             self.is_tracing = self.traced == Some(life);
-            let result = if self.chance.below(25) == 0 { self.split() } else { Ok(false) };
+            if let Some(liar) = &self.liar {
+                let (device, name) = (liar.device, liar.name());
+                self.trace(|| format!("device {device} lies: {name}"));
+            }
+            let splits = self.chance.below(25) == 0 && self.suspect().is_none();
+            let result = if splits { self.split() } else { Ok(false) };
             let result = result.and_then(|did| if did { Ok(()) } else { self.live() });
+            if self.is_lost {
+                return Ok(());
+            }
             if let Err(what) = result {
                 self.trace(|| format!("violation: {what}"));
                 return Err((life, what));
@@ -157,7 +180,10 @@ impl Campaign {
     }
 
     fn live(&mut self) -> Result<(), String> {
-        let plan = self.assemble()?;
+        let Some(plan) = self.assemble()? else {
+            self.is_lost = true;
+            return Ok(());
+        };
         let steps = match self.chance.below(6) {
             0 => self.chance.below(30),
             _ => 30 + self.chance.below(250),
@@ -208,10 +234,15 @@ impl Campaign {
                 continue;
             };
             let is_in_sync = entry.state == MemberState::InSync;
-            // A replacement that is rebuilt is not trusted at the next start either.
+            // A replacement that is rebuilt is not trusted at the next start either; but it may have more
+            // of a drive that lies than the others.
             let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
+            let is_rebuilt = is_rebuilt && self.suspect().is_none();
             is_whole[set] &= is_in_sync || is_rebuilt;
             let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
+            if self.is_suspect(device) {
+                continue;
+            }
             others.push((set, device));
             if is_in_sync {
                 read[set].push(device);
@@ -236,7 +267,8 @@ impl Campaign {
         AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
     }
 
-    fn assemble(&mut self) -> Result<Plan, String> {
+    /// None if the array is lost with a drive that lies.
+    fn assemble(&mut self) -> Result<Option<Plan>, String> {
         let mut found = self.found();
         found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
@@ -253,24 +285,33 @@ impl Campaign {
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);
                 self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
-                return Ok(plan);
+                self.check_start(&plan, &some)?;
+                return Ok(Some(plan));
             }
         }
         loop {
             match assemble(&found, options) {
                 Ok(plan) => {
                     self.trace(|| format!("start with {} drives", found.len()));
-                    return Ok(plan);
+                    self.check_start(&plan, &found)?;
+                    return Ok(Some(plan));
                 }
-                Err(AssembleError::Diverged(device)) => {
+                Err(AssembleError::Diverged(device)) if self.suspect().is_none() => {
                     self.tally.refusals += 1;
                     self.trace(|| format!("refused: device {device} went on apart"));
                     found = self.give_up_some(&found, options)?;
-                    options.force = true;
-                    self.is_forced = true;
+                }
+                Err(error) if self.suspect().is_some() => {
+                    self.trace(|| format!("refused: {error}"));
+                    let Some(kept) = self.start_without_liar(&found, options)? else {
+                        return Ok(None);
+                    };
+                    found = kept;
                 }
                 Err(error) => return Err(format!("all drives are here: {error}")),
             }
+            options.force = true;
+            self.is_forced = true;
         }
     }
 
@@ -320,7 +361,7 @@ impl Campaign {
     }
 
     /// True if each member that would be read has all that was acknowledged.
-    fn gives_nothing_up(&self, plan: &Plan) -> bool {
+    pub(super) fn gives_nothing_up(&self, plan: &Plan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
         let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
         read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
@@ -333,27 +374,33 @@ impl Campaign {
         options: AssembleOptions,
     ) -> Result<Vec<Found>, String> {
         self.model.lose_copy(self.number);
-        let side_of = |holder: &Found| -> Vec<Found> {
-            let table = &holder.superblock.table;
-            let is_ours =
-                |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
-            found.iter().filter(is_ours).cloned().collect()
-        };
         let is_enough = |side: &Vec<Found>| {
             let forced = AssembleOptions { force: true, ..options };
             assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
         };
-        let sides = found.iter().map(side_of).filter(is_enough);
+        let sides = found.iter().map(|it| Self::side_of(&it.superblock.table, found));
+        let sides = sides.filter(is_enough);
         let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        self.give_up_others(found, &kept);
+        Ok(kept)
+    }
+
+    /// Those that did not go on apart from this table.
+    pub(super) fn side_of(table: &Table, found: &[Found]) -> Vec<Found> {
+        let is_ours = |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+        found.iter().filter(is_ours).cloned().collect()
+    }
+
+    /// Erases what was found and is not kept.
+    pub(super) fn give_up_others(&mut self, found: &[Found], kept: &[Found]) {
         self.has_given_up = true;
         for device in 0..self.drives.len() {
             let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
-            if is_there(found) && !is_there(&kept) {
+            if is_there(found) && !is_there(kept) {
                 self.trace(|| format!("device {device} is given up"));
-                self.drives[device] = self.blank_drive();
+                self.drives[device] = self.blank_drive(device);
             }
         }
-        Ok(kept)
     }
 
     /// Two halves are forced to run without each other; then they must not be taken as one array. False
@@ -405,7 +452,7 @@ impl Campaign {
         self.model = models.swap_remove(kept);
         for device in 0..self.drives.len() {
             if halves[1 - kept] & (1 << device) != 0 {
-                self.drives[device] = self.blank_drive();
+                self.drives[device] = self.blank_drive(device);
             }
         }
         Ok(true)
