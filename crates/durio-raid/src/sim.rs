@@ -19,18 +19,24 @@
 //! cut is replayed by the lives before it in its campaign.
 
 mod campaign;
+mod case;
 mod drives;
 mod liars;
 mod life;
 mod media;
 mod model;
 mod operator;
+mod reduction;
 mod scrubs;
+mod shrink;
 #[cfg(test)]
 mod tests;
 
 use campaign::Campaign;
+pub use case::{Case, parse_fault, parse_liars};
 pub use liars::{lies, why_unseen};
+pub use reduction::Reduction;
+pub use shrink::{Shrunk, shrink};
 
 use crate::Fault;
 
@@ -168,8 +174,8 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     let mut tally = Tally::default();
     for number in 0..cuts.div_ceil(CUTS_PER_CAMPAIGN) {
         let first = number * CUTS_PER_CAMPAIGN;
-        let mut campaign = Campaign::new(scenario, number);
-        let violation = campaign.run(CUTS_PER_CAMPAIGN.min(cuts - first));
+        let mut campaign = Campaign::new(scenario, number, Reduction::default());
+        let violation = campaign.run_caught(CUTS_PER_CAMPAIGN.min(cuts - first));
         tally.add(&campaign.tally());
         if let Err((life, what)) = violation {
             return (tally, Some(Violation { cut: first + life, what }));
@@ -178,13 +184,15 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     (tally, None)
 }
 
-/// The events of the life that ends with this cut, in words, and what was wrong in it.
+/// The events of the life that ends with this cut, in words, and what was wrong in it; those of all lives
+/// that take place in a case that names some.
 #[must_use]
-pub fn replay(scenario: Scenario, cut: u64) -> (Vec<String>, Option<Violation>) {
-    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN);
+pub fn replay(case: &Case) -> (Vec<String>, Option<Violation>) {
+    let Case { scenario, cut, ref reduction } = *case;
+    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN, reduction.clone());
     let life = cut % CUTS_PER_CAMPAIGN;
     campaign.trace_life(life);
-    let violation = campaign.run(life + 1);
+    let violation = campaign.run_caught(life + 1);
     let violation = violation.err().map(|(life, what)| Violation {
         cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life,
         what,

@@ -13,6 +13,7 @@ use super::liars::Liar;
 use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
+use super::reduction::{Kind, Reduction};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::simulated::{self, Memory};
@@ -29,6 +30,13 @@ pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) chance: Chance,
+    /// Of the campaign.
+    seed: u64,
+    life: u64,
+    /// Steps of the life that may be left out, and others.
+    step: u32,
+    further: u32,
+    pub(super) reduction: Reduction,
     pub(super) liar: Option<Liar>,
     pub(super) fault: Option<Fault>,
     pub(super) geometry: Geometry,
@@ -58,10 +66,13 @@ pub(super) struct Campaign {
     traced: Option<u64>,
     pub(super) is_tracing: bool,
     trace: Vec<String>,
+    events: u64,
+    events_max: u64,
+    idle_events: u64,
 }
 
 impl Campaign {
-    pub(super) fn new(scenario: Scenario, number: u64) -> Self {
+    pub(super) fn new(scenario: Scenario, number: u64, reduction: Reduction) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
         let hunts_starts = match scenario.focus {
@@ -71,17 +82,24 @@ impl Campaign {
         };
         let geometry = match hunts_starts {
             true => three_copies(),
-            false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
+            false => reduction.geometry(draw_geometry(&mut chance, scenario.focus == Focus::Four)),
         };
         let has_spares = !hunts_starts && geometry.copies() > 1;
         let spares = u64::from(has_spares && chance.below(4) == 0);
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
+        let (spares, others) = if reduction.has(Kind::Spares) { (spares, others) } else { (0, 0) };
         let data_at = layout::data_at(&geometry, BLOCK);
         let drives = u64::from(geometry.members) + spares + others;
-        let liar = Liar::draw(scenario.liars, mixed, drives).filter(|_| geometry.copies() > 1);
+        let liar = Liar::draw(scenario.liars, mixed, drives);
+        let liar = liar.filter(|_| geometry.copies() > 1 && reduction.has(Kind::Lies));
         let mut campaign = Self {
             chance,
+            seed: mixed,
+            life: 0,
+            step: 0,
+            further: 0,
+            reduction,
             liar,
             fault: scenario.fault,
             geometry,
@@ -103,6 +121,9 @@ impl Campaign {
             traced: None,
             is_tracing: false,
             trace: Vec::new(),
+            events: 0,
+            events_max: u64::MAX,
+            idle_events: 0,
         };
         for device in 0..drives as usize {
             let drive = campaign.blank_drive(device);
@@ -143,8 +164,24 @@ impl Campaign {
         self.tally
     }
 
+    /// This life, or all if only some take place.
     pub(super) fn trace_life(&mut self, life: u64) {
         self.traced = Some(life);
+    }
+
+    /// Those that a trace has, of all lives.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Those that lead nowhere make no case larger.
+    pub(super) fn forget_events(&mut self, before: u64) {
+        (self.events, self.idle_events) = (before, self.events - before);
+    }
+
+    /// All that took place.
+    pub(super) fn effort(&self) -> u64 {
+        self.events + self.idle_events
     }
 
     pub(super) fn take_trace(&mut self) -> Vec<String> {
@@ -152,20 +189,48 @@ impl Campaign {
     }
 
     pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
+        self.events += 1;
         if self.is_tracing {
             self.trace.push(line());
         }
     }
 
+    /// The same as [`Self::run`], with a panic as a broken promise.
+    pub(super) fn run_caught(&mut self, lives: u64) -> Result<(), (u64, String)> {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(lives)));
+        result.unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            let what = format!("panic: {}", text.unwrap_or_default());
+            self.trace(|| format!("violation: {what}"));
+            Err((self.life, what))
+        })
+    }
+
+    /// Gives up when there were more events.
+    pub(super) fn limit_events(&mut self, limit: u64) {
+        self.events_max = limit;
+    }
+
     /// Lives so many lives; else the life in which a promise was broken, and how.
     pub(super) fn run(&mut self, lives: u64) -> Result<(), (u64, String)> {
         for life in 0..lives {
-            self.is_tracing = self.traced == Some(life);
+            if self.events > self.events_max {
+                return Ok(());
+            }
+            if !self.reduction.has_life(life) {
+                continue;
+            }
+            (self.life, self.step, self.further) = (life, 0, 0);
+            self.draw_anew(u32::MAX);
+            let is_traced = |it: u64| it == life || self.reduction.lives().is_some();
+            self.is_tracing = self.traced.is_some_and(is_traced);
             if let Some(liar) = &self.liar {
                 let (device, name) = (liar.device, liar.name());
                 self.trace(|| format!("device {device} lies: {name}"));
             }
-            let splits = self.chance.below(25) == 0 && self.suspect().is_none();
+            let splits = self.chance.below(25) == 0 && self.reduction.has(Kind::Splits);
+            let splits = splits && self.suspect().is_none();
             let result = if splits { self.split() } else { Ok(false) };
             let result = result.and_then(|did| if did { Ok(()) } else { self.live() });
             if self.is_lost {
@@ -179,6 +244,26 @@ impl Campaign {
         Ok(())
     }
 
+    /// Each step has decisions of its own, so that others can be left out.
+    fn draw_anew(&mut self, step: u32) {
+        let number = self.life << 32 | u64::from(step);
+        let mixed = number.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        self.chance = Chance::new(self.seed ^ mixed);
+    }
+
+    /// The next step begins; false if it is left out.
+    pub(super) fn next_step(&mut self) -> bool {
+        self.step += 1;
+        self.draw_anew(self.step);
+        self.reduction.has_step(self.life, self.step - 1)
+    }
+
+    /// The next step begins, of those until something is done.
+    pub(super) fn next_further_step(&mut self) {
+        self.further += 1;
+        self.draw_anew(self.further | 1 << 31);
+    }
+
     fn live(&mut self) -> Result<(), String> {
         let Some(plan) = self.assemble()? else {
             self.is_lost = true;
@@ -189,6 +274,7 @@ impl Campaign {
             _ => 30 + self.chance.below(250),
         };
         let is_settled = self.chance.below(if self.hunts_starts { 16 } else { 4 }) == 0;
+        let is_settled = is_settled && self.reduction.has(Kind::Settling);
         self.live_with(plan, steps, is_settled, false)
     }
 
@@ -280,7 +366,7 @@ impl Campaign {
             true => self.chance.below(8) < 3,
             false => self.chance.below(5) == 0,
         };
-        if leaves_out && !self.has_given_up {
+        if leaves_out && !self.has_given_up && self.reduction.has(Kind::Absences) {
             let some = self.leave_out(&found);
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);

@@ -10,6 +10,7 @@ use super::drives::STAMP;
 use super::liars::Sources;
 use super::media::{self, Trusted};
 use super::model::ZERO;
+use super::reduction::Kind;
 use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
@@ -18,8 +19,10 @@ use crate::{
     RoleStatus,
 };
 
-/// Steps in which an array without requests must become idle.
-const SETTLE_STEPS: u32 = 100_000;
+/// Steps in which an array without requests must become idle: in 300,000 cuts none took 3000.
+const SETTLE_STEPS: u32 = 20_000;
+/// A life has fewer before that.
+pub(super) const STEPS_MAX: u32 = 280;
 const TIMEOUT: Nanos = Nanos::from_secs(50);
 
 /// A request on its way.
@@ -93,6 +96,11 @@ impl<'a> Life<'a> {
         let fast = campaign.hunts_starts.then(|| chance.below(3) as u8);
         // Those lives are cut while superblocks are on their way: little would come of it.
         let scrubs = !campaign.hunts_starts && chance.below(4) == 0;
+        let has = |kind| campaign.reduction.has(kind);
+        let depth = if has(Kind::Depth) { depth } else { 1 };
+        let errors_per_mille = if has(Kind::Errors) { errors_per_mille } else { 0 };
+        let failures = if has(Kind::Failures) { failures } else { 0 };
+        let scrubs = scrubs && has(Kind::Scrubs);
         let mut life = Self {
             campaign,
             engine,
@@ -124,6 +132,9 @@ impl<'a> Life<'a> {
     pub(super) fn run(&mut self, steps: u64) -> Result<(), String> {
         self.take_output()?;
         for _ in 0..steps {
+            if !self.campaign.next_step() {
+                continue;
+            }
             self.step()?;
             if self.campaign.hunts_starts && self.is_cut_while_storing() {
                 break;
@@ -144,6 +155,7 @@ impl<'a> Life<'a> {
             if self.engine.status().is_running {
                 return Ok(());
             }
+            self.campaign.next_further_step();
             self.step()?;
         }
         Err("the array does not start".to_owned())
@@ -153,10 +165,13 @@ impl<'a> Life<'a> {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.submits = false;
         self.failures = 0;
+        self.campaign.next_further_step();
         // What no copy could be read of stays marked.
         self.errors_per_mille = 0;
         let had_errors = self.had_errors;
-        if !self.campaign.hunts_starts && self.campaign.chance.below(2) == 0 {
+        let compares =
+            self.campaign.chance.below(2) == 0 && self.campaign.reduction.has(Kind::Scrubs);
+        if !self.campaign.hunts_starts && compares {
             self.scrubs = false;
             self.run_until_idle()?;
             match self.campaign.suspect() {
@@ -202,11 +217,14 @@ impl<'a> Life<'a> {
     /// Until nothing is left to do.
     pub(super) fn run_until_idle(&mut self) -> Result<(), String> {
         let mut steps = 0;
+        let before = self.campaign.events();
         // A stopped array is idle at once.
         while !self.engine.is_idle() {
+            self.campaign.next_further_step();
             self.step()?;
             steps += 1;
             if steps == SETTLE_STEPS {
+                self.campaign.forget_events(before);
                 return Err(format!("does not become idle: {:?}", self.engine.status()));
             }
         }
@@ -310,11 +328,13 @@ impl<'a> Life<'a> {
     fn draw_request(&mut self) -> Asked {
         self.campaign.number += 1;
         let all = self.campaign.model.sectors();
+        let has = |kind| self.campaign.reduction.has(kind);
+        let (zeros, reads) = (has(Kind::Zeros), has(Kind::Reads));
         let chance = &mut self.campaign.chance;
         let kind = match chance.below(20) {
-            0..=10 => RequestKind::Write,
-            11 | 12 => RequestKind::Zero,
-            _ => RequestKind::Read,
+            11 | 12 if zeros => RequestKind::Zero,
+            13.. if reads => RequestKind::Read,
+            _ => RequestKind::Write,
         };
         let block = (BLOCK / SECTOR) as usize;
         // Half of all go to the same few blocks, so that they meet.
