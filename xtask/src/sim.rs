@@ -1,7 +1,7 @@
 //! `cargo xtask sim raid`: power cuts of simulated arrays, and the faults that they must find.
 //!
 //! In: a seed, a number of cuts. Out: how many cuts without a violation, how fast; or the violation and
-//! how to replay it, with exit code 1. Not here: the simulation (durio-raid).
+//! how to replay it and a smaller case of it, with exit code 1. Not here: the simulation (durio-raid).
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,7 +9,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use durio_raid::Fault;
-use durio_raid::sim::{Focus, Scenario, Tally, Violation, replay, simulate};
+use durio_raid::sim::{
+    Case, Focus, Liars, Reduction, Scenario, Tally, Violation, lies, parse_fault, parse_liars,
+    replay, shrink, simulate, why_unseen,
+};
 
 /// Cuts in which a planted fault must be found.
 const FAULT_CUTS: u64 = 100_000;
@@ -36,12 +39,27 @@ pub(crate) struct Arguments {
     /// Plant each fault in turn, and say after how many cuts it is found
     #[arg(long, conflicts_with_all = ["cut", "trace"])]
     faults: bool,
+    /// Plant this fault
+    #[arg(long, value_name = "FAULT", value_parser = parse_fault, conflicts_with_all = ["faults", "lies"])]
+    fault: Option<Fault>,
+    /// Say of each lie after how many cuts it is seen, if it is taken for honest
+    #[arg(long, conflicts_with_all = ["faults", "cut", "trace", "lie"])]
+    lies: bool,
+    /// Which campaigns have a drive that lies: some, none, every, or a lie that every one has
+    #[arg(long, value_name = "WHICH", default_value = "some", value_parser = parse_liars)]
+    lie: Liars,
+    /// Judge a drive that lies as if it were honest
+    #[arg(long, requires = "lie")]
+    believed: bool,
     /// Replay only the life that ends with this cut, counted from 0
     #[arg(long, value_name = "K", requires = "trace")]
     cut: Option<u64>,
     /// Print every event of it
     #[arg(long, requires = "cut")]
     trace: bool,
+    /// What is left out of its campaign, as a shrunk case says it
+    #[arg(long, value_name = "CASE", requires = "cut", default_value_t)]
+    shrunk: Reduction,
 }
 
 /// Which arrays are simulated.
@@ -67,9 +85,15 @@ pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
         FocusArgument::Starts => Focus::Starts,
         FocusArgument::Stripes => Focus::Stripes,
     };
-    let scenario = Scenario { seed, focus, fault: None };
+    let liars = match arguments.lie {
+        Liars::Only(name) if arguments.believed => Liars::Believed(name),
+        _ if arguments.believed => anyhow::bail!("--believed needs the name of a lie in --lie"),
+        liars => liars,
+    };
+    let scenario = Scenario { seed, focus, fault: arguments.fault, liars };
     let is_good = match arguments.cut {
-        Some(cut) => print_replay(scenario, cut),
+        Some(cut) => print_replay(&Case { scenario, cut, reduction: arguments.shrunk.clone() }),
+        None if arguments.lies => print_lies(scenario, arguments.cuts),
         None if arguments.faults => print_faults(scenario, arguments.cuts.max(FAULT_CUTS)),
         None => print_simulation(scenario, arguments.cuts),
     };
@@ -84,19 +108,22 @@ fn print_simulation(scenario: Scenario, cuts: u64) -> bool {
     println!("{:.0} cuts per second", tally.cuts as f64 / seconds);
     match violation {
         None => println!("no violation in {} cuts", tally.cuts),
-        Some(Violation { cut, what }) => {
-            let focus = match scenario.focus {
-                Focus::Any => "",
-                Focus::Four => " --focus four",
-                Focus::Starts => " --focus starts",
-                Focus::Stripes => " --focus stripes",
-            };
-            println!("cut {cut}: {what}");
-            println!("replay it: --seed {}{focus} --cut {cut} --trace", scenario.seed);
+        Some(violation) => {
+            print_violation(scenario, &violation);
             return false;
         }
     }
     true
+}
+
+/// The violation, and the same as a smaller case.
+fn print_violation(scenario: Scenario, violation: &Violation) {
+    println!("cut {}: {}", violation.cut, violation.what);
+    let reduction = Reduction::default();
+    println!("replay it: {}", Case { scenario, cut: violation.cut, reduction });
+    let (original, shrunk) = shrink(scenario, violation);
+    println!("shrunk from {} events to {}: {}", original.events, shrunk.events, shrunk.what);
+    println!("replay it: {}", shrunk.case);
 }
 
 fn print_tally(tally: &Tally) {
@@ -116,10 +143,14 @@ fn print_tally(tally: &Tally) {
         "{} scrubs, {} planted differences found and repaired",
         tally.scrubs, tally.differences
     );
+    println!(
+        "{} arrays with a drive that lies: {} times it had gone back, {} times it hid that a copy lacks something, {} scrubs made copies equal, {} arrays lost with it",
+        tally.liars, tally.went_back, tally.misled, tally.repairs, tally.lost_with_liar
+    );
 }
 
-fn print_replay(scenario: Scenario, cut: u64) -> bool {
-    let (events, violation) = replay(scenario, cut);
+fn print_replay(case: &Case) -> bool {
+    let (events, violation) = replay(case);
     // Whoever reads only the begin of it closes the pipe.
     let _ = writeln!(io::stdout(), "{}", events.join("\n"));
     violation.is_none()
@@ -129,16 +160,51 @@ fn print_replay(scenario: Scenario, cut: u64) -> bool {
 fn print_faults(scenario: Scenario, cuts: u64) -> bool {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["planted fault", "found after cuts", "as"]);
-    let mut is_good = true;
+    table.set_header(["planted fault", "found after cuts", "events", "shrunk to", "as"]);
+    let (mut is_good, mut cases) = (true, Vec::new());
     for fault in Fault::ALL {
-        let (_, violation) = simulate(scenario.planting(fault), cuts);
-        is_good &= violation.is_some();
-        let (after, what) = violation.map_or_else(
-            || (format!("not in {cuts}"), String::new()),
-            |it| ((it.cut + 1).to_string(), short(&it.what).to_owned()),
+        let planted = scenario.planting(fault);
+        let (_, violation) = simulate(planted, cuts);
+        let name = fault.name().to_owned();
+        let Some(violation) = violation else {
+            is_good = false;
+            table.add_row([name, format!("not in {cuts}")]);
+            continue;
+        };
+        let (original, shrunk) = shrink(planted, &violation);
+        let after = (violation.cut + 1).to_string();
+        let events = [original.events, shrunk.events].map(|it| it.to_string());
+        let [before, now] = events;
+        table.add_row([name, after, before, now, short(&shrunk.what).to_owned()]);
+        cases.push(shrunk.case.to_string());
+    }
+    println!("{table}");
+    println!("{}", cases.join("\n"));
+    is_good
+}
+
+/// Lies that can be seen and were not are bad, and so are promises that they broke.
+fn print_lies(scenario: Scenario, cuts: u64) -> bool {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["lie", "seen after cuts, believed", "as", "known to lie"]);
+    let mut is_good = true;
+    for named in lies() {
+        let with = |liars| simulate(Scenario { liars, ..scenario }, cuts);
+        let seen = with(Liars::Believed(named.name)).1;
+        let (tally, broken) = with(Liars::Only(named.name));
+        let why = why_unseen(named.name);
+        is_good &= seen.is_some() == why.is_none() && broken.is_none();
+        let (after, what) = match (seen, why) {
+            (Some(it), _) => ((it.cut + 1).to_string(), short(&it.what).to_owned()),
+            (None, Some(why)) => ("-".to_owned(), why.to_owned()),
+            (None, None) => (format!("not in {cuts}"), String::new()),
+        };
+        let known = broken.map_or_else(
+            || format!("no promise broken in {} cuts", tally.cuts),
+            |it| format!("cut {}: {}", it.cut, it.what),
         );
-        table.add_row([fault.name().to_owned(), after, what]);
+        table.add_row([named.name.to_owned(), after, what, known]);
     }
     println!("{table}");
     is_good
@@ -146,7 +212,7 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
 
 /// Without what the model knew.
 fn short(what: &str) -> &str {
-    what.split_once(';').map_or(what, |(first, _)| first)
+    what.split([';', '{']).next().unwrap_or(what)
 }
 
 /// The part of a test suite: the violation, if there is one.

@@ -19,16 +19,25 @@
 //! cut is replayed by the lives before it in its campaign.
 
 mod campaign;
+mod case;
 mod drives;
+mod liars;
 mod life;
 mod media;
 mod model;
+mod operator;
+mod reduction;
 mod scrubs;
+mod shrink;
 mod stripes;
 #[cfg(test)]
 mod tests;
 
 use campaign::Campaign;
+pub use case::{Case, parse_fault, parse_liars};
+pub use liars::{lies, why_unseen};
+pub use reduction::Reduction;
+pub use shrink::{Shrunk, shrink};
 
 use crate::Fault;
 
@@ -44,26 +53,21 @@ pub struct Scenario {
     pub fault: Option<Fault>,
     /// Which arrays, and who operates them.
     pub focus: Focus,
+    /// Which drives lie.
+    pub liars: Liars,
 }
 
 impl Scenario {
     /// The same with a fault planted, where that is found.
     #[must_use]
     pub fn planting(self, fault: Fault) -> Self {
-        // Only a chain of starts leads there.
-        let is_of_starts = fault == Fault::BaseNotAsked;
         let focus = match fault {
-            _ if is_of_starts => Focus::Starts,
-            Fault::LogLeftOut
-            | Fault::LogNotAwaited
-            | Fault::LogSlotShared
-            | Fault::LogNotReplayed
-            | Fault::StaleLogReplayed
-            | Fault::StripeWrittenUnsettled
-            | Fault::PromotedUnderWriter => Focus::Stripes,
+            // Only a chain of starts leads there.
+            Fault::BaseNotAsked => Focus::Starts,
+            _ if fault.is_of_stripes() => Focus::Stripes,
             _ => self.focus,
         };
-        Self { fault: Some(fault), focus, ..self }
+        Self { fault: Some(fault), focus, liars: Liars::None, ..self }
     }
 }
 
@@ -80,6 +84,22 @@ pub enum Focus {
     Starts,
     /// Levels 5 and 6 of 3 to 5 members.
     Stripes,
+}
+
+/// Which campaigns of levels 1 and 10 have a drive that lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Liars {
+    /// One of eight, with any lie.
+    #[default]
+    Some,
+    /// None.
+    None,
+    /// Each, with any lie.
+    Every,
+    /// Each, with the lie of this name.
+    Only(&'static str),
+    /// The same, and all is judged as if it were honest: it must be found.
+    Believed(&'static str),
 }
 
 /// A promise that was broken.
@@ -120,6 +140,16 @@ pub struct Tally {
     pub scrubs: u64,
     /// Differences between copies that were planted, found and repaired.
     pub differences: u64,
+    /// Campaigns with a drive that lies.
+    pub liars: u64,
+    /// Starts at which the others knew that it had gone back.
+    pub went_back: u64,
+    /// Starts at which it hid that an honest copy lacks something.
+    pub misled: u64,
+    /// Scrubs that made all copies of an array with a liar equal.
+    pub repairs: u64,
+    /// Arrays that were lost with it.
+    pub lost_with_liar: u64,
 }
 
 impl Tally {
@@ -137,6 +167,11 @@ impl Tally {
         self.replaced += other.replaced;
         self.scrubs += other.scrubs;
         self.differences += other.differences;
+        self.liars += other.liars;
+        self.went_back += other.went_back;
+        self.misled += other.misled;
+        self.repairs += other.repairs;
+        self.lost_with_liar += other.lost_with_liar;
     }
 }
 
@@ -146,8 +181,8 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     let mut tally = Tally::default();
     for number in 0..cuts.div_ceil(CUTS_PER_CAMPAIGN) {
         let first = number * CUTS_PER_CAMPAIGN;
-        let mut campaign = Campaign::new(scenario, number);
-        let violation = campaign.run(CUTS_PER_CAMPAIGN.min(cuts - first));
+        let mut campaign = Campaign::new(scenario, number, Reduction::default());
+        let violation = campaign.run_caught(CUTS_PER_CAMPAIGN.min(cuts - first));
         tally.add(&campaign.tally());
         if let Err((life, what)) = violation {
             return (tally, Some(Violation { cut: first + life, what }));
@@ -156,13 +191,15 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     (tally, None)
 }
 
-/// The events of the life that ends with this cut, in words, and what was wrong in it.
+/// The events of the life that ends with this cut, in words, and what was wrong in it; those of all lives
+/// that take place in a case that names some.
 #[must_use]
-pub fn replay(scenario: Scenario, cut: u64) -> (Vec<String>, Option<Violation>) {
-    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN);
+pub fn replay(case: &Case) -> (Vec<String>, Option<Violation>) {
+    let Case { scenario, cut, ref reduction } = *case;
+    let mut campaign = Campaign::new(scenario, cut / CUTS_PER_CAMPAIGN, reduction.clone());
     let life = cut % CUTS_PER_CAMPAIGN;
     campaign.trace_life(life);
-    let violation = campaign.run(life + 1);
+    let violation = campaign.run_caught(life + 1);
     let violation = violation.err().map(|(life, what)| Violation {
         cut: cut / CUTS_PER_CAMPAIGN * CUTS_PER_CAMPAIGN + life,
         what,

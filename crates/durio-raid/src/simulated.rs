@@ -24,6 +24,8 @@ pub(crate) struct Flight {
     pub(crate) op: MemberOp,
     /// None before it begins, and of one that the disk refuses.
     pub(crate) ticket: Option<Ticket>,
+    /// Its disk has no FUA: a durable write is a write and a flush, as a kernel does it.
+    pub(crate) flushes: bool,
 }
 
 /// Memory that operations name.
@@ -117,7 +119,7 @@ impl Flight {
     ) -> bool {
         let op = self.op;
         let sector = op.offset / SECTOR;
-        let has_cache = disk.profile().declares_cache();
+        let has_cache = disk.profile().declares_cache() && !self.flushes;
         let request = match op.kind {
             MemberOpKind::Read | MemberOpKind::Compare => Request::Read { sector },
             MemberOpKind::Zero => {
@@ -147,6 +149,10 @@ impl Flight {
         let Some(ticket) = self.ticket else { return Outcome::Error };
         if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {
             return Outcome::Error;
+        }
+        if self.flushes && matches!(self.op.kind, MemberOpKind::Write | MemberOpKind::Zero) {
+            let flush = disk.carry_out(0, now, Request::Flush, &mut []);
+            return if flush.is_ok() { Outcome::Done } else { Outcome::Error };
         }
         let length = self.op.length as usize;
         let is_compared = self.op.kind == MemberOpKind::Compare;

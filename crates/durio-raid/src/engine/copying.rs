@@ -169,8 +169,11 @@ impl Engine {
                 return false;
             }
         }
-        if !self.has_background {
-            self.scrub_next(out);
+        // Copies of a rebuild whose member failed may still be on their way: a scrub has the first slot.
+        match self.copier.is_idle() {
+            _ if self.has_background => {}
+            true => self.scrub_next(out),
+            false => self.has_background = self.scrub.is_running(),
         }
         false
     }

@@ -88,6 +88,12 @@ impl Fault {
         Self::PromotedUnderWriter,
     ];
 
+    /// Whether only levels 5 and 6 have the rule.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn is_of_stripes(self) -> bool {
+        Self::ALL.iter().skip_while(|&&it| it != Self::LogLeftOut).any(|&it| it == self)
+    }
+
     /// Whether this is the fault that is planted.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn is_in(self, planted: Option<Self>) -> bool {

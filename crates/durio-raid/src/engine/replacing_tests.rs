@@ -197,6 +197,33 @@ fn a_rebuild_lets_users_pass_between_two_copies() {
 }
 
 #[test]
+fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    engine.member_failed(1, &mut out);
+    complete_all(&mut engine, &mut out);
+    engine.add(JoinAs::Member(1), &newcomer(7), &mut out).unwrap();
+    // Until several copies are on their way.
+    while out.ops.iter().filter(|it| it.buffer.is_copy()).count() < 8 {
+        let op = out.ops.remove(0);
+        engine.completed(op.tag, Outcome::Done, &mut out);
+    }
+    engine.scrub(true, &mut out).unwrap();
+    engine.member_failed(7, &mut out);
+    out.ops.retain(|it| it.device != 7);
+    let mut compared = 0;
+    // The latest first, so that slots become free in any order.
+    while let Some(op) = out.ops.pop() {
+        compared += u32::from(op.kind == MemberOpKind::Compare);
+        assert!(op.kind != MemberOpKind::Compare || op.buffer == Buffer::Copy(0), "{op:?}");
+        engine.completed(op.tag, Outcome::Done, &mut out);
+    }
+    let status = engine.status().scrub.unwrap();
+    assert_eq!((status.is_running, status.done), (false, status.all));
+    // Of the other set.
+    assert_eq!(compared, (1 << 26) / CHUNK);
+}
+
+#[test]
 fn the_only_copy_of_level_0_is_replaced() {
     let (mut engine, mut out) = running(Level::Striped);
     engine.add(JoinAs::Replacement(3), &newcomer(7), &mut out).unwrap();

@@ -6,12 +6,14 @@
 //! to give nothing up, and gives up members that went on apart.
 
 use durio_block::Buffers;
-use durio_simdisk::Chance;
+use durio_simdisk::{Chance, Profile};
 
 use super::drives::Drive;
+use super::liars::Liar;
 use super::life::Life;
 use super::media::{self, Trusted};
 use super::model::Model;
+use super::reduction::{Kind, Reduction};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, Level, SECTOR};
 use crate::server::leave_unsynced;
@@ -29,6 +31,14 @@ pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) chance: Chance,
+    /// Of the campaign.
+    seed: u64,
+    life: u64,
+    /// Steps of the life that may be left out, and others.
+    step: u32,
+    further: u32,
+    pub(super) reduction: Reduction,
+    pub(super) liar: Option<Liar>,
     pub(super) fault: Option<Fault>,
     pub(super) geometry: Geometry,
     pub(super) data_at: u64,
@@ -45,6 +55,8 @@ pub(super) struct Campaign {
     has_bad_drive: bool,
     /// One drive is away at the next start.
     pub(super) misses_one: bool,
+    /// No drives make an array any more.
+    is_lost: bool,
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
@@ -59,14 +71,18 @@ pub(super) struct Campaign {
     traced: Option<u64>,
     pub(super) is_tracing: bool,
     trace: Vec<String>,
+    events: u64,
+    events_max: u64,
+    idle_events: u64,
 }
 
 impl Campaign {
-    pub(super) fn new(scenario: Scenario, number: u64) -> Self {
+    pub(super) fn new(scenario: Scenario, number: u64, reduction: Reduction) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
         let has_stripes = match scenario.focus {
-            Focus::Any => number % 4 == 3,
+            // Others than those of the cases that were kept before there were stripes.
+            Focus::Any => matches!(number % 16, 3 | 6 | 9 | 15),
             Focus::Stripes => true,
             Focus::Four | Focus::Starts => false,
         };
@@ -77,16 +93,27 @@ impl Campaign {
         };
         let geometry = match hunts_starts {
             true => three_copies(),
-            false if has_stripes => draw_stripes(&mut chance),
-            false => draw_geometry(&mut chance, scenario.focus == Focus::Four),
+            false if has_stripes => reduction.geometry(draw_stripes(&mut chance)),
+            false => reduction.geometry(draw_geometry(&mut chance, scenario.focus == Focus::Four)),
         };
         let has_spares = !hunts_starts && geometry.set_members() > 1;
         let spares = u64::from(has_spares && chance.below(4) == 0);
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
+        let (spares, others) = if reduction.has(Kind::Spares) { (spares, others) } else { (0, 0) };
         let data_at = layout::data_at(&geometry, BLOCK);
+        let drives = u64::from(geometry.members) + spares + others;
+        let liar = Liar::draw(scenario.liars, mixed, drives);
+        let has_copies = geometry.set_members() > 1 && geometry.level.parities() == 0;
+        let liar = liar.filter(|_| has_copies && reduction.has(Kind::Lies));
         let mut campaign = Self {
             chance,
+            seed: mixed,
+            life: 0,
+            step: 0,
+            further: 0,
+            reduction,
+            liar,
             fault: scenario.fault,
             geometry,
             data_at,
@@ -98,6 +125,7 @@ impl Campaign {
             has_given_up: false,
             has_bad_drive: false,
             misses_one: false,
+            is_lost: false,
             number: 0,
             drives_made: 0,
             hunts_starts,
@@ -108,30 +136,36 @@ impl Campaign {
             traced: None,
             is_tracing: false,
             trace: Vec::new(),
+            events: 0,
+            events_max: u64::MAX,
+            idle_events: 0,
         };
-        for _ in 0..u64::from(geometry.members) + spares {
-            let drive = campaign.blank_drive();
+        for device in 0..drives as usize {
+            let drive = campaign.blank_drive(device);
             campaign.drives.push(drive);
         }
-        campaign.create();
-        for _ in 0..others {
-            let drive = campaign.blank_drive();
-            campaign.drives.push(drive);
+        campaign.create((u64::from(geometry.members) + spares) as usize);
+        if let Some(liar) = campaign.suspect() {
+            campaign.model.holds_anything = liar.answers_anything();
+            campaign.tally.liars += 1;
         }
         campaign
     }
 
-    fn create(&mut self) {
+    /// An array of the first drives.
+    fn create(&mut self, count: usize) {
         let member = |it: &Drive| Member { id: it.id, device_bytes: it.disk.size() };
-        let members: Vec<Member> = self.drives.iter().map(member).collect();
+        let members: Vec<Member> = self.drives[..count].iter().map(member).collect();
         let blocks = create(Id([1; 16]), "simulated", self.geometry, BLOCK, &members);
         let is_striped = self.geometry.level.parities() > 0;
         let is_unsynced = is_striped && self.chance.below(4) == 0;
         // The geometry was drawn to fit.
-        for (drive, mut blocks) in self.drives.iter_mut().zip(blocks.unwrap_or_default()) {
+        for (device, mut blocks) in blocks.unwrap_or_default().into_iter().enumerate() {
             if is_unsynced {
                 leave_unsynced(&mut blocks, &self.geometry);
             }
+            blocks.iter().for_each(|(_, block)| self.note_superblock(device, block, false));
+            let drive = &mut self.drives[device];
             simulated::write_blocks(&mut drive.disk, blocks);
         }
         if is_unsynced {
@@ -140,18 +174,38 @@ impl Campaign {
         self.has_bad_drive = is_striped && self.chance.below(6) == 0;
     }
 
-    pub(super) fn blank_drive(&mut self) -> Drive {
+    /// A drive in this place: who lies is replaced by one that lies.
+    pub(super) fn blank_drive(&mut self, device: usize) -> Drive {
         self.drives_made += 1;
         let bytes = layout::device_bytes(&self.geometry, self.data_at);
-        Drive::blank(bytes, self.drives_made, self.chance.bits())
+        let liar = self.liar.as_ref().filter(|it| it.device == device);
+        let honest = (Profile::honest(bytes), false);
+        let (profile, flushes) = liar.map_or(honest, |it| it.profile(bytes));
+        Drive::blank(profile, flushes, self.drives_made, self.chance.bits())
     }
 
     pub(super) fn tally(&self) -> Tally {
         self.tally
     }
 
+    /// This life, or all if only some take place.
     pub(super) fn trace_life(&mut self, life: u64) {
         self.traced = Some(life);
+    }
+
+    /// Those that a trace has, of all lives.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Those that lead nowhere make no case larger.
+    pub(super) fn forget_events(&mut self, before: u64) {
+        (self.events, self.idle_events) = (before, self.events - before);
+    }
+
+    /// All that took place.
+    pub(super) fn effort(&self) -> u64 {
+        self.events + self.idle_events
     }
 
     pub(super) fn take_trace(&mut self) -> Vec<String> {
@@ -159,17 +213,53 @@ impl Campaign {
     }
 
     pub(super) fn trace(&mut self, line: impl FnOnce() -> String) {
+        self.events += 1;
         if self.is_tracing {
             self.trace.push(line());
         }
     }
 
+    /// The same as [`Self::run`], with a panic as a broken promise.
+    pub(super) fn run_caught(&mut self, lives: u64) -> Result<(), (u64, String)> {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(lives)));
+        result.unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            let what = format!("panic: {}", text.unwrap_or_default());
+            self.trace(|| format!("violation: {what}"));
+            Err((self.life, what))
+        })
+    }
+
+    /// Gives up when there were more events.
+    pub(super) fn limit_events(&mut self, limit: u64) {
+        self.events_max = limit;
+    }
+
     /// Lives so many lives; else the life in which a promise was broken, and how.
     pub(super) fn run(&mut self, lives: u64) -> Result<(), (u64, String)> {
         for life in 0..lives {
-            self.is_tracing = self.traced == Some(life);
-            let result = if self.chance.below(25) == 0 { self.split() } else { Ok(false) };
+            if self.events > self.events_max {
+                return Ok(());
+            }
+            if !self.reduction.has_life(life) {
+                continue;
+            }
+            (self.life, self.step, self.further) = (life, 0, 0);
+            self.draw_anew(u32::MAX);
+            let is_traced = |it: u64| it == life || self.reduction.lives().is_some();
+            self.is_tracing = self.traced.is_some_and(is_traced);
+            if let Some(liar) = &self.liar {
+                let (device, name) = (liar.device, liar.name());
+                self.trace(|| format!("device {device} lies: {name}"));
+            }
+            let splits = self.chance.below(25) == 0 && self.reduction.has(Kind::Splits);
+            let splits = splits && self.suspect().is_none();
+            let result = if splits { self.split() } else { Ok(false) };
             let result = result.and_then(|did| if did { Ok(()) } else { self.live() });
+            if self.is_lost {
+                return Ok(());
+            }
             if let Err(what) = result {
                 self.trace(|| format!("violation: {what}"));
                 return Err((life, what));
@@ -178,13 +268,37 @@ impl Campaign {
         Ok(())
     }
 
+    /// Each step has decisions of its own, so that others can be left out.
+    fn draw_anew(&mut self, step: u32) {
+        let number = self.life << 32 | u64::from(step);
+        let mixed = number.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        self.chance = Chance::new(self.seed ^ mixed);
+    }
+
+    /// The next step begins; false if it is left out.
+    pub(super) fn next_step(&mut self) -> bool {
+        self.step += 1;
+        self.draw_anew(self.step);
+        self.reduction.has_step(self.life, self.step - 1)
+    }
+
+    /// The next step begins, of those until something is done.
+    pub(super) fn next_further_step(&mut self) {
+        self.further += 1;
+        self.draw_anew(self.further | 1 << 31);
+    }
+
     fn live(&mut self) -> Result<(), String> {
-        let plan = self.assemble()?;
+        let Some(plan) = self.assemble()? else {
+            self.is_lost = true;
+            return Ok(());
+        };
         let steps = match self.chance.below(6) {
             0 => self.chance.below(30),
             _ => 30 + self.chance.below(250),
         };
         let is_settled = self.chance.below(if self.hunts_starts { 16 } else { 4 }) == 0;
+        let is_settled = is_settled && self.reduction.has(Kind::Settling);
         self.live_with(plan, steps, is_settled, false)
     }
 
@@ -230,10 +344,15 @@ impl Campaign {
                 continue;
             };
             let is_in_sync = entry.state == MemberState::InSync;
-            // A replacement that is rebuilt is not trusted at the next start either.
+            // A replacement that is rebuilt is not trusted at the next start either; but it may have more
+            // of a drive that lies than the others.
             let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
+            let is_rebuilt = is_rebuilt && self.suspect().is_none();
             is_whole[set] &= is_in_sync || is_rebuilt;
             let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
+            if self.is_suspect(device) {
+                continue;
+            }
             others.push((set, device));
             if is_in_sync {
                 read[set].push((at, device));
@@ -265,7 +384,8 @@ impl Campaign {
         AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
     }
 
-    fn assemble(&mut self) -> Result<Plan, String> {
+    /// None if the array is lost with a drive that lies.
+    fn assemble(&mut self) -> Result<Option<Plan>, String> {
         let mut found = self.found();
         found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
@@ -280,26 +400,33 @@ impl Campaign {
             false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
             false => self.chance.below(5) == 0,
         };
-        if leaves_out && !self.has_given_up {
+        if leaves_out && !self.has_given_up && self.reduction.has(Kind::Absences) {
             let some = self.leave_out(&found);
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);
                 self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
-                return Ok(plan);
+                self.check_start(&plan, &some)?;
+                return Ok(Some(plan));
             }
         }
         loop {
             match assemble(&found, options) {
                 Ok(plan) => {
                     self.trace(|| format!("start with {} drives", found.len()));
-                    return Ok(plan);
+                    self.check_start(&plan, &found)?;
+                    return Ok(Some(plan));
                 }
-                Err(AssembleError::Diverged(device)) => {
+                Err(AssembleError::Diverged(device)) if self.suspect().is_none() => {
                     self.tally.refusals += 1;
                     self.trace(|| format!("refused: device {device} went on apart"));
                     found = self.give_up_some(&found, options)?;
-                    options.force = true;
-                    self.is_forced = true;
+                }
+                Err(error) if self.suspect().is_some() => {
+                    self.trace(|| format!("refused: {error}"));
+                    let Some(kept) = self.start_without_liar(&found, options)? else {
+                        return Ok(None);
+                    };
+                    found = kept;
                 }
                 Err(AssembleError::LogLost(device)) if self.has_bad_drive && !options.force => {
                     self.tally.refusals += 1;
@@ -309,6 +436,8 @@ impl Campaign {
                 }
                 Err(error) => return Err(format!("all drives are here: {error}")),
             }
+            options.force = true;
+            self.is_forced = true;
         }
     }
 
@@ -359,7 +488,7 @@ impl Campaign {
     }
 
     /// True if each member that would be read has all that was acknowledged.
-    fn gives_nothing_up(&self, plan: &Plan) -> bool {
+    pub(super) fn gives_nothing_up(&self, plan: &Plan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
         let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
         read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
@@ -372,27 +501,33 @@ impl Campaign {
         options: AssembleOptions,
     ) -> Result<Vec<Found>, String> {
         self.model.lose_copy(self.number);
-        let side_of = |holder: &Found| -> Vec<Found> {
-            let table = &holder.superblock.table;
-            let is_ours =
-                |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
-            found.iter().filter(is_ours).cloned().collect()
-        };
         let is_enough = |side: &Vec<Found>| {
             let forced = AssembleOptions { force: true, ..options };
             assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
         };
-        let sides = found.iter().map(side_of).filter(is_enough);
+        let sides = found.iter().map(|it| Self::side_of(&it.superblock.table, found));
+        let sides = sides.filter(is_enough);
         let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        self.give_up_others(found, &kept);
+        Ok(kept)
+    }
+
+    /// Those that did not go on apart from this table.
+    pub(super) fn side_of(table: &Table, found: &[Found]) -> Vec<Found> {
+        let is_ours = |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+        found.iter().filter(is_ours).cloned().collect()
+    }
+
+    /// Erases what was found and is not kept.
+    pub(super) fn give_up_others(&mut self, found: &[Found], kept: &[Found]) {
         self.has_given_up = true;
         for device in 0..self.drives.len() {
             let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
-            if is_there(found) && !is_there(&kept) {
+            if is_there(found) && !is_there(kept) {
                 self.trace(|| format!("device {device} is given up"));
-                self.drives[device] = self.blank_drive();
+                self.drives[device] = self.blank_drive(device);
             }
         }
-        Ok(kept)
     }
 
     /// Two halves are forced to run without each other; then they must not be taken as one array. False
@@ -444,7 +579,7 @@ impl Campaign {
         self.model = models.swap_remove(kept);
         for device in 0..self.drives.len() {
             if halves[1 - kept] & (1 << device) != 0 {
-                self.drives[device] = self.blank_drive();
+                self.drives[device] = self.blank_drive(device);
             }
         }
         Ok(true)

@@ -17,16 +17,18 @@ pub(super) const STAMP: usize = 8;
 pub(super) struct Drive {
     pub(super) disk: Disk,
     pub(super) id: Id,
+    /// It has no FUA.
+    pub(super) flushes: bool,
     /// Answers nothing, for ever.
     pub(super) is_stalled: bool,
 }
 
 impl Drive {
-    pub(super) fn blank(bytes: u64, number: u64, seed: u64) -> Self {
+    pub(super) fn blank(profile: Profile, flushes: bool, number: u64, seed: u64) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_le_bytes());
-        let disk = Disk::new(Profile::honest(bytes), seed);
-        Self { disk, id: Id(id), is_stalled: false }
+        let disk = Disk::new(profile, seed);
+        Self { disk, id: Id(id), flushes, is_stalled: false }
     }
 
     /// What assembly reads of it; none if it has no superblock.
@@ -47,7 +49,7 @@ impl Drive {
     /// Takes its power away and gives it back: what was on its way is gone.
     pub(super) fn reset(&mut self) {
         self.disk.cut();
-        // An honest disk comes back.
+        // An honest disk comes back; another has no power then.
         let _ = self.disk.restore();
         self.is_stalled = false;
     }

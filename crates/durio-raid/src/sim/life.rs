@@ -7,20 +7,24 @@ use durio_units::Nanos;
 
 use super::campaign::{Campaign, DEPTH, REQUEST_BYTES, set_of};
 use super::drives::STAMP;
+use super::liars::Sources;
 use super::media::{self, Trusted};
 use super::model::ZERO;
+use super::reduction::Kind;
 use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::Flight;
 use crate::superblock::MemberState;
 use crate::{
-    Buffer, Config, Engine, JoinAs, MemberOp, MemberOpKind, Newcomer, Outcome, Output, Plan,
-    Request, RequestKind, RoleStatus,
+    Buffer, Config, Engine, MemberOp, MemberOpKind, Outcome, Output, Plan, Request, RequestKind,
+    RoleStatus,
 };
 
-/// Steps in which an array without requests must become idle.
-const SETTLE_STEPS: u32 = 100_000;
-/// Further ones are background copies.
+/// Steps in which an array without requests must become idle: in 300,000 cuts none took 3000.
+const SETTLE_STEPS: u32 = 20_000;
+/// Further parts are background copies.
 const PARTS_MAX: u16 = 64;
+/// A life has fewer before that.
+pub(super) const STEPS_MAX: u32 = 280;
 const TIMEOUT: Nanos = Nanos::from_secs(50);
 
 /// A request on its way.
@@ -38,13 +42,13 @@ pub(super) struct Life<'a> {
     pub(super) campaign: &'a mut Campaign,
     pub(super) engine: Engine,
     pub(super) out: Output,
-    flights: Vec<Flight>,
+    pub(super) flights: Vec<Flight>,
     asked: [Option<Asked>; DEPTH],
-    now: Nanos,
+    pub(super) now: Nanos,
     /// Drives that the engine uses, a bit each.
-    used: u64,
+    pub(super) used: u64,
     /// Some of them were lost.
-    has_lost: bool,
+    pub(super) has_lost: bool,
     /// Regions that may be copied to members in sync, and to those that come back by the map.
     pub(super) may_resync: Vec<bool>,
     pub(super) may_rejoin: Vec<bool>,
@@ -63,7 +67,9 @@ pub(super) struct Life<'a> {
     /// Copies differ on purpose.
     pub(super) is_planted: bool,
     /// The newest replacement, until it has taken its role.
-    replacement: Option<u8>,
+    pub(super) replacement: Option<u8>,
+    /// Who answered.
+    pub(super) sources: Sources,
 }
 
 impl<'a> Life<'a> {
@@ -92,6 +98,11 @@ impl<'a> Life<'a> {
         let fast = campaign.hunts_starts.then(|| chance.below(3) as u8);
         // Those lives are cut while superblocks are on their way: little would come of it.
         let scrubs = !campaign.hunts_starts && chance.below(4) == 0;
+        let has = |kind| campaign.reduction.has(kind);
+        let depth = if has(Kind::Depth) { depth } else { 1 };
+        let errors_per_mille = if has(Kind::Errors) { errors_per_mille } else { 0 };
+        let failures = if has(Kind::Failures) { failures } else { 0 };
+        let scrubs = scrubs && has(Kind::Scrubs);
         let mut life = Self {
             campaign,
             engine,
@@ -113,14 +124,19 @@ impl<'a> Life<'a> {
             scrubs,
             is_planted: false,
             replacement: None,
+            sources: Sources::default(),
         };
         life.used = life.used_now();
+        life.note_members();
         life
     }
 
     pub(super) fn run(&mut self, steps: u64) -> Result<(), String> {
         self.take_output()?;
         for _ in 0..steps {
+            if !self.campaign.next_step() {
+                continue;
+            }
             self.step()?;
             let is_over = match self.campaign.hunts_starts {
                 true => self.is_cut_while_storing(),
@@ -159,6 +175,7 @@ impl<'a> Life<'a> {
             if self.engine.status().is_running {
                 return Ok(());
             }
+            self.campaign.next_further_step();
             self.step()?;
         }
         Err("the array does not start".to_owned())
@@ -168,13 +185,19 @@ impl<'a> Life<'a> {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.submits = false;
         self.failures = 0;
+        self.campaign.next_further_step();
         // What no copy could be read of stays marked.
         self.errors_per_mille = 0;
         let had_errors = self.had_errors;
-        if !self.campaign.hunts_starts && self.campaign.chance.below(2) == 0 {
+        let compares =
+            self.campaign.chance.below(2) == 0 && self.campaign.reduction.has(Kind::Scrubs);
+        if !self.campaign.hunts_starts && compares {
             self.scrubs = false;
             self.run_until_idle()?;
-            self.plant_difference()?;
+            match self.campaign.suspect() {
+                Some(_) => self.repair_all()?,
+                None => self.plant_difference()?,
+            }
         }
         let is_clean = self.campaign.chance.below(3) == 0;
         if is_clean {
@@ -191,13 +214,14 @@ impl<'a> Life<'a> {
         let mut sets = vec![Vec::new(); geometry.sets().into()];
         for (at, it) in status.roles.iter().enumerate().filter(|(_, it)| it.is_read) {
             let set = set_of(&geometry, at, it.replaces).zip(it.device);
+            let set = set.filter(|(_, it)| !self.campaign.is_suspect((*it).into()));
             set.into_iter().for_each(|(set, it)| sets[usize::from(set)].push((at, it.into())));
         }
         if status.roles.iter().any(|it| it.replaces.is_some()) {
             return Err(format!("a replacement has not ended: {:?}", status.roles));
         }
         let roles_in_sync = sets[0].len();
-        let is_whole = vec![true; sets.len()];
+        let is_whole = self.are_whole();
         let trusted = Trusted::read(&geometry, &self.campaign.drives, sets, is_whole, &[]);
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         let model = &mut self.campaign.model;
@@ -217,11 +241,14 @@ impl<'a> Life<'a> {
     /// Until nothing is left to do.
     pub(super) fn run_until_idle(&mut self) -> Result<(), String> {
         let mut steps = 0;
+        let before = self.campaign.events();
         // A stopped array is idle at once.
         while !self.engine.is_idle() {
+            self.campaign.next_further_step();
             self.step()?;
             steps += 1;
             if steps == SETTLE_STEPS {
+                self.campaign.forget_events(before);
                 return Err(format!("does not become idle: {:?}", self.engine.status()));
             }
         }
@@ -284,120 +311,6 @@ impl<'a> Life<'a> {
         self.engine.tick(self.now, &mut self.out);
     }
 
-    fn fail_some(&mut self) {
-        let draw = self.campaign.chance.below(8);
-        let count = if draw == 0 { 2 } else { 1 };
-        for _ in 0..count {
-            let drawn = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
-            let device = self.campaign.doomed.take().map_or(drawn, usize::from);
-            if self.used & (1 << device) == 0 {
-                continue;
-            }
-            self.campaign.tally.failures += 1;
-            if draw < 6 {
-                self.campaign.trace(|| format!("device {device} goes away"));
-                self.engine.member_failed(device as u8, &mut self.out);
-            } else {
-                self.campaign.trace(|| format!("device {device} answers no more"));
-                self.campaign.drives[device].is_stalled = true;
-            }
-        }
-    }
-
-    /// Drives that the engine has given up are closed: what was on its way to them is gone.
-    fn drop_unused(&mut self) {
-        let now = self.used_now();
-        let lost = self.used & !now;
-        if lost == 0 {
-            return;
-        }
-        self.used = now;
-        self.has_lost = true;
-        self.campaign.model.lose_copy(self.campaign.number);
-        self.flights.retain(|it| lost & (1 << it.op.device) == 0);
-        // What was asked of them and is not yet on its way.
-        self.out.ops.retain(|it| lost & (1 << it.device) == 0);
-        for device in (0..self.campaign.drives.len()).filter(|it| lost & (1 << it) != 0) {
-            self.campaign.trace(|| format!("device {device} is out"));
-            self.campaign.drives[device].reset();
-        }
-    }
-
-    fn used_now(&self) -> u64 {
-        let roles = self.engine.status().roles;
-        roles.iter().filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device)
-    }
-
-    /// A drive that is not used takes a role that is free, or replaces a member that works, or becomes a
-    /// spare.
-    fn add_some(&mut self) {
-        self.count_replaced();
-        let status = self.engine.status();
-        let members = usize::from(self.campaign.geometry.members);
-        let roles = &status.roles[..members];
-        let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
-        let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
-        if self.is_calm
-            || self.used & (1 << device) != 0
-            || !status.is_running
-            || !status.is_settled
-        {
-            return;
-        }
-        let has_free = roles.iter().any(is_free);
-        let is_blank = self.campaign.chance.below(4) == 0;
-        if is_blank {
-            self.campaign.drives[device] = self.campaign.blank_drive();
-            self.campaign.serving &= !(1 << device);
-        }
-        let drive = &mut self.campaign.drives[device];
-        let (id, device_bytes) = (drive.id, drive.disk.size());
-        let found = drive.find(device as u8);
-        let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
-        let free = (0..).zip(roles).filter(|(_, it)| is_free(it));
-        let mut wishes: Vec<JoinAs> = free.map(|(role, _)| JoinAs::Member(role)).collect();
-        if !has_free {
-            let role = self.campaign.chance.below(members as u64) as u8;
-            let is_spare = !self.campaign.hunts_starts && self.campaign.chance.below(8) == 0;
-            wishes.push(if is_spare { JoinAs::Spare } else { JoinAs::Replacement(role) });
-        }
-        for what in wishes {
-            if self.engine.add(what, &newcomer, &mut self.out).is_ok() {
-                self.campaign.trace(|| format!("device {device} joins as {what:?}"));
-                self.used |= 1 << device;
-                let tally = &mut self.campaign.tally;
-                let role = match what {
-                    JoinAs::Spare => return,
-                    JoinAs::Member(role) => {
-                        tally.rejoined += 1;
-                        role
-                    }
-                    JoinAs::Replacement(role) => {
-                        tally.replacements += 1;
-                        self.replacement = Some(device as u8);
-                        role
-                    }
-                };
-                let set = role / self.campaign.geometry.set_members();
-                let regions = self.campaign.geometry.regions() as usize;
-                let map = media::newest_map(&self.campaign.drives[device].disk, set.into());
-                for (region, byte) in map.iter().take(regions).enumerate() {
-                    self.may_rejoin[usize::from(set) * regions + region] |= *byte != 0;
-                }
-                return;
-            }
-        }
-    }
-
-    fn count_replaced(&mut self) {
-        let roles = self.engine.status().roles;
-        let is_it = |it: &&RoleStatus| it.device.is_some() && it.device == self.replacement;
-        if roles.iter().find(is_it).is_some_and(|it| it.is_read && it.replaces.is_none()) {
-            self.replacement = None;
-            self.campaign.tally.replaced += 1;
-        }
-    }
-
     fn submit(&mut self) {
         let Some(slot) = self.asked.iter().position(Option::is_none) else { return };
         let asked = self.draw_request();
@@ -416,6 +329,7 @@ impl<'a> Life<'a> {
         }
         self.campaign.trace(|| format!("request {number}: {kind:?} of sectors {first}+{sectors}"));
         self.asked[slot] = Some(asked);
+        self.forget_source(slot);
         if kind != RequestKind::Read {
             self.write_stamps(slot, &asked);
         }
@@ -438,11 +352,13 @@ impl<'a> Life<'a> {
     fn draw_request(&mut self) -> Asked {
         self.campaign.number += 1;
         let all = self.campaign.model.sectors();
+        let has = |kind| self.campaign.reduction.has(kind);
+        let (zeros, reads) = (has(Kind::Zeros), has(Kind::Reads));
         let chance = &mut self.campaign.chance;
         let kind = match chance.below(20) {
-            0..=10 => RequestKind::Write,
-            11 | 12 => RequestKind::Zero,
-            _ => RequestKind::Read,
+            11 | 12 if zeros => RequestKind::Zero,
+            13.. if reads => RequestKind::Read,
+            _ => RequestKind::Write,
         };
         let block = (BLOCK / SECTOR) as usize;
         // Half of all go to the same few blocks, so that they meet.
@@ -486,8 +402,11 @@ impl<'a> Life<'a> {
         }
         if flight.ticket.is_none() {
             let (drive, memory) = (&mut self.campaign.drives[device], &self.campaign.memory);
-            flight.begin(&mut drive.disk, Nanos::ZERO, &self.engine, memory);
+            flight.begin(&mut drive.disk, self.now, &self.engine, memory);
             self.flights[at] = flight;
+            if let Buffer::Metadata(block) = flight.op.buffer {
+                self.campaign.note_superblock(device, self.engine.metadata(block), false);
+            }
             self.campaign.trace(|| format!("begins: {}", words(&flight.op)));
             return;
         }
@@ -495,8 +414,11 @@ impl<'a> Life<'a> {
         let is_bad = self.campaign.chance.below(1000) < self.errors_per_mille;
         let (drive, memory) = (&mut self.campaign.drives[device], &mut self.campaign.memory);
         let outcome =
-            if is_bad { Outcome::Error } else { flight.end(&mut drive.disk, Nanos::ZERO, memory) };
+            if is_bad { Outcome::Error } else { flight.end(&mut drive.disk, self.now, memory) };
         let is_done = outcome != Outcome::Error;
+        if let Buffer::Metadata(block) = flight.op.buffer {
+            self.campaign.note_superblock(device, self.engine.metadata(block), is_done);
+        }
         self.campaign.trace(|| format!("{outcome:?}: {}", words(&flight.op)));
         if !is_done {
             self.campaign.model.lose_copy(self.campaign.number);
@@ -519,6 +441,7 @@ impl<'a> Life<'a> {
         self.check_scrub()?;
         if std::mem::take(&mut self.out.has_lost) {
             self.drop_unused();
+            self.note_members();
         }
         for sum in self.out.sums.drain(..) {
             self.campaign.memory.add(&sum);
@@ -526,7 +449,9 @@ impl<'a> Life<'a> {
         for at in 0..self.out.ops.len() {
             let op = self.out.ops[at];
             self.check_copy(&op)?;
-            self.flights.push(Flight { op, ticket: None });
+            self.note_source(&op);
+            let flushes = self.campaign.drives[usize::from(op.device)].flushes;
+            self.flights.push(Flight { op, ticket: None, flushes });
         }
         self.out.ops.clear();
         for at in 0..self.out.answers.len() {
@@ -556,12 +481,20 @@ impl<'a> Life<'a> {
         if kind != RequestKind::Read {
             self.campaign.tally.writes += 1;
             self.campaign.model.acknowledge(first..first + sectors, number, value);
+            self.strengthen(first..first + sectors, number);
             return Ok(());
         }
         self.campaign.tally.reads += 1;
         let buffer = self.campaign.memory.requests.slot(slot);
         for (at, bytes) in (first..first + sectors).zip(buffer.chunks(SECTOR as usize)) {
-            let value = media::read_stamp(bytes, at)
+            let value = media::read_stamp(bytes, at);
+            if self.may_be_older(slot, at - first, at, number) {
+                if self.campaign.model.may_ever_hold(at, value) {
+                    continue;
+                }
+                return Err(format!("request {number} read {value:?} of sector {at} of a liar"));
+            }
+            let value = value
                 .ok_or_else(|| format!("request {number} read another place at sector {at}"))?;
             if !self.campaign.model.read(at, number, value) {
                 let held = self.campaign.model.describe(at);
@@ -572,7 +505,7 @@ impl<'a> Life<'a> {
     }
 
     /// A background copy goes where copies may differ, and nowhere else.
-    fn check_copy(&self, op: &MemberOp) -> Result<(), String> {
+    fn check_copy(&mut self, op: &MemberOp) -> Result<(), String> {
         let is_of_copy = match op.buffer {
             Buffer::Copy(_) => true,
             Buffer::Stripe { part, .. } => part >= PARTS_MAX,
@@ -587,6 +520,9 @@ impl<'a> Life<'a> {
         let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
         let role = roles[at];
         let set = set_of(&self.campaign.geometry, at, role.replaces).unwrap_or(0);
+        if self.campaign.suspect().is_some() && self.is_suspect_set(set) {
+            return Ok(());
+        }
         let region = self.region_of(set, op.offset - self.campaign.data_at);
         let may = match role.state {
             MemberState::Rebuilding => !role.by_map || self.may_rejoin[region],

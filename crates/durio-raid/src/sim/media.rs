@@ -21,7 +21,7 @@ const UNSYNCED: u8 = 4;
 
 /// The members of a set that are trusted, and the regions that may differ.
 pub(super) struct Trusted {
-    /// Entries and device numbers by set.
+    /// Entries and device numbers by set, without a drive that is known to lie.
     pub(super) sets: Vec<Vec<(usize, usize)>>,
     /// By set: no other member will be trusted at the next start.
     pub(super) is_whole: Vec<bool>,
@@ -120,20 +120,24 @@ pub(super) fn check(
             let mut first = None;
             let mut is_equal = true;
             for &(_, member) in members {
-                let value = value_of(&drives[member].disk, data_at / SECTOR + sector, at)
-                    .filter(|&value| model.may_hold(at, value))
-                    .ok_or_else(|| {
-                        let held = model.describe(at);
-                        format!("sector {at}: member {member} holds what it must not; {held}")
-                    })?;
+                let value = value_of(&drives[member].disk, data_at / SECTOR + sector, at);
+                let may_hold = match model.is_weak(at) {
+                    true => model.may_ever_hold(at, value),
+                    false => value.is_some_and(|it| model.may_hold(at, it)),
+                };
+                if !may_hold {
+                    let held = model.describe(at);
+                    return Err(format!(
+                        "sector {at}: member {member} holds what it must not; {held}"
+                    ));
+                }
                 is_equal &= *first.get_or_insert(value) == value;
             }
-            if must_be_equal && !is_equal {
+            if must_be_equal && !is_equal && !model.is_weak(at) {
                 return Err(format!("sector {at} of set {set}: copies differ, region {region}"));
             }
             // A copy that is not here may be trusted at the next start, if this one is not complete.
-            let is_whole = all_equal || trusted.is_whole[set];
-            if let Some(value) = first.filter(|_| is_equal && is_whole) {
+            if let Some(value) = first.flatten().filter(|_| is_equal && trusted.is_whole[set]) {
                 model.settle(at, value);
             }
         }

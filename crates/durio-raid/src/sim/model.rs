@@ -16,6 +16,8 @@ struct Sector {
     seen: Option<(u32, u32)>,
     /// Requests later than `number` that were not acknowledged, and what they wrote.
     open: Vec<(u32, u32)>,
+    /// Since this request its copies may be of a drive that lies: it holds anything that was once written.
+    weak_since: Option<u32>,
 }
 
 /// A sector holds this if it was never written, or was discarded.
@@ -27,11 +29,16 @@ pub(super) struct Model {
     sectors: Vec<Sector>,
     /// The last request before a copy was lost: what it read may have been of that copy.
     lost_after: u32,
+    /// By the number of a request: the sectors to which it wrote its number.
+    written: Vec<std::ops::Range<usize>>,
+    /// A weak sector may hold what was never written.
+    pub(super) holds_anything: bool,
 }
 
 impl Model {
     pub(super) fn new(sectors: usize) -> Self {
-        Self { sectors: vec![Sector::default(); sectors], lost_after: 0 }
+        let sectors = vec![Sector::default(); sectors];
+        Self { sectors, lost_after: 0, written: Vec::new(), holds_anything: false }
     }
 
     pub(super) fn sectors(&self) -> usize {
@@ -40,6 +47,10 @@ impl Model {
 
     /// A request to write begins.
     pub(super) fn announce(&mut self, sectors: std::ops::Range<usize>, number: u32, value: u32) {
+        if value != ZERO {
+            self.written.resize(number as usize, 0..0);
+            self.written.push(sectors.clone());
+        }
         self.sectors[sectors].iter_mut().for_each(|it| it.open.push((number, value)));
     }
 
@@ -76,14 +87,46 @@ impl Model {
 
     /// Whether a copy may hold a value on its medium.
     pub(super) fn may_hold(&self, sector: usize, value: u32) -> bool {
+        if self.is_weak(sector) {
+            return self.may_ever_hold(sector, Some(value));
+        }
         let sector = &self.sectors[sector];
         value == sector.acknowledged || sector.open.iter().any(|&(_, it)| it == value)
+    }
+
+    /// Whether a drive that lies may answer this: what was written there once. None is of another place.
+    pub(super) fn may_ever_hold(&self, sector: usize, value: Option<u32>) -> bool {
+        let was_written = |value: u32| {
+            let sectors = self.written.get(value as usize);
+            value == ZERO || sectors.is_some_and(|it| it.contains(&sector))
+        };
+        self.holds_anything || value.is_some_and(was_written)
+    }
+
+    pub(super) fn is_weak(&self, sector: usize) -> bool {
+        self.sectors[sector].weak_since.is_some()
+    }
+
+    /// A request after this one was acknowledged.
+    pub(super) fn was_written_after(&self, sector: usize, number: u32) -> bool {
+        self.sectors[sector].number > number
+    }
+
+    /// It may hold older data from now on, after the request of this number.
+    pub(super) fn weaken(&mut self, sector: usize, number: u32) {
+        self.sectors[sector].weak_since = Some(number);
+    }
+
+    /// An honest copy has what this request wrote. One that came before may have been written before.
+    pub(super) fn strengthen(&mut self, sector: usize, number: u32) {
+        let since = &mut self.sectors[sector].weak_since;
+        *since = since.filter(|it| *it >= number);
     }
 
     /// All copies hold this value, and nothing is on its way.
     pub(super) fn settle(&mut self, sector: usize, value: u32) {
         let sector = &mut self.sectors[sector];
-        (sector.acknowledged, sector.seen) = (value, None);
+        (sector.acknowledged, sector.seen, sector.weak_since) = (value, None, None);
         sector.open.clear();
     }
 

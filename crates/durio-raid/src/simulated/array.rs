@@ -249,7 +249,7 @@ impl ArrayEngine {
                 MemberOpKind::Write if disk.profile().declares_cache() => pace.durable,
                 _ => pace.write,
             };
-            let mut flight = Flight { op, ticket: None };
+            let mut flight = Flight { op, ticket: None, flushes: false };
             flight.begin(disk, Nanos::new(now.0), &self.engine, &self.memory);
             let jitter = self.chance.below(pace.get() / 2 + 1);
             let due = now.plus(pace.get() + jitter);

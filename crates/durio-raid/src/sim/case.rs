@@ -1,0 +1,131 @@
+//! A case in words: the switches of `cargo xtask sim raid` that replay it.
+//!
+//! In: a scenario, a cut, what is left out. Out: text, and back. Not here: replaying.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::liars::lies;
+use super::{Focus, Liars, Reduction, Scenario};
+use crate::Fault;
+
+/// A cut of a scenario, and what is left out before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// Which campaigns.
+    pub scenario: Scenario,
+    /// The number of the cut.
+    pub cut: u64,
+    /// What is left out.
+    pub reduction: Reduction,
+}
+
+const FOCUSES: [(Focus, &str); 3] =
+    [(Focus::Any, "any"), (Focus::Four, "four"), (Focus::Starts, "starts")];
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { seed, fault, focus, liars } = self.scenario;
+        write!(f, "--seed {seed}")?;
+        if focus != Focus::Any {
+            let name = FOCUSES.iter().find(|it| it.0 == focus).map_or("any", |it| it.1);
+            write!(f, " --focus {name}")?;
+        }
+        match liars {
+            Liars::Some => {}
+            Liars::None => f.write_str(" --lie none")?,
+            Liars::Every => f.write_str(" --lie every")?,
+            Liars::Only(name) => write!(f, " --lie {name}")?,
+            Liars::Believed(name) => write!(f, " --lie {name} --believed")?,
+        }
+        if let Some(fault) = fault {
+            write!(f, " --fault {}", fault.name().replace(' ', "-"))?;
+        }
+        write!(f, " --cut {} --trace", self.cut)?;
+        match self.reduction == Reduction::default() {
+            true => Ok(()),
+            false => write!(f, " --shrunk {}", self.reduction),
+        }
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut case =
+            Self { scenario: Scenario::default(), cut: 0, reduction: Reduction::default() };
+        let mut words = text.split_whitespace();
+        while let Some(switch) = words.next() {
+            let scenario = &mut case.scenario;
+            match (switch, scenario.liars) {
+                ("--trace", _) => continue,
+                ("--believed", Liars::Only(name)) => {
+                    scenario.liars = Liars::Believed(name);
+                    continue;
+                }
+                _ => {}
+            }
+            let value = words.next().ok_or_else(|| format!("{switch} has no value"))?;
+            let number = || value.parse::<u64>().map_err(|it| format!("{switch} {value}: {it}"));
+            match switch {
+                "--seed" => scenario.seed = number()?,
+                "--cut" => case.cut = number()?,
+                "--focus" => {
+                    let named = FOCUSES.iter().find(|it| it.1 == value);
+                    scenario.focus = named.ok_or_else(|| format!("no focus: {value}"))?.0;
+                }
+                "--lie" => scenario.liars = parse_liars(value)?,
+                "--fault" => scenario.fault = Some(parse_fault(value)?),
+                "--shrunk" => case.reduction = value.parse()?,
+                _ => return Err(format!("no switch: {switch}")),
+            }
+        }
+        Ok(case)
+    }
+}
+
+/// `some`, `none`, `every`, or the name of a lie that every campaign has.
+///
+/// # Errors
+/// With what is expected.
+pub fn parse_liars(text: &str) -> Result<Liars, String> {
+    let named = || lies().find(|it| it.name == text).map(|it| Liars::Only(it.name));
+    let names = || lies().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    match text {
+        "some" => Ok(Liars::Some),
+        "none" => Ok(Liars::None),
+        "every" => Ok(Liars::Every),
+        _ => named().ok_or_else(|| format!("expected some, none, every, or one of {}", names())),
+    }
+}
+
+/// The name of a fault, with dashes.
+///
+/// # Errors
+/// With what is expected.
+pub fn parse_fault(text: &str) -> Result<Fault, String> {
+    let dashed = |it: Fault| it.name().replace(' ', "-");
+    let named = Fault::ALL.into_iter().find(|it| dashed(*it) == text);
+    named.ok_or_else(|| format!("expected one of {}", Fault::ALL.map(dashed).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_reads_what_it_writes() {
+        for text in [
+            "--seed 7 --cut 9 --trace",
+            "--seed 1 --focus starts --lie none --fault no-such --cut 3 --trace",
+            "--seed 1 --lie bit-rot --believed --fault FUA-left-out --cut 3 --trace --shrunk 2x4,3:0",
+        ] {
+            let text = text.replace("no-such", "mark-not-awaited");
+            assert_eq!(text.parse::<Case>().unwrap().to_string(), text);
+        }
+        for wrong in ["--seed", "--lie big", "--fault none", "--believed", "--cut a", "--such 1"] {
+            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+        }
+    }
+}

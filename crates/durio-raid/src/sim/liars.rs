@@ -1,0 +1,429 @@
+//! A drive that lies, and what must hold all the same.
+//!
+//! In: a campaign, operations on the drive. Out: what an array must not do even then. Not here: how a drive
+//! lies (durio-simdisk), what holds if none does.
+//!
+//! In some campaigns of levels 1 and 10 one drive lies, in one way of the zoo. What it did not store is
+//! gone, and it has a vote at each start. What must hold:
+//!
+//! - No panic, and the array becomes idle when nobody asks. It may be lost with the drive, but never while
+//!   honest drives have all of it.
+//! - What the liar answers was once written there: older data, never another place's. A drive that turns
+//!   bits, stores in wrong places, or was in two sets may answer anything: data has no checksums.
+//! - What an honest copy answers keeps the full promise, unless it is *weak*: then it was once written there.
+//!   A sector becomes weak when its data is copied from the liar, when no honest copy of its set is in sync,
+//!   or when a start trusts an honest copy that lacks something, for those who knew it were away and the
+//!   liar has forgotten it. The next acknowledged write that an honest copy has makes it strong, and so do
+//!   honest copies that are equal and alone in question after a cut.
+//! - So a set without the liar keeps the full promise, unless such a start gave it up.
+//! - The superblock that is taken of it was written whole. One that went back is not trusted as in sync, and
+//!   the member is rebuilt whole, not by the map: nothing names what it lacks.
+//! - After a scrub that repairs, all copies answer the same.
+//!
+//! Halves are not split there: the half of the liar may have forgotten that it ran. A liar can be taken for
+//! honest ([`Liars::Believed`]): then everything is judged as in any campaign, and must be found.
+
+use std::collections::HashSet;
+
+use durio_simdisk::{Chance, Lie, NamedProfile, Profile, ZOO};
+use twox_hash::XxHash3_64;
+
+use super::Liars;
+use super::campaign::{Campaign, set_of};
+use super::drives::Drive;
+use super::life::Life;
+use crate::geometry::{BLOCK, Level, SECTOR};
+use crate::superblock::{self, MemberState, Table};
+use crate::{AssembleOptions, Buffer, Found, MemberOp, MemberOpKind, Plan, RoleStatus, assemble};
+
+/// One campaign of so many has a liar.
+const SHARE: u64 = 8;
+/// As docs/formats/raid-superblock.md has it.
+const EPOCH: usize = 48;
+/// So small a member never has the 64 KiB of the zoo in its cache.
+const CACHE_LIMIT: u64 = 8 << 10;
+
+/// Drives that lie, by name.
+pub fn lies() -> impl Iterator<Item = &'static NamedProfile> {
+    ZOO.iter().filter(|it| it.lie.is_some())
+}
+
+/// Why nothing can be seen of a lie in an array; none if it can.
+#[must_use]
+pub fn why_unseen(name: &str) -> Option<&'static str> {
+    (name == "flush-one-connection").then_some("an array has one connection to each member")
+}
+
+/// The drive that lies.
+#[derive(Debug)]
+pub(super) struct Liar {
+    pub(super) device: usize,
+    named: &'static NamedProfile,
+    /// Nobody knows that it lies.
+    is_believed: bool,
+    /// Of each superblock that was written to it.
+    written: HashSet<u64>,
+    /// The newest epoch of those that it said to have stored.
+    epoch: u64,
+    /// It did not know that one at a start.
+    has_forgotten: bool,
+    /// Sets to which it has belonged, a bit each.
+    sets: u64,
+}
+
+impl Liar {
+    /// One of so many drives, if this campaign has one.
+    pub(super) fn draw(liars: Liars, seed: u64, drives: u64) -> Option<Self> {
+        // Of its own: honest campaigns do not depend on it.
+        let mut chance = Chance::new(seed ^ 0x11a5);
+        let all: Vec<_> = lies().collect();
+        let drawn = all[chance.below(all.len() as u64) as usize];
+        let device = chance.below(drives) as usize;
+        let is_share = chance.below(SHARE) == 0;
+        let named = match liars {
+            Liars::None => None,
+            Liars::Some => is_share.then_some(drawn),
+            Liars::Every => Some(drawn),
+            Liars::Only(name) | Liars::Believed(name) => durio_simdisk::named(name),
+        };
+        let is_believed = matches!(liars, Liars::Believed(_));
+        let (written, epoch, has_forgotten, sets) = (HashSet::new(), 0, false, 0);
+        named.map(|named| Self { device, named, is_believed, written, epoch, has_forgotten, sets })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.named.name
+    }
+
+    /// A drive of its kind, and whether it has no FUA.
+    pub(super) fn profile(&self, bytes: u64) -> (Profile, bool) {
+        let mut profile = self.named.profile(bytes);
+        for lie in &mut profile.lies {
+            if let Lie::IgnoredAbove(limit) = lie {
+                *limit = CACHE_LIMIT;
+            }
+        }
+        (profile, !self.named.on_fua)
+    }
+
+    /// What it answers may never have been written there.
+    pub(super) fn answers_anything(&self) -> bool {
+        matches!(self.named.lie, Some(Lie::BitRot(_) | Lie::Misdirects { .. }))
+    }
+
+    /// It may answer with errors.
+    fn has_errors(&self) -> bool {
+        matches!(self.named.lie, Some(Lie::LatentErrors(_) | Lie::Dies(_) | Lie::Shrinks(_)))
+    }
+
+    /// It answers the same when it is read again.
+    fn is_steady(&self) -> bool {
+        !matches!(self.named.lie, Some(Lie::StaleReadsPerMille(_) | Lie::MirrorLags(_)))
+    }
+
+    /// A superblock is being written to it, or was.
+    fn note_superblock(&mut self, block: &[u8], is_done: bool) {
+        if is_done {
+            let epoch = block[EPOCH..EPOCH + 8].try_into().map_or(0, u64::from_le_bytes);
+            self.epoch = self.epoch.max(epoch);
+        } else {
+            self.written.insert(XxHash3_64::oneshot(block));
+        }
+    }
+
+    /// What was found on it was written to it, in one of the two places of that slot.
+    fn check_written(&self, found: &Found) -> Result<(), String> {
+        let superblock::Superblock { table, member, device_bytes } = &found.superblock;
+        let mut block = [0; BLOCK as usize];
+        for slot in [found.slot, found.slot + 2] {
+            superblock::encode(table, *member, *device_bytes, slot, &mut block);
+            if self.written.contains(&XxHash3_64::oneshot(&block)) {
+                return Ok(());
+            }
+        }
+        Err(format!("device {}: its superblock was never written", self.device))
+    }
+}
+
+impl Campaign {
+    /// The drive that is known to lie.
+    pub(super) fn suspect(&self) -> Option<&Liar> {
+        self.liar.as_ref().filter(|it| !it.is_believed)
+    }
+
+    pub(super) fn is_liar(&self, device: usize) -> bool {
+        self.liar.as_ref().is_some_and(|it| it.device == device)
+    }
+
+    pub(super) fn is_suspect(&self, device: usize) -> bool {
+        self.suspect().is_some_and(|it| it.device == device)
+    }
+
+    /// What a start may not do with a liar; what its vote may have hidden becomes weak.
+    pub(super) fn check_start(&mut self, plan: &Plan, found: &[Found]) -> Result<(), String> {
+        let Some(liar) = self.liar.as_mut().filter(|it| !it.is_believed) else { return Ok(()) };
+        let device = liar.device;
+        let is_it = |it: &&Found| usize::from(it.device) == device;
+        let own = found.iter().find(is_it);
+        own.map_or(Ok(()), |it| liar.check_written(it))?;
+        let epoch = own.map_or(0, |it| it.superblock.table.epoch);
+        liar.has_forgotten |= epoch < liar.epoch;
+        let has_forgotten = liar.has_forgotten;
+        let honest: Vec<Found> = found.iter().filter(|it| !is_it(it)).cloned().collect();
+        let Some(honest) = newest_of(&honest) else { return Ok(()) };
+        let is_newest = epoch > honest.epoch;
+        for (at, entry) in plan.table.entries.iter().enumerate() {
+            let Some(present) = plan.devices[at].map(|it| usize::from(it.device)) else { continue };
+            let is_in_sync = entry.state == MemberState::InSync;
+            let before = honest.entries.iter().find(|it| it.member == entry.member);
+            let was_in_sync = before.is_some_and(|it| it.state == MemberState::InSync);
+            if present == device {
+                if !was_in_sync || epoch >= honest.committed {
+                    continue;
+                }
+                self.tally.went_back += 1;
+                if is_in_sync || entry.by_map {
+                    return Err(format!("device {device} went back and is trusted: {entry:?}"));
+                }
+            } else if is_in_sync && self.serving & (1 << present) == 0 {
+                if !(was_in_sync && has_forgotten || is_newest) {
+                    return Err(format!("device {present} is not in sync, and is trusted"));
+                }
+                let set = set_of(&self.geometry, at, entry.replaces);
+                self.trace(|| format!("device {present} may lack something"));
+                self.tally.misled += 1;
+                set.into_iter().for_each(|it| self.weaken(it));
+            }
+        }
+        Ok(())
+    }
+
+    /// An array that does not start with all drives is started by force with what is best, the others given
+    /// up; none if it is lost with the liar.
+    pub(super) fn start_without_liar(
+        &mut self,
+        found: &[Found],
+        options: AssembleOptions,
+    ) -> Result<Option<Vec<Found>>, String> {
+        let forced = AssembleOptions { force: true, ..options };
+        let is_honest = |it: &&Found| !self.is_suspect(it.device.into());
+        let honest: Vec<Found> = found.iter().filter(is_honest).cloned().collect();
+        let mut sides = vec![found.to_vec()];
+        for from in [&honest[..], found] {
+            let holders = from.iter().map(|it| &it.superblock.table);
+            sides.extend(holders.map(|it| Self::side_of(it, from)));
+        }
+        let plans = sides.into_iter().filter_map(|it| Some((assemble(&it, forced).ok()?, it)));
+        let best = plans.min_by_key(|(plan, _)| !self.gives_nothing_up(plan));
+        let Some((_, kept)) = best else {
+            let everything =
+                (0..self.geometry.sets()).all(|set| self.is_served_honestly(set, &honest));
+            self.tally.lost_with_liar += 1;
+            self.trace(|| "lost with the drive that lies".to_owned());
+            return match everything {
+                true => Err("honest drives have everything, and nothing starts".to_owned()),
+                false => Ok(None),
+            };
+        };
+        self.model.lose_copy(self.number);
+        self.give_up_others(found, &kept);
+        Ok(Some(kept))
+    }
+
+    /// By the newest table of honest drives, one of them that has everything is in sync in this set.
+    fn is_served_honestly(&self, set: u8, honest: &[Found]) -> bool {
+        let Some(newest) = newest_of(honest) else { return false };
+        newest.entries.iter().enumerate().any(|(at, entry)| {
+            let is_it = |it: &&Found| it.superblock.member == entry.member;
+            let has_all = |it: &Found| self.serving & (1 << it.device) != 0;
+            entry.state == MemberState::InSync
+                && set_of(&self.geometry, at, entry.replaces) == Some(set)
+                && honest.iter().find(is_it).is_some_and(has_all)
+        })
+    }
+
+    /// All sectors of a set become weak.
+    fn weaken(&mut self, set: u8) {
+        let geometry = self.geometry;
+        let of_set = |it: &usize| geometry.locate(*it as u64 * SECTOR).set == set;
+        (0..self.model.sectors()).filter(of_set).for_each(|it| self.model.weaken(it, self.number));
+    }
+
+    /// A superblock that is written to the liar.
+    pub(super) fn note_superblock(&mut self, device: usize, block: &[u8], is_done: bool) {
+        let is_superblock = block.starts_with(b"durioRDS");
+        let liar = self.liar.as_mut().filter(|it| it.device == device && is_superblock);
+        if let Some(liar) = liar {
+            liar.note_superblock(block, is_done);
+        }
+    }
+}
+
+/// Who answers what, in an array with a liar.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// By slot of a request: the sectors of its buffer that were read of the liar.
+    requests: [u32; super::campaign::DEPTH],
+    /// The buffers for background copies that were.
+    copies: u32,
+}
+
+impl Life<'_> {
+    /// The operator learns who belongs to which set, and what no honest copy vouches for.
+    pub(super) fn note_members(&mut self) {
+        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let geometry = self.campaign.geometry;
+        let mut vouched = 0_u64;
+        let mut sets = 0;
+        for (at, role) in self.engine.status().roles.iter().enumerate() {
+            let set = set_of(&geometry, at, role.replaces).map_or(0, |it| 1 << it);
+            let is_it = role.device == Some(device as u8);
+            sets |= if is_it { set } else { 0 };
+            vouched |= if !is_it && role.is_read { set } else { 0 };
+        }
+        for set in (0..geometry.sets()).filter(|it| vouched & (1 << it) == 0) {
+            self.campaign.weaken(set);
+        }
+        if let Some(liar) = &mut self.campaign.liar {
+            liar.sets |= sets;
+            // What it lost of a rebuild shows what it had in the other set.
+            self.campaign.model.holds_anything |= liar.sets.count_ones() > 1;
+            self.had_errors |= liar.has_errors();
+        }
+    }
+
+    /// The liar is, or was, one of this set.
+    pub(super) fn is_suspect_set(&mut self, set: u8) -> bool {
+        self.note_members();
+        self.campaign.suspect().is_some_and(|it| it.sets & (1 << set) != 0)
+    }
+
+    /// An operation is asked for: data of the liar goes to a request, or to honest copies.
+    pub(super) fn note_source(&mut self, op: &MemberOp) {
+        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let is_liar = usize::from(op.device) == device;
+        let sectors = u64::from(op.length) / SECTOR;
+        let (source, mask) = match op.buffer {
+            Buffer::Request { buffer, offset } => {
+                let first = u64::from(offset) / SECTOR;
+                let mask = (((1_u64 << sectors) - 1) << first) as u32;
+                (&mut self.sources.requests[buffer as usize], mask)
+            }
+            Buffer::Copy(number) => (&mut self.sources.copies, 1 << number),
+            // Stripes have no liar.
+            Buffer::Stripe { .. } | Buffer::Metadata(_) | Buffer::None => return,
+        };
+        match op.kind {
+            MemberOpKind::Read if is_liar => *source |= mask,
+            MemberOpKind::Read => *source &= !mask,
+            // Of what a request writes nothing was read.
+            MemberOpKind::Write if !is_liar && *source & mask != 0 => {
+                let roles = self.engine.status().roles;
+                let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
+                let geometry = self.campaign.geometry;
+                let set = set_of(&geometry, at, roles[at].replaces).unwrap_or(0);
+                let first = op.offset - self.campaign.data_at;
+                for offset in (first..first + u64::from(op.length)).step_by(SECTOR as usize) {
+                    let place = crate::geometry::Place { set, offset, column: 0 };
+                    let sector = geometry.locate_back(place) / SECTOR;
+                    self.campaign.model.weaken(sector as usize, self.campaign.number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// By set: no copy that is not here may have more of the liar than those that are.
+    pub(super) fn are_whole(&self) -> Vec<bool> {
+        let geometry = self.campaign.geometry;
+        let mut are_whole = vec![true; geometry.sets().into()];
+        if self.campaign.suspect().is_some() {
+            for (at, role) in self.engine.status().roles.iter().enumerate() {
+                if let Some(set) = set_of(&geometry, at, role.replaces) {
+                    are_whole[usize::from(set)] &= role.is_read;
+                }
+            }
+        }
+        are_whole
+    }
+
+    /// A slot has a new request.
+    pub(super) fn forget_source(&mut self, slot: usize) {
+        self.sources.requests[slot] = 0;
+    }
+
+    /// Whether a read may have found older data in a sector of its buffer: it was read of the liar, or was
+    /// weak then.
+    pub(super) fn may_be_older(&self, slot: usize, within: usize, at: usize, number: u32) -> bool {
+        let model = &self.campaign.model;
+        let was_weak = model.is_weak(at) || model.was_written_after(at, number);
+        let is_of_liar = self.sources.requests[slot] & (1 << within) != 0;
+        self.campaign.suspect().is_some() && (is_of_liar || was_weak)
+    }
+
+    /// A write was acknowledged: what an honest copy has is strong.
+    pub(super) fn strengthen(&mut self, sectors: std::ops::Range<usize>, number: u32) {
+        let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
+        let geometry = self.campaign.geometry;
+        let is_honest = |it: &RoleStatus| it.is_read && it.device != Some(device as u8);
+        let roles = self.engine.status().roles;
+        let honest = roles.iter().enumerate().filter(|(_, it)| is_honest(it));
+        let sets = honest.filter_map(|(at, it)| set_of(&geometry, at, it.replaces));
+        let vouched = sets.fold(0_u64, |bits, set| bits | 1 << set);
+        for sector in sectors {
+            if vouched & (1 << geometry.locate(sector as u64 * SECTOR).set) != 0 {
+                self.campaign.model.strengthen(sector, number);
+            }
+        }
+    }
+
+    /// In an idle array, a scrub that repairs makes all copies answer the same.
+    pub(super) fn repair_all(&mut self) -> Result<(), String> {
+        let Some(liar) = self.campaign.suspect() else { return Ok(()) };
+        let (device, is_steady, has_errors) = (liar.device, liar.is_steady(), liar.has_errors());
+        let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
+        let geometry = self.campaign.geometry;
+        let is_running = self.engine.status().is_running;
+        if geometry.level == Level::Striped || is_stalled || !is_running || has_errors {
+            return Ok(());
+        }
+        let was_calm = std::mem::replace(&mut self.is_calm, true);
+        let scrubs = std::mem::replace(&mut self.scrubs, false);
+        let status = self.scrub_whole(true)?;
+        if is_steady && status.repaired != status.mismatches + status.unreadable {
+            return Err(format!("a repair left something: {status:?}"));
+        }
+        for set in 0..geometry.sets() {
+            let devices = self.devices_of(set).into_iter().map(|(_, it)| it);
+            let compared: Vec<usize> = devices.filter(|it| is_steady || *it != device).collect();
+            let mut read =
+                |it: usize| self.campaign.drives[it].read_data(&geometry, self.campaign.data_at);
+            if compared.windows(2).any(|it| read(it[0]) != read(it[1])) {
+                return Err(format!("copies of set {set} differ after a repair"));
+            }
+        }
+        let status = self.scrub_whole(false)?;
+        if is_steady && status.mismatches > 0 {
+            return Err(format!("a scrub after a repair finds more: {status:?}"));
+        }
+        (self.is_calm, self.scrubs) = (was_calm, scrubs);
+        self.campaign.tally.repairs += 1;
+        Ok(())
+    }
+}
+
+/// The newest table of these.
+fn newest_of(found: &[Found]) -> Option<&Table> {
+    let tables = found.iter().map(|it| &it.superblock.table);
+    tables.max_by_key(|it| (it.epoch, it.revision))
+}
+
+impl Drive {
+    /// All data of a member, as the drive answers it.
+    fn read_data(&mut self, geometry: &crate::geometry::Geometry, data_at: u64) -> Vec<u8> {
+        let mut data = vec![0; geometry.member_bytes as usize];
+        // What cannot be read stays zero.
+        let _ = self.disk.read(data_at / SECTOR, &mut data, durio_simdisk::Leg::First);
+        data
+    }
+}
