@@ -302,6 +302,10 @@ impl Life<'_> {
     pub(super) fn note_source(&mut self, op: &MemberOp) {
         let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
         let is_liar = usize::from(op.device) == device;
+        if is_liar && op.kind == MemberOpKind::Write && !matches!(op.buffer, Buffer::Metadata(_)) {
+            // Whatever set it has come to.
+            self.note_members();
+        }
         let sectors = u64::from(op.length) / SECTOR;
         let (source, mask) = match op.buffer {
             Buffer::Request { buffer, offset } => {
