@@ -181,7 +181,7 @@ fn software(clients: ClientThreads, writer: LogWriter) -> Software {
     let time = Nanos::from_micros(1);
     let client = if clients == ClientThreads::Embedded { Nanos::ZERO } else { time };
     let (before, after, batch, wake) = (time, time, time, time);
-    Software { clients, writer, wakes_all: true, client, before, after, batch, wake }
+    Software { clients, writer, wakes_all: true, flushes: 1, client, before, after, batch, wake }
 }
 
 /// Every way in which a database can be made of threads.
@@ -210,6 +210,23 @@ fn clients_of_every_kind_of_database_have_their_transactions_committed_once() {
         let (_, commit_ns) = ran.recorded(OperationName::Commit);
         assert!(commit_ns / commits >= flush_ns / writes, "{software:?}");
     }
+}
+
+#[test]
+fn a_commit_of_several_flushes_waits_for_all_of_them() {
+    let flushes = 4;
+    let one = software(ClientThreads::Embedded, LogWriter::Client);
+    let policy = GroupCommit { software: Some(Software { flushes, ..one }), ..threads(1) };
+    let limit = Limit::Duration(Nanos::from_millis(200));
+    let ran = execute(None, step(log(policy), limit), false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    let (commits, commit_ns) = ran.recorded(OperationName::Commit);
+    let (syncs, sync_ns) = ran.recorded(OperationName::Sync);
+    assert!(
+        syncs.abs_diff(commits * u64::from(flushes)) <= u64::from(flushes),
+        "{commits} {syncs}"
+    );
+    assert!(commit_ns / commits >= u64::from(flushes) * (sync_ns / syncs), "{commit_ns} {sync_ns}");
 }
 
 #[test]

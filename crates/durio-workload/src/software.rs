@@ -37,14 +37,17 @@ pub enum LogWriter {
     LogThread,
     /// One thread serves all clients: it writes for those whose requests it found together.
     EventLoop,
+    /// The client that commits, for itself alone. Others would poll for their turn, so there is one.
+    Client,
 }
 
 impl LogWriter {
     /// Each, with its word in files.
-    pub const WORDS: [(&'static str, Self); 3] = [
+    pub const WORDS: [(&'static str, Self); 4] = [
         ("committer", Self::Committer),
         ("log-thread", Self::LogThread),
         ("event-loop", Self::EventLoop),
+        ("client", Self::Client),
     ];
 }
 
@@ -58,6 +61,9 @@ pub struct Software {
     pub writer: LogWriter,
     /// A flush that ends wakes all that wait, also those whose records it did not have.
     pub wakes_all: bool,
+    /// How often a batch is written and synced, one after the other, before it is acknowledged.
+    #[serde(default = "once")]
+    pub flushes: u32,
     /// Of the client, between an answer and its next transaction.
     #[serde(rename = "client_ns")]
     pub client: Nanos,
@@ -73,6 +79,13 @@ pub struct Software {
     /// Of a thread of the server each time it has slept, until its caches are warm again.
     #[serde(rename = "wake_ns")]
     pub wake: Nanos,
+}
+
+/// More files than any database syncs for a commit.
+const FLUSHES_MAX: u32 = 16;
+
+const fn once() -> u32 {
+    1
 }
 
 // A transaction that computes longer is none whose rate the storage limits.
@@ -91,12 +104,21 @@ impl Software {
         {
             return fail("processor time of a transaction is at most a second");
         }
+        if self.flushes == 0 || self.flushes > FLUSHES_MAX {
+            return Err(DefinitionError(format!(
+                "a batch is written and synced 1 to {FLUSHES_MAX} times, not {}",
+                self.flushes
+            )));
+        }
         let is_embedded = self.clients == ClientThreads::Embedded;
         if is_embedded && self.writer == LogWriter::EventLoop {
             return fail("an event loop has clients of its own: it cannot be embedded");
         }
         if is_embedded && self.client > Nanos::ZERO {
             return fail("an embedded database has no client: its callers' time is 'before'");
+        }
+        if !is_embedded && self.writer == LogWriter::Client {
+            return fail("where the client writes the log, the database is embedded in it");
         }
         Ok(())
     }
@@ -112,6 +134,7 @@ mod tests {
             clients: ClientThreads::One,
             writer: LogWriter::Committer,
             wakes_all: true,
+            flushes: 1,
             client: Nanos::from_micros(2),
             before: Nanos::from_micros(10),
             after: Nanos::ZERO,
@@ -124,6 +147,10 @@ mod tests {
         let embedded = Software { client: Nanos::ZERO, ..embedded };
         embedded.validate().unwrap();
         Software { writer: LogWriter::EventLoop, ..embedded }.validate().unwrap_err();
+        Software { writer: LogWriter::Client, ..embedded }.validate().unwrap();
+        Software { writer: LogWriter::Client, ..good }.validate().unwrap_err();
         Software { before: Nanos::from_secs(2), ..good }.validate().unwrap_err();
+        Software { flushes: 0, ..good }.validate().unwrap_err();
+        Software { flushes: 17, ..good }.validate().unwrap_err();
     }
 }

@@ -66,7 +66,12 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
         };
         self.burn_for_batch();
-        let flushed = self.flush(&mut leader, batch);
+        let mut flushed = self.flush(&mut leader, batch);
+        for _ in 1..self.policy.software.map_or(1, |it| it.flushes) {
+            let Ok((write, sync)) = flushed else { break };
+            self.record_flush(&mut self.lock(), batch, write, sync);
+            flushed = self.flush(&mut leader, batch);
+        }
         let mut state = self.lock();
         let failed = flushed.is_err();
         match flushed {
@@ -187,6 +192,16 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Err(Ending { failure, engine_error: None })
     }
 
+    fn record_flush(&self, state: &mut State<C>, batch: Batch, write: Span, sync: Option<Span>) {
+        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
+        state.pass_to(sync.unwrap_or(write).1, &self.clock);
+        state.recorder.record(OperationName::Write, nanos(write));
+        state.recorder.record_bytes(OperationName::Write, batch.length);
+        if let Some(sync) = sync {
+            state.recorder.record(OperationName::Sync, nanos(sync));
+        }
+    }
+
     fn acknowledge(
         &self,
         state: &mut State<C>,
@@ -195,13 +210,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         write: Span,
         sync: Option<Span>,
     ) {
-        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
-        state.pass_to(sync.unwrap_or(write).1, &self.clock);
-        state.recorder.record(OperationName::Write, nanos(write));
-        state.recorder.record_bytes(OperationName::Write, batch.length);
-        if let Some(sync) = sync {
-            state.recorder.record(OperationName::Sync, nanos(sync));
-        }
+        self.record_flush(state, batch, write, sync);
         state.log.counts.add(&batch.taken, batch.length, batch.delayed);
         while let Some(record) = state.log.queue.acknowledge() {
             state.outcomes[record.committer as usize] = CommitOutcome::Acknowledged;
@@ -214,8 +223,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let software = self.policy.software;
         let count = match software.map(|it| (it.writer, it.wakes_all)) {
             Some((LogWriter::Committer, true)) => usize::MAX,
-            // Somebody else leads, and is awake.
-            Some((LogWriter::LogThread | LogWriter::EventLoop, _)) => 0,
+            // Somebody else leads, and is awake; or there is nobody else.
+            Some((LogWriter::LogThread | LogWriter::EventLoop | LogWriter::Client, _)) => 0,
             Some((LogWriter::Committer, false)) | None => 1,
         };
         state.log.queue.waiting_records().take(count).map(|it| it.committer)

@@ -129,6 +129,9 @@ table! {
         writer: Sourced<LogWriter> = fact_needed(log_writer),
         /// A flush that ends wakes all that wait, also those whose records it did not have.
         wakes_all: Sourced<bool> = fact_needed(flag),
+        /// How often a batch is written and synced before it is acknowledged; once, if it is not said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        flushes: Option<Sourced<u32>> = fact(count),
         /// Processor time of the client for a transaction.
         client: Sourced<Nanos> = fact_needed(time),
         /// Of the server, before the record is handed to the log.
@@ -150,6 +153,7 @@ impl SoftwareProfile {
             clients: self.clients.value,
             writer: self.writer.value,
             wakes_all: self.wakes_all.value,
+            flushes: self.flushes.as_ref().map_or(1, |it| it.value),
             client: self.client.value,
             before: self.before.value,
             after: self.after.value,
