@@ -181,7 +181,19 @@ fn software(clients: ClientThreads, writer: LogWriter) -> Software {
     let time = Nanos::from_micros(1);
     let client = if clients == ClientThreads::Embedded { Nanos::ZERO } else { time };
     let (before, after, batch, wake) = (time, time, time, time);
-    Software { clients, writer, wakes_all: true, flushes: 1, client, before, after, batch, wake }
+    Software {
+        clients,
+        writer,
+        wakes_all: true,
+        flushes: 1,
+        turn: None,
+        client,
+        before,
+        after,
+        batch,
+        apply: None,
+        wake,
+    }
 }
 
 /// Every way in which a database can be made of threads.
@@ -191,7 +203,11 @@ fn databases() -> Vec<Software> {
         let clients = [ClientThreads::Embedded, ClientThreads::One, ClientThreads::Each];
         clients.map(|clients| software(clients, writer))
     };
-    writers.into_iter().flat_map(of).filter(|it| it.validate().is_ok()).collect()
+    let plain: Vec<Software> = writers.into_iter().flat_map(of).collect();
+    let turns = plain.iter().map(|it| Software { turn: Some(Nanos::new(700)), ..*it });
+    let parts = plain.iter().map(|it| Software { apply: Some(it.batch), ..*it });
+    let all = plain.iter().copied().chain(turns).chain(parts);
+    all.filter(|it| it.validate().is_ok()).collect()
 }
 
 #[test]

@@ -64,6 +64,11 @@ pub struct Software {
     /// How often a batch is written and synced, one after the other, before it is acknowledged.
     #[serde(default = "once")]
     pub flushes: u32,
+    /// The server's threads take turns on the processors, each at most this long, in the order in which they
+    /// became ready, as a scheduler of its own gives them (Go's): not even a flush that ends overtakes. None
+    /// where that is left to the kernel.
+    #[serde(default, rename = "turn_ns", skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Nanos>,
     /// Of the client, between an answer and its next transaction.
     #[serde(rename = "client_ns")]
     pub client: Nanos,
@@ -76,6 +81,10 @@ pub struct Software {
     /// Of whoever writes the log, for each batch: others wait for it.
     #[serde(rename = "batch_ns")]
     pub batch: Nanos,
+    /// Of each committer of a batch that is flushed; none if they have no part in it. The batch ends, and the
+    /// next begins, when the last of them has taken it.
+    #[serde(default, rename = "apply_ns", skip_serializing_if = "Option::is_none")]
+    pub apply: Option<Nanos>,
     /// Of a thread of the server each time it has slept, until its caches are warm again.
     #[serde(rename = "wake_ns")]
     pub wake: Nanos,
@@ -100,6 +109,8 @@ impl Software {
         let fail = |text: &str| Err(DefinitionError(text.to_owned()));
         if [self.client, self.before, self.after, self.batch, self.wake]
             .iter()
+            .chain(&self.apply)
+            .chain(&self.turn)
             .any(|time| *time > TIME_MAX)
         {
             return fail("processor time of a transaction is at most a second");
@@ -116,6 +127,15 @@ impl Software {
         }
         if is_embedded && self.client > Nanos::ZERO {
             return fail("an embedded database has no client: its callers' time is 'before'");
+        }
+        if self.apply.is_some() && self.writer != LogWriter::Committer {
+            return fail("only committers that write the log have a part in the end of a batch");
+        }
+        if self.turn == Some(Nanos::ZERO) {
+            return fail("a turn lasts longer than nothing");
+        }
+        if self.turn.is_some() && self.writer != LogWriter::LogThread {
+            return fail("turns are for a log that is written by a thread of its own");
         }
         if !is_embedded && self.writer == LogWriter::Client {
             return fail("where the client writes the log, the database is embedded in it");
@@ -135,10 +155,12 @@ mod tests {
             writer: LogWriter::Committer,
             wakes_all: true,
             flushes: 1,
+            turn: None,
             client: Nanos::from_micros(2),
             before: Nanos::from_micros(10),
             after: Nanos::ZERO,
             batch: Nanos::ZERO,
+            apply: None,
             wake: Nanos::ZERO,
         };
         good.validate().unwrap();
@@ -150,6 +172,14 @@ mod tests {
         Software { writer: LogWriter::Client, ..embedded }.validate().unwrap();
         Software { writer: LogWriter::Client, ..good }.validate().unwrap_err();
         Software { before: Nanos::from_secs(2), ..good }.validate().unwrap_err();
+        let apply = Some(Nanos::ZERO);
+        Software { apply, ..good }.validate().unwrap();
+        Software { apply, writer: LogWriter::LogThread, ..good }.validate().unwrap_err();
+        Software { apply: Some(Nanos::from_secs(2)), ..good }.validate().unwrap_err();
+        let turns = Software { turn: Some(Nanos::new(1)), writer: LogWriter::LogThread, ..good };
+        turns.validate().unwrap();
+        Software { turn: Some(Nanos::ZERO), ..turns }.validate().unwrap_err();
+        Software { writer: LogWriter::Committer, ..turns }.validate().unwrap_err();
         Software { flushes: 0, ..good }.validate().unwrap_err();
         Software { flushes: 17, ..good }.validate().unwrap_err();
     }

@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use self::figures::{Pair, Row, Run};
+use self::figures::{NOISY, Pair, Row, Run, STOLEN};
 use super::goals::{self, Goal};
-use super::load::{Load, NOISY, STOLEN};
+use super::load::Load;
 use super::session::{Interrupt, Priority, Session};
 use super::{durio, machine};
 use crate::databases::{self, Database, Group, Scratch};

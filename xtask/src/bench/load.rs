@@ -87,9 +87,8 @@ impl Foreign {
     }
 }
 
-/// Cores of foreign load, and the stolen share, above which a figure is in doubt.
-pub(super) const NOISY: f64 = 0.5;
-pub(super) const STOLEN: f64 = 0.05;
+const NOISY: f64 = 0.5;
+const STOLEN: f64 = 0.05;
 
 /// A process: its parent, and its ticks with those of its children that have ended.
 type Process = (u32, f64);
