@@ -77,8 +77,8 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
         return Err(SpecError::cannot_measure(text).hint(hint));
     }
     let mut targets = vec![null_target()];
-    for number in 0..files {
-        let name = if files == 1 { "log".to_owned() } else { format!("log-{}", clients[number]) };
+    for (number, clients) in clients.iter().take(files).enumerate() {
+        let name = if files == 1 { "log".to_owned() } else { format!("log-{clients}") };
         let file_name = format!("{}.{}", request.file_name, number + 1);
         let target = request.log.target(name, file_name, layout(handling), size);
         targets.push(Target { destroy: false, ..target });
