@@ -9,6 +9,7 @@ mod build;
 mod callgrind;
 mod compare;
 mod corpus;
+mod databases;
 mod durio;
 mod figures;
 mod fio;
@@ -79,6 +80,12 @@ enum Bench {
     GroupCommit(group_commit::Arguments),
     /// The NBD server against nbdkit's memory plugin, under fio's nbd engine
     Nbd(nbd::Arguments),
+    /// Real databases and what `durio predict` says of them, in the same folder, by turns
+    ///
+    /// postgresql, mariadb, etcd, redis, rocksdb, sqlite-wal, sqlite-rollback; how each is loaded is in
+    /// xtask/src/databases/table.rs. Exit code 3 if a package is missing.
+    #[command(verbatim_doc_comment)]
+    Databases(databases::Arguments),
     /// Crash states of a recorded run, made and checked per second
     Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
@@ -90,6 +97,11 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs one bench; with `--check`, a goal that does not hold is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Bench::Databases(these) = &arguments.bench
+        && let Some(code) = these.cannot(arguments.write)?
+    {
+        return Ok(code);
+    }
     if arguments.write {
         return written::run();
     }
@@ -105,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Bench::Report => report::run(&interrupt),
         Bench::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
         Bench::Nbd(arguments) => nbd::run(arguments, &interrupt),
+        Bench::Databases(arguments) => databases::run(arguments, &interrupt),
         Bench::Prove => prove::run(&interrupt),
         Bench::Build => build::run(&interrupt),
     };

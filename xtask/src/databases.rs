@@ -8,6 +8,7 @@
 
 mod evidence;
 mod figures;
+mod said;
 mod server;
 mod table;
 mod trace;
@@ -21,8 +22,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::server::Scratch;
-use self::table::{DATABASES, Database};
+pub(crate) use self::server::{Group, Scratch, version};
+pub(crate) use self::table::{DATABASES, Database};
 use crate::bench::{self, Interrupt};
 use crate::cargo;
 
@@ -60,14 +61,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(Databases::Trace(arguments): &Databases) -> Result<ExitCode> {
     let databases = chosen(&arguments.names)?;
-    let missing = missing(&databases);
-    if !missing.is_empty() {
-        let packages = missing.into_iter().collect::<Vec<_>>().join(" ");
-        eprintln!(
-            "missing: {packages}\nOn Debian: sudo apt-get install --no-install-recommends {packages}; or name \
-             the databases that are there"
-        );
-        return Ok(ExitCode::from(CANNOT));
+    if let Some(code) = cannot(&databases, &[("strace", "strace")]) {
+        return Ok(code);
     }
     let filesystem = real_filesystem(&arguments.folder)?;
     let interrupt = Interrupt::watch()?;
@@ -102,28 +97,46 @@ fn one(
     Ok(evidence::section(&version, database.transaction, &machine, &figures))
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Database>> {
+/// The databases of these names; all, if none is named.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Database>> {
     if names.is_empty() {
         return Ok(DATABASES.iter().collect());
     }
     let find = |name: &String| {
         let known = || DATABASES.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
         let found = DATABASES.iter().find(|it| it.name == name);
-        found.with_context(|| format!("'{name}' is not traced; these are: {}", known()))
+        found.with_context(|| format!("'{name}' is not known here; these are: {}", known()))
     };
     names.iter().map(find).collect()
 }
 
+/// Says which packages are missing, for the databases and beside them; none if all are here.
+pub(crate) fn cannot(databases: &[&Database], beside: &[Program]) -> Option<ExitCode> {
+    let missing = missing(databases, beside);
+    if missing.is_empty() {
+        return None;
+    }
+    let packages = missing.into_iter().collect::<Vec<_>>().join(" ");
+    eprintln!(
+        "missing: {packages}\nOn Debian: sudo apt-get install --no-install-recommends {packages}; or name the \
+         databases that are there"
+    );
+    Some(ExitCode::from(CANNOT))
+}
+
+/// A program and its package.
+type Program = (&'static str, &'static str);
+
 /// The packages of programs that are not here.
-fn missing(databases: &[&Database]) -> BTreeSet<&'static str> {
+fn missing(databases: &[&Database], beside: &[Program]) -> BTreeSet<&'static str> {
     let path = server::search_path();
     let is_here = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let needed = databases.iter().flat_map(|it| it.programs).chain(&[("strace", "strace")]);
+    let needed = databases.iter().flat_map(|it| it.programs).chain(beside);
     needed.filter(|(program, _)| !is_here(program)).map(|(_, package)| *package).collect()
 }
 
 /// The name of the filesystem of a folder, which must be one that a sync means something to.
-fn real_filesystem(folder: &Path) -> Result<String> {
+pub(crate) fn real_filesystem(folder: &Path) -> Result<String> {
     ensure!(folder.is_dir(), "there is no folder {}", folder.display());
     let name = bench::filesystem(folder);
     let name = name.split_whitespace().next().unwrap_or_default();
@@ -155,9 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_package_is_named() {
+    fn all_missing_packages_are_named_at_once() {
         let database = Database { programs: &[("no-such-program", "its-package")], ..DATABASES[0] };
-        assert!(missing(&[&database]).contains("its-package"));
+        let missing = missing(&[&database], &[("neither-this", "another")]);
+        assert!(missing.contains("its-package") && missing.contains("another"));
     }
 
     #[test]

@@ -13,11 +13,13 @@ mod committer;
 mod leader;
 mod state;
 mod transactions;
+mod turns;
 
+use std::num::NonZero;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Builder, Scope, ScopedJoinHandle, Thread};
+use std::thread::{Builder, Scope, ScopedJoinHandle, Thread, available_parallelism, current};
 
 use durio_block::{Clock, Engine, SyncEngine, Ticks, WriteFlags};
 use durio_record::{Accounting, Pacing};
@@ -34,6 +36,7 @@ use committer::TellOfPanic;
 use leader::Leader;
 use state::State;
 use transactions::Connection;
+use turns::Turns;
 
 // A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
@@ -53,6 +56,8 @@ struct CommitterThreads<'a, C> {
     barrier: StartBarrier,
     started: OnceLock<Ticks>,
     threads: OnceLock<Vec<Thread>>,
+    /// Where the database gives turns on the processors itself.
+    turns: Option<Turns>,
 }
 
 /// What a committer gives back.
@@ -142,6 +147,11 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             barrier: StartBarrier::default(),
             started: OnceLock::new(),
             threads: OnceLock::new(),
+            turns: policy.software.and_then(|it| it.turn).map(|longest| {
+                let processors = available_parallelism().map_or(1, NonZero::get);
+                // The log's thread comes after the committers.
+                Turns::new(policy.committers as usize + 1, processors, longest)
+            }),
         })
     }
 
@@ -236,8 +246,10 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
 
     fn wake(&self, committers: &[u32]) {
         let Some(threads) = self.threads.get() else { return };
+        // Who wakes is awake: its next sleep would end at once.
+        let me = current().id();
         for &committer in committers {
-            if let Some(thread) = threads.get(committer as usize) {
+            if let Some(thread) = threads.get(committer as usize).filter(|it| it.id() != me) {
                 thread.unpark();
             }
         }

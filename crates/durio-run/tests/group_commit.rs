@@ -181,7 +181,19 @@ fn software(clients: ClientThreads, writer: LogWriter) -> Software {
     let time = Nanos::from_micros(1);
     let client = if clients == ClientThreads::Embedded { Nanos::ZERO } else { time };
     let (before, after, batch, wake) = (time, time, time, time);
-    Software { clients, writer, wakes_all: true, client, before, after, batch, wake }
+    Software {
+        clients,
+        writer,
+        wakes_all: true,
+        flushes: 1,
+        turn: None,
+        client,
+        before,
+        after,
+        batch,
+        apply: None,
+        wake,
+    }
 }
 
 /// Every way in which a database can be made of threads.
@@ -191,7 +203,11 @@ fn databases() -> Vec<Software> {
         let clients = [ClientThreads::Embedded, ClientThreads::One, ClientThreads::Each];
         clients.map(|clients| software(clients, writer))
     };
-    writers.into_iter().flat_map(of).filter(|it| it.validate().is_ok()).collect()
+    let plain: Vec<Software> = writers.into_iter().flat_map(of).collect();
+    let turns = plain.iter().map(|it| Software { turn: Some(Nanos::new(700)), ..*it });
+    let parts = plain.iter().map(|it| Software { apply: Some(it.batch), ..*it });
+    let all = plain.iter().copied().chain(turns).chain(parts);
+    all.filter(|it| it.validate().is_ok()).collect()
 }
 
 #[test]
@@ -210,6 +226,23 @@ fn clients_of_every_kind_of_database_have_their_transactions_committed_once() {
         let (_, commit_ns) = ran.recorded(OperationName::Commit);
         assert!(commit_ns / commits >= flush_ns / writes, "{software:?}");
     }
+}
+
+#[test]
+fn a_commit_of_several_flushes_waits_for_all_of_them() {
+    let flushes = 4;
+    let one = software(ClientThreads::Embedded, LogWriter::Client);
+    let policy = GroupCommit { software: Some(Software { flushes, ..one }), ..threads(1) };
+    let limit = Limit::Duration(Nanos::from_millis(200));
+    let ran = execute(None, step(log(policy), limit), false);
+    assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete);
+    let (commits, commit_ns) = ran.recorded(OperationName::Commit);
+    let (syncs, sync_ns) = ran.recorded(OperationName::Sync);
+    assert!(
+        syncs.abs_diff(commits * u64::from(flushes)) <= u64::from(flushes),
+        "{commits} {syncs}"
+    );
+    assert!(commit_ns / commits >= u64::from(flushes) * (sync_ns / syncs), "{commit_ns} {sync_ns}");
 }
 
 #[test]

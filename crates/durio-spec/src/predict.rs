@@ -10,11 +10,15 @@ use durio_plan::{
     Step, Target,
 };
 use durio_units::Nanos;
+use durio_workload::LogWriter;
 use durio_workload::profile::Profile;
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
 use crate::profile::{directory, layout, section};
 use crate::{SpecError, interval_for, null_target, plan_of};
+
+/// Numbers of clients, where a database has several.
+const CLIENTS: [u32; 3] = [1, 8, 32];
 
 /// Per number of clients.
 const DURATION: Nanos = Nanos::from_secs(5);
@@ -26,7 +30,7 @@ pub struct PredictRequest {
     pub profile: Profile,
     /// The directory of its log.
     pub log: Location,
-    /// Numbers of clients, in the order in which they are run.
+    /// Numbers of clients, in the order in which they are run; none for the usual ones.
     pub clients: Vec<u32>,
     /// Time per number of clients.
     pub duration: Option<Nanos>,
@@ -58,23 +62,23 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
             format!("a duration of {duration} per number of clients measures nothing useful");
         return Err(SpecError::wrong_use(text).hint("give 100ms to 31d"));
     }
+    let clients = clients(request, software.writer.value)?;
     let mut seen = BTreeSet::new();
-    if let Some(twice) = request.clients.iter().find(|it| !seen.insert(**it)) {
+    if let Some(twice) = clients.iter().find(|it| !seen.insert(**it)) {
         return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
     }
     let room = directory(&request.log)?;
     let size = log.file_size.value;
     let handling = log.file.value;
-    let files = if handling.is_used_up() { request.clients.len() } else { 1 };
+    let files = if handling.is_used_up() { clients.len() } else { 1 };
     if size.get().saturating_mul(files as u64) > room.free.get() / 10 {
         let text = format!("'{}' has only {} free", room.path, room.free);
         let hint = format!("make room: {files} log files of {size} take at most a tenth of it");
         return Err(SpecError::cannot_measure(text).hint(hint));
     }
     let mut targets = vec![null_target()];
-    for number in 0..files {
-        let name =
-            if files == 1 { "log".to_owned() } else { format!("log-{}", request.clients[number]) };
+    for (number, clients) in clients.iter().take(files).enumerate() {
+        let name = if files == 1 { "log".to_owned() } else { format!("log-{clients}") };
         let file_name = format!("{}.{}", request.file_name, number + 1);
         let target = request.log.target(name, file_name, layout(handling), size);
         targets.push(Target { destroy: false, ..target });
@@ -90,7 +94,7 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
         let step = Step::new(Role::Measure, load, Limit::Duration(duration), interval);
         Step { ramp, levels: vec![level], section: Some(0), ..step }
     };
-    let steps: Vec<Step> = request.clients.iter().enumerate().map(step).collect();
+    let steps: Vec<Step> = clients.iter().enumerate().map(step).collect();
     let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let clients = section("clients", "every number of clients alone".to_owned(), 0, count);
     let campaign = Campaign {
@@ -108,4 +112,22 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     let plan = Plan { campaign: Some(campaign), ..plan };
     plan.validate().map_err(SpecError::wrong_use)?;
     Ok(plan)
+}
+
+/// Whose transactions are run.
+fn clients(request: &PredictRequest, writer: LogWriter) -> Result<Vec<u32>, SpecError> {
+    let is_alone = writer == LogWriter::Client;
+    if is_alone && let Some(several) = request.clients.iter().find(|it| **it > 1) {
+        let name = &request.profile.name;
+        let text = format!(
+            "{several} clients of '{name}' cannot be predicted: one commits at a time, and the others poll for \
+             their turn"
+        );
+        return Err(SpecError::wrong_use(text).hint("--clients 1"));
+    }
+    Ok(match (request.clients.is_empty(), is_alone) {
+        (false, _) => request.clients.clone(),
+        (true, true) => vec![1],
+        (true, false) => CLIENTS.to_vec(),
+    })
 }

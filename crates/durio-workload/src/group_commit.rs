@@ -6,7 +6,7 @@
 use durio_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{DefinitionError, Software};
+use crate::{DefinitionError, LogWriter, Software};
 
 /// Who runs the committers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -150,6 +150,9 @@ impl GroupCommit {
             Some(_) if self.threads != CommitterThreads::OneEach => fail(
                 "what a database does itself takes threads: a thread for each committer".to_owned(),
             ),
+            Some(software) if software.writer == LogWriter::Client && self.committers > 1 => {
+                fail("where the client writes the log, there is one".to_owned())
+            }
             Some(software) => software.validate(),
             None => Ok(()),
         }

@@ -46,6 +46,14 @@ impl Durio<'_> {
         words
     }
 
+    /// `durio predict` of a database in a folder.
+    pub(super) fn predict(self, database: &str, folder: &Path, options: &str) -> Vec<OsString> {
+        let mut words = self.common("predict");
+        words.extend([database.into(), folder.into()]);
+        words.extend(options.split_whitespace().map(OsString::from));
+        words
+    }
+
     fn common(self, command: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.program.into(), command.into()];
         words.extend(["--format", "json", "--quiet", "--out"].map(OsString::from));

@@ -5,6 +5,7 @@
 //! from /proc/self/stat. What kernel threads and interrupts do for us counts as foreign; time that
 //! was stolen is counted apart.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Instant;
 
@@ -23,12 +24,18 @@ pub(super) struct Load {
 impl Load {
     /// Reads the counters; children count once they have been waited for.
     pub(super) fn read() -> Option<Self> {
+        Self::read_beside(None)
+    }
+
+    /// The same, where what this living process and its descendants took is ours too.
+    pub(super) fn read_beside(server: Option<u32>) -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         // Not 3 and 4, idle and iowait, when a processor does nothing; nor 8 and 9, guests of this
         // machine, which are in user and nice already (proc_stat(5)).
         let busy = ticks(&stat, &[0, 1, 2, 5, 6])?;
         let stolen = ticks(&stat, &[7])?;
         let ours = own_ticks(&fs::read_to_string("/proc/self/stat").ok()?)?;
+        let ours = ours + server.map_or(0.0, |server| ticks_of_family(server, &processes()));
         Some(Self { at: Instant::now(), busy, stolen, ours })
     }
 
@@ -41,7 +48,7 @@ impl Load {
     }
 
     /// The share that was stolen since `earlier` of what was wanted.
-    fn stolen_since(&self, earlier: &Self) -> f64 {
+    pub(super) fn stolen_since(&self, earlier: &Self) -> f64 {
         let stolen = self.stolen - earlier.stolen;
         // At least a tick: a machine that wanted nothing would give 0 / 0.
         stolen / (stolen + self.busy - earlier.busy).max(1.0)
@@ -83,6 +90,37 @@ impl Foreign {
 const NOISY: f64 = 0.5;
 const STOLEN: f64 = 0.05;
 
+/// A process: its parent, and its ticks with those of its children that have ended.
+type Process = (u32, f64);
+
+/// All that are there.
+fn processes() -> HashMap<u32, Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+    // One that has gone meanwhile is among its parent's children that have ended.
+    let read = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        Some((id, (parent, own_ticks(&stat)?)))
+    };
+    ids.filter_map(read).collect()
+}
+
+/// The ticks of a process and of all that descend from it.
+fn ticks_of_family(first: u32, processes: &HashMap<u32, Process>) -> f64 {
+    let belongs = |mut id: u32| {
+        while id != first {
+            // The first process of all is nobody's child.
+            match processes.get(&id) {
+                Some((parent, _)) if *parent != id => id = *parent,
+                _ => return false,
+            }
+        }
+        true
+    };
+    processes.iter().filter(|(id, _)| belongs(**id)).map(|(_, (_, ticks))| ticks).sum()
+}
+
 /// A sum over all processors, of these figures of line `cpu`.
 fn ticks(stat: &str, figures: &[usize]) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -106,6 +144,13 @@ mod tests {
         let stat = "cpu  100 10 200 9999 500 3 7 40 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
         assert_eq!(ticks(stat, &[0, 1, 2, 5, 6]), Some(320.0));
         assert_eq!(ticks(stat, &[7]), Some(40.0));
+    }
+
+    #[test]
+    fn a_family_is_a_process_and_all_that_descend_from_it() {
+        let all = [(1, (0, 1.0)), (5, (1, 10.0)), (6, (5, 100.0)), (7, (6, 1000.0)), (8, (1, 5.0))];
+        assert_eq!(ticks_of_family(5, &HashMap::from(all)), 1110.0);
+        assert_eq!(ticks_of_family(9, &HashMap::from(all)), 0.0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! A database under strace in a folder of its own: made, started, loaded, stopped.
+//! A database in a folder of its own: made, started, loaded, stopped; under strace where it is traced.
 //!
-//! In: a row of the table. Out: loads, and the trace that they left. Not here: what the trace says.
+//! In: a row of the table. Out: loads, what they said, and the trace that they left. Not here: what the trace
+//! says.
 //!
 //! strace, what it runs and what that starts are one process group: what is ended is that group. strace itself
 //! ignores SIGTERM (with `-o` it blocks it) and ends with the last of its processes, its file whole.
@@ -19,7 +20,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::figures::{FOLDER_PREFIX, Figures, Load};
-use super::table::{Database, Serve};
+use super::said::Said;
+use super::table::{Database, PERCENTILES, Serve};
 use super::trace;
 use crate::bench::Interrupt;
 use crate::packages;
@@ -34,7 +36,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A database and its folder, which goes when this does.
 #[derive(Debug)]
-pub(super) struct Scratch<'a> {
+pub(crate) struct Scratch<'a> {
     database: &'a Database,
     folder: TempDir,
     search_path: OsString,
@@ -44,7 +46,7 @@ pub(super) struct Scratch<'a> {
 
 impl<'a> Scratch<'a> {
     /// Makes it, in `parent`.
-    pub(super) fn new(
+    pub(crate) fn new(
         database: &'a Database,
         parent: &Path,
         interrupt: &'a Interrupt,
@@ -67,10 +69,9 @@ impl<'a> Scratch<'a> {
 
     /// Traces the loads of these numbers of clients, `transactions` each.
     pub(super) fn figures(&self, clients: &[u32], transactions: u32) -> Result<Vec<Figures>> {
-        let Some(serve) = self.database.serve else {
+        let Some(server) = self.serve(&self.strace("server.trace"))? else {
             return clients.iter().map(|&clients| self.alone(clients, transactions)).collect();
         };
-        let server = self.start(serve, &self.strace("server.trace"))?;
         let loads: Result<Vec<Load>> =
             clients.iter().map(|&clients| self.load(clients, transactions, &[])).collect();
         let loads = loads.with_context(|| self.tail("server"))?;
@@ -88,26 +89,58 @@ impl<'a> Scratch<'a> {
     }
 
     fn load(&self, clients: u32, transactions: u32, strace: &[OsString]) -> Result<Load> {
-        let each = (transactions / clients).max(1);
         let before = self.log_bytes();
         let begin = now();
-        let mut command = self.shell("load", self.database.load, strace)?;
-        command.env("CLIENTS", clients.to_string()).env("EACH", each.to_string());
         let mut most = before;
         // A log may be gone when its last client is.
-        let look = || {
-            most = most.max(self.log_bytes());
-            self.interrupt.check()
-        };
-        let ended = Group::spawn(command)?.expect(LOAD_MAX, look);
-        ended.with_context(|| self.tail("load"))?;
+        let look = || most = most.max(self.log_bytes());
+        let said = self.commit((clients, (transactions / clients).max(1)), strace, look)?;
         let time = begin..now();
-        let printed = self.read("load.out")?;
-        let commits = printed.split_whitespace().last().and_then(|word| word.parse().ok());
-        let commits = commits.with_context(|| format!("the load counted nothing: {printed}"))?;
+        let log_bytes = [before, most.max(self.log_bytes())];
+        Ok(Load { clients, commits: said.commits, time, log_bytes })
+    }
+
+    /// So many clients commit, each so often.
+    pub(crate) fn measure(&self, clients: u32, each: u32) -> Result<Said> {
+        self.commit((clients, each), &[], || ())
+    }
+
+    fn commit(
+        &self,
+        (clients, each): (u32, u32),
+        strace: &[OsString],
+        mut look: impl FnMut(),
+    ) -> Result<Said> {
+        let mut command = self.shell("load", self.database.load, strace)?;
+        command.env("CLIENTS", clients.to_string()).env("EACH", each.to_string());
+        let ended = Group::spawn(command)?.expect(LOAD_MAX, || {
+            look();
+            self.interrupt.check()
+        });
+        ended.with_context(|| self.tail("load"))?;
+        let said = Said::parse(&self.read("load.out")?).with_context(|| self.tail("load"))?;
         let wanted = u64::from(clients) * u64::from(each);
+        let commits = said.commits;
         ensure!(commits == wanted, "of {wanted} transactions {commits} were committed");
-        Ok(Load { clients, commits, time, log_bytes: [before, most.max(self.log_bytes())] })
+        Ok(said)
+    }
+
+    /// How many syncs it has counted, if it does.
+    pub(crate) fn syncs(&self) -> Result<Option<u64>> {
+        let Some(text) = self.database.syncs else { return Ok(None) };
+        self.step("syncs", text, 1, 1)?;
+        let count = self.read("syncs.out")?.trim().parse().ok();
+        count.with_context(|| self.tail("syncs")).map(Some)
+    }
+
+    /// Where it lives.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts it, until what is given back is dropped; none for one that lives in its clients.
+    pub(crate) fn serve(&self, strace: &[OsString]) -> Result<Option<Group>> {
+        self.database.serve.map(|serve| self.start(serve, strace)).transpose()
     }
 
     fn start(&self, serve: Serve, strace: &[OsString]) -> Result<Group> {
@@ -145,7 +178,7 @@ impl<'a> Scratch<'a> {
             .args(words)
             .current_dir(folder)
             .envs([("PATH", self.search_path.as_os_str()), ("DIR", folder.as_os_str())])
-            .envs([("AS", user.as_str()), ("LC_ALL", "C")])
+            .envs([("AS", user.as_str()), ("LC_ALL", "C"), ("PERCENTILES", PERCENTILES)])
             .envs([("PORT", self.ports[0].to_string()), ("PEER_PORT", self.ports[1].to_string())])
             .stdin(Stdio::null())
             .stdout(File::create(folder.join(format!("{name}.out")))?)
@@ -189,7 +222,7 @@ impl<'a> Scratch<'a> {
 }
 
 /// The version, as the database prints it.
-pub(super) fn version(database: &Database) -> Result<String> {
+pub(crate) fn version(database: &Database) -> Result<String> {
     let mut command = Command::new("sh");
     command.args(["-euc", database.version]).env("PATH", search_path());
     let output = command.output().context("cannot run sh")?;
@@ -237,7 +270,7 @@ fn now() -> u64 {
 
 /// A process and what it starts; ended when it is dropped.
 #[derive(Debug)]
-struct Group {
+pub(crate) struct Group {
     child: Child,
 }
 
@@ -255,8 +288,13 @@ impl Group {
         Ok(())
     }
 
+    /// Its first process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks for its end.
-    fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         self.kill(Signal::TERM);
         self.wait(PATIENCE, || Ok(()))?.context("it does not end")?;
         Ok(())
@@ -315,7 +353,7 @@ mod tests {
 
     /// A database without programs: a shell that writes.
     fn toy(serve: Option<Serve>, setup: &'static str) -> Database {
-        Database { user: None, setup, serve, load: "echo 1", ..DATABASES[6] }
+        Database { user: None, setup, serve, load: "echo commits 1", ..DATABASES[6] }
     }
 
     #[test]

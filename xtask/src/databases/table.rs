@@ -1,6 +1,11 @@
-//! The databases that are traced: how each is made, served, loaded, and which of its files are the log.
+//! The databases that are traced and held against predictions: how each is made, served, loaded, and which of
+//! its files are the log.
 //!
 //! In: nothing. Out: [`DATABASES`]. Not here: running any of it (`server`).
+//!
+//! A load prints lines of a name and a number, which `said` reads: `commits`, how many were acknowledged;
+//! `seconds`, in which they were; and where its benchmark says so `p50_us`, `p99_us` and `per_sync`, commits
+//! that shared a sync.
 //!
 //! Each command is for a shell that stops at the first error, with `$DIR` (a folder of its own), `$AS` (what
 //! makes a command that of a plain user), `$PORT` and `$PEER_PORT` (free ones of the loopback), `$CLIENTS` and
@@ -8,9 +13,9 @@
 
 /// A database and its commands.
 #[derive(Debug)]
-pub(super) struct Database {
+pub(crate) struct Database {
     /// The profile's name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What is run, each with Debian's package.
     pub(super) programs: &'static [(&'static str, &'static str)],
     /// Who runs it where the caller is root: it refuses root, or should not need it.
@@ -18,13 +23,19 @@ pub(super) struct Database {
     /// Prints its version.
     pub(super) version: &'static str,
     /// One transaction, and the settings that are not the package's own.
-    pub(super) transaction: &'static str,
+    pub(crate) transaction: &'static str,
     /// Makes it.
     pub(super) setup: &'static str,
     /// Serves it until SIGTERM; none for one that lives in its clients.
     pub(super) serve: Option<Serve>,
-    /// Commits with `$CLIENTS` at once; the last word that it prints is how many commits were acknowledged.
+    /// Commits with `$CLIENTS` at once, `$EACH` transactions of each.
     pub(super) load: &'static str,
+    /// Prints how many syncs of its log the database has counted, or what grows by one with each; none where
+    /// only the load can say it.
+    pub(super) syncs: Option<&'static str>,
+    /// One client at most commits at a time, and the others poll for their turn: only one is held against a
+    /// prediction.
+    pub(crate) is_for_one: bool,
     /// True for a file of its log, by its path.
     pub(super) is_log: fn(&str) -> bool,
 }
@@ -36,7 +47,7 @@ pub(super) struct Serve {
     pub(super) ready: &'static str,
 }
 
-pub(super) const DATABASES: [Database; 7] = [
+pub(crate) const DATABASES: [Database; 7] = [
     Database {
         name: "postgresql",
         programs: &[("postgres", "postgresql-15"), ("pgbench", "postgresql-15")],
@@ -50,8 +61,16 @@ pub(super) const DATABASES: [Database; 7] = [
             start: r#"exec $AS postgres -D "$DIR/cluster" -k "$DIR" -c listen_addresses="#,
             ready: r#"psql -h "$DIR" -U postgres -Xq -c 'CREATE TABLE entry (number int, content text)'"#,
         }),
-        load: r#"pgbench -h "$DIR" -U postgres -n -f "$DIR/insert.sql" -c "$CLIENTS" -t "$EACH" postgres |
-            sed -n 's,^number of transactions actually processed: \([0-9]*\)/.*,\1,p'"#,
+        load: r#"
+            pgbench -h "$DIR" -U postgres -n -f "$DIR/insert.sql" -c "$CLIENTS" -t "$EACH" \
+                -l --log-prefix="$DIR/times" postgres |
+                awk '
+                    /^number of transactions actually processed:/ { split($6, of, "/"); commits = of[1] }
+                    /^tps = / { printf "commits %d\nseconds %f\n", commits, commits / $3 }'
+            cut -d ' ' -f 3 "$DIR"/times.* | sort -n | awk "$PERCENTILES"
+            rm "$DIR"/times.*"#,
+        syncs: Some(r#"psql -h "$DIR" -U postgres -XAtc 'SELECT wal_sync FROM pg_stat_wal'"#),
+        is_for_one: false,
         is_log: |path| path.rsplit_once("/pg_wal/").is_some_and(|(_, name)| name.len() == 24),
     },
     Database {
@@ -76,8 +95,14 @@ pub(super) const DATABASES: [Database; 7] = [
         load: r#"
             mysqlslap --no-defaults -uroot -S "$DIR/socket" --create-schema=test --no-drop \
                 --concurrency="$CLIENTS" --number-of-queries=$((CLIENTS * EACH)) \
-                --query="INSERT INTO entry (content) VALUES (repeat('x', 100))" >&2
-            echo $((CLIENTS * EACH))"#,
+                --query="INSERT INTO entry (content) VALUES (repeat('x', 100))" |
+                awk '/Average number of seconds to run all queries:/ { print "seconds", $(NF - 1) }'
+            echo commits $((CLIENTS * EACH))"#,
+        syncs: Some(
+            r#"mariadb --no-defaults -uroot -S "$DIR/socket" -NBe "SHOW GLOBAL STATUS LIKE 'Innodb_data_fsyncs'" |
+                cut -f 2"#,
+        ),
+        is_for_one: false,
         is_log: |path| path.contains("/ib_logfile"),
     },
     Database {
@@ -98,13 +123,21 @@ pub(super) const DATABASES: [Database; 7] = [
             ready: r#"curl -sSf -d "@$DIR/put.json" "http://127.0.0.1:$PORT/v3/kv/put""#,
         }),
         load: r#"
+            begin=$(date +%s%N)
             for client in $(seq "$CLIENTS"); do
-                curl -s -o /dev/null -w '%{http_code}\n' -d "@$DIR/put.json" \
+                curl -s -o /dev/null -w '%{http_code} %{time_total}\n' -d "@$DIR/put.json" \
                     "http://127.0.0.1:$PORT/v3/kv/put?[1-$EACH]" >"$DIR/answers.$client" &
             done
             wait
-            cat "$DIR"/answers.* | grep -c '^200$'
+            echo seconds $(($(date +%s%N) - begin))e-9
+            echo commits $(cat "$DIR"/answers.* | grep -c '^200 ')
+            cat "$DIR"/answers.* | awk '{ print 1e6 * $2 }' | sort -n | awk "$PERCENTILES"
             rm "$DIR"/answers.*"#,
+        syncs: Some(
+            r#"curl -sS "http://127.0.0.1:$PORT/metrics" |
+                sed -n 's/^etcd_disk_wal_fsync_duration_seconds_count //p'"#,
+        ),
+        is_for_one: false,
         is_log: |path| path.contains("/member/wal"),
     },
     Database {
@@ -120,8 +153,19 @@ pub(super) const DATABASES: [Database; 7] = [
             ready: r#"redis-cli -e -s "$DIR/socket" ping"#,
         }),
         load: r#"
-            redis-benchmark -s "$DIR/socket" -t set -d 100 -c "$CLIENTS" -n $((CLIENTS * EACH)) -q >&2
-            echo $((CLIENTS * EACH))"#,
+            redis-benchmark -s "$DIR/socket" -t set -d 100 -c "$CLIENTS" -n $((CLIENTS * EACH)) --csv |
+                awk -F '[",]+' -v commits=$((CLIENTS * EACH)) '$2 == "SET" {
+                    printf "commits %d\nseconds %f\n", commits, commits / $3
+                    printf "p50_us %f\np99_us %f\n", 1000 * $6, 1000 * $8 }'"#,
+        // Of all calls that write, those that were no answers. It counts the one that asks too, each time.
+        syncs: Some(
+            r#"
+            info=$(redis-cli -s "$DIR/socket" info | tr -d '\r')
+            of() { echo "$info" | sed -n "s/^$1://p"; }
+            calls=$(sed -n 's/^syscw: //p' "/proc/$(of process_id)/io")
+            echo $((calls - $(of total_writes_processed)))"#,
+        ),
+        is_for_one: false,
         is_log: |path| path.ends_with(".aof"),
     },
     Database {
@@ -133,9 +177,16 @@ pub(super) const DATABASES: [Database; 7] = [
         setup: ":",
         serve: None,
         load: r#"
-            db_bench --benchmarks=fillrandom --sync=1 --db="$DIR/data.$CLIENTS" --threads="$CLIENTS" --num="$EACH" \
-                --key_size=16 --value_size=100 --compression_type=none |
-                sed -n 's/^fillrandom .* \([0-9]*\) operations;.*/\1/p'"#,
+            db_bench --benchmarks=fillrandom,stats --sync=1 --db="$DIR/data.$CLIENTS" --threads="$CLIENTS" \
+                --num="$EACH" --key_size=16 --value_size=100 --compression_type=none --histogram |
+                awk '
+                    /^fillrandom / { for (i = 2; i <= NF; i++) {
+                        if ($i == "seconds") print "seconds", $(i - 1)
+                        if ($i == "operations;") print "commits", $(i - 1) } }
+                    /^Percentiles:/ && !seen++ { print "p50_us", $3; print "p99_us", $7 }
+                    /^Cumulative WAL:/ { print "per_sync", $7 }'"#,
+        syncs: None,
+        is_for_one: false,
         is_log: |path| path.ends_with(".log"),
     },
     Database {
@@ -148,6 +199,8 @@ pub(super) const DATABASES: [Database; 7] = [
             CREATE TABLE entry (number INTEGER PRIMARY KEY, content BLOB)'"#,
         serve: None,
         load: SQLITE_LOAD,
+        syncs: None,
+        is_for_one: true,
         is_log: |path| path.ends_with("-wal"),
     },
     Database {
@@ -160,9 +213,16 @@ pub(super) const DATABASES: [Database; 7] = [
             'CREATE TABLE entry (number INTEGER PRIMARY KEY, content BLOB)'"#,
         serve: None,
         load: SQLITE_LOAD,
+        syncs: None,
+        is_for_one: true,
         is_log: |path| path.ends_with("-journal"),
     },
 ];
+
+/// `$PERCENTILES`, for awk: of microseconds in order, one a line.
+pub(super) const PERCENTILES: &str = r#"
+    { of[NR] = $1 }
+    END { if (NR) { print "p50_us", of[int(NR * 0.5) + 1]; print "p99_us", of[int(NR * 0.99) + 1] } }"#;
 
 /// A shell for each client. One that waits for another longer than a minute fails, and so does the load.
 const SQLITE_LOAD: &str = r#"
@@ -171,10 +231,12 @@ const SQLITE_LOAD: &str = r#"
         yes 'INSERT INTO entry (content) VALUES (zeroblob(100)); SELECT 1;' | head -n "$EACH"
     } >"$DIR/insert.sql"
     clients=
+    begin=$(date +%s%N)
     for client in $(seq "$CLIENTS"); do
         sqlite3 -batch -bail "$DIR/test.sqlite" <"$DIR/insert.sql" >"$DIR/answers.$client" &
         clients="$clients $!"
     done
     for client in $clients; do wait "$client"; done
-    cat "$DIR"/answers.* | wc -l
+    echo seconds $(($(date +%s%N) - begin))e-9
+    echo commits $(cat "$DIR"/answers.* | wc -l)
     rm "$DIR"/answers.*"#;

@@ -178,6 +178,12 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                     return true;
                 }
                 CommitOutcome::Failed => return false,
+                CommitOutcome::Flushed => {
+                    state.outcomes[me as usize] = CommitOutcome::Waiting;
+                    drop(state);
+                    self.apply();
+                    continue;
+                }
                 CommitOutcome::Waiting => {}
             }
             // Whoever waits and finds the tools leads, for its own record and for all that wait with it.
@@ -188,7 +194,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 None if self.has_panicked() => return false,
                 None => {
                     park_timeout(LOOK);
-                    self.burn_after_sleep();
+                    self.burn_after_sleep(me);
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! What a leader does: it waits for more if that is wished, writes the batch, makes it durable and
 //! wakes those whose records are in it.
 
+use std::sync::MutexGuard;
+
 use durio_block::{Clock, Completion, Engine, Operation, OperationKind, SyncEngine, Ticks};
 use durio_record::OperationName;
 use durio_workload::LogWriter;
@@ -66,11 +68,24 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
         };
         self.burn_for_batch();
-        let flushed = self.flush(&mut leader, batch);
+        // Whoever waits for storage leaves the processor to others.
+        self.give_turn();
+        let mut flushed = self.flush(&mut leader, batch);
+        for _ in 1..self.policy.software.map_or(1, |it| it.flushes) {
+            let Ok((write, sync)) = flushed else { break };
+            self.record_flush(&mut self.lock(), batch, write, sync);
+            flushed = self.flush(&mut leader, batch);
+        }
+        self.take_turn(self.policy.committers);
         let mut state = self.lock();
         let failed = flushed.is_err();
         match flushed {
-            Ok((write, sync)) => self.acknowledge(&mut state, &mut leader, batch, write, sync),
+            Ok((write, sync)) => {
+                self.acknowledge(&mut state, &mut leader, batch, write, sync);
+                if self.policy.software.is_some_and(|it| it.apply.is_some()) {
+                    return self.hand_out(state, leader);
+                }
+            }
             Err(ending) => {
                 state.ending = ending;
                 self.failed.set();
@@ -187,6 +202,16 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Err(Ending { failure, engine_error: None })
     }
 
+    fn record_flush(&self, state: &mut State<C>, batch: Batch, write: Span, sync: Option<Span>) {
+        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
+        state.pass_to(sync.unwrap_or(write).1, &self.clock);
+        state.recorder.record(OperationName::Write, nanos(write));
+        state.recorder.record_bytes(OperationName::Write, batch.length);
+        if let Some(sync) = sync {
+            state.recorder.record(OperationName::Sync, nanos(sync));
+        }
+    }
+
     fn acknowledge(
         &self,
         state: &mut State<C>,
@@ -195,18 +220,40 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         write: Span,
         sync: Option<Span>,
     ) {
-        let nanos = |(begin, end): Span| self.clock.nanos(end.since(begin));
-        state.pass_to(sync.unwrap_or(write).1, &self.clock);
-        state.recorder.record(OperationName::Write, nanos(write));
-        state.recorder.record_bytes(OperationName::Write, batch.length);
-        if let Some(sync) = sync {
-            state.recorder.record(OperationName::Sync, nanos(sync));
-        }
+        self.record_flush(state, batch, write, sync);
         state.log.counts.add(&batch.taken, batch.length, batch.delayed);
+        let applies = self.policy.software.is_some_and(|it| it.apply.is_some());
+        let outcome = if applies { CommitOutcome::Flushed } else { CommitOutcome::Acknowledged };
         while let Some(record) = state.log.queue.acknowledge() {
-            state.outcomes[record.committer as usize] = CommitOutcome::Acknowledged;
+            state.outcomes[record.committer as usize] = outcome;
             leader.woken.push(record.committer);
         }
+    }
+
+    /// Wakes the committers of a flushed batch for their part in it.
+    fn hand_out(&self, mut state: MutexGuard<'_, State<C>>, leader: Leader<C>) {
+        let mut members = state.spare.pop().unwrap_or_default();
+        members.extend_from_slice(&leader.woken);
+        state.applying = Some((leader, members.len()));
+        drop(state);
+        self.wake(&members);
+        members.clear();
+        self.lock().spare.push(members);
+    }
+
+    /// Does a committer's part in its flushed batch; the last one ends the batch.
+    pub(super) fn apply(&self) {
+        self.burn_to_apply();
+        let mut state = self.lock();
+        let Some((leader, left)) = state.applying.take() else { return };
+        if left > 1 {
+            state.applying = Some((leader, left - 1));
+            return;
+        }
+        for &member in &leader.woken {
+            state.outcomes[member as usize] = CommitOutcome::Acknowledged;
+        }
+        self.step_down(state, leader, false);
     }
 
     /// Whose record waits and who wakes all the same: the next leader, who is the first, or all.
@@ -214,8 +261,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let software = self.policy.software;
         let count = match software.map(|it| (it.writer, it.wakes_all)) {
             Some((LogWriter::Committer, true)) => usize::MAX,
-            // Somebody else leads, and is awake.
-            Some((LogWriter::LogThread | LogWriter::EventLoop, _)) => 0,
+            // Somebody else leads, and is awake; or there is nobody else.
+            Some((LogWriter::LogThread | LogWriter::EventLoop | LogWriter::Client, _)) => 0,
             Some((LogWriter::Committer, false)) | None => 1,
         };
         state.log.queue.waiting_records().take(count).map(|it| it.committer)
@@ -225,7 +272,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// waits. With `all_over`, nobody's record will be acknowledged.
     fn step_down(
         &self,
-        mut state: std::sync::MutexGuard<'_, State<C>>,
+        mut state: MutexGuard<'_, State<C>>,
         mut leader: Leader<C>,
         all_over: bool,
     ) {

@@ -16,6 +16,8 @@ use crate::recorder::Recorder;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommitOutcome {
     Waiting,
+    /// Its batch is flushed, and it has not done its part.
+    Flushed,
     Acknowledged,
     /// It will never be acknowledged.
     Failed,
@@ -26,8 +28,10 @@ pub(super) struct State<C> {
     stream: Stream,
     varied: bool,
     pub(super) recorder: Recorder,
-    /// None while somebody leads.
+    /// None while somebody leads, or a batch that is flushed has not ended.
     pub(super) leader: Option<Leader<C>>,
+    /// The tools and how many committers have not done their part in the batch that is flushed.
+    pub(super) applying: Option<(Leader<C>, usize)>,
     pub(super) next_batch: Vec<u8>,
     pub(super) outcomes: Box<[CommitOutcome]>,
     /// Memory for the list of those whom the next leader wakes, while the last one still does.
@@ -63,6 +67,7 @@ impl<C: Clock> State<C> {
             varied: workload.has_mix(),
             recorder,
             leader: Some(Leader::new(engine, bytes, committers)),
+            applying: None,
             next_batch: vec![0; bytes],
             outcomes: vec![CommitOutcome::Waiting; committers as usize].into_boxed_slice(),
             // A third one is never needed long: waking takes less than a flush.

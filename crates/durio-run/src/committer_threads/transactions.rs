@@ -25,6 +25,7 @@ use durio_workload::{ClientThreads, LogWriter, Software};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::state::CommitOutcome;
+use super::turns::Turns;
 use super::{CommitterThreads, Ended};
 use crate::counters::Usage;
 use crate::start_barrier::Start;
@@ -104,22 +105,20 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             if let Some(client) = connection {
                 readable(&[client]);
             }
-            let sent = match connection.map(Request::receive) {
-                None => self.clock.now(),
-                Some(Some(request)) => {
-                    burn(software.wake);
-                    self.note(&request)
-                }
+            let (sent, woken) = match connection.map(Request::receive) {
+                None => (self.clock.now(), Nanos::ZERO),
+                Some(Some(request)) => (self.note(&request), software.wake),
                 Some(None) => return,
             };
             if (connection.is_none() && sent >= end) || self.is_over() {
                 return;
             }
-            burn(software.before);
+            self.burn_in_turns(me, woken);
+            self.burn_in_turns(me, software.before);
             if !self.commit_record(me, (sent, sent)) {
                 return;
             }
-            burn(software.after);
+            self.burn_in_turns(me, software.after);
             match connection {
                 None => self.record_taken(self.clock.nanos(self.clock.now().since(sent))),
                 Some(mut client) => {
@@ -179,6 +178,9 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             return Ended::default();
         }
         let before = Usage::of_thread();
+        let me = self.policy.committers;
+        // It keeps its turn from one batch to the next, and has none while it sleeps.
+        self.take_turn(me);
         loop {
             let leader = {
                 let mut state = self.lock();
@@ -191,11 +193,14 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             match leader {
                 Some(leader) => self.lead(leader),
                 None => {
+                    self.give_turn();
                     park_timeout(LOOK);
-                    self.burn_after_sleep();
+                    self.take_turn(me);
+                    burn(self.policy.software.map_or(Nanos::ZERO, |it| it.wake));
                 }
             }
         }
+        self.give_turn();
         Ended { usage: Usage::of_thread().since(before), pacing: None }
     }
 
@@ -259,9 +264,9 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// Takes the time of a thread that has slept.
-    pub(super) fn burn_after_sleep(&self) {
+    pub(super) fn burn_after_sleep(&self, me: u32) {
         if let Some(software) = self.policy.software {
-            burn(software.wake);
+            self.burn_in_turns(me, software.wake);
         }
     }
 
@@ -269,6 +274,43 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     pub(super) fn burn_for_batch(&self) {
         if let Some(software) = self.policy.software {
             burn(software.batch);
+        }
+    }
+
+    /// Takes the time of a committer's part in a batch.
+    pub(super) fn burn_to_apply(&self) {
+        if let Some(apply) = self.policy.software.and_then(|it| it.apply) {
+            burn(apply);
+        }
+    }
+
+    /// Takes this time, in as many turns as it needs where the database gives turns.
+    fn burn_in_turns(&self, me: u32, mut left: Nanos) {
+        let longest = self.turns.as_ref().map_or(left, |it| it.longest);
+        while left > Nanos::ZERO {
+            let now = left.min(longest);
+            self.in_turn(me, || burn(now));
+            left = left.saturating_sub(now);
+        }
+    }
+
+    /// Does it in a turn, where the database gives turns.
+    pub(super) fn in_turn(&self, me: u32, work: impl FnOnce()) {
+        self.take_turn(me);
+        work();
+        self.give_turn();
+    }
+
+    /// Waits for a turn.
+    pub(super) fn take_turn(&self, me: u32) {
+        if let Some(turns) = &self.turns {
+            turns.take(me, || park_timeout(LOOK), || self.is_over());
+        }
+    }
+
+    pub(super) fn give_turn(&self) {
+        if let Some(next) = self.turns.as_ref().and_then(Turns::give) {
+            self.wake(&[next]);
         }
     }
 

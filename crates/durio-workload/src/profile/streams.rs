@@ -129,6 +129,13 @@ table! {
         writer: Sourced<LogWriter> = fact_needed(log_writer),
         /// A flush that ends wakes all that wait, also those whose records it did not have.
         wakes_all: Sourced<bool> = fact_needed(flag),
+        /// How often a batch is written and synced before it is acknowledged; once, if it is not said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        flushes: Option<Sourced<u32>> = fact(count),
+        /// The server's threads take turns of at most this, in a queue of their own; the kernel's order, if it
+        /// is not said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turn: Option<Sourced<Nanos>> = fact(time),
         /// Processor time of the client for a transaction.
         client: Sourced<Nanos> = fact_needed(time),
         /// Of the server, before the record is handed to the log.
@@ -137,6 +144,9 @@ table! {
         after: Sourced<Nanos> = fact_needed(time),
         /// Of whoever writes the log, for each batch.
         batch: Sourced<Nanos> = fact_needed(time),
+        /// Of each committer of a batch that is flushed, before the next one begins.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        apply: Option<Sourced<Nanos>> = fact(time),
         /// Of a thread of the server each time it has slept.
         wake: Sourced<Nanos> = fact_needed(time),
     }
@@ -150,10 +160,13 @@ impl SoftwareProfile {
             clients: self.clients.value,
             writer: self.writer.value,
             wakes_all: self.wakes_all.value,
+            flushes: self.flushes.as_ref().map_or(1, |it| it.value),
+            turn: self.turn.as_ref().map(|it| it.value),
             client: self.client.value,
             before: self.before.value,
             after: self.after.value,
             batch: self.batch.value,
+            apply: self.apply.as_ref().map(|it| it.value),
             wake: self.wake.value,
         }
     }

@@ -16,9 +16,11 @@ use crate::exit_code::TABLE;
 ///
 ///   durio predict postgresql /var/lib/postgresql
 ///   durio predict redis /data --clients 1,8,32,128
+///   durio predict sqlite-wal /home --clients 1
 ///   durio predict ./mine.toml /data --duration 20s
 ///
-/// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database.
+/// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database, and
+/// several clients of SQLite, which poll for their turn.
 /// docs/method/predict.md says how it works and how near to real databases it came.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -31,8 +33,8 @@ pub(crate) struct Predict {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// Numbers of clients that commit at the same time
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32",
+    /// Numbers of clients that commit at the same time [default: 1,8,32; 1 for SQLite]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Vec<u32>,
 

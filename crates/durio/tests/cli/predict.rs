@@ -25,6 +25,29 @@ fn commits_are_predicted_for_each_number_of_clients() {
 }
 
 #[test]
+fn sqlite_commits_for_one_client_in_its_process_with_as_many_syncs_as_a_commit_takes() {
+    for (database, per_sync) in [("sqlite-wal", 1.0), ("sqlite-rollback", 0.25)] {
+        let sandbox = Sandbox::new();
+        let line = format!("predict {database} data --duration 200ms --quiet --format json");
+        let document = sandbox.durio(&line).run().expect_exit(0).json();
+        let points = document["prediction"]["points"].as_array().unwrap();
+        assert_eq!(points.len(), 1, "{database}");
+        assert_eq!(points[0]["clients"], 1, "{database}");
+        let found = points[0]["commits_per_sync"].as_f64().unwrap();
+        // A commit may be under way when the time is over.
+        assert!((found / per_sync - 1.0).abs() < 0.05, "{database}: {found}");
+    }
+}
+
+#[test]
+fn several_clients_of_sqlite_are_refused_with_the_reason() {
+    let sandbox = Sandbox::new();
+    let refused = sandbox.durio("predict sqlite-rollback data --clients 1,8").run().expect_exit(2);
+    refused.expect_stderr("8 clients of 'sqlite-rollback'").expect_stderr("poll for their turn");
+    assert!(sandbox.differences().is_empty());
+}
+
+#[test]
 fn a_prediction_is_a_table_by_clients_that_says_what_bounds_it() {
     let sandbox = Sandbox::new();
     let shown = sandbox.durio("predict redis data --clients 1,2 --duration 200ms --quiet").run();

@@ -1,0 +1,232 @@
+//! What pairs of a database and its prediction say: medians over those that nothing disturbed.
+//!
+//! In: pairs. Out: rows, goals. Not here: how they were measured.
+
+use crate::bench::figures::{Ratio, median};
+use crate::bench::goals::Goal;
+use crate::bench::table;
+
+/// Cores of foreign load, and the stolen share, above which a pair is left out: half of what other benches bear,
+/// for here all processors are wanted.
+pub(super) const NOISY: f64 = 0.25;
+pub(super) const STOLEN: f64 = 0.05;
+
+/// Goals: how far a prediction may be off, in how many cases, and in none.
+const NEAR: f64 = 0.15;
+const NEAR_SHARE: f64 = 15.0 / 18.0;
+const FAR: f64 = 0.30;
+/// And its commits per sync.
+const NEAR_PER_SYNC: f64 = 0.10;
+
+/// One run of a database, or of its prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Run {
+    /// Commits per second.
+    pub(super) rate: f64,
+    pub(super) p50_us: Option<f64>,
+    pub(super) p99_us: Option<f64>,
+    pub(super) per_sync: Option<f64>,
+    /// Cores that others kept busy.
+    pub(super) foreign: f64,
+    /// The share of the wanted time that the hypervisor gave away.
+    pub(super) stolen: f64,
+}
+
+impl Run {
+    fn is_disturbed(&self) -> bool {
+        self.foreign > NOISY || self.stolen > STOLEN
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Pair {
+    pub(super) real: Run,
+    pub(super) predicted: Run,
+}
+
+impl Pair {
+    fn is_disturbed(&self) -> bool {
+        self.real.is_disturbed() || self.predicted.is_disturbed()
+    }
+}
+
+/// One database with one number of clients.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) database: &'static str,
+    pub(super) clients: u32,
+    pub(super) pairs: Vec<Pair>,
+}
+
+impl Row {
+    pub(super) fn new(database: &'static str, clients: u32) -> Self {
+        Self { database, clients, pairs: Vec::new() }
+    }
+
+    /// Of the pairs that nothing disturbed: the database's and the prediction's.
+    fn each(&self, of: impl Fn(&Run) -> Option<f64>) -> [Vec<f64>; 2] {
+        let pairs = || self.pairs.iter().filter(|it| !it.is_disturbed());
+        let real = pairs().filter_map(|it| of(&it.real)).collect();
+        [real, pairs().filter_map(|it| of(&it.predicted)).collect()]
+    }
+
+    pub(super) fn rates(&self) -> [Vec<f64>; 2] {
+        self.each(|it| Some(it.rate))
+    }
+
+    /// Predicted to real.
+    fn ratio(&self) -> Ratio {
+        let [real, predicted] = self.rates();
+        Ratio::of(&predicted, &real)
+    }
+
+    /// By how much commits per sync are off; none where the database counts no syncs.
+    fn per_sync_off(&self) -> Option<f64> {
+        let [real, predicted] = self.each(|it| it.per_sync).map(|it| median(&it));
+        // No sync is shared by anybody: nothing was predicted.
+        let is_shared = self.clients > 1 && real.is_finite();
+        is_shared.then(|| (predicted / real - 1.0).abs())
+    }
+
+    fn words(&self) -> [String; 8] {
+        let both = |of: fn(&Run) -> Option<f64>, digits: usize| {
+            let [real, predicted] = self.each(of).map(|it| one(median(&it), digits));
+            format!("{real}, {predicted}")
+        };
+        let [real, predicted] = self.rates().map(|it| spread(&it));
+        let undisturbed = self.pairs.iter().filter(|it| !it.is_disturbed()).count();
+        [
+            format!("{}, {}", self.database, self.clients),
+            real,
+            predicted,
+            if undisturbed == 0 { "-".to_owned() } else { self.ratio().to_string() },
+            both(|it| it.p50_us, 0),
+            both(|it| it.p99_us, 0),
+            both(|it| it.per_sync, 1),
+            format!("{undisturbed} of {}", self.pairs.len()),
+        ]
+    }
+}
+
+/// Median and, in parentheses, least and most.
+fn spread(values: &[f64]) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match values {
+        [] => "-".to_owned(),
+        _ => format!("{:.0} ({least:.0} to {most:.0})", median(values)),
+    }
+}
+
+/// A figure; what nobody counted is a dash.
+fn one(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
+}
+
+pub(super) fn print(rows: &[Row]) {
+    println!();
+    table::print(
+        &[
+            "database, clients",
+            "real, commits/s",
+            "predicted",
+            "predicted / real",
+            "p50, us: real, predicted",
+            "p99, us",
+            "commits per sync",
+            "pairs",
+        ],
+        rows.iter().map(Row::words),
+    );
+}
+
+pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
+    let off: Vec<f64> = rows.iter().map(|it| (it.ratio().median - 1.0).abs()).collect();
+    let near = off.iter().filter(|it| **it <= NEAR).count();
+    #[expect(clippy::cast_precision_loss, reason = "rows of a table")]
+    let share = near as f64 / off.len() as f64;
+    // A row without an undisturbed pair is no number, and holds nowhere.
+    let greatest =
+        |of: &[f64]| if of.iter().any(|it| it.is_nan()) { f64::NAN } else { largest(of) };
+    let per_sync: Vec<f64> = rows.iter().filter_map(Row::per_sync_off).collect();
+    let what = format!("share of rates predicted within {:.0} %", NEAR * 100.0);
+    let mut goals = vec![
+        Goal::at_least(what, share, (NEAR_SHARE * 100.0).floor() / 100.0),
+        Goal::at_most("rate furthest off", greatest(&off) * 100.0, FAR * 100.0, 0, " %"),
+    ];
+    if !per_sync.is_empty() {
+        let worst = greatest(&per_sync) * 100.0;
+        let what = "commits per sync furthest off";
+        goals.push(Goal::at_most(what, worst, NEAR_PER_SYNC * 100.0, 0, " %"));
+    }
+    goals
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+/// Prints what else was going on in each run.
+pub(super) fn print_loads(rows: &[Row]) {
+    println!(
+        "\nForeign load, cores, of database and prediction in each pair; left out is marked *\n\n```"
+    );
+    for row in rows {
+        let pair = |it: &Pair| {
+            let mark = if it.is_disturbed() { "*" } else { "" };
+            let stolen = it.real.stolen.max(it.predicted.stolen);
+            let stolen = if stolen >= 0.01 {
+                format!(" {:.0} % stolen", stolen * 100.0)
+            } else {
+                String::new()
+            };
+            format!("{:.2} {:.2}{stolen}{mark}", it.real.foreign, it.predicted.foreign)
+        };
+        let pairs: Vec<String> = row.pairs.iter().map(pair).collect();
+        let name = format!("{}, {}", row.database, row.clients);
+        println!("{name:<20} {}", pairs.join(" | "));
+    }
+    println!("```");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(real: f64, predicted: f64) -> Pair {
+        let run = |rate| Run { rate, per_sync: Some(rate / 10.0), ..Run::default() };
+        Pair { real: run(real), predicted: run(predicted) }
+    }
+
+    fn row(pairs: &[Pair]) -> Row {
+        Row { pairs: pairs.to_vec(), ..Row::new("toy", 8) }
+    }
+
+    #[test]
+    fn a_pair_in_which_either_run_was_disturbed_is_left_out_and_counted() {
+        let mut pairs = [pair(100.0, 110.0), pair(100.0, 500.0), pair(10.0, 110.0)];
+        pairs[1].predicted.foreign = 0.7;
+        pairs[2].real.stolen = 0.2;
+        let words = row(&pairs).words();
+        assert_eq!(words[1..4], ["100 (100 to 100)", "110 (110 to 110)", "1.10 (1.10–1.10)"]);
+        assert_eq!((words[4].as_str(), words[7].as_str()), ("-, -", "1 of 3"));
+    }
+
+    #[test]
+    fn goals_hold_by_the_rows_and_not_without_one_undisturbed_pair() {
+        let near = || row(&[pair(100.0, 90.0)]);
+        assert!(goals(&[near()]).iter().all(|it| it.holds));
+        let far: Vec<bool> =
+            goals(&[near(), row(&[pair(100.0, 140.0)])]).iter().map(|it| it.holds).collect();
+        assert_eq!(far, [false, false, false]);
+        let mut disturbed = pair(100.0, 100.0);
+        disturbed.real.foreign = 2.0;
+        assert!(goals(&[near(), row(&[disturbed])]).iter().any(|it| !it.holds));
+    }
+
+    #[test]
+    fn one_client_shares_no_sync_and_is_not_held_against_that_goal() {
+        let alone = Row { clients: 1, ..row(&[pair(100.0, 100.0)]) };
+        assert_eq!(alone.per_sync_off(), None);
+    }
+}
