@@ -28,6 +28,7 @@ mod model;
 mod operator;
 mod reduction;
 mod scrubs;
+mod shapes;
 mod shrink;
 mod stripes;
 #[cfg(test)]
