@@ -20,8 +20,12 @@ pub struct Case {
     pub reduction: Reduction,
 }
 
-const FOCUSES: [(Focus, &str); 3] =
-    [(Focus::Any, "any"), (Focus::Four, "four"), (Focus::Starts, "starts")];
+const FOCUSES: [(Focus, &str); 4] = [
+    (Focus::Any, "any"),
+    (Focus::Four, "four"),
+    (Focus::Starts, "starts"),
+    (Focus::Stripes, "stripes"),
+];
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
