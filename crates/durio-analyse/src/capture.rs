@@ -7,6 +7,7 @@
 //! Files whose names differ by numbers alone are one (`pg_wal/#`): segments, generations. Where a write
 //! goes is judged by the one before it in the same file.
 
+mod beside;
 mod classes;
 mod files;
 mod profile;
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use durio_observe::{CallRole, CaptureEnd, CaptureEvent, CapturedFile, DeviceRequest, TracedCall};
 use serde::Serialize;
 
+pub use beside::{BesideFigure, BesideRow, CaptureBeside, EarlierCapture};
 pub use classes::FileClass;
 pub use files::{CapturedFileFindings, CapturedSize, OffsetPattern};
 pub use profile::{CaptureSource, profile_text};
@@ -59,6 +61,9 @@ pub struct CaptureFindings {
     pub unnamed_calls: u64,
     /// What the capture itself took.
     pub cost: CaptureCost,
+    /// An earlier capture beside it, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<CaptureBeside>,
 }
 
 /// What reached a device.
@@ -282,6 +287,7 @@ impl Capture {
                 lost_calls: end.lost_calls,
                 lost_requests: end.lost_requests,
             },
+            beside: None,
         }
     }
 }

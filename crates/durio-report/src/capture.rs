@@ -4,7 +4,8 @@
 //! capture cost and lost; bars on a page. Not here: classes and figures, which are the findings'.
 
 use durio_analyse::capture::{
-    CaptureFindings, CapturedDeviceFindings, CapturedFileFindings, CapturedSize, OffsetPattern,
+    BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
+    CapturedFileFindings, CapturedSize, OffsetPattern,
 };
 use durio_units::Bytes;
 
@@ -29,6 +30,7 @@ impl Report for CaptureFindings {
     fn document(&self) -> Document {
         let mut document = Document::new("durio capture", &self.source.target);
         document.push(summary(self));
+        self.beside.iter().for_each(|it| document.push(beside(it)));
         document.push(files(self));
         document.push(devices(self));
         document.push(cost(self));
@@ -100,6 +102,55 @@ fn summary(it: &CaptureFindings) -> Section {
             "{} writes and syncs of files that were closed before they could be named are not below",
             it.unnamed_calls
         ));
+    }
+    section
+}
+
+/// The same figures of an earlier capture.
+fn beside(it: &CaptureBeside) -> Section {
+    let CaptureBeside { before, before_lost_calls, rows } = it;
+    let mut section =
+        Section::new(format!("beside the capture of {}, {}", before.target, before.date));
+    let name = |figure: BesideFigure| match figure {
+        BesideFigure::Writes => "writes/s".to_owned(),
+        BesideFigure::Written => "written/s".to_owned(),
+        BesideFigure::WrittenIn(bytes) => format!("  in writes of {}", short(bytes)),
+        BesideFigure::Durable => "syncs and durable writes/s".to_owned(),
+        BesideFigure::SyncingThreads => "threads that sync a file".to_owned(),
+        BesideFigure::SyncsAtOnce => "syncs of a file at once".to_owned(),
+        BesideFigure::DeviceWrites => "writes of devices/s".to_owned(),
+        BesideFigure::DeviceWritten => "written to devices/s".to_owned(),
+        BesideFigure::DeviceFlushes => "flushes of devices/s".to_owned(),
+    };
+    let value = |figure: BesideFigure, value: f64| match figure {
+        BesideFigure::Written | BesideFigure::WrittenIn(_) | BesideFigure::DeviceWritten =>
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "whole bytes"
+            )]
+            Cell::Bytes(value.round() as u64)
+        }
+        _ => Cell::Number(value.round()),
+    };
+    let mut table = Table::new(["", "before", "now", "now / before"]);
+    let row = |it: &BesideRow| Row {
+        cells: vec![
+            Cell::text(name(it.figure)),
+            value(it.figure, it.before),
+            value(it.figure, it.now),
+            it.ratio.map_or(Cell::Empty, |it| Cell::text(format!("{it:.2}"))),
+        ],
+        ..Row::default()
+    };
+    table.rows.extend(rows.iter().map(row));
+    section.table(table);
+    if *before_lost_calls > 0 {
+        section.say(
+            Tone::Warning,
+            format!("the earlier capture lost {before_lost_calls} events of calls: its figures are too low"),
+        );
     }
     section
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use durio_observe::CapturedFile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::classes::{FileClass, classify};
 
@@ -15,7 +15,7 @@ const O_DIRECT: u32 =
     if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o200_000 } else { 0o40000 };
 
 /// A size, and how many writes had it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedSize {
     /// Bytes of a write.
     pub bytes: u64,

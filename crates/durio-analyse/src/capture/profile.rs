@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::files::share;
 use super::{CaptureFindings, CapturedFileFindings, CapturedSize, FileClass};
 
 /// What was captured, and where.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSource {
     /// Whom: `process 812 (postgres)`.
     pub target: String,

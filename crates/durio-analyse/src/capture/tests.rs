@@ -78,6 +78,10 @@ fn postgres() -> Script {
     script
 }
 
+pub(super) fn short_capture() -> CaptureFindings {
+    postgres().finish(CaptureEnd::default())
+}
+
 fn only(findings: &CaptureFindings) -> &CapturedFileFindings {
     assert_eq!(findings.files.len(), 1, "{:?}", findings.files);
     &findings.files[0]

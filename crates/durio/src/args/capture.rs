@@ -19,6 +19,7 @@ use crate::exit_code::TABLE;
 ///   durio capture --unit postgresql@15-main
 ///   durio capture --path /var/lib/mysql --html page.html
 ///   durio run profile:mine.toml --target /mnt/other
+///   durio capture --path /mnt/other --against before.json
 ///
 /// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
 /// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
@@ -31,6 +32,11 @@ pub(crate) struct Capture {
     /// How long to watch, such as 60s or 10m
     #[arg(long = "for", value_name = "TIME", default_value = "60s", help_heading = "How long")]
     pub(crate) duration: Nanos,
+
+    /// Put an earlier capture beside it, saved by durio capture --json: of a database whose replay this is, or
+    /// before a change
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) against: Option<PathBuf>,
 
     /// Write a profile of it to this new file; durio run profile:FILE measures it
     #[arg(long = "output", value_name = "FILE", help_heading = "Output")]

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use durio_analyse::capture::{Capture, CaptureFindings, CaptureSource, profile_text};
+use durio_analyse::capture::{
+    Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
+};
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_observe::read_host;
 use durio_record::FolderName;
@@ -38,6 +40,7 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     for path in [&arguments.profile, &arguments.html].into_iter().flatten() {
         refuse_existing(path)?;
     }
+    let before = arguments.against.as_deref().map(read_earlier).transpose()?;
     let source = CaptureSource {
         target: named(&target),
         command: command_line(),
@@ -59,7 +62,8 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     let host = read_host();
     let hostname = host.hostname.unwrap_or_else(|| "this machine".to_owned());
     let source = CaptureSource { kernel: host.kernel, host: hostname, ..source };
-    let findings = capture.finish(&end, source);
+    let mut findings = capture.finish(&end, source);
+    before.iter().for_each(|it| findings.compare_with(it));
     output::report(arguments.output, &findings)?;
     if let Some(path) = &arguments.html {
         write_page(path, &findings)?;
@@ -68,6 +72,14 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         write_profile(path, &findings)?;
     }
     Ok(if end.interrupted { Exit::INTERRUPTED } else { Exit::Fine })
+}
+
+fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {
+    let text = fs::read_to_string(path).map_err(|error| BenchError::io("read", path, error))?;
+    EarlierCapture::parse(&text).map_err(|why| {
+        BenchError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
+            .hint("durio capture --json > FILE makes one")
+    })
 }
 
 fn target(whom: &Whom) -> Result<CaptureTarget, BenchError> {

@@ -67,6 +67,7 @@ fn log(document: &Value) -> &Value {
 #[test]
 fn what_cannot_be_watched_is_refused_with_what_to_do() {
     let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("other.json"), r#"{"schema":"durio-findings-1"}"#).unwrap();
     for (line, code, said) in [
         ("capture", 2, "--pid"),
         ("capture --pid 1 --unit x", 2, "cannot be used with"),
@@ -74,6 +75,8 @@ fn what_cannot_be_watched_is_refused_with_what_to_do() {
         ("capture --pid 1 --for 0s", 2, "watches nothing"),
         ("capture --pid 1 --output data", 2, "is not overwritten"),
         ("capture --pid 1 --html none/page.html", 2, "there is no directory 'none'"),
+        ("capture --pid 1 --against none.json", 3, "none.json"),
+        ("capture --pid 1 --against other.json", 2, "'other.json' is no earlier capture"),
         ("capture --unit a/b", 2, "no name of a unit"),
         ("capture --path none", 3, "none"),
     ] {
@@ -134,6 +137,28 @@ fn every_write_and_sync_is_counted_and_the_profile_runs() {
     assert_eq!(run["plan"]["purpose"], "profile");
     let shown = sandbox.durio("profile show ./p.toml").run().expect_exit(0);
     shown.expect_stdout("[traced, captured]");
+}
+
+#[test]
+fn an_earlier_capture_stands_beside_this_one() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "60s");
+    let process = running.id();
+    let earlier = sandbox.durio(&format!("capture --pid {process} --for 800ms --json")).run();
+    fs::write(sandbox.root().join("before.json"), earlier.expect_exit(0).text()).unwrap();
+    let line = format!("capture --pid {process} --for 800ms --against before.json");
+    let shown = sandbox.durio(&line).run().expect_exit(0);
+    shown.expect_stdout("beside the capture of process").expect_stdout("  in writes of 4k");
+    let document = sandbox.durio(&format!("{line} --json")).run().expect_exit(0).json();
+    end(running);
+    let rows = document["beside"]["rows"].as_array().unwrap();
+    let threads = rows.iter().find(|it| it["figure"] == "syncing_threads").unwrap();
+    assert_eq!((&threads["before"], &threads["ratio"]), (&1.0.into(), &1.0.into()), "{document}");
+    let writes = rows.iter().find(|it| it["figure"] == "writes").unwrap();
+    assert!(writes["before"].as_f64() > Some(10.0) && writes["now"].as_f64() > Some(10.0));
 }
 
 #[test]

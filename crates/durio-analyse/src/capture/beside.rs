@@ -1,0 +1,241 @@
+//! Two captures beside each other: of a database and of its replay, or before and after a change.
+//!
+//! In: the JSON document of an earlier one, findings. Out: the same figures of both, per second of each. Not here:
+//! the file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CAPTURE_SCHEMA, CaptureFindings, CaptureSource, CapturedSize};
+
+/// Sizes of writes that are compared, those with most bytes.
+const SIZES_MAX: usize = 4;
+
+/// Of a capture, what it is compared by.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct EarlierCapture {
+    source: CaptureSource,
+    seconds: f64,
+    writes: u64,
+    written_bytes: u64,
+    durable: u64,
+    sizes: Vec<CapturedSize>,
+    files: Vec<EarlierFile>,
+    devices: Vec<EarlierDevice>,
+    cost: EarlierCost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct EarlierFile {
+    syncing_threads: usize,
+    syncs_at_once: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct EarlierDevice {
+    writes: u64,
+    written_bytes: u64,
+    flushes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct EarlierCost {
+    lost_calls: u64,
+}
+
+/// The form alone, which says whether the rest can be read.
+#[derive(Deserialize)]
+struct Form {
+    schema: String,
+}
+
+/// Both captures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaptureBeside {
+    /// What the earlier one watched, when and where.
+    pub before: CaptureSource,
+    /// Events of calls that the earlier one lost: its figures are too low.
+    pub before_lost_calls: u64,
+    /// The figures.
+    pub rows: Vec<BesideRow>,
+}
+
+/// A figure of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BesideRow {
+    /// Which.
+    pub figure: BesideFigure,
+    /// Of the earlier capture.
+    pub before: f64,
+    /// Of this one.
+    pub now: f64,
+    /// This one's by the earlier one's, unless that is 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BesideFigure {
+    /// Writes to files, per second.
+    Writes,
+    /// Bytes of them, per second.
+    Written,
+    /// The same in writes of this size.
+    WrittenIn(u64),
+    /// Syncs and writes that are durable by themselves, per second.
+    Durable,
+    /// Threads that sync one file, the most.
+    SyncingThreads,
+    /// Syncs of one file at a time, the most.
+    SyncsAtOnce,
+    /// Writes that reached the devices, per second.
+    DeviceWrites,
+    /// Their bytes, per second.
+    DeviceWritten,
+    /// Flushes of the devices, per second.
+    DeviceFlushes,
+}
+
+impl EarlierCapture {
+    /// Reads the document of `durio capture --json`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let form = serde_json::from_str::<Form>(text);
+        match form {
+            Ok(Form { schema }) if schema == CAPTURE_SCHEMA => {}
+            Ok(Form { schema }) => {
+                return Err(format!("it has the form {schema}, not {CAPTURE_SCHEMA}"));
+            }
+            Err(_) => return Err("it is no JSON document of durio capture".to_owned()),
+        }
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    fn of(now: &CaptureFindings) -> Self {
+        let files = now.files.iter().map(|it| EarlierFile {
+            syncing_threads: it.syncing_threads,
+            syncs_at_once: it.syncs_at_once,
+        });
+        let devices = now.devices.iter().map(|it| EarlierDevice {
+            writes: it.writes,
+            written_bytes: it.written_bytes,
+            flushes: it.flushes,
+        });
+        Self {
+            source: now.source.clone(),
+            seconds: now.seconds,
+            writes: now.writes,
+            written_bytes: now.written_bytes,
+            durable: now.durable,
+            sizes: now.sizes.clone(),
+            files: files.collect(),
+            devices: devices.collect(),
+            cost: EarlierCost { lost_calls: now.cost.lost_calls },
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
+    fn value(&self, figure: BesideFigure) -> f64 {
+        let per_second = |it: u64| if self.seconds > 0.0 { it as f64 / self.seconds } else { 0.0 };
+        let devices = |of: fn(&EarlierDevice) -> u64| per_second(self.devices.iter().map(of).sum());
+        match figure {
+            BesideFigure::Writes => per_second(self.writes),
+            BesideFigure::Written => per_second(self.written_bytes),
+            BesideFigure::WrittenIn(bytes) => {
+                let sizes = self.sizes.iter().filter(|it| it.bytes == bytes);
+                per_second(sizes.map(|it| it.bytes * it.count).sum())
+            }
+            BesideFigure::Durable => per_second(self.durable),
+            BesideFigure::SyncingThreads => {
+                self.files.iter().map(|it| it.syncing_threads).max().unwrap_or(0) as f64
+            }
+            BesideFigure::SyncsAtOnce => {
+                self.files.iter().map(|it| f64::from(it.syncs_at_once)).fold(0.0, f64::max)
+            }
+            BesideFigure::DeviceWrites => devices(|it| it.writes),
+            BesideFigure::DeviceWritten => devices(|it| it.written_bytes),
+            BesideFigure::DeviceFlushes => devices(|it| it.flushes),
+        }
+    }
+}
+
+impl CaptureFindings {
+    /// Puts an earlier capture beside it.
+    pub fn compare_with(&mut self, before: &EarlierCapture) {
+        let now = EarlierCapture::of(self);
+        let bytes_of = |it: &CapturedSize| it.bytes * it.count;
+        let mut sizes: Vec<u64> = Vec::new();
+        for all in [&before.sizes, &now.sizes] {
+            let mut all: Vec<&CapturedSize> = all.iter().collect();
+            all.sort_by_key(|it| std::cmp::Reverse(bytes_of(it)));
+            sizes.extend(all.iter().take(SIZES_MAX).map(|it| it.bytes));
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        let figures = [BesideFigure::Writes, BesideFigure::Written].into_iter();
+        let figures = figures.chain(sizes.into_iter().map(BesideFigure::WrittenIn)).chain([
+            BesideFigure::Durable,
+            BesideFigure::SyncingThreads,
+            BesideFigure::SyncsAtOnce,
+            BesideFigure::DeviceWrites,
+            BesideFigure::DeviceWritten,
+            BesideFigure::DeviceFlushes,
+        ]);
+        let row = |figure| {
+            let (before, now) = (before.value(figure), now.value(figure));
+            let ratio = (before > 0.0).then(|| now / before);
+            BesideRow { figure, before, now, ratio }
+        };
+        self.beside = Some(CaptureBeside {
+            before: before.source.clone(),
+            before_lost_calls: before.cost.lost_calls,
+            rows: figures.map(row).collect(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::short_capture;
+    use super::*;
+
+    #[test]
+    fn a_capture_beside_itself_is_equal_in_everything() {
+        let mut findings = short_capture();
+        let document = serde_json::to_string(&findings).unwrap();
+        findings.compare_with(&EarlierCapture::parse(&document).unwrap());
+        let beside = findings.beside.unwrap();
+        assert!(beside.rows.len() >= 8 && beside.rows.iter().any(|it| it.ratio.is_some()));
+        assert!(beside.rows.iter().all(|it| it.ratio.is_none_or(|it| it == 1.0)), "{beside:?}");
+    }
+
+    #[test]
+    fn figures_are_per_second_of_each() {
+        let mut findings = short_capture();
+        let document = serde_json::to_value(&findings).unwrap();
+        let mut longer = document.clone();
+        longer["seconds"] = (findings.seconds * 2.0).into();
+        findings.compare_with(&EarlierCapture::parse(&longer.to_string()).unwrap());
+        let rows = findings.beside.unwrap().rows;
+        let ratio = |figure| rows.iter().find(|it| it.figure == figure).and_then(|it| it.ratio);
+        assert_eq!(ratio(BesideFigure::Writes), Some(2.0));
+        assert_eq!(ratio(BesideFigure::Durable), Some(2.0));
+        assert_eq!(ratio(BesideFigure::SyncingThreads), Some(1.0));
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused_in_words() {
+        for (text, words) in [
+            ("", "no JSON document"),
+            ("[1]", "no JSON document"),
+            (r#"{"schema":"durio-findings-1"}"#, "not durio-capture-1"),
+            (r#"{"schema":"durio-capture-1","seconds":"x"}"#, "invalid type"),
+        ] {
+            let error = EarlierCapture::parse(text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
