@@ -74,9 +74,10 @@ table! {
 table! {
     /// `[[array]]`.
     struct ArrayTable {
-        /// raid1, the same on all members, or raid10, chunks in turn over pairs of members. Default: raid1.
+        /// raid1, the same on all members; raid5 or raid6, stripes with one or two parities; or raid10, chunks in turn over
+        /// pairs of members. Default: raid1.
         level: Levels<ArrayLevel>,
-        /// How many members: 2 to 4 of raid1, an even number from 4 to 32 of raid10. Default: the fewest.
+        /// How many members: 2 to 4 of raid1, 3 to 16 of raid5, 4 to 16 of raid6, an even number from 4 to 32 of raid10. Default: the fewest.
         members: One<u32>,
         /// Names of profiles, as durio simdisk list shows them; "all" is each of them. A lie begins when
         /// the array was created.

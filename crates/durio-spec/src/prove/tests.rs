@@ -164,7 +164,7 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (
             format!("[[array]]\nprofile = \"drops\"\nlevel = \"raid10\"\nmembers = 3\n{arm}"),
-            "x.toml:6:11: raid1 has 2 to 4 members, raid10 an even number",
+            "x.toml:6:11: raid1 has 2 to 4 members, raid5 has 3 to 16, raid6 has 4 to 16, raid10 an even",
         ),
         (
             format!("[[array]]\nprofile = \"drops\"\nliar = [0, 2]\n{arm}"),

@@ -449,7 +449,7 @@ fn a_newer_superblock_is_not_touched() {
     for place in [0, 4096, MEMBER - 8192, MEMBER - 4096] {
         let mut block = [0; 4096];
         file.read_exact_at(&mut block, place).unwrap();
-        block[8] = 3;
+        block[8] = 4;
         let checksum = crc32c(&block[..4092]);
         block[4092..].copy_from_slice(&checksum.to_le_bytes());
         file.write_all_at(&block, place).unwrap();
