@@ -348,7 +348,9 @@ impl Campaign {
             // A replacement that is rebuilt is not trusted at the next start either; but it may have more
             // of a drive that lies than the others.
             let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
-            let is_rebuilt = is_rebuilt && self.suspect().is_none();
+            // One that this start alone has rebuild, at level 0, may be trusted by the next without it.
+            let is_older = entry.since <= plan.table.epoch;
+            let is_rebuilt = is_rebuilt && is_older && self.suspect().is_none();
             is_whole[set] &= is_in_sync || is_rebuilt;
             let Some(device) = device.map(|it| usize::from(it.device)) else { continue };
             if self.is_suspect(device) {

@@ -7,14 +7,19 @@ const HONEST: Scenario = Scenario { seed: 1, fault: None, focus: Focus::Any, lia
 const FAULT_CUTS: u64 = 100_000;
 /// A small case of each planted fault.
 const KEPT: &str = include_str!("kept.txt");
-/// Small cases of defects that the engine had, as `cargo xtask sim raid` printed them.
-const FINDINGS: [&str; 2] = [
+/// Small cases of defects that the engine or the simulator had, as `cargo xtask sim raid` printed them.
+const FINDINGS: [&str; 3] = [
     // A scrub went on in the slots of a rebuild whose member had failed, and never ended.
     "--seed 1 --lie every --cut 28233 --trace --shrunk 0:,1:140,2:0-13+15-22+25-44,\
      3:24-36+38+56-67+69-80+86-89+91-92+94-98+109-110+113-118+124-126,\
      4:2-21+23-29+34-37+42-43+53-56+59+67,6:,9:,10:,11:,12:,13:,14:,33:142+144-163+165-169",
     // A member that had gone back behind what the others knew to count was taken back by the map.
     "--seed 1 --lie every --cut 121001 --trace --shrunk no-reads,2x2,0:2-9+11-12,1:",
+    // Of the simulator itself: a replacement at level 0 that one start, which did not come to be, had rebuild,
+    // was in sync at the next, with other data of a write that nobody had acknowledged or read.
+    "--seed 20261125 --cut 139753 --trace --shrunk no-settling,24:,26:,\
+     27:22-37+40-43+45+50-51+54+56-59+61-66+68,31:0-20+23-38+41-42+45-72+78+81-87+107-108+111-113+115+118+\
+     120-124+142-159+161+170-178+184-187,32:,33",
 ];
 
 #[test]
