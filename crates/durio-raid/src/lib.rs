@@ -20,6 +20,8 @@
 //! - A region is marked on all copies in sync before a write of it begins, and cleared when no write is
 //!   on its way.
 //! - After a stop that was not clean, marked regions are read from one copy until they are the same.
+//! - At levels 5 and 6 a log says what each parity is without the chunk that is being written, so a stop that was
+//!   not clean loses nothing that a stripe stands for.
 //!
 //! With the feature `simdisk` there are arrays of simulated disks ([`simulated`]), with `simulate` also a
 //! simulator ([`sim`]) and faults that it plants.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use durio_block::lock_memory;
 use durio_nbd::{Address, Listener, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
-use durio_raid::{AssembleOptions, Config, Found, SuperblockError, Table, assemble};
+use durio_raid::{AssembleOptions, Config, Found, Geometry, SuperblockError, Table, assemble};
 use durio_units::Nanos;
 
 use super::devices::{Device, claim_devices};
@@ -24,6 +24,10 @@ use crate::locate::Permission;
 
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// For the chunks of stripes that requests work on; but so many are taken at least, more than one for zeroes has.
+const STRIPE_MEMORY: u64 = 256 << 20;
+const STRIPES_MIN: u16 = 64;
 
 /// Which array is served, and how.
 #[derive(Debug)]
@@ -178,11 +182,21 @@ fn start(
     let default = Config::default();
     // As many as can come.
     let requests_max = default.requests_max.max(DEPTH * u16::from(threads));
+    let requests_max = requests_max.min(stripes_max(&table.geometry));
     let config = Config { timeout: wish.timeout, requests_max, ..default };
     let array =
         ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
     let handle = array.handle();
     Ok((array, Served { handle, table, devices, alignment, front }))
+}
+
+/// Requests for which there is memory: with parity, each has a chunk of every member.
+fn stripes_max(geometry: &Geometry) -> u16 {
+    if geometry.level.parities() == 0 {
+        return u16::MAX;
+    }
+    let each = u64::from(geometry.chunk) * u64::from(geometry.members);
+    u16::try_from(STRIPE_MEMORY / each).unwrap_or(u16::MAX).max(STRIPES_MIN)
 }
 
 fn found_on(device: &Device) -> Result<Found, BenchError> {

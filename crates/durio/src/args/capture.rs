@@ -33,8 +33,8 @@ pub(crate) struct Capture {
     #[arg(long = "for", value_name = "TIME", default_value = "60s", help_heading = "How long")]
     pub(crate) duration: Nanos,
 
-    /// Put an earlier capture beside it, saved by durio capture --json: of a database whose replay this is, or
-    /// before a change
+    /// Show an earlier capture beside this one, saved by durio capture --json: that of the database whose
+    /// profile runs now, or from before a change
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) against: Option<PathBuf>,
 

@@ -71,9 +71,11 @@ pub(crate) enum RaidCommand {
 ///   level 6    4 to 16 members, two of which may fail: stripes with two parities
 ///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
 ///
-/// A small write at level 5 or 6 reads two or three members, writes their logs, then them: it takes two to three
-/// times as long as at level 10. The first start makes copies and parities equal, in the background. With --assume-clean it does not: right
-/// for devices that read as zeros, such as new files.
+/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power cut
+/// harms nothing beside it, and it takes two to three times as long as at level 10.
+///
+/// The first start makes the copies equal, and the parities right, in the background. With --assume-clean
+/// it does not: right for devices that read as zeros, such as new files.
 ///
 ///   truncate -s 1G a b
 ///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
