@@ -17,7 +17,7 @@ use durio_prove::wire::AgentSays;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
-use crate::guest_layers::{make_filesystem, mount, unmount};
+use crate::guest_layers::{make_filesystem, mount, not_attached, unmount};
 
 /// Where the guest has the filesystem; the command finds it in `DURIO_DATA`.
 const DATA: &str = "/durio/data";
@@ -62,11 +62,11 @@ pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, BenchErro
     let order: CommandOrder =
         serde_json::from_str(order).map_err(|it| BenchError::of(BenchErrorKind::WrongUse, it))?;
     if let Err(error) = attach(&order) {
-        let reason = with_causes(&error);
         say(&match order.task {
-            // The same filesystem could be mounted before the power went.
-            CommandTask::Check => AgentSays::Gone { reason },
-            CommandTask::Setup | CommandTask::Load => AgentSays::Failed { reason },
+            CommandTask::Check => not_attached(&error),
+            CommandTask::Setup | CommandTask::Load => {
+                AgentSays::Failed { reason: with_causes(&error) }
+            }
         })?;
         return Err(error);
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, BenchErrorKind};
 use crate::guest_layers::run;
 
 /// Where it is ordered; what it says stands beside that.
@@ -49,8 +49,12 @@ pub(crate) fn start(disks: &[PathBuf], within: Duration) -> Result<PathBuf, Benc
         if let Some(device) = whole.filter_map(|it| it.strip_prefix(READY)).next() {
             return Ok(PathBuf::from(device));
         }
-        if has_ended || begin.elapsed() > within {
-            return Err(BenchError::cannot_measure(format!("durio raid start: {}", text.trim())));
+        let why = || format!("durio raid start: {}", text.trim());
+        if has_ended {
+            return Err(BenchError::cannot_measure(why()));
+        }
+        if begin.elapsed() > within {
+            return Err(BenchError::new(BenchErrorKind::TimeLimit, why()));
         }
         thread::sleep(LOOK);
     }

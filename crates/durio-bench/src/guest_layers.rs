@@ -5,6 +5,7 @@
 //! what is written there. No journal is kept: the machine and its disks go with the proof.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use durio_layers::{
     DeclaredStack, Device, Ext4, MadeFilesystem, MdBitmap, Xfs, commands,
 };
 use durio_plan::proof::GuestLayers;
+use durio_prove::wire::AgentSays;
 
-use crate::error::{BenchError, BenchErrorKind};
+use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::guest::needs::GuestNeeds;
 use crate::guest_array;
 
@@ -165,6 +167,16 @@ pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<()
     run("mount", &words.chain([disk, place].map(|it| it.display().to_string())).collect::<Vec<_>>())
 }
 
+/// What there is to say of layers that are not there after a cut: the same ones were before it, so that they
+/// are lost. Only that it took too long decides nothing: the machine may be slow.
+pub(crate) fn not_attached(error: &BenchError) -> AgentSays {
+    let reason = with_causes(error);
+    match error.kind {
+        BenchErrorKind::TimeLimit => AgentSays::Failed { reason },
+        _ => AgentSays::Gone { reason },
+    }
+}
+
 /// Takes it off again.
 pub(crate) fn unmount(place: &Path) -> Result<(), BenchError> {
     run("umount", &[place.display().to_string()])
@@ -208,12 +220,20 @@ fn carry_out(action: &Action) -> Result<(), BenchError> {
 }
 
 pub(crate) fn run(program: &str, arguments: &[String]) -> Result<(), BenchError> {
-    let failed = |why: String| BenchError::cannot_measure(format!("{program}: {why}"));
-    let answer = ask(Command::new(program).args(arguments), COMMAND_MAX)
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |kind, why: &str| BenchError::new(kind, format!("{program}: {why}"));
+    let answer = ask(Command::new(program).args(arguments), COMMAND_MAX).map_err(|error| {
+        let kind = match error.kind() {
+            io::ErrorKind::TimedOut => BenchErrorKind::TimeLimit,
+            _ => BenchErrorKind::CannotMeasure,
+        };
+        failed(kind, &error.to_string())
+    })?;
     match answer.status.success() {
         true => Ok(()),
-        false => Err(failed(String::from_utf8_lossy(&answer.stderr).trim().to_owned())),
+        false => {
+            let why = String::from_utf8_lossy(&answer.stderr);
+            Err(failed(BenchErrorKind::CannotMeasure, why.trim()))
+        }
     }
 }
 
@@ -224,6 +244,14 @@ fn no_disk() -> BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_that_take_too_long_to_attach_are_not_taken_for_lost() {
+        let too_long = BenchError::new(BenchErrorKind::TimeLimit, "mount: it did not end");
+        assert!(matches!(not_attached(&too_long), AgentSays::Failed { .. }));
+        let refused = BenchError::cannot_measure("mount: wrong fs type");
+        assert!(matches!(not_attached(&refused), AgentSays::Gone { .. }));
+    }
 
     fn words(layers: GuestLayers) -> Vec<String> {
         let disks: Vec<PathBuf> =

@@ -20,7 +20,7 @@ use durio_prove::wire::AgentSays;
 
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::folder_engine::FolderWrites;
-use crate::guest_layers::GuestStack;
+use crate::guest_layers::{GuestStack, not_attached};
 use crate::proof_target::ProofStorage;
 
 /// How often the mailbox is looked at.
@@ -45,12 +45,14 @@ pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
     let message = match &done {
         Ok(()) if order.task == GuestTask::Prepare => Some(AgentSays::Prepared),
         Ok(()) => None,
-        Err(Obstacle::Gone(reason)) => Some(AgentSays::Gone { reason: reason.clone() }),
+        Err(Obstacle::Smaller) => Some(smaller()),
+        Err(Obstacle::NotAttached(error)) => Some(not_attached(error)),
         Err(Obstacle::Failed(error)) => Some(AgentSays::Failed { reason: with_causes(error) }),
     };
     message.map_or(Ok(()), |it| port.say(&it)).map_err(failed)?;
     match done {
-        Ok(()) | Err(Obstacle::Gone(_)) => Ok(()),
+        // Heard by the host, which decides what it means.
+        Ok(()) | Err(Obstacle::Smaller | Obstacle::NotAttached(_)) => Ok(()),
         Err(Obstacle::Failed(error)) => Err(error),
     }
 }
@@ -58,7 +60,9 @@ pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
 /// Why an order was not carried out.
 enum Obstacle {
     /// The target is not what it was.
-    Gone(String),
+    Smaller,
+    /// After a cut.
+    NotAttached(BenchError),
     Failed(BenchError),
 }
 
@@ -80,12 +84,11 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
             }
             path
         }
-        // The same filesystem could be mounted, the same array be assembled before the power went.
-        GuestTask::Read => stack.attach().map_err(|error| Obstacle::Gone(with_causes(&error)))?,
+        GuestTask::Read => stack.attach().map_err(Obstacle::NotAttached)?,
     };
     let mut storage = storage(order, &path)?;
     if order.task == GuestTask::Read && !fits(order, &storage) {
-        return Err(Obstacle::Gone("the target is smaller".to_owned()));
+        return Err(Obstacle::Smaller);
     }
     carry_out(order, &mut storage, port).map_err(failed)?;
     drop(storage);
@@ -93,6 +96,10 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
         stack.detach()?;
     }
     Ok(())
+}
+
+fn smaller() -> AgentSays {
+    AgentSays::Gone { reason: "the target is smaller".to_owned() }
 }
 
 /// One crash state after the other. The host ends the guest after the last.
@@ -111,8 +118,8 @@ fn read_states(
         // What is known of the last state must not be taken for this one.
         let caches = Path::new("/proc/sys/vm/drop_caches");
         fs::write(caches, "3").map_err(|error| BenchError::io("write to", caches, error))?;
-        match stack.attach().map_err(|error| with_causes(&error)) {
-            Err(reason) => port.say(&AgentSays::Gone { reason }).map_err(failed)?,
+        match stack.attach() {
+            Err(error) => port.say(&not_attached(&error)).map_err(failed)?,
             Ok(path) => {
                 read_state(order, &path, port)?;
                 stack.detach()?;
@@ -132,7 +139,7 @@ fn read_state(
     let found = storage(order, path).map_err(|error| with_causes(&error));
     match found {
         Ok(mut storage) if fits(order, &storage) => carry_out(order, &mut storage, port),
-        Ok(_) => port.say(&AgentSays::Gone { reason: "the target is smaller".to_owned() }),
+        Ok(_) => port.say(&smaller()),
         Err(reason) => port.say(&AgentSays::Gone { reason }),
     }
     .map_err(failed)

@@ -12,8 +12,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
-use durio_block::{ANSWER_LIMIT, ask};
+use durio_block::{ANSWER_LIMIT, Clock as _, TscClock, ask};
 use durio_observe::{LabFacts, LabTiming};
 use serde_json::Value;
 
@@ -58,6 +59,18 @@ initcall_blacklist=jent_mod_init,init_encrypted,hpet_late_init,bpf_tcp_ca_kfunc_
 // Not calibrating a processor's own timer saves 25 million instructions of waiting; another does
 // its work. With several processors, which counted guests do not have, it would be slower.
 const COUNTED_WORDS: &str = " nolapic_timer";
+
+/// Told to the kernel of an emulated guest whose clock is the host's: the rate of the host's counter, which
+/// QEMU passes on. The kernel would measure it against a timer that QEMU emulates, and on a busy host it
+/// found a tenth of it, so that the guest's clock ran ten times too fast
+/// (arch/x86/kernel/tsc.c: tsc_early_khz).
+fn counter_words() -> &'static str {
+    static WORDS: LazyLock<String> = LazyLock::new(|| {
+        let clock = TscClock::calibrate();
+        clock.map(|it| format!(" tsc_early_khz={}", it.ticks(1_000_000))).unwrap_or_default()
+    });
+    &WORDS
+}
 
 /// An installed QEMU.
 #[derive(Debug, Clone)]
@@ -152,7 +165,11 @@ impl Qemu {
         }
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(files);
         let first = crate::image::INIT_PATH;
-        let more = if facts.icount_shift.is_some() { COUNTED_WORDS } else { "" };
+        let more = match (facts.icount_shift, facts.accelerator.as_str()) {
+            (Some(_), _) => COUNTED_WORDS,
+            (None, KVM) => "",
+            (None, _) => counter_words(),
+        };
         let words = format!("{KERNEL_WORDS}{more} rdinit={first} -- {GUEST_COMMAND}");
         command.arg("-append").arg(words);
         command.args(["-chardev", "file,id=console,path=/dev/stderr"]);
@@ -314,6 +331,15 @@ mod tests {
         let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
         assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
         assert!(!line.contains("nolapic_timer"), "{line}");
+    }
+
+    #[test]
+    fn only_an_emulated_guest_with_the_hosts_clock_is_told_the_rate_of_the_hosts_counter() {
+        let told = |timing, accelerator| {
+            words(timing, LabRoot::Hermetic, accelerator).contains(" tsc_early_khz=")
+        };
+        assert_eq!(told(LabTiming::Wall, "tcg"), cfg!(target_arch = "x86_64"));
+        assert!(!told(LabTiming::Wall, KVM) && !told(LabTiming::Counted, "tcg"));
     }
 
     fn with_accelerator(accelerator: Accelerator, timing: LabTiming) -> Result<LabFacts, LabError> {
