@@ -31,6 +31,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::buffers::Memory;
 use crate::engines::Ring;
+use crate::ublk::UblkSlot;
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
@@ -113,6 +114,8 @@ struct Lent {
     in_flight: u32,
     /// Nobody asks for it any more.
     is_given_up: bool,
+    /// The kernel keeps its pages.
+    is_registered: bool,
 }
 
 /// An operation on its way.
@@ -237,7 +240,10 @@ impl MemberRing {
     /// If it has several slots.
     pub fn lend(&mut self, buffer: Buffers) -> LentBuffer {
         assert_eq!(buffer.count(), 1, "slots of a buffer that is lent");
-        let lent = Some(Lent { buffer, in_flight: 0, is_given_up: false });
+        let address = buffer.slot_pointer(0) as usize;
+        let is_known = |it: &Arc<Memory>| it.addresses().contains(&address);
+        let is_registered = self.registered.as_ref().is_some_and(is_known);
+        let lent = Some(Lent { buffer, in_flight: 0, is_given_up: false, is_registered });
         if let Some(index) = self.free_lent.pop() {
             self.lent[index as usize] = lent;
             return LentBuffer(index);
@@ -255,15 +261,17 @@ impl MemberRing {
     }
 
     /// Gives a buffer back; none if an operation is on its way with it, after which it is freed.
-    #[expect(clippy::needless_pass_by_value, reason = "the name is of no use after this")]
     pub fn take_back(&mut self, buffer: LentBuffer) -> Option<Buffers> {
-        let lent = self.lent.get_mut(buffer.0 as usize)?;
-        if let Some(busy) = lent.as_mut().filter(|it| it.in_flight > 0) {
-            busy.is_given_up = true;
-            return None;
-        }
-        self.free_lent.push(buffer.0);
-        lent.take().map(|it| it.buffer)
+        let LentBuffer(index) = self.idle(buffer)?;
+        self.free_lent.push(index);
+        self.lent[index as usize].take().map(|it| it.buffer)
+    }
+
+    /// The buffer, if no operation is on its way with it; else it is freed after that.
+    pub fn idle(&mut self, buffer: LentBuffer) -> Option<LentBuffer> {
+        let lent = self.lent[buffer.0 as usize].as_mut()?;
+        lent.is_given_up = lent.in_flight > 0;
+        (!lent.is_given_up).then_some(buffer)
     }
 
     /// Serves a queue of a ublk device: requests come with [`MemberRing::exchange`]. `buffer` gives one of a
@@ -281,11 +289,12 @@ impl MemberRing {
     ) -> Result<(), BlockError> {
         queue.bind_thread();
         let tags = 0..queue.depth();
-        let fetches: Vec<_> = tags.map(|tag| (tag, queue.fetch(tag, buffer()))).collect();
-        self.ublk = Some(queue);
-        for (tag, fetch) in fetches {
+        for tag in tags {
+            let lent = self.lend(buffer());
+            let fetch = queue.fetch(tag, self.await_data(&lent), lent);
             self.push_entry(&fetch.user_data(UBLK | u64::from(tag)))?;
         }
+        self.ublk = Some(queue);
         self.enter(0)
     }
 
@@ -301,11 +310,20 @@ impl MemberRing {
     /// If the kernel takes nothing more.
     ///
     /// # Panics
-    /// If there is no such request, or the buffer is too small.
-    pub fn answer(&mut self, tag: u16, result: i32, buffer: Buffers) -> Result<(), BlockError> {
+    /// If there is no such request, or the buffer is too small or not lent.
+    pub fn answer(&mut self, tag: u16, result: i32, buffer: LentBuffer) -> Result<(), BlockError> {
+        let slot = self.await_data(&buffer);
         let queue = self.ublk.as_mut().expect("requests come of a queue");
-        let commit = queue.commit(tag, result, buffer);
+        let commit = queue.commit(tag, result, slot, buffer);
         self.push_entry(&commit.user_data(UBLK | u64::from(tag)))
+    }
+
+    /// The place for the data of a tag's next request, which may come from now on.
+    fn await_data(&mut self, buffer: &LentBuffer) -> UblkSlot {
+        let lent =
+            self.lent[buffer.0 as usize].as_mut().expect("a buffer is there until taken back");
+        lent.in_flight += 1;
+        UblkSlot { address: lent.buffer.slot_pointer(0), bytes: lent.buffer.slot_length() }
     }
 
     /// Operations that have not ended.
@@ -330,21 +348,19 @@ impl MemberRing {
         assert!(operation.member < self.members, "member {}", operation.member);
         let buffer = buffer.map(|it| it.0).filter(|_| operation.action != MemberAction::Flush);
         let lent = buffer.and_then(|it| self.lent[it as usize].as_mut());
-        let pointer = match lent {
+        let (pointer, is_registered) = match lent {
             Some(lent) => {
                 let room = lent.buffer.slot_length();
                 assert!(operation.length as usize <= room, "{operation:?} in {room} bytes");
                 lent.in_flight += 1;
-                lent.buffer.slot_pointer(0)
+                (lent.buffer.slot_pointer(0), lent.is_registered)
             }
             None => {
                 assert_eq!(operation.action, MemberAction::Flush, "a transfer without a buffer");
-                std::ptr::null_mut()
+                (std::ptr::null_mut(), false)
             }
         };
         let index = self.claim(InFlight { tag: operation.tag, buffer });
-        let is_known = |it: &Arc<Memory>| it.addresses().contains(&(pointer as usize));
-        let is_registered = self.registered.as_ref().is_some_and(is_known);
         let entry = entry_of(&operation, pointer, is_registered).user_data(index.into());
         self.push_entry(&entry)
     }
@@ -455,8 +471,12 @@ impl MemberRing {
                 of_tag if of_tag & UBLK != 0 => {
                     #[expect(clippy::cast_possible_truncation, reason = "a tag, as pushed")]
                     let tag = of_tag as u16;
-                    let ended = ublk.as_mut().and_then(|it| it.ended(tag, entry.result()));
-                    self.requests.extend(ended);
+                    let Some(ended) = ublk.as_mut().and_then(|it| it.ended(tag)) else { continue };
+                    release(ended.buffer.0, &mut self.lent, &mut self.free_lent);
+                    // Else the device is gone; the buffer stays, unused, as long as the ring.
+                    if entry.result() == 0 {
+                        self.requests.push_back(ended);
+                    }
                 }
                 index => {
                     #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
@@ -498,7 +518,11 @@ impl Drop for MemberRing {
         let drained = self.drain();
         // Now, and not some time after the ring is closed: whoever comes next finds no claim.
         let _ = self.ring.submitter().unregister_files();
-        self.ublk.iter_mut().for_each(UblkQueue::leak);
+        // What the kernel may still fill.
+        let waiting = self.ublk.iter_mut().flat_map(UblkQueue::waiting);
+        for LentBuffer(index) in waiting {
+            self.lent[index as usize].iter_mut().for_each(|it| it.buffer.leak());
+        }
         if drained.is_err() {
             self.lent.iter_mut().flatten().for_each(|it| it.buffer.leak());
             self.wake_count.leak();

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{DEPTH_MAX, Descriptor, READ_WRITE, SECTOR, command};
-use crate::{BlockError, Buffers};
+use crate::{BlockError, LentBuffer};
 
 /// Bytes of `struct ublksrv_io_cmd`.
 const COMMAND_BYTES: usize = 16;
@@ -50,7 +50,14 @@ pub struct UblkRequest {
     /// Bytes.
     pub length: u32,
     /// What is written; of a chunk, whatever the request.
-    pub buffer: Buffers,
+    pub buffer: LentBuffer,
+}
+
+/// Memory of a buffer that is lent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UblkSlot {
+    pub(crate) address: *mut u8,
+    pub(crate) bytes: usize,
 }
 
 /// A queue.
@@ -64,7 +71,7 @@ pub struct UblkQueue {
     descriptors: NonNull<Descriptor>,
     mapped_bytes: usize,
     /// The buffers of tags that wait for a request.
-    waiting: Vec<Option<Buffers>>,
+    waiting: Vec<Option<LentBuffer>>,
     buffer_bytes: usize,
 }
 
@@ -118,40 +125,50 @@ impl UblkQueue {
     ///
     /// # Panics
     /// If the buffer is too small.
-    pub(crate) fn fetch(&mut self, tag: u16, buffer: Buffers) -> squeue::Entry {
-        self.entry(FETCH, tag, 0, buffer)
+    pub(crate) fn fetch(&mut self, tag: u16, slot: UblkSlot, buffer: LentBuffer) -> squeue::Entry {
+        self.entry(FETCH, tag, 0, slot, buffer)
     }
 
     /// Answers the request of a tag, with bytes or a negated errno, and has it wait for the next.
     ///
     /// # Panics
     /// If the buffer is too small, or the tag waits.
-    pub(crate) fn commit(&mut self, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
+    pub(crate) fn commit(
+        &mut self,
+        tag: u16,
+        result: i32,
+        slot: UblkSlot,
+        buffer: LentBuffer,
+    ) -> squeue::Entry {
         assert!(self.waiting[usize::from(tag)].is_none(), "tag {tag} has no request");
-        self.entry(COMMIT_AND_FETCH, tag, result, buffer)
+        self.entry(COMMIT_AND_FETCH, tag, result, slot, buffer)
     }
 
-    fn entry(&mut self, operation: u32, tag: u16, result: i32, buffer: Buffers) -> squeue::Entry {
-        assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
+    fn entry(
+        &mut self,
+        operation: u32,
+        tag: u16,
+        result: i32,
+        slot: UblkSlot,
+        buffer: LentBuffer,
+    ) -> squeue::Entry {
+        assert!(slot.bytes >= self.buffer_bytes, "the buffer of tag {tag}");
         let mut bytes = [0; COMMAND_BYTES];
         // struct ublksrv_io_cmd: queue, tag, result, address.
         bytes[..2].copy_from_slice(&self.number.to_ne_bytes());
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&result.to_ne_bytes());
-        bytes[8..].copy_from_slice(&(buffer.slot_pointer(0) as u64).to_ne_bytes());
+        bytes[8..].copy_from_slice(&(slot.address as u64).to_ne_bytes());
         self.waiting[usize::from(tag)] = Some(buffer);
         let file = types::Fd(self.file.as_raw_fd());
         opcode::UringCmd16::new(file, operation).cmd(bytes).build()
     }
 
-    /// The wait of a tag has ended: with a request, or for good.
-    pub(crate) fn ended(&mut self, tag: u16, result: i32) -> Option<UblkRequest> {
+    /// The wait of a tag has ended: with this request, or for good, and then it means nothing.
+    pub(crate) fn ended(&mut self, tag: u16) -> Option<UblkRequest> {
         let buffer = self.waiting.get_mut(usize::from(tag))?.take()?;
-        if result != 0 {
-            return None;
-        }
         // SAFETY: the mapping has a descriptor for each tag, and the kernel writes it before the wait
-        // ends and not again before the answer.
+        // ends with a request, and not again before the answer.
         let descriptor = unsafe { self.descriptors.add(tag.into()).read_volatile() };
         let kind = match descriptor.operation & 0xff {
             0 => UblkKind::Read,
@@ -165,9 +182,9 @@ impl UblkQueue {
         Some(UblkRequest { tag, kind, offset, length, buffer })
     }
 
-    /// Gives up the memory of tags that the kernel may still write to.
-    pub(crate) fn leak(&mut self) {
-        self.waiting.iter_mut().flatten().for_each(Buffers::leak);
+    /// Buffers that the kernel may still fill.
+    pub(crate) fn waiting(&mut self) -> impl Iterator<Item = LentBuffer> {
+        self.waiting.iter_mut().filter_map(Option::take)
     }
 }
 

@@ -29,7 +29,7 @@ use durio_block::{
 use self::own::Own;
 use self::stripes::Stripes;
 use super::array::{Array, Due, PieceName, TICK, Threads};
-use super::queue::{Asker, BUFFERS_KEPT, Desk, Done, Job, JobError, Shared, WATCHED};
+use super::queue::{Asker, BUFFERS_KEPT, Data, Desk, Done, Job, JobError, Shared, WATCHED};
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
     Answer, BLOCK, Buffer, COPY_BUFFERS, MemberOp, MemberOpKind, OpTag, Outcome, Request,
@@ -56,13 +56,23 @@ struct Piece {
     memory: Memory,
 }
 
+impl Piece {
+    /// Keeps what was read, in place of what was read before.
+    fn keep(&mut self, read: LentBuffer) -> Option<LentBuffer> {
+        match std::mem::replace(&mut self.memory, Memory::Read(read)) {
+            Memory::Read(before) => Some(before),
+            Memory::Written(_) | Memory::None => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Memory {
     None,
     /// What is written.
-    Lent(LentBuffer),
+    Written(LentBuffer),
     /// What was read.
-    Read(Buffers),
+    Read(LentBuffer),
 }
 
 /// An operation on its way.
@@ -81,6 +91,8 @@ pub(super) struct Core {
     number: u8,
     ring: Option<MemberRing>,
     shared: Arc<Shared>,
+    /// Its own of those.
+    desk: Arc<Desk>,
     backlog: VecDeque<Job>,
     completions: Vec<MemberCompletion>,
     /// To begin.
@@ -115,7 +127,7 @@ impl Core {
         members: Vec<MemberFile>,
         shared: Arc<Shared>,
     ) -> Result<Self, ServerError> {
-        let desk = &shared.desks[usize::from(number)];
+        let desk = Arc::clone(&shared.desks[usize::from(number)]);
         let mut ring = MemberRing::new(DEVICES_MAX.into(), RING_DEPTH, desk.waker.clone())?;
         for member in members {
             ring.set_member(member.device.into(), Some((member.file, member.claim)))?;
@@ -130,6 +142,7 @@ impl Core {
             number,
             ring: Some(ring),
             shared,
+            desk,
             backlog: VecDeque::new(),
             completions: Vec::new(),
             ops: Vec::new(),
@@ -175,7 +188,7 @@ impl Core {
             let patience = self.patience();
             let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
             is_time = ring.exchange(patience, &mut self.completions)?;
-            self.desk().awakes();
+            self.desk.awakes();
             self.has_news |= !self.completions.is_empty();
         }
     }
@@ -192,15 +205,11 @@ impl Core {
                 return Duration::ZERO;
             }
         }
-        if self.desk().falls_asleep() { TICK } else { Duration::ZERO }
+        if self.desk.falls_asleep() { TICK } else { Duration::ZERO }
     }
 
     fn ring(&mut self) -> Result<&mut MemberRing, ServerError> {
         self.ring.as_mut().ok_or(ServerError::Ended)
-    }
-
-    fn desk(&self) -> &Desk {
-        &self.shared.desks[usize::from(self.number)]
     }
 
     /// Tells the engine all that has come.
@@ -217,7 +226,7 @@ impl Core {
     }
 
     fn take_incoming(&mut self, array: &mut Array) {
-        let Some(incoming) = self.desk().take() else { return };
+        let Some(incoming) = self.desk.take() else { return };
         self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
         for order in incoming.orders {
@@ -247,10 +256,11 @@ impl Core {
         std::mem::swap(&mut self.ops, &mut array.out.ops);
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
-            let (op, begins) = (*op, array.begins(op));
+            let begins = array.begins(op);
             match Array::thread_of(op.buffer) {
                 Some(thread) if begins && thread == number => at += 1,
                 None if begins => {
+                    let op = *op;
                     self.stage(array, &op);
                     at += 1;
                 }
@@ -287,7 +297,7 @@ impl Core {
     fn stage(&mut self, array: &Array, op: &MemberOp) {
         match (op.buffer, op.kind) {
             (Buffer::Metadata(block), _) => {
-                let copy = self.desk().copy_of(array.engine.metadata(block));
+                let copy = self.desk.copy_of(array.engine.metadata(block));
                 self.staged.push_back(copy);
             }
             (Buffer::Stripe { .. }, MemberOpKind::Read | MemberOpKind::Compare) => {}
@@ -316,7 +326,7 @@ impl Core {
         let error = match array.engine.submit(request, &mut array.out) {
             Ok(()) => {
                 array.requests += 1;
-                self.keep_piece(piece, job);
+                self.keep_piece(piece, job)?;
                 return Ok(None);
             }
             Err(error) => error,
@@ -327,7 +337,8 @@ impl Core {
         }
         let is_ending = error == SubmitError::Stopped && array.is_closing();
         let error = if is_ending { JobError::Ending } else { JobError::Failed };
-        self.settle(job.from, Err(error), job.length, job.data)?;
+        let data = self.lend(job.data)?;
+        self.settle(job.from, Err(error), job.length, data)?;
         Ok(None)
     }
 
@@ -339,23 +350,29 @@ impl Core {
     }
 
     #[inline(always)]
-    fn keep_piece(&mut self, index: u32, job: Job) {
+    fn keep_piece(&mut self, index: u32, job: Job) -> Result<(), ServerError> {
         let Job { from, length, data, .. } = job;
-        let lent = data.zip(self.ring.as_mut()).map(|(data, ring)| Memory::Lent(ring.lend(data)));
+        let memory = self.lend(data)?.map_or(Memory::None, Memory::Written);
         let piece = &mut self.pieces[index as usize];
-        piece.memory = lent.unwrap_or(Memory::None);
-        (piece.from, piece.length) = (Some(from), length);
+        (piece.from, piece.length, piece.memory) = (Some(from), length, memory);
         piece.serial = piece.serial.wrapping_add(1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn lend(&mut self, data: Data) -> Result<Option<LentBuffer>, ServerError> {
+        Ok(match data {
+            Data::None => None,
+            Data::Lent(lent) => Some(lent),
+            Data::Own(buffer) => Some(self.ring()?.lend(buffer)),
+        })
     }
 
     fn begin_operations(&mut self) -> Result<(), ServerError> {
-        let mut at = 0;
-        // Nothing is added on the way.
-        while let Some(op) = self.ops.get(at).copied() {
-            at += 1;
-            self.begin(&op)?;
-        }
-        self.ops.clear();
+        let mut ops = std::mem::take(&mut self.ops);
+        ops.iter().try_for_each(|op| self.begin(op))?;
+        ops.clear();
+        self.ops = ops;
         Ok(())
     }
 
@@ -393,7 +410,7 @@ impl Core {
             (Own::Nothing, _, Buffer::Copy(number)) => self.copies[usize::from(number)].as_ref(),
             (Own::Nothing, _, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
-                    Memory::Lent(lent) => Some(lent),
+                    Memory::Written(lent) => Some(lent),
                     Memory::None | Memory::Read(_) => None,
                 }
             }
@@ -444,8 +461,7 @@ impl Core {
             let Some(from) = piece.from.take() else { continue };
             self.free_pieces.push(index as u32);
             let buffer = match memory {
-                Memory::Read(data) => Some(data),
-                Memory::Lent(lent) => self.ring()?.take_back(lent),
+                Memory::Written(lent) | Memory::Read(lent) => Some(lent),
                 Memory::None => None,
             };
             // Which of its errors it was, the status tells.
@@ -461,14 +477,18 @@ impl Core {
         from: Asker,
         result: Result<(), JobError>,
         length: u32,
-        buffer: Option<Buffers>,
+        buffer: Option<LentBuffer>,
     ) -> Result<(), ServerError> {
+        let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
         match from {
-            Asker::Mailbox(number, mailbox) => mailbox.put(Done { number, result, data: buffer }),
+            Asker::Mailbox(number, mailbox) => {
+                let data = buffer.and_then(|it| ring.take_back(it));
+                mailbox.put(Done { number, result, data });
+            }
             Asker::Ublk(tag) => {
-                let buffer = buffer.unwrap_or_else(|| self.desk().buffer());
-                let result = result.map_or(EIO, |()| length.cast_signed());
-                self.ring()?.answer(tag, result, buffer)?;
+                let buffer = buffer.and_then(|it| ring.idle(it));
+                let buffer = buffer.unwrap_or_else(|| ring.lend(self.desk.buffer()));
+                ring.answer(tag, result.map_or(EIO, |()| length.cast_signed()), buffer)?;
             }
         }
         Ok(())

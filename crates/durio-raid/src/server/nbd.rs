@@ -12,7 +12,7 @@ use std::sync::Arc;
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 
 use super::ArrayHandle;
-use super::queue::{Asker, Desk, Done, Job, JobError, Mailbox, Shared};
+use super::queue::{Asker, Data, Desk, Done, Job, JobError, Mailbox, Shared};
 use crate::RequestKind;
 
 /// Pieces of one connection that are on their way: some more than the engine holds would wait there.
@@ -99,18 +99,15 @@ impl Client<'_> {
     fn job_of(&self, number: u32, piece: Piece, command: &Command<'_>) -> Job {
         let Piece { within, offset, length, .. } = piece;
         let (kind, data) = match command {
-            Command::Write { data, .. } => (RequestKind::Write, Some(&data[within..])),
-            Command::Read { .. } => (RequestKind::Read, None),
+            Command::Write { data, .. } => {
+                let bytes = &data[within..][..length as usize];
+                (RequestKind::Write, Data::Own(self.desk.copy_of(bytes)))
+            }
+            Command::Read { .. } => (RequestKind::Read, Data::None),
             Command::Trim { .. } | Command::WriteZeroes { .. } | Command::Flush => {
-                (RequestKind::Zero, None)
+                (RequestKind::Zero, Data::None)
             }
         };
-        let data = data.map(|data| {
-            let mut buffer = self.desk.buffer();
-            let length = length as usize;
-            buffer.slot_mut(0)[..length].copy_from_slice(&data[..length]);
-            buffer
-        });
         let from = Asker::Mailbox(number, Arc::clone(&self.mailbox));
         Job { kind, offset, length, data, from }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use durio_block::{Buffers, RingWaker};
+use durio_block::{Buffers, LentBuffer, RingWaker};
 
 use super::ServerError;
 use super::array::{Array, Threads};
@@ -31,9 +31,17 @@ pub(super) struct Job {
     pub(super) kind: RequestKind,
     pub(super) offset: u64,
     pub(super) length: u32,
-    /// What is written.
-    pub(super) data: Option<Buffers>,
+    pub(super) data: Data,
     pub(super) from: Asker,
+}
+
+/// What is written, if anything is.
+#[derive(Debug)]
+pub(super) enum Data {
+    None,
+    Own(Buffers),
+    /// By the ring of the thread that has the job.
+    Lent(LentBuffer),
 }
 
 /// Who gets the answer.
@@ -116,7 +124,7 @@ pub(super) struct Shared {
     pub(super) alignment: u32,
     array: Mutex<Array>,
     /// Of each thread.
-    pub(super) desks: Vec<Desk>,
+    pub(super) desks: Vec<Arc<Desk>>,
     connections: AtomicUsize,
 }
 
@@ -151,7 +159,7 @@ impl Shared {
             chunk,
             alignment,
             array: Mutex::new(array),
-            desks: wakers.map(|waker| Desk::new(chunk, waker)).collect(),
+            desks: wakers.map(|waker| Arc::new(Desk::new(chunk, waker))).collect(),
             connections: AtomicUsize::new(0),
         }
     }
@@ -164,7 +172,7 @@ impl Shared {
     /// Has threads look at what others left for them.
     pub(super) fn wake(&self, threads: Threads) {
         if threads != 0 {
-            let is_meant = |(at, _): &(usize, &Desk)| threads >> at & 1 != 0;
+            let is_meant = |(at, _): &(usize, &Arc<Desk>)| threads >> at & 1 != 0;
             self.desks.iter().enumerate().filter(is_meant).for_each(|(_, desk)| desk.announce());
         }
     }

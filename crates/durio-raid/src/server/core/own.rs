@@ -35,7 +35,7 @@ impl Core {
         let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
             (MemberOpKind::Compare, buffer) => {
-                let lent = self.desk().buffer();
+                let lent = self.desk.buffer();
                 let of_stripe = match buffer {
                     Buffer::Stripe { part, member } => Some((part, member)),
                     _ => None,
@@ -43,7 +43,7 @@ impl Core {
                 return Ok(Own::Compared(self.ring()?.lend(lent), of_stripe));
             }
             (MemberOpKind::Read, buffer) => {
-                let lent = self.desk().buffer();
+                let lent = self.desk.buffer();
                 let lent = self.ring()?.lend(lent);
                 return Ok(match buffer {
                     Buffer::Request { buffer, .. } => {
@@ -65,8 +65,13 @@ impl Core {
             }
             (_, Buffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
-                    Memory::Read(read) => self.desk().copy_of(&read.slot(0)[..op.length as usize]),
-                    Memory::None | Memory::Lent(_) => return Ok(Own::Nothing),
+                    Memory::Read(read) => {
+                        let ring = self.ring.as_ref().ok_or(ServerError::Ended)?;
+                        // Nothing is on its way with what was read.
+                        let bytes = ring.contents(read).ok_or(ServerError::Ended)?;
+                        self.desk.copy_of(&bytes[..op.length as usize])
+                    }
+                    Memory::None | Memory::Written(_) => return Ok(Own::Nothing),
                 }
             }
             (_, Buffer::Copy(_) | Buffer::None) => return Ok(Own::Nothing),
@@ -118,25 +123,13 @@ impl Core {
             }
             Own::Staged(lent) | Own::Copy(lent, _) => ring.take_back(lent),
             Own::Piece(lent, piece, serial) => {
-                let data = ring.take_back(lent);
                 let piece = &mut self.pieces[piece as usize];
-                if !is_good || piece.serial != serial || piece.from.is_none() {
-                    data
-                } else {
-                    match std::mem::replace(&mut piece.memory, Memory::None) {
-                        Memory::Read(before) => {
-                            piece.memory = data.map_or(Memory::None, Memory::Read);
-                            Some(before)
-                        }
-                        Memory::Lent(_) | Memory::None => {
-                            piece.memory = data.map_or(Memory::None, Memory::Read);
-                            None
-                        }
-                    }
-                }
+                let is_wanted = is_good && piece.serial == serial && piece.from.is_some();
+                let unused = if is_wanted { piece.keep(lent) } else { Some(lent) };
+                unused.and_then(|it| ring.take_back(it))
             }
         };
-        freed.into_iter().for_each(|it| self.desk().give_back(it));
+        freed.into_iter().for_each(|it| self.desk.give_back(it));
         is_alike
     }
 }

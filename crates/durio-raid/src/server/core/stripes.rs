@@ -52,11 +52,11 @@ impl Core {
                     Buffer::Stripe { part, member },
                 ) => self.stripes.add(&sum, (to, to_member), (part, member)),
                 (Buffer::Stripe { part, member }, Buffer::Request { buffer, offset }) => {
-                    let memory = &self.pieces[PieceName(buffer).index()].memory;
-                    let bytes = match (memory, &self.ring) {
-                        (Memory::Lent(lent), Some(ring)) => ring.contents(lent),
-                        (Memory::Read(read), _) => Some(read.slot(0)),
-                        (Memory::Lent(_) | Memory::None, _) => None,
+                    let bytes = match &self.pieces[PieceName(buffer).index()].memory {
+                        Memory::Written(lent) | Memory::Read(lent) => {
+                            self.ring.as_ref().and_then(|it| it.contents(lent))
+                        }
+                        Memory::None => None,
                     };
                     let from = offset as usize..(offset + sum.length) as usize;
                     let bytes = bytes.and_then(|it| it.get(from)).unwrap_or_default();
@@ -64,14 +64,12 @@ impl Core {
                 }
                 // A read: each is a part, so this is all of it.
                 (Buffer::Request { buffer, .. }, Buffer::Stripe { part, member }) => {
-                    let desk = &self.shared.desks[usize::from(self.number)];
-                    let data = desk.copy_of(self.stripes.chunk(part, member, sum.length));
+                    let data = self.desk.copy_of(self.stripes.chunk(part, member, sum.length));
+                    let Some(ring) = &mut self.ring else { continue };
                     let piece = &mut self.pieces[PieceName(buffer).index()];
-                    if let Memory::Read(before) =
-                        std::mem::replace(&mut piece.memory, Memory::Read(data))
-                    {
-                        desk.give_back(before);
-                    }
+                    let before = piece.keep(ring.lend(data));
+                    let before = before.and_then(|it| ring.take_back(it));
+                    before.into_iter().for_each(|it| self.desk.give_back(it));
                 }
                 _ => {}
             }
@@ -93,8 +91,7 @@ impl Core {
             }
             entry
         } else {
-            let desk = &self.shared.desks[usize::from(self.number)];
-            desk.copy_of(self.stripes.chunk(part, member, op.length))
+            self.desk.copy_of(self.stripes.chunk(part, member, op.length))
         };
         self.staged.push_back(copy);
     }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use durio_block::{UblkKind, UblkQueue, UblkRequest};
 
-use super::{Array, Asker, Core, Job, JobError, ServerError};
+use super::{Array, Asker, Core, Data, Job, JobError, ServerError};
 use crate::RequestKind;
 
 impl Core {
     pub(in super::super) fn serve(&mut self, queue: UblkQueue) -> Result<(), ServerError> {
         self.is_alone = true;
-        let (shared, number) = (Arc::clone(&self.shared), usize::from(self.number));
-        Ok(self.ring()?.serve(queue, || shared.desks[number].buffer())?)
+        let desk = Arc::clone(&self.desk);
+        Ok(self.ring()?.serve(queue, || desk.buffer())?)
     }
 
     /// Makes jobs of what has come.
@@ -37,15 +37,19 @@ impl Core {
             };
             let length = if kind == RequestKind::Flush { 0 } else { length };
             let data = if kind == RequestKind::Write {
-                Some(buffer)
+                Data::Lent(buffer)
             } else {
-                self.desk().give_back(buffer);
-                None
+                if let Some(unused) = self.ring()?.take_back(buffer) {
+                    self.desk.give_back(unused);
+                }
+                Data::None
             };
             let job = Job { kind, offset, length, data, from };
             // In the order in which they came.
             let waits = if self.backlog.is_empty() { self.submit(array, job)? } else { Some(job) };
-            self.backlog.extend(waits);
+            if let Some(job) = waits {
+                self.backlog.push_back(job);
+            }
         }
         Ok(())
     }
