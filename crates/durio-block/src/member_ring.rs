@@ -38,8 +38,11 @@ use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 const WAKE: u64 = u64::MAX;
 /// Names the end of a wait in which nothing came.
 const PATIENCE: u64 = u64::MAX - 1;
-/// Names, with a tag, what a ublk queue waits for. Operations are numbered below it.
-const UBLK: u64 = 1 << 32;
+/// Names, with a tag, what a ublk queue waits for.
+const UBLK: u64 = 1 << 63;
+/// Names an operation without a buffer, with its tag; one that has a buffer is named by both, as in
+/// [`name_of`]. There are fewer buffers.
+const NO_BUFFER: u32 = u32::MAX >> 1;
 /// Operations that may wait for a full queue of their device.
 const WAITING_MAX: u32 = 512;
 /// An eventfd is read as a number of 64 bits.
@@ -68,14 +71,14 @@ pub struct MemberOperation {
     /// Bytes, from the begin of the buffer on; of no meaning for a flush.
     pub length: u32,
     /// Comes back with the completion.
-    pub tag: u64,
+    pub tag: u32,
 }
 
 /// An operation that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberCompletion {
     /// The operation's tag.
-    pub tag: u64,
+    pub tag: u32,
     /// Bytes moved, zero for a flush, or a negated errno.
     pub result: i32,
 }
@@ -118,21 +121,12 @@ struct Lent {
     is_registered: bool,
 }
 
-/// An operation on its way.
-#[derive(Debug, Clone, Copy)]
-struct InFlight {
-    tag: u64,
-    buffer: Option<u32>,
-}
-
 /// A ring over members, to be made in the thread that uses it.
 pub struct MemberRing {
     ring: IoUring,
     members: u32,
     lent: Vec<Option<Lent>>,
     free_lent: Vec<u32>,
-    operations: Vec<InFlight>,
-    free_operations: Vec<u32>,
     in_flight: usize,
     waker: RingWaker,
     /// What the kernel knows the pages of.
@@ -173,8 +167,6 @@ impl MemberRing {
             members,
             lent: Vec::new(),
             free_lent: Vec::new(),
-            operations: Vec::new(),
-            free_operations: Vec::new(),
             in_flight: 0,
             waker,
             registered: None,
@@ -250,7 +242,7 @@ impl MemberRing {
         }
         self.lent.push(lent);
         // As many as fit into memory.
-        LentBuffer(u32::try_from(self.lent.len() - 1).unwrap_or(u32::MAX))
+        LentBuffer(u32::try_from(self.lent.len() - 1).unwrap_or(NO_BUFFER))
     }
 
     /// What is in a buffer that is lent; none while an operation is on its way with it.
@@ -360,19 +352,10 @@ impl MemberRing {
                 (std::ptr::null_mut(), false)
             }
         };
-        let index = self.claim(InFlight { tag: operation.tag, buffer });
-        let entry = entry_of(&operation, pointer, is_registered).user_data(index.into());
-        self.push_entry(&entry)
-    }
-
-    fn claim(&mut self, operation: InFlight) -> u32 {
         self.in_flight += 1;
-        if let Some(index) = self.free_operations.pop() {
-            self.operations[index as usize] = operation;
-            return index;
-        }
-        self.operations.push(operation);
-        u32::try_from(self.operations.len() - 1).unwrap_or(u32::MAX - 1)
+        let name = name_of(buffer.unwrap_or(NO_BUFFER), operation.tag);
+        let entry = entry_of(&operation, pointer, is_registered).user_data(name);
+        self.push_entry(&entry)
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) -> Result<(), BlockError> {
@@ -463,7 +446,7 @@ impl MemberRing {
     }
 
     fn reap(&mut self, completions: &mut Vec<MemberCompletion>) {
-        let Self { ring, ublk, operations, .. } = self;
+        let Self { ring, ublk, .. } = self;
         for entry in ring.completion() {
             match entry.user_data() {
                 WAKE => self.is_watching = false,
@@ -478,13 +461,11 @@ impl MemberRing {
                         self.requests.push_back(ended);
                     }
                 }
-                index => {
-                    #[expect(clippy::cast_possible_truncation, reason = "an index, as pushed")]
-                    let index = index as u32;
-                    let InFlight { tag, buffer } = operations[index as usize];
-                    self.free_operations.push(index);
+                name => {
+                    #[expect(clippy::cast_possible_truncation, reason = "as in `name_of`")]
+                    let (buffer, tag) = ((name >> 32) as u32, name as u32);
                     self.in_flight -= 1;
-                    if let Some(buffer) = buffer {
+                    if buffer != NO_BUFFER {
                         release(buffer, &mut self.lent, &mut self.free_lent);
                     }
                     completions.push(MemberCompletion { tag, result: entry.result() });
@@ -528,6 +509,11 @@ impl Drop for MemberRing {
             self.wake_count.leak();
         }
     }
+}
+
+/// An operation's name: its buffer and the caller's tag.
+fn name_of(buffer: u32, tag: u32) -> u64 {
+    u64::from(buffer) << 32 | u64::from(tag)
 }
 
 /// An operation on a buffer has ended.

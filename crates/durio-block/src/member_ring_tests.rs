@@ -43,12 +43,12 @@ fn filled(byte: u8) -> Buffers {
     buffer
 }
 
-fn operation(member: u32, action: MemberAction, tag: u64) -> MemberOperation {
+fn operation(member: u32, action: MemberAction, tag: u32) -> MemberOperation {
     MemberOperation { member, action, offset: LENGTH as u64, length: LENGTH_WORD, tag }
 }
 
 /// Results by tag.
-fn wait_for(ring: &mut MemberRing, count: usize) -> Vec<(u64, i32)> {
+fn wait_for(ring: &mut MemberRing, count: usize) -> Vec<(u32, i32)> {
     let mut completions = Vec::new();
     while completions.len() < count {
         ring.exchange(LONG, &mut completions).unwrap();
@@ -110,7 +110,7 @@ fn more_operations_than_the_ring_holds_all_end() {
     let Some(mut ring) = ring(&files) else { return };
     let lent = ring.lend(filled(9));
     for tag in 0..100_u32 {
-        ring.push(operation(tag % 2, DURABLE, tag.into()), Some(&lent)).unwrap();
+        ring.push(operation(tag % 2, DURABLE, tag), Some(&lent)).unwrap();
     }
     let results = wait_for(&mut ring, 100);
     assert!(results.iter().all(|it| it.1 == WHOLE), "{results:?}");

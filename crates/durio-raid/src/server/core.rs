@@ -394,7 +394,7 @@ impl Core {
             },
             offset: op.offset,
             length,
-            tag: index.into(),
+            tag: index,
         };
         let buffer = match (&flight.own, op.kind, op.buffer) {
             (
@@ -431,7 +431,7 @@ impl Core {
             let MemberCompletion { tag: index, result } = self.completions[at];
             let place = self.flights.get_mut(index as usize);
             let Some(flight) = place.and_then(Option::take) else { continue };
-            self.free_flights.push(index as u32);
+            self.free_flights.push(index);
             let is_good = u32::try_from(result) == Ok(flight.length);
             let Flight { device, tag, is_read, is_metadata, .. } = flight;
             // A member that was given up is not listened to.
