@@ -136,15 +136,11 @@ impl BucketCounts {
         if self.is_empty() {
             return;
         }
-        // In order: what is added behind all others moves none.
         let mut used = self.used().to_vec();
         used.sort_unstable();
-        let histogram = total.histogram.get_or_insert_default();
-        let mut count = 0;
-        for bucket in used.into_iter().map(usize::from) {
-            histogram.add(bucket, self.counts[bucket]);
-            count += self.counts[bucket];
-        }
+        let counts = used.into_iter().map(|bucket| (bucket, self.counts[usize::from(bucket)]));
+        let count = counts.clone().map(|it| it.1).sum();
+        total.histogram.get_or_insert_default().add(counts);
         let (sum_ns, min_ns, max_ns) = (self.sum_ns, self.min_ns, self.max_ns);
         total.exact.add(&Exact { count, sum_ns, min_ns, max_ns });
     }

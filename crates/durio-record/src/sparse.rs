@@ -28,14 +28,20 @@ impl SparseHistogram {
         true
     }
 
-    /// Adds to the count of a bucket; what is beyond the last is not counted.
-    pub(crate) fn add(&mut self, bucket: usize, count: u64) {
-        // There are 33,792 buckets.
-        let Ok(place) = u16::try_from(bucket) else { return };
-        match self.buckets.binary_search_by_key(&place, |it| it.0) {
-            Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(count),
-            Err(at) => self.buckets.insert(at, (place, count)),
+    /// Adds counts of buckets, in rising order.
+    // In one pass: to insert them one by one moves what is above each.
+    pub(crate) fn add(&mut self, rising: impl ExactSizeIterator<Item = (u16, u64)>) {
+        let mut merged = Vec::with_capacity(self.buckets.len() + rising.len());
+        let mut before = std::mem::take(&mut self.buckets).into_iter().peekable();
+        for (bucket, count) in rising {
+            while let Some(lower) = before.next_if(|it| it.0 < bucket) {
+                merged.push(lower);
+            }
+            let same = before.next_if(|it| it.0 == bucket).map_or(0, |it| it.1);
+            merged.push((bucket, same.saturating_add(count)));
         }
+        merged.extend(before);
+        self.buckets = merged;
     }
 
     /// The counts of a full histogram.
