@@ -29,13 +29,24 @@ pub(crate) struct Stream {
 /// What is known of an interval of one stream so far.
 #[derive(Default)]
 struct Open {
-    counted: PerOperation<Counted>,
+    // Of all jobs, so not sparse: there are few of these.
+    taken: PerOperation<Taken>,
     unwatched_ns: u64,
 }
 
 impl Open {
     fn new(workload: &Workload) -> Self {
-        Self { counted: per_operation(workload), unwatched_ns: 0 }
+        Self { taken: per_operation(workload), unwatched_ns: 0 }
+    }
+
+    fn counted(&self) -> PerOperation<Counted> {
+        self.taken.each_ref().map(|taken| {
+            taken.as_ref().map(|taken| {
+                let mut counted = Box::<Counted>::default();
+                counted.add(taken);
+                counted
+            })
+        })
     }
 }
 
@@ -134,10 +145,10 @@ impl Collector {
         let workload = &self.streams[stream].workload;
         let open = open[stream].get_or_insert_with(|| Open::new(workload));
         open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
-        add(&mut open.counted, &buffer.operations);
+        add(&mut open.taken, &buffer.operations, Taken::add);
         // Totals are summed up from the intervals that are recorded, so the two cannot disagree.
         if self.grid.span(index).0 == Phase::Measure {
-            add(&mut self.totals[job], &buffer.operations);
+            add(&mut self.totals[job], &buffer.operations, Counted::add);
         }
         // The job that ended takes no buffer back.
         let _ = self.empty[job].try_send(buffer);
@@ -169,7 +180,7 @@ impl Collector {
                 // would be too low.
                 to: Nanos::new(to.min(step_end).max(from)),
                 unwatched_max,
-                operations: operation_records(open.counted, Default::default()),
+                operations: operation_records(open.counted(), Default::default()),
             }));
         }
     }
@@ -182,10 +193,10 @@ impl Collector {
     }
 }
 
-fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Taken>) {
+fn add<T>(total: &mut PerOperation<T>, part: &PerOperation<Taken>, add: impl Fn(&mut T, &Taken)) {
     for (total, part) in total.iter_mut().zip(part) {
         if let (Some(total), Some(part)) = (total, part) {
-            total.add(part);
+            add(total, part);
         }
     }
 }
