@@ -31,7 +31,6 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::buffers::Memory;
 use crate::engines::Ring;
-use crate::ublk::UblkSlot;
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
@@ -276,17 +275,16 @@ impl MemberRing {
     /// If a buffer is too small.
     pub fn serve(
         &mut self,
-        mut queue: UblkQueue,
+        queue: UblkQueue,
         mut buffer: impl FnMut() -> Buffers,
     ) -> Result<(), BlockError> {
         queue.bind_thread();
         let tags = 0..queue.depth();
+        self.ublk = Some(queue);
         for tag in tags {
             let lent = self.lend(buffer());
-            let fetch = queue.fetch(tag, self.await_data(&lent), lent);
-            self.push_entry(&fetch.user_data(UBLK | u64::from(tag)))?;
+            self.await_request(tag, None, lent)?;
         }
-        self.ublk = Some(queue);
         self.enter(0)
     }
 
@@ -304,18 +302,21 @@ impl MemberRing {
     /// # Panics
     /// If there is no such request, or the buffer is too small or not lent.
     pub fn answer(&mut self, tag: u16, result: i32, buffer: LentBuffer) -> Result<(), BlockError> {
-        let slot = self.await_data(&buffer);
-        let queue = self.ublk.as_mut().expect("requests come of a queue");
-        let commit = queue.commit(tag, result, slot, buffer);
-        self.push_entry(&commit.user_data(UBLK | u64::from(tag)))
+        self.await_request(tag, Some(result), buffer)
     }
 
-    /// The place for the data of a tag's next request, which may come from now on.
-    fn await_data(&mut self, buffer: &LentBuffer) -> UblkSlot {
-        let lent =
-            self.lent[buffer.0 as usize].as_mut().expect("a buffer is there until taken back");
+    /// Has a tag wait for a request, whose data may come into this buffer from now on.
+    fn await_request(
+        &mut self,
+        tag: u16,
+        answer: Option<i32>,
+        buffer: LentBuffer,
+    ) -> Result<(), BlockError> {
+        let lent = self.lent[buffer.0 as usize].as_mut().expect("it is there until taken back");
         lent.in_flight += 1;
-        UblkSlot { address: lent.buffer.slot_pointer(0), bytes: lent.buffer.slot_length() }
+        let queue = self.ublk.as_mut().expect("requests come of a queue");
+        let entry = queue.await_request(tag, answer, buffer, &lent.buffer);
+        self.push_entry(&entry.user_data(UBLK | u64::from(tag)))
     }
 
     /// Operations that have not ended.

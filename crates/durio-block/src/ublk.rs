@@ -19,7 +19,6 @@ mod control;
 mod queue;
 
 pub use control::{UblkControl, UblkDevice, UblkState};
-pub(crate) use queue::UblkSlot;
 pub use queue::{UblkKind, UblkQueue, UblkRequest};
 
 /// What the kernel must have for ublk, in words.

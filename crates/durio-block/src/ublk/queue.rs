@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{DEPTH_MAX, Descriptor, READ_WRITE, SECTOR, command};
-use crate::{BlockError, LentBuffer};
+use crate::{BlockError, Buffers, LentBuffer};
 
 /// Bytes of `struct ublksrv_io_cmd`.
 const COMMAND_BYTES: usize = 16;
@@ -51,13 +51,6 @@ pub struct UblkRequest {
     pub length: u32,
     /// What is written; of a chunk, whatever the request.
     pub buffer: LentBuffer,
-}
-
-/// Memory of a buffer that is lent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UblkSlot {
-    pub(crate) address: *mut u8,
-    pub(crate) bytes: usize,
 }
 
 /// A queue.
@@ -121,45 +114,28 @@ impl UblkQueue {
         u16::try_from(self.waiting.len()).unwrap_or(u16::MAX)
     }
 
-    /// Has a tag wait for its first request.
+    /// Has a tag wait for a request, whose data comes into this buffer, `lent` by name. `answer` is the result
+    /// of the last one, bytes or a negated errno; none if this is the first.
     ///
     /// # Panics
-    /// If the buffer is too small.
-    pub(crate) fn fetch(&mut self, tag: u16, slot: UblkSlot, buffer: LentBuffer) -> squeue::Entry {
-        self.entry(FETCH, tag, 0, slot, buffer)
-    }
-
-    /// Answers the request of a tag, with bytes or a negated errno, and has it wait for the next.
-    ///
-    /// # Panics
-    /// If the buffer is too small, or the tag waits.
-    pub(crate) fn commit(
+    /// If the tag waits, or the buffer is too small.
+    pub(crate) fn await_request(
         &mut self,
         tag: u16,
-        result: i32,
-        slot: UblkSlot,
-        buffer: LentBuffer,
+        answer: Option<i32>,
+        lent: LentBuffer,
+        buffer: &Buffers,
     ) -> squeue::Entry {
         assert!(self.waiting[usize::from(tag)].is_none(), "tag {tag} has no request");
-        self.entry(COMMIT_AND_FETCH, tag, result, slot, buffer)
-    }
-
-    fn entry(
-        &mut self,
-        operation: u32,
-        tag: u16,
-        result: i32,
-        slot: UblkSlot,
-        buffer: LentBuffer,
-    ) -> squeue::Entry {
-        assert!(slot.bytes >= self.buffer_bytes, "the buffer of tag {tag}");
+        assert!(buffer.slot_length() >= self.buffer_bytes, "the buffer of tag {tag}");
+        let operation = if answer.is_some() { COMMIT_AND_FETCH } else { FETCH };
         let mut bytes = [0; COMMAND_BYTES];
         // struct ublksrv_io_cmd: queue, tag, result, address.
         bytes[..2].copy_from_slice(&self.number.to_ne_bytes());
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
-        bytes[4..8].copy_from_slice(&result.to_ne_bytes());
-        bytes[8..].copy_from_slice(&(slot.address as u64).to_ne_bytes());
-        self.waiting[usize::from(tag)] = Some(buffer);
+        bytes[4..8].copy_from_slice(&answer.unwrap_or(0).to_ne_bytes());
+        bytes[8..].copy_from_slice(&(buffer.slot_pointer(0) as u64).to_ne_bytes());
+        self.waiting[usize::from(tag)] = Some(lent);
         let file = types::Fd(self.file.as_raw_fd());
         opcode::UringCmd16::new(file, operation).cmd(bytes).build()
     }
