@@ -29,24 +29,13 @@ pub(crate) struct Stream {
 /// What is known of an interval of one stream so far.
 #[derive(Default)]
 struct Open {
-    // Of all jobs, so not sparse: there are few of these.
-    taken: PerOperation<Taken>,
+    counted: PerOperation<Counted>,
     unwatched_ns: u64,
 }
 
 impl Open {
     fn new(workload: &Workload) -> Self {
-        Self { taken: per_operation(workload), unwatched_ns: 0 }
-    }
-
-    fn counted(&self) -> PerOperation<Counted> {
-        self.taken.each_ref().map(|taken| {
-            taken.as_ref().map(|taken| {
-                let mut counted = Box::<Counted>::default();
-                counted.add(taken);
-                counted
-            })
-        })
+        Self { counted: per_operation(workload), unwatched_ns: 0 }
     }
 }
 
@@ -145,10 +134,10 @@ impl Collector {
         let workload = &self.streams[stream].workload;
         let open = open[stream].get_or_insert_with(|| Open::new(workload));
         open.unwatched_ns = open.unwatched_ns.max(unwatched_ns);
-        add(&mut open.taken, &buffer.operations, Taken::add);
+        add(&mut open.counted, &buffer.operations);
         // Totals are summed up from the intervals that are recorded, so the two cannot disagree.
         if self.grid.span(index).0 == Phase::Measure {
-            add(&mut self.totals[job], &buffer.operations, Counted::add);
+            add(&mut self.totals[job], &buffer.operations);
         }
         // The job that ended takes no buffer back.
         let _ = self.empty[job].try_send(buffer);
@@ -180,7 +169,7 @@ impl Collector {
                 // would be too low.
                 to: Nanos::new(to.min(step_end).max(from)),
                 unwatched_max,
-                operations: operation_records(open.counted(), Default::default()),
+                operations: operation_records(open.counted, Default::default()),
             }));
         }
     }
@@ -193,10 +182,10 @@ impl Collector {
     }
 }
 
-fn add<T>(total: &mut PerOperation<T>, part: &PerOperation<Taken>, add: impl Fn(&mut T, &Taken)) {
+fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Taken>) {
     for (total, part) in total.iter_mut().zip(part) {
         if let (Some(total), Some(part)) = (total, part) {
-            add(total, part);
+            total.add(part);
         }
     }
 }

@@ -43,18 +43,6 @@ pub(crate) struct Taken {
     bytes_varied: u64,
 }
 
-impl Taken {
-    /// Takes what another job counted in the same interval.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.service.add(&other.service);
-        if let Some(response) = &other.response {
-            self.response.get_or_insert_default().add(response);
-        }
-        self.bytes_each = other.bytes_each;
-        self.bytes_varied += other.bytes_varied;
-    }
-}
-
 /// What is counted of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
