@@ -247,7 +247,12 @@ fn logs_have_fio_s_names_and_columns() {
         // An interval in which a busy machine lets nothing come through has no row, in fio's logs neither.
         assert!(times.iter().all(|it| [250, 500, 750, 1000].contains(it)), "{name}: {times:?}");
         assert!(times.is_sorted_by(|a, b| a < b) && !times.is_empty(), "{name}: {times:?}");
-        assert!(rows.iter().all(|row| row[2] <= 1 && row[1] > 0 && row[3..] == [0, 0]), "{name}");
+        // So few bytes over so long a wait may be less than 1 KiB a second.
+        let is_some = |row: &[u64; 5]| row[1] > 0 || name.contains("_bw.");
+        assert!(
+            rows.iter().all(|row| row[2] <= 1 && is_some(row) && row[3..] == [0, 0]),
+            "{name}: {rows:?}"
+        );
     }
     if compared == 0 {
         return skip("the machine was too busy for any job of one second");

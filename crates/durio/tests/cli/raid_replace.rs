@@ -8,12 +8,11 @@ use serde_json::Value;
 
 use crate::raid::{Array, MIB, can_serve, standing};
 
-/// Which role is replaced, and by whom.
+/// Which role is replaced, and by whom; none any more when that one has no device.
 fn replacement(status: &Value) -> Option<(u64, String)> {
     let mut devices = status["devices"].as_array().unwrap().iter();
     let it = devices.find(|it| it["replaces"].is_u64())?;
-    let path = it["path"].as_str().unwrap().to_owned();
-    Some((it["replaces"].as_u64().unwrap(), path))
+    Some((it["replaces"].as_u64().unwrap(), it["path"].as_str()?.to_owned()))
 }
 
 #[test]
