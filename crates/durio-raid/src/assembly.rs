@@ -120,6 +120,8 @@ pub struct Plan {
     pub(crate) pages: Vec<PlannedPage>,
     /// Parities that may be wrong, with the roles that have them.
     pub(crate) doubts: Vec<(u8, Doubt)>,
+    /// What was being written may be given up.
+    pub(crate) is_forced: bool,
 }
 
 /// Why a parity may be wrong.
@@ -210,7 +212,8 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
         let device = devices[usize::from(*role)].map_or(0, |it| it.device);
         return Err(AssembleError::LogLost(device));
     }
-    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, doubts })
+    let is_forced = options.force;
+    Ok(Plan { uncounted, committed, voters, devices: present, pages, table, doubts, is_forced })
 }
 
 fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {

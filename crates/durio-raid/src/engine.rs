@@ -17,6 +17,8 @@ mod replacing_tests;
 mod replaying;
 pub(crate) mod request;
 mod scrubbing;
+#[cfg(test)]
+mod stripe_tests;
 mod stripes;
 #[cfg(test)]
 mod tests;
@@ -244,6 +246,8 @@ pub struct Engine {
     /// All that it found.
     all_doubts: Vec<(u8, Doubt)>,
     replaying: Option<Replay>,
+    /// What was being written may be given up.
+    is_forced: bool,
 
     rebuilt: [u64; PLACES_MAX],
     /// What was rebuilt of each place before the start: of stripes, what the map names there is made again, for a
@@ -367,6 +371,7 @@ impl Engine {
             doubts: Vec::new(),
             all_doubts: Vec::new(),
             replaying: None,
+            is_forced: plan.is_forced,
             rebuilt: [0; PLACES_MAX],
             rebuilt_before: [0; PLACES_MAX],
             first_page,

@@ -30,6 +30,8 @@ enum Step {
     Partial,
     /// The parity is written.
     Written,
+    /// Something cannot be read, and the array has no member to spare.
+    Unreadable,
 }
 
 /// A parity that is made right.
@@ -119,10 +121,20 @@ impl Engine {
         layout::log_slot(&self.geometry, slot) + BLOCK
     }
 
-    /// An operation has ended. A member that fails now is out: what it has cannot be made right.
+    /// An operation has ended. A member that fails now is out: what it has cannot be made right. If the array cannot
+    /// do without it and the start is forced, a read that fails counts as a slot that cannot be read: else one sector
+    /// would end each start.
     pub(super) fn replay_completed(&mut self, member: u8, outcome: Outcome, out: &mut Output) {
         if outcome != Outcome::Done {
-            return self.fail_place(member, out);
+            let needed = u32::from(self.geometry.columns());
+            let is_last = (self.sets[0].in_sync & !(1 << member)).count_ones() < needed;
+            match self.replaying {
+                Some(replay) if is_last && self.is_forced && replay.step != Step::Written => {
+                    self.replaying = Some(Replay { step: Step::Unreadable, ..replay });
+                    self.doubt_region(replay.entry.offset);
+                }
+                _ => return self.fail_place(member, out),
+            }
         }
         let part = &mut self.parts[usize::from(self.copier.first_part)];
         part.remaining &= !(1 << member);
@@ -162,7 +174,7 @@ impl Engine {
                 out.sums.push(self.sum(index, role, own, factor, true));
                 self.write_replayed(replay, out);
             }
-            Step::Written => self.replayed(out),
+            Step::Written | Step::Unreadable => self.replayed(out),
         }
     }
 

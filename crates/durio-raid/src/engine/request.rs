@@ -178,8 +178,9 @@ impl Engine {
         part.phase = Phase::Free;
         let request = part.request;
         self.free_parts.push(index);
+        let has_failed = result.is_err() || self.is_written_nowhere(index);
         let slot = &mut self.requests[usize::from(request)];
-        slot.failed |= result.is_err();
+        slot.failed |= has_failed;
         slot.parts -= 1;
         if slot.parts > 0 {
             return;

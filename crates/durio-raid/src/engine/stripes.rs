@@ -136,6 +136,16 @@ impl Engine {
         self.read_stripe(index, reads, out);
     }
 
+    /// A write whose chunk is on no member, where parities stand for nothing: nobody could read it.
+    pub(super) fn is_written_nowhere(&self, index: u16) -> bool {
+        let part = &self.parts[usize::from(index)];
+        let is_write = matches!(part.kind, PartKind::Write | PartKind::Zero);
+        self.parities > 0 && is_write && self.regions[part.region as usize].needs_sync && {
+            let (_, own) = self.stripe_of(index);
+            self.works[usize::from(index)].targets & (1 << own) == 0
+        }
+    }
+
     fn may_write_stripes(&self) -> bool {
         self.is_settled() || self.has(Fault::StripeWrittenUnsettled)
     }
@@ -158,10 +168,12 @@ impl Engine {
                 (1 << place, available & !(1 << place))
             }
             Some(Job::Rebuild { place, .. }) => (columns, available & !(1 << place)),
-            // Parities that may be wrong say nothing of data.
-            Some(Job::Resync { .. }) => (columns, available & columns),
-            Some(Job::Scrub { .. }) | None => (columns, available),
+            Some(Job::Resync { .. } | Job::Scrub { .. }) | None => (columns, available),
         };
+        // Parities that may be wrong say nothing of data.
+        let region = self.parts[usize::from(index)].region;
+        let is_unsynced = self.regions[region as usize].needs_sync;
+        let available = if is_unsynced { available & columns } else { available };
         *self.work(index) = Work::default();
         match self.reads_for(stripe, available, wanted) {
             Some(reads) => self.read_stripe(index, reads, out),

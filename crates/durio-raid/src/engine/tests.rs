@@ -259,7 +259,7 @@ fn a_start_makes_the_newest_table_count_before_the_next() {
 }
 
 /// Marks a region in the map of a member that was found.
-fn mark_alone(found: &mut Found, set: u8, region: usize) {
+pub(super) fn mark_alone(found: &mut Found, set: u8, region: usize) {
     let name = PageName { array: Id([9; 16]), set, page: 0 };
     let bytes = (0..=region).map(|it| if it == region { DIRTY } else { 0 });
     map_page::encode(name, 5, bytes, &mut found.map[BLOCK as usize..2 * BLOCK as usize]);

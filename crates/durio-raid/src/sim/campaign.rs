@@ -54,6 +54,8 @@ pub(super) struct Campaign {
     has_given_up: bool,
     /// Now and then a slot of the log of the first drive cannot be read.
     has_bad_drive: bool,
+    /// A request may be answered with an error: of its data, not for lack of members.
+    pub(super) may_be_unreadable: bool,
     /// One drive is away at the next start.
     pub(super) misses_one: bool,
     /// No drives make an array any more.
@@ -125,6 +127,7 @@ impl Campaign {
             is_forced: false,
             has_given_up: false,
             has_bad_drive: false,
+            may_be_unreadable: false,
             misses_one: false,
             is_lost: false,
             number: 0,
@@ -173,6 +176,7 @@ impl Campaign {
             self.spoil_parities();
         }
         self.has_bad_drive = is_striped && self.chance.below(6) == 0;
+        self.may_be_unreadable = is_unsynced || self.has_bad_drive || self.liar.is_some();
     }
 
     /// A drive in this place: who lies is replaced by one that lies.

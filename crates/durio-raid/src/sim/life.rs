@@ -103,6 +103,7 @@ impl<'a> Life<'a> {
         let errors_per_mille = if has(Kind::Errors) { errors_per_mille } else { 0 };
         let failures = if has(Kind::Failures) { failures } else { 0 };
         let scrubs = scrubs && has(Kind::Scrubs);
+        campaign.may_be_unreadable |= errors_per_mille > 0;
         let mut life = Self {
             campaign,
             engine,
@@ -468,6 +469,8 @@ impl<'a> Life<'a> {
                 let before = if is_read { self.campaign.serving } else { 0 };
                 self.campaign.serving = before | read;
                 self.check_answer(slot, &asked)?;
+            } else if self.engine.status().stopped.is_none() && !self.campaign.may_be_unreadable {
+                return Err(format!("request {}: {:?}", asked.number, answer.result));
             }
         }
         self.out.answers.clear();

@@ -1,0 +1,125 @@
+//! Stripes whose parities stand for nothing, event by event.
+
+use super::tests::{answers, complete_all, found, mark_alone, write};
+use super::*;
+use crate::geometry::Level;
+use crate::log_entry::LogEntry;
+use crate::{
+    AssembleOptions, Buffer, Found, Id, MemberOp, MemberOpKind, Request, RequestKind, assemble,
+};
+
+/// Level 5 of four members: the first stripe has its parity on member 3, its first chunk on member 0. Parities were
+/// never made, and member 0 has failed.
+fn unsynced_without_the_first() -> (Engine, Output) {
+    let mut all = found(Level::Parity);
+    all.iter_mut().for_each(|it| it.map.fill(0));
+    let plan = assemble(&all, AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    while !engine.status().is_running {
+        for op in std::mem::take(&mut out.ops) {
+            engine.completed(op.tag, Outcome::Done, &mut out);
+        }
+    }
+    engine.member_failed(0, &mut out);
+    complete_all(&mut engine, &mut out);
+    (engine, out)
+}
+
+#[test]
+fn a_write_that_nobody_could_read_is_not_acknowledged() {
+    let (mut engine, mut out) = unsynced_without_the_first();
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    let answer = out.answers.pop().unwrap();
+    assert_eq!(answer.result, Err(RequestError::Unreadable));
+    // A chunk whose member is here is written and read as ever.
+    engine.submit(write(2, CHUNK_OF_MEMBER_1), &mut out).unwrap();
+    let read = Request { kind: RequestKind::Read, ..write(3, CHUNK_OF_MEMBER_1) };
+    engine.submit(read, &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [2, 3]);
+}
+
+const CHUNK_OF_MEMBER_1: u64 = super::tests::CHUNK as u64;
+
+#[test]
+fn a_write_whose_member_fails_under_it_is_not_acknowledged_where_no_parity_has_it() {
+    let mut all = found(Level::Parity);
+    all.iter_mut().for_each(|it| it.map.fill(0));
+    let plan = assemble(&all, AssembleOptions::default()).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    // In the last region, which is resynced last.
+    let request = write(1, engine.size() - 3 * CHUNK_OF_MEMBER_1);
+    engine.submit(request, &mut out).unwrap();
+    let (stripe, offset) = (engine.geometry.stripe((1 << 26) - 1), (1 << 26) - CHUNK_OF_MEMBER_1);
+    let own = stripe.member(0);
+    let is_it = |op: &MemberOp| {
+        let is_write = op.kind == MemberOpKind::Write && op.device == own;
+        is_write && matches!(op.buffer, Buffer::Request { .. }) && op.offset > offset
+    };
+    while !out.ops.iter().any(is_it) {
+        for op in std::mem::take(&mut out.ops) {
+            engine.completed(op.tag, Outcome::Done, &mut out);
+        }
+    }
+    engine.member_failed(own, &mut out);
+    complete_all(&mut engine, &mut out);
+    assert_eq!(out.answers.pop().unwrap().result, Err(RequestError::Unreadable));
+}
+
+#[test]
+fn what_a_member_has_is_not_replaced_by_what_no_parity_stands_for() {
+    let (mut engine, mut out) = unsynced_without_the_first();
+    let back = found(Level::Parity).swap_remove(0);
+    let (id, device_bytes) = (back.superblock.member, back.superblock.device_bytes);
+    let newcomer = Newcomer { device: 0, device_bytes, id, found: Some(back) };
+    engine.add(JoinAs::Member(0), &newcomer, &mut out).unwrap();
+    let ops = complete_all(&mut engine, &mut out);
+    let is_copy = |op: &&MemberOp| {
+        op.device == 0
+            && matches!(op.buffer, Buffer::Stripe { .. })
+            && op.kind == MemberOpKind::Write
+    };
+    assert_eq!(ops.iter().filter(is_copy).count(), 0);
+    assert_eq!(engine.status().roles[0].state, MemberState::Faulty);
+}
+
+/// Member 1 is away, a write of the first chunk was on its way, and that chunk cannot be read.
+fn start_that_reads_an_error(force: bool) -> (Engine, Output) {
+    let mut all: Vec<Found> = found(Level::Parity);
+    let (array, member) = (Id([9; 16]), all[3].superblock.member);
+    let (epoch, number, offset, length) = (1, 1, 0, 4096);
+    let entry = LogEntry { array, member, epoch, number, offset, length, column: 0, parity: 0 };
+    all[3].log.entries.push(entry);
+    mark_alone(&mut all[3], 0, 0);
+    all.remove(1);
+    let options = AssembleOptions { force, ..AssembleOptions::default() };
+    let plan = assemble(&all, options).unwrap();
+    let mut out = Output::default();
+    let mut engine = Engine::start(plan, &Config::default(), &mut out);
+    let is_read = |op: &MemberOp| op.device == 0 && op.kind == MemberOpKind::Read;
+    let at = out.ops.iter().position(is_read).unwrap();
+    let op = out.ops.remove(at);
+    engine.completed(op.tag, Outcome::Error, &mut out);
+    complete_all(&mut engine, &mut out);
+    (engine, out)
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_does_not_end_each_start() {
+    let (engine, _) = start_that_reads_an_error(false);
+    assert_eq!(engine.status().stopped, Some(StopReason::LastStripe(0)));
+    let (mut engine, mut out) = start_that_reads_an_error(true);
+    let status = engine.status();
+    assert_eq!((status.stopped, status.is_running), (None, true));
+    // What the parity stands for is not known there, and elsewhere it is.
+    let read = |tag, offset| Request { kind: RequestKind::Read, ..write(tag, offset) };
+    engine.submit(read(1, CHUNK_OF_MEMBER_1), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    assert_eq!(out.answers.pop().unwrap().result, Err(RequestError::Unreadable));
+    engine.submit(read(2, 12 << 20), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    assert_eq!(answers(&mut out), [2]);
+}
