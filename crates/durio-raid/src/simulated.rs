@@ -150,7 +150,9 @@ impl Flight {
         if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {
             return Outcome::Error;
         }
-        if self.flushes && matches!(self.op.kind, MemberOpKind::Write | MemberOpKind::Zero) {
+        let is_durable =
+            matches!(self.op.kind, MemberOpKind::Write | MemberOpKind::Zero | MemberOpKind::Log);
+        if self.flushes && is_durable {
             let flush = disk.carry_out(0, now, Request::Flush, &mut []);
             return if flush.is_ok() { Outcome::Done } else { Outcome::Error };
         }
