@@ -13,8 +13,8 @@ use crate::values;
 
 /// Run one job given on the command line, or a campaign given as a spec
 ///
-/// In a directory durio lays out a file of its own, without a name where the filesystem supports
-/// that; with --create also at a path that does not exist. Existing files and devices are written only if
+/// In a directory durio lays out a file of its own, without a name where the filesystem supports that;
+/// with --create also at a path that does not exist. Existing files and devices are written only if
 /// --destroy names them.
 ///
 ///   durio run --target /data --rw randread --bs 4k --engine uring --depth 32 --duration 30s

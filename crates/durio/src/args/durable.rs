@@ -39,8 +39,8 @@ use crate::exit_code::TABLE;
 /// says what a shorter run left out. Only the run folder with the record and the report stays
 /// behind.
 ///
-/// An existing file or block device is measured only if --destroy names it, without the experiments that
-/// need several kinds of files.
+/// An existing file or block device is measured only if --destroy names it, without the experiments
+/// that need several kinds of files.
 ///
 ///   durio durable --quick /var/lib/postgresql
 ///   durio durable --only methods --only sizes /data

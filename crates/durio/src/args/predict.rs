@@ -19,9 +19,9 @@ use crate::exit_code::TABLE;
 ///   durio predict sqlite-wal /home --clients 1
 ///   durio predict ./mine.toml /data --duration 20s
 ///
-/// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database, and
-/// several clients of SQLite, which poll for their turn.
-/// docs/method/predict.md says how it works and how near to real databases it came.
+/// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database,
+/// and several clients of SQLite, which poll for their turn. docs/method/predict.md says how it works
+/// and how near to real databases it came.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Predict {

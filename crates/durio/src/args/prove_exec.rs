@@ -14,8 +14,9 @@ use crate::values;
 
 /// Prove whether what a command of yours acknowledges survives power cuts
 ///
-/// Runs COMMAND in a guest of the lab with its files on a simulated disk, cuts the power of disk and guest
-/// in one instant, boots again, and runs your check. Every cut begins with the disk as the setup left it.
+/// Runs COMMAND in a guest of the lab with its files on a simulated disk, cuts the power of disk and
+/// guest in one instant, boots again, and runs your check. Every cut begins with the disk as the setup
+/// left it.
 ///
 ///   durio prove exec --disk flush-ignored --setup 'contrib/prove/sqlite.sh setup' \
 ///     --check 'contrib/prove/sqlite.sh check' -- contrib/prove/sqlite.sh load
@@ -26,13 +27,13 @@ use crate::values;
 ///   COMMAND              prints one line to stdout for each thing that it holds to be durable, such as
 ///                        "committed 17", unbuffered; runs until the power goes
 ///   $DURIO_ACKNOWLEDGED  a file with the lines that this machine had when the power went; for --check
-///   --check              exits with 0 if all of them are there, with 1 if something is missing or corrupt;
-///                        anything else decides nothing, and ends the proof with exit code 3
+///   --check              exits with 0 if all of them are there, with 1 if something is missing or
+///                        corrupt; anything else decides nothing, and ends the proof with exit code 3
 ///
-/// A filesystem that cannot be mounted after a cut counts as a loss. A cut counts if 32 lines came before
-/// it; the first loss ends the proof. The result is a folder (docs/formats/proof-folder.md) that
-/// `durio report` shows; `durio prove run --resume` goes on with it. docs/method/proof.md shows SQLite and
-/// PostgreSQL.
+/// A filesystem that cannot be mounted after a cut counts as a loss. A cut counts if 32 lines came
+/// before it; the first loss ends the proof. The result is a folder (docs/formats/proof-folder.md) that
+/// `durio report` shows; `durio prove run --resume` goes on with it. docs/method/proof.md shows SQLite
+/// and PostgreSQL.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveExec {

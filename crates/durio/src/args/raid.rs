@@ -71,11 +71,11 @@ pub(crate) enum RaidCommand {
 ///   level 6    4 to 16 members, two of which may fail: stripes with two parities
 ///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
 ///
-/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power cut
-/// harms nothing beside it, and it takes two to three times as long as at level 10.
+/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power
+/// cut harms nothing beside it, and it takes two to three times as long as at level 10.
 ///
-/// The first start makes the copies equal, and the parities right, in the background. With --assume-clean
-/// it does not: right for devices that read as zeros, such as new files.
+/// The first start makes the copies equal, and the parities right, in the background. With
+/// --assume-clean it does not: right for devices that read as zeros, such as new files.
 ///
 ///   truncate -s 1G a b
 ///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
@@ -130,12 +130,12 @@ pub(crate) struct RaidExamine {
 
 /// Serve an array until Ctrl-C or durio raid stop
 ///
-/// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of NBD
-/// with --front nbd, where several clients may be connected. Beside the socket stands a second one,
+/// Says on stdout when it is ready, and where: a block device with --front ublk or --attach, a URI of
+/// NBD with --front nbd, where several clients may be connected. Beside the socket stands a second one,
 /// PATH.control, for the other commands of durio raid. What was answered is durable on all copies.
 ///
-/// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device is
-/// killed, its users wait, and lose nothing: start the array again.
+/// A block device that is mounted or otherwise in use is not taken away. If the server of a ublk device
+/// is killed, its users wait, and lose nothing: start the array again.
 ///
 /// More than half of the members must be there. One that was away comes back by itself, and gets what
 /// was written meanwhile. After a crash, what was being written is copied again in the background.
@@ -204,8 +204,8 @@ pub(crate) enum Front {
 /// Add a device in the place of a member that is missing, or as a spare
 ///
 /// A member that was away comes back, and gets what was written meanwhile. Any other device needs
-/// --destroy, and gets a copy of everything. If no member is missing, it becomes a spare, which takes the
-/// place of a member that fails; level 0 has none.
+/// --destroy, and gets a copy of everything. If no member is missing, it becomes a spare, which takes
+/// the place of a member that fails; level 0 has none.
 ///
 ///   durio raid add --socket /run/data /dev/sdc
 ///   durio raid add --socket /run/data --destroy /dev/sdd /dev/sdd
@@ -222,10 +222,10 @@ pub(crate) struct RaidAdd {
 /// Replace a member that works by another device, without a moment of fewer copies
 ///
 /// The new device gets a copy of everything, and every write meanwhile; the old one is read and written
-/// until the new one is in sync, and is then let go of by durio raid remove. If the new one fails before,
-/// the old one stays; if the old one fails before, the new one is rebuilt from the other copies. Level 0
-/// can exchange a device in this way alone. A member that is missing is not replaced: durio raid add puts a
-/// device in its place.
+/// until the new one is in sync, and is then let go of by durio raid remove. If the new one fails
+/// before, the old one stays; if the old one fails before, the new one is rebuilt from the other
+/// copies. Level 0 can exchange a device in this way alone. A member that is missing is not replaced:
+/// durio raid add puts a device in its place.
 ///
 ///   durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd
 ///   durio raid status --socket /run/data

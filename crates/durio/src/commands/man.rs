@@ -149,3 +149,26 @@ fn see_also(notes: &PageNotes) -> Roff {
     roff.control("SH", ["SEE ALSO"]).text(parts);
     roff
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Command, CommandFactory};
+
+    /// A help is at most 100 columns wide; options stand 10 columns in.
+    fn expect_lines_that_fit(command: &Command) {
+        let texts = command.get_long_about().into_iter().map(|it| (it.to_string(), 100));
+        let options = command.get_arguments().filter_map(|it| it.get_long_help());
+        for (text, columns) in texts.chain(options.map(|it| (it.to_string(), 90))) {
+            for (line, next) in text.lines().zip(text.lines().skip(1)) {
+                let is_broken = line.chars().count() > columns && !next.is_empty();
+                assert!(!is_broken, "{}: {line}", command.get_name());
+            }
+        }
+        command.get_subcommands().for_each(expect_lines_that_fit);
+    }
+
+    #[test]
+    fn no_line_of_a_help_is_broken_a_second_time() {
+        expect_lines_that_fit(&Arguments::command());
+    }
+}
