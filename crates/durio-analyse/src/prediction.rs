@@ -35,7 +35,10 @@ pub struct PredictionPoint {
     /// Rate of the intervals, least and most; none with fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_range: Option<(f64, f64)>,
-    /// Of a transaction as its client sees it: 50th percentile.
+    /// At which rate transactions came; none if each client sent the next when the last was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_second: Option<f64>,
+    /// Of a transaction as its client sees it, from when it was due: 50th percentile.
     pub p50_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: Option<u64>,
@@ -50,8 +53,9 @@ pub struct PredictionPoint {
     pub processor_share: Option<f64>,
     /// What bounds the rate.
     pub bound: Bound,
-    /// The most commits per second on a storage twice as fast.
-    pub twice_as_fast_at_most: f64,
+    /// The most commits per second on a storage twice as fast; none if they come at a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twice_as_fast_at_most: Option<f64>,
 }
 
 /// What bounds a rate.
@@ -64,6 +68,8 @@ pub enum Bound {
     Processors,
     /// Neither: threads waited to be woken, or for each other.
     Waiting,
+    /// No more transactions came.
+    Offered,
 }
 
 /// The findings of a prediction's plan; none of other plans, or before anything was measured.
@@ -87,7 +93,9 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
         writes.iter().flatten().map(|it| it.rate * mean_seconds(it)).sum::<f64>().min(1.0);
     let cores = it.cpu.user_cores + it.cpu.system_cores;
     let processor_share = (processors > 0).then(|| (cores / f64::from(processors)).min(1.0));
-    let bound = if processor_share.is_some_and(|share| share >= BUSY) {
+    let bound = if it.open_loop.is_some_and(|it| it.keeps_up()) {
+        Bound::Offered
+    } else if processor_share.is_some_and(|share| share >= BUSY) {
         Bound::Processors
     } else if log_share >= BUSY {
         Bound::Storage
@@ -95,6 +103,7 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
         Bound::Waiting
     };
     let batches = it.batches.as_ref();
+    let latency = commit.response.as_ref().unwrap_or(&commit.service);
     let bytes = writes[0].map_or(0.0, |write| write.bandwidth);
     Some(PredictionPoint {
         clients,
@@ -103,19 +112,18 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
             .rate_variation
             .as_ref()
             .map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
-        p50_ns: commit.service.p50_ns,
-        p99_ns: commit.service.p99_ns,
+        offered_per_second: it.open_loop.map(|it| it.offered_per_second),
+        p50_ns: latency.p50_ns,
+        p99_ns: latency.p99_ns,
         commits_per_sync: batches.and_then(|it| it.commits_per_sync),
         bytes_per_commit: if commit.rate > 0.0 { bytes / commit.rate } else { 0.0 },
         log_share,
         processor_share,
         bound,
-        twice_as_fast_at_most: twice_as_fast(
-            f64::from(clients),
-            commit.rate,
-            writes.iter().flatten().map(|it| mean_seconds(it)).sum(),
-            processor_share,
-        ),
+        twice_as_fast_at_most: it.open_loop.is_none().then(|| {
+            let flush = writes.iter().flatten().map(|it| mean_seconds(it)).sum();
+            twice_as_fast(f64::from(clients), commit.rate, flush, processor_share)
+        }),
     })
 }
 

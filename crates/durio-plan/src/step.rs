@@ -266,12 +266,6 @@ impl Load {
         self.workload.validate().map_err(|error| error.0)?;
         self.arrivals.validate().map_err(|error| error.0)?;
         self.validate_log()?;
-        let has_software = self.workload.group_commit.is_some_and(|it| it.software.is_some());
-        if has_software && !self.arrivals.is_closed() {
-            return Err(
-                "has clients that wait for their answers, so it takes no arrivals".to_owned()
-            );
-        }
         let count = self.more_targets.len() + 1;
         let each = self.targets_each as usize;
         if each == 0 || !count.is_multiple_of(each) {

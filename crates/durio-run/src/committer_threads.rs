@@ -185,9 +185,11 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 start("event loop".into(), Box::new(move || self.serve_all(&software, servers)))?;
             }
             _ => {
-                let (mut schedules, mut servers) = (schedules.into_iter(), servers.into_iter());
+                // Where there are clients, it is they whose transactions are due.
+                let own = if clients.is_empty() { schedules.clone() } else { Vec::new() };
+                let (mut own, mut servers) = (own.into_iter(), servers.into_iter());
                 for me in 0..committers {
-                    let (schedule, client) = (schedules.next(), servers.next());
+                    let (schedule, client) = (own.next(), servers.next());
                     let body = move || self.commit(me, schedule, client.as_ref());
                     start(format!("committer {me}"), Box::new(body))?;
                 }
@@ -196,6 +198,8 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 }
             }
         }
+        let mut schedules = schedules.into_iter();
+        let clients = clients.into_iter().map(|it| (it, schedules.next())).collect();
         self.start_clients(software, clients, &mut start)?;
         // Set before any committer begins: a leader only unparks whom it finds here.
         let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
@@ -207,7 +211,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
     fn start_clients<'scope>(
         &'scope self,
         software: Option<Software>,
-        mut clients: Vec<UnixStream>,
+        mut clients: Vec<(UnixStream, Option<Schedule>)>,
         start: &mut impl FnMut(String, Body<'scope>) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let Some(software) = software.filter(|_| !clients.is_empty()) else { return Ok(()) };
@@ -279,7 +283,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
                 // of the latency (docs/design/0010).
                 filling_ns: 0,
             },
-            pacing: pacing_of(ended),
+            pacing: all_pacings(ended.iter().filter_map(|it| it.pacing)),
             batches: Some(state.log.counts.batches()),
             reference: (began.reference_nanos, finish.reference_nanos),
             measured: Nanos::new(end_ns.saturating_sub(self.bounds.ramp)),
@@ -307,10 +311,9 @@ fn too_many(started: usize, wanted: u32, error: std::io::Error) -> RunError {
     )
 }
 
-/// The schedules of all committers together; none in a closed loop.
-fn pacing_of(ended: &[Ended]) -> Option<Pacing> {
-    let all = ended.iter().filter_map(|it| it.pacing);
-    all.reduce(|sum, it| Pacing {
+/// What became of the arrivals of all together; none in a closed loop.
+fn all_pacings(all: impl IntoIterator<Item = Pacing>) -> Option<Pacing> {
+    all.into_iter().reduce(|sum, it| Pacing {
         due: sum.due + it.due,
         started: sum.started + it.started,
         punctual: sum.punctual + it.punctual,

@@ -8,7 +8,9 @@ use durio_plan::{
     ClockChoice, EngineKind, FileLayout, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose,
     RawPath, Role, Step, Target, TargetKind,
 };
-use durio_record::{Event, JobEnded, Journal, OperationName, Outcome, StoppedBy};
+use durio_record::{
+    Event, JobEnded, Journal, Latency, OperationName, OperationRecord, Outcome, StoppedBy,
+};
 use durio_run::{Context, EventSink, RunError, StopFlag, run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
@@ -49,13 +51,26 @@ impl Ran {
 
     /// (count, sum of latencies) of an operation over all intervals.
     fn recorded(&self, name: OperationName) -> (u64, u64) {
+        self.summed(name, |record| Some(&record.service))
+    }
+
+    /// The same of its latencies since it was due.
+    fn responses(&self, name: OperationName) -> (u64, u64) {
+        self.summed(name, |record| record.response.as_ref())
+    }
+
+    fn summed(
+        &self,
+        name: OperationName,
+        latency: impl Fn(&OperationRecord) -> Option<&Latency>,
+    ) -> (u64, u64) {
         let intervals = self.events.iter().filter_map(|event| match event {
             Event::Interval(interval) => Some(interval),
             _ => None,
         });
         let records = intervals.flat_map(|it| &it.operations).filter(|it| it.operation == name);
-        records.fold((0, 0), |(count, sum), record| {
-            let exact = record.service.exact;
+        records.filter_map(latency).fold((0, 0), |(count, sum), latency| {
+            let exact = latency.exact;
             (count + exact.count, sum + exact.sum_ns)
         })
     }
@@ -246,18 +261,23 @@ fn a_commit_of_several_flushes_waits_for_all_of_them() {
 }
 
 #[test]
-fn clients_that_wait_for_answers_take_no_arrivals() {
-    let policy = GroupCommit {
-        software: Some(software(ClientThreads::One, LogWriter::Committer)),
-        ..threads(8)
-    };
-    let load = Load {
-        arrivals: Arrivals::Constant { rate_per_second: 100.0 },
-        ..Load::new(0, log(policy), EngineKind::Sync)
-    };
-    let step = Step::new(Role::Measure, load, Limit::Operations(10), Nanos::from_millis(20));
-    let error = plan(TargetKind::Scripted, step).validate().unwrap_err();
-    assert!(error.contains("takes no arrivals"), "{error}");
+fn transactions_come_at_the_rate_that_is_offered_to_every_kind_of_database() {
+    for software in databases() {
+        let policy = GroupCommit { software: Some(software), ..threads(4) };
+        let mut step = step(log(policy), Limit::Duration(Nanos::from_millis(400)));
+        step.load.arrivals = Arrivals::Poisson { rate_per_second: 500.0 };
+        let ran = execute(None, step, false);
+        assert_eq!(*ran.result.as_ref().unwrap(), Outcome::Complete, "{software:?}");
+        let pacing = ran.jobs()[0].pacing.unwrap();
+        // 200 are expected; 7 standard deviations.
+        assert!((100..=300).contains(&pacing.due), "{software:?} {pacing:?}");
+        assert_eq!(ran.commits(), pacing.started, "{software:?}");
+        assert_eq!(ran.batched(), pacing.started, "{software:?}");
+        let (waited, due) =
+            (ran.recorded(OperationName::Commit), ran.responses(OperationName::Commit));
+        assert_eq!(waited.0, due.0, "{software:?}");
+        assert!(due.1 > waited.1, "{software:?}: a transaction is due before it is sent");
+    }
 }
 
 #[test]

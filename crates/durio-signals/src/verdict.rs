@@ -22,10 +22,8 @@ mod tests;
 pub(crate) fn verdicts(basis: &Basis<'_>) -> Vec<Verdict> {
     match basis.plan.purpose {
         Purpose::Check => check(basis),
-        Purpose::Profile => profile(basis),
-        Purpose::Run | Purpose::Campaign | Purpose::Sweep | Purpose::Durable | Purpose::Predict => {
-            Vec::new()
-        }
+        Purpose::Profile | Purpose::Predict => each_state(basis),
+        Purpose::Run | Purpose::Campaign | Purpose::Sweep | Purpose::Durable => Vec::new(),
     }
 }
 
@@ -53,8 +51,8 @@ fn check(basis: &Basis<'_>) -> Vec<Verdict> {
     locations.into_iter().flat_map(at).collect()
 }
 
-/// Every threshold in every state in which its stream was measured.
-fn profile(basis: &Basis<'_>) -> Vec<Verdict> {
+/// Every threshold in every state, or with every number of clients, in which its stream was measured.
+fn each_state(basis: &Basis<'_>) -> Vec<Verdict> {
     let first = basis.plan.locations().first().map_or_else(String::new, |it| it.to_string());
     let mut verdicts = Vec::new();
     for threshold in &basis.plan.thresholds {
@@ -197,12 +195,16 @@ fn too_short(bound: Bound, workload: &WorkloadFindings) -> Option<String> {
         .then(|| format!("{measured} are shorter than the limit: give a longer --duration"))
 }
 
-/// The workload's name, and in which state of a profile's database it was measured.
+/// The workload's name, and in which state of a profile's database, or with how many clients, it was
+/// measured.
 fn name_in_state(workload: &WorkloadFindings) -> String {
-    match workload.levels.iter().find(|level| level.axis == "state") {
-        Some(level) => format!("{}, {}", workload.name, level.label),
-        None => workload.name.clone(),
-    }
+    let levels = workload.levels.iter().filter_map(|level| match level.axis.as_str() {
+        "state" => Some(level.label.clone()),
+        "clients" if level.label == "1" => Some("1 client".to_owned()),
+        "clients" => Some(format!("{} clients", level.label)),
+        _ => None,
+    });
+    [workload.name.clone()].into_iter().chain(levels).collect::<Vec<_>>().join(", ")
 }
 
 fn source(threshold: &Threshold) -> Option<Source> {
@@ -255,7 +257,10 @@ fn latencies_of(workload: &WorkloadFindings, operation: TimedOperation) -> Optio
         TimedOperation::Read => OperationName::Read,
         TimedOperation::Write => OperationName::Write,
     };
-    workload.operation(name).map(|it| &it.service)
+    let findings = workload.operation(name)?;
+    // Who commits at a rate of its own waits from when the commit was due.
+    let since_due = findings.response.as_ref().filter(|_| name == OperationName::Commit);
+    Some(since_due.unwrap_or(&findings.service))
 }
 
 /// If too few operations were timed for the percentile that is bounded.

@@ -1,6 +1,7 @@
 //! The plan of a prediction: a database's log and its software, with several numbers of clients.
 //!
-//! In: a profile with `[software]`, a directory, numbers of clients. Out: a plan with a step for each.
+//! In: a profile with `[software]`, a directory, numbers of clients, goals. Out: a plan with a step for each
+//! number of clients, and for each rate that a goal asks for.
 //! Not here: what the database reads, and what it writes beside its log.
 
 use std::collections::BTreeSet;
@@ -10,11 +11,12 @@ use durio_plan::{
     Step, Target,
 };
 use durio_units::Nanos;
-use durio_workload::LogWriter;
-use durio_workload::profile::Profile;
+use durio_workload::profile::{LogProfile, Profile, Threshold};
+use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
 use crate::profile::{directory, layout, section};
+use crate::written::PredictGoal;
 use crate::{SpecError, interval_for, null_target, plan_of};
 
 /// Numbers of clients, where a database has several.
@@ -32,6 +34,8 @@ pub struct PredictRequest {
     pub log: Location,
     /// Numbers of clients, in the order in which they are run; none for the usual ones.
     pub clients: Vec<u32>,
+    /// What is to hold, for each number of clients.
+    pub goals: Vec<PredictGoal>,
     /// Time per number of clients.
     pub duration: Option<Nanos>,
     /// Seed of every random choice.
@@ -70,31 +74,29 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     let room = directory(&request.log)?;
     let size = log.file_size.value;
     let handling = log.file.value;
-    let files = if handling.is_used_up() { clients.len() } else { 1 };
+    let points = points(&clients, &request.goals);
+    let files = if handling.is_used_up() { points.len() } else { 1 };
     if size.get().saturating_mul(files as u64) > room.free.get() / 10 {
         let text = format!("'{}' has only {} free", room.path, room.free);
         let hint = format!("make room: {files} log files of {size} take at most a tenth of it");
         return Err(SpecError::cannot_measure(text).hint(hint));
     }
     let mut targets = vec![null_target()];
-    for (number, clients) in clients.iter().take(files).enumerate() {
-        let name = if files == 1 { "log".to_owned() } else { format!("log-{clients}") };
-        let file_name = format!("{}.{}", request.file_name, number + 1);
+    for number in 1..=files {
+        let name = if files == 1 { "log".to_owned() } else { format!("log-{number}") };
+        let file_name = format!("{}.{number}", request.file_name);
         let target = request.log.target(name, file_name, layout(handling), size);
         targets.push(Target { destroy: false, ..target });
     }
     let ramp = ramp_for(duration);
     let interval = interval_for(duration, ramp);
-    let step = |(at, &clients): (usize, &u32)| {
+    let step = |(at, point): (usize, &Point)| {
         let target = if files == 1 { 1 } else { at + 1 };
-        let workload = log.transactions(clients, software.software());
-        let load = Load::new(target, workload, EngineKind::Sync);
-        let label = clients.to_string();
-        let level = ParameterValue { axis: "clients".to_owned(), value: clients.into(), label };
+        let load = point.load(log, software.software(), target);
         let step = Step::new(Role::Measure, load, Limit::Duration(duration), interval);
-        Step { ramp, levels: vec![level], section: Some(0), ..step }
+        Step { ramp, levels: point.levels(), section: Some(0), ..step }
     };
-    let steps: Vec<Step> = clients.iter().enumerate().map(step).collect();
+    let steps: Vec<Step> = points.iter().enumerate().map(step).collect();
     let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let clients = section("clients", "every number of clients alone".to_owned(), 0, count);
     let campaign = Campaign {
@@ -109,9 +111,65 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
         ..Campaign::default()
     };
     let plan = plan_of(Purpose::Predict, (request.seed, request.clock), targets, steps);
-    let plan = Plan { campaign: Some(campaign), ..plan };
+    let thresholds = request.goals.iter().map(PredictGoal::threshold).collect();
+    let plan = Plan { campaign: Some(campaign), thresholds, ..plan };
     plan.validate().map_err(SpecError::wrong_use)?;
     Ok(plan)
+}
+
+/// One step.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    clients: u32,
+    /// At which rate transactions come; none if each client sends the next when the last is answered.
+    rate_per_second: Option<f64>,
+}
+
+/// All that is run: first without a rate, then with each.
+fn points(clients: &[u32], goals: &[PredictGoal]) -> Vec<Point> {
+    let mut rates = vec![None];
+    for rate in goals.iter().map(|it| it.rate_per_second) {
+        if !rates.contains(&rate) {
+            rates.push(rate);
+        }
+    }
+    let of =
+        |rate_per_second| clients.iter().map(move |&clients| Point { clients, rate_per_second });
+    rates.into_iter().flat_map(of).collect()
+}
+
+impl Point {
+    fn load(self, log: &LogProfile, software: Software, target: usize) -> Load {
+        let workload = log.transactions(self.clients, software);
+        let Some(rate_per_second) = self.rate_per_second else {
+            return Load::new(target, workload, EngineKind::Sync);
+        };
+        let workload = Workload { name: name_at(rate_per_second), ..workload };
+        // As independent users come.
+        let arrivals = Arrivals::Poisson { rate_per_second };
+        Load { arrivals, ..Load::new(target, workload, EngineKind::Sync) }
+    }
+
+    fn levels(self) -> Vec<ParameterValue> {
+        let level =
+            |axis: &str, value: f64, label| ParameterValue { axis: axis.to_owned(), value, label };
+        let clients = level("clients", self.clients.into(), self.clients.to_string());
+        let rate = self.rate_per_second.map(|rate| level("rate", rate, format!("{rate}/s")));
+        [clients].into_iter().chain(rate).collect()
+    }
+}
+
+/// The workload to which transactions come at this rate.
+fn name_at(rate_per_second: f64) -> String {
+    format!("log at {rate_per_second}/s")
+}
+
+impl PredictGoal {
+    /// The limit on the workload that has its rate.
+    fn threshold(&self) -> Threshold {
+        let workload = self.rate_per_second.map_or_else(|| "log".to_owned(), name_at);
+        Threshold { workload, ..self.threshold.clone() }
+    }
 }
 
 /// Whose transactions are run.

@@ -127,6 +127,37 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
     Ok(Threshold::goal(text.trim().to_owned(), name.to_owned(), bound))
 }
 
+/// A goal of `durio predict`: `p99 < 5ms`, `rate > 2000`, and `p99 < 5ms at 2000/s` if transactions come at that
+/// rate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictGoal {
+    /// What is to hold of commits.
+    pub(crate) threshold: Threshold,
+    /// At which rate they come; none if each client sends the next when the last is answered.
+    pub(crate) rate_per_second: Option<f64>,
+}
+
+/// Reads a goal of `durio predict`.
+///
+/// # Errors
+/// A sentence, for what is no figure of commits with its limit, or no rate.
+pub fn predict_goal(text: &str) -> Result<PredictGoal, String> {
+    let (limit, at) = match text.split_once(" at ") {
+        Some((limit, at)) => (limit, Some(rate(at)?)),
+        None => (text, None),
+    };
+    let limit = limit.trim();
+    // As a goal of check has it: there, commits are a workload.
+    let named = limit.strip_prefix("commit ").unwrap_or(limit);
+    let threshold = check_goal(&format!("commit {named}"))?;
+    if at.is_some() && !matches!(threshold.bound, Bound::LatencyBelow { .. }) {
+        let why = "at a rate that is given, only latencies are open";
+        return Err(format!("'{text}' is no goal: {why}"));
+    }
+    let threshold = Threshold { criterion: text.trim().to_owned(), ..threshold };
+    Ok(PredictGoal { threshold, rate_per_second: at })
+}
+
 /// A time with its unit: `2ms`, `60s`; a zero needs none.
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     let span = text.parse::<Nanos>().map_err(|error| error.to_string())?;

@@ -10,8 +10,11 @@ use crate::figures::rate_bare;
 pub(super) fn section(prediction: &PredictionFindings) -> Section {
     let mut section =
         Section::new(format!("{}: predicted commits by clients", prediction.database));
+    // Where transactions come at a rate: which.
+    let has_rates = prediction.points.iter().any(|it| it.offered_per_second.is_some());
     let titles = [
         "clients",
+        "offered/s",
         "commits/s",
         "range",
         "p50",
@@ -22,7 +25,8 @@ pub(super) fn section(prediction: &PredictionFindings) -> Section {
         "bound by",
         "disk ×2",
     ];
-    let table = Table::new(titles).with_level(Level::Detail, &["range"]);
+    let detail: &[&str] = if has_rates { &["range"] } else { &["range", "offered/s"] };
+    let table = Table::new(titles).with_level(Level::Detail, detail);
     section.table(table.with_words(&["range", "bound by"]).with(prediction.points.iter().map(row)));
     section.note(
         "per sync: commits that share one; disk ×2: at most so many on storage twice as fast. The smallest \
@@ -43,6 +47,7 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
     };
     vec![
         Cell::text(point.clients.to_string()),
+        point.offered_per_second.map_or_else(|| Cell::text("max"), |it| Cell::text(rate_bare(it))),
         Cell::Rate(point.rate_per_second),
         Cell::or_absent(point.rate_range, range),
         Cell::percentile(point.p50_ns),
@@ -54,7 +59,10 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
             Bound::Storage => "storage",
             Bound::Processors => "CPU",
             Bound::Waiting => "wake-ups",
+            Bound::Offered => "offered",
         }),
-        Cell::text(format!("≤ {}", rate_bare(point.twice_as_fast_at_most))),
+        Cell::or_absent(point.twice_as_fast_at_most, |it| {
+            Cell::text(format!("≤ {}", rate_bare(it)))
+        }),
     ]
 }

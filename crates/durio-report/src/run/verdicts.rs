@@ -18,7 +18,10 @@ pub(super) fn section(findings: &Findings) -> Section {
     let judged: Vec<&Verdict> = findings.verdicts.iter().filter(|it| !is_open(it)).collect();
     let locations = each_once(judged.iter().map(|it| it.location.as_str()));
     section.table(match locations.len() {
-        0 | 1 => of_one_location(&judged, findings.profile.is_some()),
+        0 | 1 => {
+            let in_states = findings.profile.is_some() || findings.prediction.is_some();
+            of_one_location(&judged, in_states)
+        }
         _ => side_by_side(&judged, &locations),
     });
     // A profile's table has said it.

@@ -31,12 +31,13 @@ impl<C> Drop for TellOfPanic<'_, '_, C> {
     }
 }
 
-/// When the records of one committer are due.
-struct Arriving {
+/// When the records of one committer, or the transactions of one client, are due.
+pub(super) struct Arriving {
     schedule: Schedule,
-    due: Ticks,
-    /// Since when it has no record.
+    pub(super) due: Ticks,
+    /// Since when it has none that waits.
     free_since: Ticks,
+    pacer: Pacer,
 }
 
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
@@ -52,11 +53,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
         let before = Usage::of_thread();
         let pacing = match (schedule, self.policy.software) {
-            (Some(schedule), _) => Some(self.commit_on_arrival(me, schedule)),
-            (None, Some(software)) => {
-                self.transact(me, &software, client);
-                None
-            }
+            (schedule, Some(software)) => self.transact(me, &software, (schedule, client)),
+            (Some(schedule), None) => Some(self.commit_on_arrival(me, schedule)),
             (None, None) => {
                 self.commit_at_once(me);
                 None
@@ -92,41 +90,56 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     fn commit_on_arrival(&self, me: u32, schedule: Schedule) -> Pacing {
-        let mut arriving =
-            Arriving { schedule, due: Ticks::default(), free_since: Ticks::default() };
-        let mut pacer = Pacer::new(self.ramp_end());
-        self.advance(&mut arriving);
-        let end = self.end();
-        while arriving.due < end && self.sleep_until(arriving.due) {
+        let mut arriving = self.arriving(schedule);
+        while self.wait_for(&arriving) {
             let now = self.clock.now();
-            if now >= end || !self.commit_one(me, (now, arriving.due)) {
+            if now >= self.end() || !self.commit_one(me, (now, arriving.due)) {
                 break;
             }
-            let late = self.clock.nanos(now.since(arriving.due));
-            let punctual = arriving.free_since <= arriving.due;
-            pacer.started(arriving.due, Lateness { punctual, behind_ns: late, lag_ns: late });
-            arriving.free_since = self.clock.now();
-            self.advance(&mut arriving);
+            self.answered(&mut arriving, now);
         }
-        // Of a job that ended by its count, no arrival was missed.
-        if self.bounds.end.is_some() && self.lock().expects_records() {
-            self.count_missed(&mut arriving, &mut pacer);
-            // The window is as long as it was meant to be, also if nothing more is due in it.
-            self.sleep_until(end);
-        }
-        pacer.pacing()
+        self.pacing_of(arriving)
     }
 
-    fn advance(&self, arriving: &mut Arriving) {
+    /// The first arrival of a schedule.
+    pub(super) fn arriving(&self, mut schedule: Schedule) -> Arriving {
+        let due = self.at(schedule.next_start());
+        Arriving { schedule, due, free_since: Ticks::default(), pacer: Pacer::new(self.ramp_end()) }
+    }
+
+    /// Sleeps until the next one is due; false if nothing is, before the end.
+    pub(super) fn wait_for(&self, arriving: &Arriving) -> bool {
+        arriving.due < self.end() && self.sleep_until(arriving.due)
+    }
+
+    /// What was due has been handed over then, and is answered now: the next one.
+    pub(super) fn answered(&self, arriving: &mut Arriving, handed_over: Ticks) {
+        let late = self.clock.nanos(handed_over.since(arriving.due));
+        let punctual = arriving.free_since <= arriving.due;
+        let lateness = Lateness { punctual, behind_ns: late, lag_ns: late };
+        arriving.pacer.started(arriving.due, lateness);
+        arriving.free_since = self.clock.now();
         arriving.due = self.at(arriving.schedule.next_start());
     }
 
+    /// What became of the arrivals, when no more of them are taken.
+    pub(super) fn pacing_of(&self, mut arriving: Arriving) -> Pacing {
+        // Of a job that ended by its count, no arrival was missed.
+        if self.bounds.end.is_some() && self.lock().expects_records() {
+            self.count_missed(&mut arriving);
+            // The window is as long as it was meant to be, also if nothing more is due in it.
+            self.sleep_until(self.end());
+        }
+        arriving.pacer.pacing()
+    }
+
     /// Counts the arrivals that were due before the end and were not handed over.
-    fn count_missed(&self, arriving: &mut Arriving, pacer: &mut Pacer) {
+    fn count_missed(&self, arriving: &mut Arriving) {
         let until = self.clock.now().min(self.end());
         // All committers together count no more than one job does.
         let bound = MISSED_MAX / u64::from(self.policy.committers.max(1));
-        pacer.missed(arriving.due, (until, bound), || self.at(arriving.schedule.next_start()));
+        let Arriving { schedule, due, pacer, .. } = arriving;
+        pacer.missed(*due, (until, bound), || self.at(schedule.next_start()));
     }
 
     /// Sleeps until `due`; false if all is over.

@@ -14,16 +14,17 @@
 //! does there.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::park_timeout;
 use std::time::Duration;
 
 use durio_block::{Clock, Ticks};
+use durio_record::Pacing;
 use durio_units::Nanos;
-use durio_workload::{ClientThreads, LogWriter, Software};
+use durio_workload::{ClientThreads, LogWriter, Schedule, Software};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::committer::Arriving;
 use super::state::CommitOutcome;
 use super::turns::Turns;
 use super::{CommitterThreads, Ended};
@@ -37,7 +38,6 @@ const ANSWER_BYTES: usize = 16;
 
 /// Nobody sleeps longer without looking whether all is over.
 const LOOK: Duration = Duration::from_millis(100);
-const LOOK_SPEC: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Steps of [`burn`] in a microsecond of the processor on which the shipped times were found: an AMD EPYC
 /// in a virtual machine, 2026-11-25, the fastest of 30 measurements.
@@ -72,11 +72,28 @@ pub(super) fn connect(
     (0..committers).map(pair).collect()
 }
 
-/// A request that has come.
+/// A request that has come, and what its client saw of the one before.
 struct Request {
     sent: Ticks,
-    /// How long the client waited for its last answer, in nanoseconds; zero for the first.
-    last_took: u64,
+    last: Option<Waited>,
+}
+
+/// How long a client waited for an answer, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Waited {
+    since_sent: u64,
+    /// Where transactions are due by a schedule.
+    since_due: Option<u64>,
+}
+
+/// A client's connection.
+struct Client {
+    connection: UnixStream,
+    /// When its transaction was sent; none while it has none.
+    sent: Option<Ticks>,
+    last: Option<Waited>,
+    /// When the next one is due; none if that is when the last is answered.
+    arriving: Option<Arriving>,
 }
 
 impl Request {
@@ -85,49 +102,70 @@ impl Request {
         let mut bytes = [0; REQUEST_BYTES];
         from.read_exact(&mut bytes).ok()?;
         let number = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
-        Some(Self { sent: Ticks(number(0)), last_took: number(8) })
+        let known = |at| Some(number(at)).filter(|nanos| *nanos > 0);
+        let last = known(8).map(|since_sent| Waited { since_sent, since_due: known(16) });
+        Some(Self { sent: Ticks(number(0)), last })
     }
 
     fn send(&self, mut to: &UnixStream) -> std::io::Result<()> {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..8].copy_from_slice(&self.sent.0.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.last_took.to_le_bytes());
+        // Nothing takes no time at all, so zero says that there is none.
+        let since_sent = self.last.map_or(0, |it| it.since_sent);
+        bytes[8..16].copy_from_slice(&since_sent.to_le_bytes());
+        let since_due = self.last.and_then(|it| it.since_due).unwrap_or(0);
+        bytes[16..24].copy_from_slice(&since_due.to_le_bytes());
         to.write_all(&bytes)
     }
 }
 
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
-    /// The body of a server's thread that serves one client, or of a caller of a library.
-    pub(super) fn transact(&self, me: u32, software: &Software, connection: Option<&UnixStream>) {
+    /// The body of a server's thread that serves one client, or of a caller of a library, whose
+    /// transactions may be due by a schedule.
+    pub(super) fn transact(
+        &self,
+        me: u32,
+        software: &Software,
+        (schedule, connection): (Option<Schedule>, Option<&UnixStream>),
+    ) -> Option<Pacing> {
         let end = self.end();
+        let mut arriving = schedule.map(|it| self.arriving(it));
         loop {
-            // As servers do that also wait for signals: it costs a call more.
-            if let Some(client) = connection {
-                readable(&[client]);
-            }
-            let (sent, woken) = match connection.map(Request::receive) {
-                None => (self.clock.now(), Nanos::ZERO),
-                Some(Some(request)) => (self.note(&request), software.wake),
-                Some(None) => return,
+            let (sent, woken) = match (connection, &arriving) {
+                (Some(client), _) => {
+                    // As servers do that also wait for signals: it costs a call more.
+                    readable([client], LOOK);
+                    let Some(request) = Request::receive(client) else { break };
+                    (self.note(&request), software.wake)
+                }
+                (None, Some(arriving)) if !self.wait_for(arriving) => break,
+                (None, Some(_)) => (self.clock.now(), software.wake),
+                (None, None) => (self.clock.now(), Nanos::ZERO),
             };
             if (connection.is_none() && sent >= end) || self.is_over() {
-                return;
+                break;
             }
             self.burn_in_turns(me, woken);
             self.burn_in_turns(me, software.before);
             if !self.commit_record(me, (sent, sent)) {
-                return;
+                break;
             }
             self.burn_in_turns(me, software.after);
             match connection {
-                None => self.record_taken(self.clock.nanos(self.clock.now().since(sent))),
+                None => {
+                    self.record_waited(self.waited(sent, arriving.as_ref()));
+                    if let Some(arriving) = &mut arriving {
+                        self.answered(arriving, sent);
+                    }
+                }
                 Some(mut client) => {
                     if client.write_all(&[0; ANSWER_BYTES]).is_err() {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        arriving.map(|it| self.pacing_of(it))
     }
 
     /// The body of the one thread that serves all clients.
@@ -138,7 +176,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let before = Usage::of_thread();
         let mut served = Vec::with_capacity(connections.len());
         while !self.is_over() && !connections.is_empty() {
-            let ready = readable(&connections);
+            let ready = readable(connections.iter(), LOOK);
             burn(software.wake);
             served.clear();
             let mut gone = Vec::new();
@@ -205,62 +243,88 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     }
 
     /// The body of a client's thread: it sends a transaction on each of its connections, and the next one
-    /// when that is answered.
+    /// when that is answered, or when it is due.
     pub(super) fn send_transactions(
         &self,
         software: &Software,
-        mut connections: Vec<UnixStream>,
+        connections: Vec<(UnixStream, Option<Schedule>)>,
     ) -> Ended {
         if self.barrier.wait() == Start::Aborted {
             return Ended::default();
         }
         let before = Usage::of_thread();
-        let end = self.end();
-        let send = |connection: &UnixStream, last_took| {
-            let sent = self.clock.now();
-            Request { sent, last_took }.send(connection).map(|()| sent)
+        let client = |(connection, schedule): (UnixStream, Option<Schedule>)| {
+            let arriving = schedule.map(|it| self.arriving(it));
+            Client { connection, sent: None, last: None, arriving }
         };
-        let mut sent: Vec<Ticks> = Vec::with_capacity(connections.len());
-        for connection in &connections {
-            sent.push(send(connection, 0).unwrap_or_default());
-        }
-        while !connections.is_empty() && !self.is_over() {
-            let mut gone = Vec::new();
-            for at in readable(&connections) {
+        let mut clients: Vec<Client> = connections.into_iter().map(client).collect();
+        let (mut gone, mut ended) = (Vec::new(), Vec::with_capacity(clients.len()));
+        while !clients.is_empty() && !self.is_over() {
+            let idle = clients.iter_mut().filter(|it| it.sent.is_none());
+            let next = idle.filter_map(|client| self.send_if_due(client)).min();
+            let longest = next.map_or(LOOK, |due| {
+                Duration::from_nanos(self.clock.nanos(due.since(self.clock.now()))).min(LOOK)
+            });
+            for at in readable(clients.iter().map(|it| &it.connection), longest) {
+                let client = &mut clients[at];
                 let mut answer = [0; ANSWER_BYTES];
-                let has_answer = (&connections[at]).read_exact(&mut answer).is_ok();
-                let now = self.clock.now();
-                let took = self.clock.nanos(now.since(sent[at]));
-                burn(software.client);
-                if has_answer && now < end {
-                    // A server that has gone is seen at the next look.
-                    sent[at] = send(&connections[at], took).unwrap_or(now);
+                if (&client.connection).read_exact(&mut answer).is_err() {
+                    gone.push(at);
                     continue;
                 }
-                if has_answer {
-                    self.record_taken(took);
+                if let Some(sent) = client.sent.take() {
+                    client.last = Some(self.waited(sent, client.arriving.as_ref()));
+                    if let Some(arriving) = &mut client.arriving {
+                        self.answered(arriving, sent);
+                    }
                 }
-                gone.push(at);
+                burn(software.client);
+                self.send_if_due(client);
             }
-            for at in gone.into_iter().rev() {
-                connections.swap_remove(at);
-                sent.swap_remove(at);
+            ended.extend(gone.drain(..).rev().map(|at| clients.swap_remove(at)));
+            if self.clock.now() >= self.end() {
+                ended.extend(clients.extract_if(.., |it| it.sent.is_none()));
             }
         }
-        Ended { usage: Usage::of_thread().since(before), pacing: None }
+        ended.append(&mut clients);
+        let pacings = ended.into_iter().filter_map(|client| {
+            // A server hears of an answer with the next transaction, which is never sent.
+            client.last.into_iter().for_each(|waited| self.record_waited(waited));
+            client.arriving.map(|it| self.pacing_of(it))
+        });
+        let pacing = super::all_pacings(pacings);
+        Ended { usage: Usage::of_thread().since(before), pacing }
+    }
+
+    /// Sends the next transaction; if it is not due yet, it says when. A server that has gone is seen at
+    /// the next look.
+    fn send_if_due(&self, client: &mut Client) -> Option<Ticks> {
+        let (now, end) = (self.clock.now(), self.end());
+        let due = client.arriving.as_ref().map_or(now, |it| it.due);
+        if due > now || now >= end {
+            return Some(due.min(end));
+        }
+        client.sent = Some(now);
+        let _ = Request { sent: now, last: client.last.take() }.send(&client.connection);
+        None
+    }
+
+    /// How long the answer took that has come.
+    fn waited(&self, sent: Ticks, arriving: Option<&Arriving>) -> Waited {
+        let now = self.clock.now();
+        let since = |begin: Ticks| self.clock.nanos(now.since(begin)).max(1);
+        Waited { since_sent: since(sent), since_due: arriving.map(|it| since(it.due)) }
     }
 
     /// Records what the client saw of its last transaction; gives when it sent this one.
     fn note(&self, request: &Request) -> Ticks {
-        if request.last_took > 0 {
-            self.record_taken(request.last_took);
-        }
+        request.last.into_iter().for_each(|waited| self.record_waited(waited));
         request.sent
     }
 
-    fn record_taken(&self, nanos: u64) {
+    fn record_waited(&self, waited: Waited) {
         let now = self.clock.now();
-        self.lock().record_commit(nanos, None, (now, &self.clock));
+        self.lock().record_commit(waited.since_sent, waited.since_due, (now, &self.clock));
     }
 
     /// Takes the time of a thread that has slept.
@@ -321,13 +385,19 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
 }
 
 /// Which connections have something to read, or have ended. It waits for the first, but not for ever.
-fn readable<S: AsFd>(connections: &[S]) -> Vec<usize> {
-    let mut polled: Vec<_> = connections.iter().map(|it| PollFd::new(it, PollFlags::IN)).collect();
-    match poll(&mut polled, Some(&LOOK_SPEC)) {
+fn readable<'a>(
+    connections: impl IntoIterator<Item = &'a UnixStream>,
+    longest: Duration,
+) -> Vec<usize> {
+    let polled = connections.into_iter().map(|it| PollFd::new(it, PollFlags::IN));
+    let mut polled: Vec<_> = polled.collect();
+    // LOOK at most, which fits.
+    let longest = Timespec::try_from(longest).ok();
+    match poll(&mut polled, longest.as_ref()) {
         Ok(_) => {}
         Err(error) if std::io::Error::from(error).kind() == ErrorKind::Interrupted => {}
         // Then each is looked at, and says what it has.
-        Err(_) => return (0..connections.len()).collect(),
+        Err(_) => return (0..polled.len()).collect(),
     }
     let is_ready = |it: &PollFd<'_>| !it.revents().is_empty();
     polled.iter().enumerate().filter(|(_, it)| is_ready(it)).map(|(at, _)| at).collect()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use durio_spec::written::{self, PredictGoal};
 use durio_units::Nanos;
 
 use super::Measuring;
@@ -17,6 +18,7 @@ use crate::exit_code::TABLE;
 ///   durio predict postgresql /var/lib/postgresql
 ///   durio predict redis /data --clients 1,8,32,128
 ///   durio predict sqlite-wal /home --clients 1
+///   durio predict mariadb /data --clients 32 --goal 'p99 < 5ms at 2000/s'
 ///   durio predict ./mine.toml /data --duration 20s
 ///
 /// Not predicted: reads, checkpoints, compaction, replication, a network between clients and database,
@@ -41,6 +43,15 @@ pub(crate) struct Predict {
     /// Measured time per number of clients [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
+
+    /// Exit with 1 if this goal is missed, such as 'p99 < 5ms at 2000/s' (can be repeated)
+    ///
+    /// FIGURE < TIME for the latency of commits (mean, p50, p99, p99.9, max), or rate > N. With 'at N/s'
+    /// transactions come at that rate, all clients together, at random times, and the latency counts from
+    /// when each was due; that is run besides. A goal is held against every number of clients.
+    #[arg(long = "goal", value_name = "GOAL", value_parser = written::predict_goal,
+          help_heading = "Verdict")]
+    pub(crate) goals: Vec<PredictGoal>,
 
     #[command(flatten)]
     pub(crate) common: Measuring,

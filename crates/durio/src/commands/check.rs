@@ -58,7 +58,7 @@ fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
 
 // Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
 // which.
-fn verdict(findings: &Findings, databases: &[String]) -> Exit {
+pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
     let is_asked =
         |it: &&Verdict| databases.contains(&it.database) || it.database == Threshold::GOAL;
     let asked: Vec<_> = findings.verdicts.iter().filter(is_asked).collect();

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use durio_bench::{BenchError, BenchErrorKind, Located};
 use durio_spec::{PredictRequest, plan_predict};
 
-use super::profile;
+use super::{check, profile};
 use crate::args::Predict;
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute, locate};
@@ -21,10 +21,12 @@ pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
         profile,
         log: places.into_iter().next().ok_or_else(missing)?,
         clients: arguments.clients.clone(),
+        goals: arguments.goals.clone(),
         duration: arguments.duration,
         seed: execution.seed,
         clock: options.clock,
         file_name: execution.file_name(),
     })?;
-    execute(&execution, &plan, held, options).map(|(exit, _)| exit)
+    let (exit, findings) = execute(&execution, &plan, held, options)?;
+    Ok(if exit == Exit::Fine { check::verdict(&findings, &[]) } else { exit })
 }

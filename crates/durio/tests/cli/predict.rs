@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -52,6 +54,47 @@ fn a_prediction_is_a_table_by_clients_that_says_what_bounds_it() {
     let sandbox = Sandbox::new();
     let shown = sandbox.durio("predict redis data --clients 1,2 --duration 200ms --quiet").run();
     shown.expect_exit(0).expect_stdout("predicted commits").expect_stdout("bound by");
+}
+
+#[test]
+fn a_goal_decides_the_exit_code_and_its_rate_is_run_besides() {
+    let sandbox = Sandbox::new();
+    let line = "predict postgresql data --clients 1,4 --duration 300ms --quiet --format json";
+    let asked = sandbox.durio(line).word("--goal=p50 < 30s at 200/s").word("--goal=rate > 1");
+    let document = asked.run().expect_exit(0).json();
+    let offered = |it: &Value| (it["clients"].as_u64(), it["offered_per_second"].as_f64());
+    let points = document["prediction"]["points"].as_array().unwrap();
+    assert_eq!(
+        points.iter().map(offered).collect::<Vec<_>>(),
+        [(Some(1), None), (Some(4), None), (Some(1), Some(200.0)), (Some(4), Some(200.0))]
+    );
+    for point in &points[2..] {
+        assert!(point["rate_per_second"].as_f64().unwrap() < 400.0, "{point}");
+        assert!(point.get("twice_as_fast_at_most").is_none(), "{point}");
+    }
+    let verdicts = document["verdicts"].as_array().unwrap();
+    let held: Vec<_> = verdicts.iter().filter_map(|it| it["workload"].as_str()).collect();
+    let expected =
+        ["log at 200/s, 1 client", "log at 200/s, 4 clients", "log, 1 client", "log, 4 clients"];
+    assert_eq!(held, expected);
+    let missed = sandbox.durio("predict redis data --clients 1 --duration 200ms --quiet");
+    missed.word("--goal=rate > 100M").run().expect_exit(1).expect_stdout("unfit");
+}
+
+#[test]
+fn a_goal_that_is_none_is_wrong_use() {
+    let sandbox = Sandbox::new();
+    for (goal, words) in [
+        ("p99 < 5ms at", "unknown unit"),
+        ("p99 < 5ms at noon", "is no rate per second"),
+        ("p99 < 5", "no unit"),
+        ("p98 < 5ms", "'p98' is no figure"),
+        ("rate > 2000 at 100/s", "only latencies are open"),
+    ] {
+        let run = sandbox.durio("predict redis data").word("--goal").word(goal).run();
+        run.expect_exit(2).expect_stderr(words);
+    }
+    assert!(sandbox.differences().is_empty());
 }
 
 #[test]
