@@ -62,7 +62,7 @@ pub use open_files::{
     threads_of,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
-pub use process_facts::ProcessFacts;
+pub use process_facts::{ProcessFacts, process_names};
 pub use signature::Signature;
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};

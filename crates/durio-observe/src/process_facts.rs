@@ -1,14 +1,18 @@
 //! What stands between this process and the kernel: preloaded libraries, filters, tracers.
 //!
-//! In: the root of `/proc` and `/etc`. Out: [`ProcessFacts`]. Not here: whether a sync call does
+//! In: the root of `/proc` and `/etc`. Out: [`ProcessFacts`], and what else runs, by name. Not here: whether a sync call does
 //! what it says; that is measured.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::system_dir::SystemDir;
+
+/// A process table longer than this is not searched to its end.
+const PROCESSES_MAX: usize = 100_000;
 
 /// Parts of the names of libraries that are made to do nothing in fsync and its like: libeatmydata
 /// (<https://www.flamingspork.com/projects/libeatmydata/>) and those that people write for tests.
@@ -42,6 +46,18 @@ pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
         tracer: status_field(root, "TracerPid:"),
         kernel_version: root.text("proc/version"),
     }
+}
+
+/// The names of the processes that this one may see, as far as the kernel keeps them: 15 bytes.
+#[must_use]
+pub fn process_names() -> BTreeSet<String> {
+    names_of_processes(&SystemDir::live_root())
+}
+
+pub(crate) fn names_of_processes(root: &SystemDir) -> BTreeSet<String> {
+    let processes = root.children("proc").into_iter().take(PROCESSES_MAX);
+    let processes = processes.filter(|it| it.name().bytes().all(|byte| byte.is_ascii_digit()));
+    processes.filter_map(|it| it.text("comm")).collect()
 }
 
 fn preload_environment(root: &SystemDir) -> Option<String> {

@@ -16,6 +16,7 @@ use crate::cgroup::read_cgroup_limits;
 use crate::host;
 use crate::layer::{Layer, LayerKind, Stack};
 use crate::layer_facts::hardware_queues;
+use crate::process_facts::names_of_processes;
 use crate::system_dir::{Form, SystemDir};
 
 // Longer contents are cut: no setting is that long, and a wrong file shall not fill a report.
@@ -26,9 +27,6 @@ const CPU_IDLE: &str = "sys/devices/system/cpu/cpu0/cpuidle";
 
 /// By which systemd starts the timer that trims filesystems.
 const TRIM_TIMER: &str = "etc/systemd/system/timers.target.wants/fstrim.timer";
-
-/// A process table longer than this is not searched to its end.
-const PROCESSES_MAX: usize = 100_000;
 
 /// One setting as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,16 +175,9 @@ fn memory(root: &SystemDir) -> Option<String> {
 
 /// `running` or `absent`; none where the processes cannot be seen.
 fn irqbalance(root: &SystemDir) -> Option<String> {
-    let mut seen = false;
-    for process in root.children("proc").into_iter().take(PROCESSES_MAX) {
-        let is_process = process.name().bytes().all(|byte| byte.is_ascii_digit());
-        let Some(command) = is_process.then(|| process.text("comm")).flatten() else { continue };
-        seen = true;
-        if command == "irqbalance" {
-            return Some("running".to_owned());
-        }
-    }
-    seen.then(|| "absent".to_owned())
+    let names = names_of_processes(root);
+    let word = if names.contains("irqbalance") { "running" } else { "absent" };
+    (!names.is_empty()).then(|| word.to_owned())
 }
 
 /// `enabled` or `absent`; none on machines without systemd.

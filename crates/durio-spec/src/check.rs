@@ -5,11 +5,12 @@ use durio_plan::{
     RawPath, Role, Step, Target,
 };
 use durio_units::{Bytes, Nanos};
-use durio_workload::profile::{Threshold, check_thresholds};
+use durio_workload::profile::{Profile, Threshold, check_thresholds};
 use durio_workload::{
     CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads, did_you_mean,
 };
 
+use crate::predict::Line;
 use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
 
 /// The duration per workload from which figures are not provisional.
@@ -89,6 +90,8 @@ pub struct CheckRequest {
     pub size: Option<Bytes>,
     /// Only these workloads; all if empty.
     pub only: Vec<String>,
+    /// Databases whose commits are predicted, in each directory.
+    pub predicted: Vec<Profile>,
     /// Limits that the user sets, before those that are published.
     pub goals: Vec<Threshold>,
     /// Seed of every random choice.
@@ -203,7 +206,14 @@ fn add_location(
         let index = place(files);
         let is_group = request.duration.is_none() && workload.group_commit.is_some();
         let groups = request.length.duration_of_groups();
-        steps.push(step(workload, index, if is_group { groups } else { duration }));
+        let load = load(workload, index);
+        steps.push(step(load, if is_group { groups } else { duration }));
+    }
+    let LocationFacts::Directory { free, .. } = location.facts else { return Ok(()) };
+    for line in request.predicted.iter().filter_map(Line::of) {
+        targets.push(line.target(location, (&request.file_name, free)));
+        let groups = request.duration.unwrap_or(request.length.duration_of_groups());
+        steps.push(step(line.load(targets.len() - 1), groups));
     }
     Ok(())
 }
@@ -344,9 +354,12 @@ fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: 
     location.target(name.to_owned(), file_name, layout, size)
 }
 
-fn step(workload: Workload, target: usize, duration: Nanos) -> Step {
+fn load(workload: Workload, target: usize) -> Load {
     let engine = if workload.depth == 1 { EngineKind::Sync } else { EngineKind::Uring };
-    let load = Load::new(target, workload, engine);
+    Load::new(target, workload, engine)
+}
+
+fn step(load: Load, duration: Nanos) -> Step {
     let ramp = ramp_for(duration);
     let interval = interval_for(duration, ramp);
     Step { ramp, ..Step::new(Role::Measure, load, Limit::Duration(duration), interval) }
@@ -371,6 +384,7 @@ mod tests {
             duration: None,
             size: None,
             only: Vec::new(),
+            predicted: Vec::new(),
             goals: Vec::new(),
             seed: 1,
             clock: ClockChoice::Auto,

@@ -10,7 +10,7 @@ use durio_plan::{
     Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
     Step, Target,
 };
-use durio_units::Nanos;
+use durio_units::{Bytes, Nanos, counted};
 use durio_workload::profile::{LogProfile, Profile, Threshold};
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
@@ -123,6 +123,44 @@ struct Point {
     clients: u32,
     /// At which rate transactions come; none if each client sends the next when the last is answered.
     rate_per_second: Option<f64>,
+}
+
+/// The step of `durio check` that predicts the most usual of a database: its name, and what a file is like.
+pub(crate) struct Line<'a> {
+    pub(crate) name: String,
+    log: &'a LogProfile,
+    software: Software,
+    clients: u32,
+}
+
+impl<'a> Line<'a> {
+    /// None if nobody has found out what the database's software takes.
+    pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
+        let (log, software) = (profile.log.as_ref()?, profile.software.as_ref()?.software());
+        let [.., most] = CLIENTS;
+        let clients = if software.writer == LogWriter::Client { 1 } else { most };
+        Some(Self { name: format!("{}-{clients}", profile.name), log, software, clients })
+    }
+
+    /// Its log in this directory, smaller than the database's where there is little room.
+    pub(crate) fn target(&self, location: &Location, (file_name, free): (&str, Bytes)) -> Target {
+        let file_name = format!("{file_name}.{}", self.name);
+        let layout = layout(self.log.file.value);
+        let tenth = Bytes::new(free.get() / 10).rounded_down_to(Bytes::from_mib(1));
+        let size = self.log.file_size.value.min(tenth);
+        let target = location.target(self.name.clone(), file_name, layout, size);
+        Target { destroy: false, ..target }
+    }
+
+    pub(crate) fn load(&self, target: usize) -> Load {
+        let workload = self.log.transactions(self.clients, self.software);
+        let summary = format!(
+            "predicted: the log of a database and the software around it, {}",
+            counted(self.clients.into(), "client")
+        );
+        let workload = Workload { name: self.name.clone(), summary, ..workload };
+        Load::new(target, workload, EngineKind::Sync)
+    }
 }
 
 /// All that is run: first without a rate, then with each.

@@ -59,7 +59,9 @@ table! {
         /// The workload of `durio check` that stands for what it waits for.
         check: Sourced<String> = fact_needed(text),
         /// What readers of its figures should know.
-        notes: Vec<String> = notes(),
+        notes: Vec<String> = list(),
+        /// The names of its server's processes, of which one shows that it runs.
+        processes: Vec<String> = list(),
     }
 }
 

@@ -125,6 +125,9 @@ pub(crate) enum Command {
 /// Existing files and block devices are only read (lookup, scan) unless --destroy names them. With
 /// several paths, such as a filesystem and its device, the report shows them side by side. Only the
 /// run folder with the record and the report stays behind.
+///
+/// In a directory, the commits of 32 clients are predicted besides (durio predict) for each of
+/// PostgreSQL, MariaDB, etcd and Redis that runs on this machine, and for what --database names.
 #[derive(Debug, Args)]
 // Verbatim, for clap would join the lines of the table.
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -161,7 +164,8 @@ pub(crate) struct Check {
     /// Exit with 1 if the storage is unfit for this database (can be repeated)
     ///
     /// The report has verdicts for all known databases; only those named here set the exit code. A
-    /// database without a documented threshold has no effect.
+    /// database without a documented threshold has no effect. Its commits are predicted besides, where
+    /// durio knows what its software takes.
     #[arg(long = "database", value_name = "NAME", value_parser = values::DATABASE,
           hide_possible_values = true, help_heading = "Verdict")]
     pub(crate) databases: Vec<String>,

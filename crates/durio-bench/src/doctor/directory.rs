@@ -93,6 +93,7 @@ fn room(located: Located) -> (DiagnosisRow, Option<Plan>) {
         duration: None,
         size: None,
         only: Vec::new(),
+        predicted: Vec::new(),
         goals: Vec::new(),
         seed: 1,
         clock: ClockChoice::Auto,

@@ -52,6 +52,17 @@ pub(super) fn section(findings: &Findings) -> Section {
         }
     }
     section.push(level, Body::Table(table));
+    let is_predicted = |it: &&WorkloadFindings| {
+        it.definition.group_commit.is_some_and(|policy| policy.software.is_some())
+    };
+    let predicted = findings.workloads.iter().filter(is_predicted).map(|it| it.name.as_str());
+    let predicted = each_once(predicted);
+    if !predicted.is_empty() {
+        section.note(format!(
+            "{}: commits of that database by so many clients, as durio predict has them",
+            predicted.join(", ")
+        ));
+    }
     let how = "Latencies: service, syncs apart. Per second: operations.";
     section.push(Level::Detail, Body::Text(Tone::Note, how.to_owned()));
     let cut = findings.workloads.iter().filter(|it| !it.complete);

@@ -94,7 +94,8 @@ impl Fields<'_> {
         Ok(self.sources.to_vec())
     }
 
-    pub(super) fn notes(&self, key: &str) -> Result<Vec<String>, DefinitionError> {
+    /// Texts; none, if the key is not there.
+    pub(super) fn list(&self, key: &str) -> Result<Vec<String>, DefinitionError> {
         Ok(self.plain(key, texts)?.unwrap_or_default())
     }
 

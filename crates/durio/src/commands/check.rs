@@ -2,9 +2,10 @@
 
 use durio_analyse::{Findings, Verdict, VerdictWord};
 use durio_bench::{BenchError, Located};
+use durio_observe::process_names;
 use durio_spec::{CheckLength, CheckRequest, SpecError, plan_check};
 use durio_workload::did_you_mean;
-use durio_workload::profile::{Threshold, known_databases};
+use durio_workload::profile::{Profile, Threshold, known_databases, profile, profile_names};
 
 use crate::args::Check;
 use crate::exit_code::Exit;
@@ -16,6 +17,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
     let Located { places: locations, held } = locate(paths, &arguments.common)?;
+    let predicted = predicted(&databases, &arguments.workloads)?;
     let execution = begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,
@@ -23,6 +25,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
         duration: arguments.duration,
         size: arguments.size,
         only: arguments.workloads,
+        predicted,
         goals: arguments.goals,
         seed: execution.seed,
         clock: arguments.common.clock,
@@ -31,6 +34,25 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
     let (exit, findings) = execute(&execution, &plan, held, &arguments.common)?;
     // A run that failed or was interrupted has no say about fitness.
     Ok(if exit == Exit::Fine { verdict(&findings, &databases) } else { exit })
+}
+
+/// Whose commits are predicted: of databases that are named or run here, those whose software is known. Who
+/// names workloads wants no others.
+fn predicted(named: &[String], workloads: &[String]) -> Result<Vec<Profile>, BenchError> {
+    if !workloads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let running = process_names();
+    let mut found = Vec::new();
+    for name in profile_names() {
+        let profile = profile(name).map_err(SpecError::from)?;
+        let is_wanted = named.contains(&profile.name)
+            || profile.processes.iter().any(|process| running.contains(process));
+        if is_wanted && profile.software.is_some() {
+            found.push(profile);
+        }
+    }
+    Ok(found)
 }
 
 fn length(arguments: &Check) -> CheckLength {

@@ -1,6 +1,7 @@
 //! `durio check`: what it measures, what decides its exit code, what it leaves.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -74,6 +75,26 @@ fn a_verdict_decides_the_exit_code_only_when_its_database_was_named() {
     sandbox.durio(&line).words("--database postgresql").run().expect_exit(0);
     // etcd's threshold is about a workload that was not measured: the question stays open.
     sandbox.durio(&line).words("--database etcd").run().expect_exit(3);
+}
+
+#[test]
+fn commits_of_a_database_that_is_named_or_runs_here_are_predicted_in_a_line() {
+    let sandbox = Sandbox::new();
+    // Whatever else runs here has a line as well.
+    let program = sandbox.root().join("redis-server");
+    fs::copy("/bin/sleep", &program).unwrap();
+    let mut server = Command::new(&program).arg("600").spawn().unwrap();
+    let line = "check data --quiet --duration 100ms --size 4MiB --database sqlite-wal";
+    let ended = sandbox.durio(line).words("--format json").run();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    fs::remove_file(&program).unwrap();
+    let document = ended.expect_exit(0).json();
+    let measured = names(&document, "workloads", "name");
+    for line in ["sqlite-wal-1", "redis-32"] {
+        assert!(measured.iter().any(|it| it == line), "{measured:?}");
+    }
+    assert!(sandbox.differences().is_empty());
 }
 
 /// One commit has a mean, so that a disk with three commits a second decides it too.

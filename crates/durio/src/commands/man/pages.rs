@@ -240,6 +240,10 @@ const PAGES: &[PageNotes] = &[
         examples: &[
             ("durio predict postgresql /var/lib/postgresql", "Commits of 1, 8 and 32 clients."),
             ("durio predict redis /data --clients 1,64,256", "Of other numbers of clients."),
+            (
+                "durio predict mariadb /data --goal 'p99 < 5ms at 2000/s'",
+                "Whether a load is borne.",
+            ),
         ],
         files: &[RUNS, RUN_FOLDER, LEFTOVERS],
         see_also: &["durio-check(1)", "durio-profile(1)", "durio-capture(1)"],
