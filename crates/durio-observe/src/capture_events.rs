@@ -67,8 +67,8 @@ pub struct CapturedFile {
     pub path: String,
     /// The flags of open(2).
     pub flags: u32,
-    /// Bytes of it when it was met.
-    pub size: u64,
+    /// Bytes of it when it was met; none where only what was done to it is known.
+    pub size: Option<u64>,
 }
 
 /// A device that is below the files.

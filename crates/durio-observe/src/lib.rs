@@ -36,6 +36,7 @@ mod process_facts;
 mod served;
 mod signature;
 mod source;
+mod strace;
 mod superblock;
 mod survey;
 mod system_dir;
@@ -64,6 +65,7 @@ pub use open_files::{
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{ProcessFacts, process_names};
 pub use signature::Signature;
+pub use strace::{StraceError, read_strace};
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{

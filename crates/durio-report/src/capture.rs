@@ -167,7 +167,7 @@ fn pattern(it: &CapturedFileFindings) -> String {
     if elsewhere > continued + tail_rewritten {
         return "random".to_owned();
     }
-    let place = if it.growth() > 0.5 { "append" } else { "in order, in place" };
+    let place = if it.grows() { "append" } else { "in order, in place" };
     let is_rewritten = tail_rewritten * 10 > continued + elsewhere;
     format!("{place}{}", if is_rewritten { ", tail rewritten" } else { "" })
 }
@@ -310,6 +310,10 @@ fn devices(it: &CaptureFindings) -> Section {
 fn cost(it: &CaptureFindings) -> Section {
     let mut section = Section::default();
     let cost = it.cost;
+    // A trace of others: what it cost is not in it.
+    if cost.cpu_ns == 0 {
+        return section;
+    }
     section.fact(
         "cost",
         format!(
@@ -352,10 +356,13 @@ fn file(it: &CapturedFileFindings) -> Section {
     fact(
         "new bytes",
         format!(
-            "{} of {}; the file grew by {}",
+            "{} of {}; {}",
             Bytes::new(it.new_bytes),
             Bytes::new(it.written_bytes),
-            Bytes::new(it.grown_bytes)
+            it.grown_bytes.map_or_else(
+                || "by how much the file grew is not known".to_owned(),
+                |bytes| format!("the file grew by {}", Bytes::new(bytes))
+            )
         ),
     );
     let syncs: Vec<String> =

@@ -53,8 +53,8 @@ pub struct CapturedFileFindings {
     pub written_bytes: u64,
     /// Bytes beyond those that were written before: a tail that is written again does not count twice.
     pub new_bytes: u64,
-    /// By how much the files became larger.
-    pub grown_bytes: u64,
+    /// By how much the files became larger; none if nobody knows how large they were.
+    pub grown_bytes: Option<u64>,
     /// Bytes of the files together.
     pub file_bytes: u64,
     /// Sizes of writes, the most frequent first.
@@ -115,10 +115,16 @@ impl CapturedFileFindings {
         share(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
     }
 
-    /// The share of what was written that the files grew by.
+    /// The share of what was written that the files grew by, where that is known.
     #[must_use]
-    pub fn growth(&self) -> f64 {
-        share(self.grown_bytes, self.new_bytes)
+    pub fn growth(&self) -> Option<f64> {
+        self.grown_bytes.map(|it| share(it, self.new_bytes))
+    }
+
+    /// True if they are known to have grown by most of it.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        self.growth().is_some_and(|it| it > 0.5)
     }
 }
 
@@ -143,7 +149,7 @@ pub(super) struct FileState {
     path: String,
     /// By number: it may be opened in several ways.
     pub(super) flags: HashMap<usize, u32>,
-    first_size: u64,
+    first_size: Option<u64>,
     size: u64,
     pub(super) is_gone: bool,
     pub(super) errors: u64,
@@ -170,7 +176,8 @@ pub(super) struct FileState {
 
 impl FileState {
     pub(super) fn new(file: &CapturedFile) -> Self {
-        Self { path: file.path.clone(), first_size: file.size, size: file.size, ..Self::default() }
+        let (first_size, size) = (file.size, file.size.unwrap_or(0));
+        Self { path: file.path.clone(), first_size, size, ..Self::default() }
     }
 
     pub(super) const fn end(&self) -> u64 {
@@ -377,7 +384,7 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
         writes: sum(|it| it.writes),
         written_bytes: sum(|it| it.written_bytes),
         new_bytes: sum(|it| it.new_bytes),
-        grown_bytes: sum(|it| it.size.saturating_sub(it.first_size)),
+        grown_bytes: group.iter().map(|it| Some(it.size.saturating_sub(it.first_size?))).sum(),
         file_bytes: sum(|it| it.size),
         sizes: merged(|it| &it.sizes),
         // Beyond it nothing is told apart: no database fills its writes up to more.

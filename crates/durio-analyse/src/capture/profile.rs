@@ -120,7 +120,11 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
                 ("o_dsync", format!("{} writes that are durable by themselves", log.durable_writes))
             }
         };
-    let file = if log.growth() > 0.5 { "extend" } else { "recycled" };
+    let file = if log.grows() { "extend" } else { "recycled" };
+    let grew = match log.growth() {
+        Some(share) => format!("grew by {:.0} % of what was new", 100.0 * share),
+        None => "whether it grew is not in the trace".to_owned(),
+    };
     let fitting = match is_rewritten {
         true => {
             "fitting = \"the last block is written again until it is full; here each batch has blocks of its own\"\n"
@@ -132,7 +136,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         "\n[log]\nsummary = {}\n\
          records = {{ value = {records}, from = \"captured\", note = \"{note}\" }}\n\
          padding = {{ value = \"{alignment}\", from = \"captured\", note = \"what offsets and sizes are multiples of\" }}\n\
-         file = {{ value = \"{file}\", from = \"captured\", note = \"grew by {:.0} % of what was new\" }}\n\
+         file = {{ value = \"{file}\", from = \"captured\", note = \"{grew}\" }}\n\
          file_size = {{ value = \"{}B\", from = \"captured\" }}\n\
          cache = {{ value = \"{}\", from = \"captured\" }}\n\
          sync = {{ value = \"{sync}\", from = \"captured\", note = {} }}\n\
@@ -142,7 +146,6 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
          rate = {{ value = \"{}/s\", from = \"captured\", note = \"as many as came; unlimited shows what the storage can\" }}\n\
          {fitting}",
         quoted(&format!("{}: {}", log.path, log.class_because)),
-        100.0 * log.growth(),
         log.file_bytes.max(1 << 20),
         cache(log),
         quoted(&sync_note),
@@ -165,7 +168,7 @@ fn stream(
     text: &mut String,
 ) {
     let is_random = it.class == FileClass::Data;
-    let file = if !is_random && it.growth() > 0.5 { "extend" } else { "recycled" };
+    let file = if !is_random && it.grows() { "extend" } else { "recycled" };
     let durable = it.durable();
     let (sync, every) =
         match it.syncs.iter().max_by_key(|(name, it)| (**name != "sync_file_range", **it)) {

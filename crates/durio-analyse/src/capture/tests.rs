@@ -26,7 +26,7 @@ struct Script {
 impl Script {
     /// A file that process 7 has open as descriptor `fd`.
     fn file(&mut self, path: &str, flags: u32, size: u64, position: Option<u64>) -> usize {
-        let file = CapturedFile { path: path.to_owned(), flags, size };
+        let file = CapturedFile { path: path.to_owned(), flags, size: Some(size) };
         self.capture.take(CaptureEvent::File(file));
         let number = self.files;
         self.files += 1;
@@ -102,7 +102,7 @@ fn a_log_and_a_table_are_told_apart_by_what_is_done_to_them() {
     assert_eq!(log.pattern, pattern);
     assert_eq!((log.writes, log.durable(), log.new_bytes), (10, 10, 16384));
     assert_eq!((log.syncing_threads, log.syncs_at_once, log.overlapping_syncs), (2, 1, 0));
-    assert_eq!((log.alignment, log.grown_bytes), (8192, 0));
+    assert_eq!((log.alignment, log.grown_bytes), (8192, Some(0)));
     assert_eq!(log.sync_p50_ns, Some(1000));
     assert_eq!(findings.sizes, [CapturedSize { bytes: 8192, count: 15 }]);
     assert_eq!((table.pattern.elsewhere, table.pattern.unknown), (4, 1));
@@ -132,7 +132,7 @@ fn an_appended_file_grows_where_its_position_is_not_said() {
     }
     let findings = script.finish(CaptureEnd::default());
     let it = only(&findings);
-    assert_eq!((it.pattern.continued, it.grown_bytes, it.class), (3, 300, FileClass::Log));
+    assert_eq!((it.pattern.continued, it.grown_bytes, it.class), (3, Some(300), FileClass::Log));
     assert_eq!(it.flags, ["O_APPEND"]);
     let profile = parsed(&findings);
     let sizes: Vec<_> = profile.log.unwrap().records.value.iter().map(|it| it.size.get()).collect();

@@ -20,6 +20,7 @@ use crate::exit_code::TABLE;
 ///   durio capture --path /var/lib/mysql --html page.html
 ///   durio run profile:mine.toml --target /mnt/other
 ///   durio capture --path /mnt/other --against before.json
+///   durio capture --strace trace.txt --output mine.toml
 ///
 /// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
 /// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
@@ -30,7 +31,13 @@ pub(crate) struct Capture {
     pub(crate) whom: Whom,
 
     /// How long to watch, such as 60s or 10m
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", help_heading = "How long")]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "60s",
+        conflicts_with = "strace",
+        help_heading = "How long"
+    )]
     pub(crate) duration: Nanos,
 
     /// Show an earlier capture beside this one, saved by durio capture --json: that of the database whose
@@ -66,4 +73,11 @@ pub(crate) struct Whom {
     /// Those who hold files below this directory open; only such files count
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
+
+    /// Nobody: read what strace wrote, on this machine or another; without root
+    ///
+    /// It needs times and paths of files: strace -f -ttt -T -y -o FILE -p PID. Devices are not in it.
+    /// While strace watches, a database is slower, so rates and times of syncs are those of a slow one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) strace: Option<PathBuf>,
 }

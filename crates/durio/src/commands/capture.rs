@@ -1,7 +1,7 @@
 //! `durio capture`: what a running database does to its storage.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
 use durio_bench::{BenchError, BenchErrorKind};
-use durio_observe::read_host;
+use durio_observe::{read_host, read_strace};
 use durio_record::FolderName;
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
@@ -24,7 +24,6 @@ use crate::stop_signals::stop_on_signals;
 const ROOT: &str = "/";
 
 pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
-    let target = target(&arguments.whom)?;
     if arguments.duration.get() == 0 {
         return Err(
             BenchError::wrong_use("--for 0s watches nothing").hint("give a time, such as 60s")
@@ -41,16 +40,29 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
+    let (mut findings, is_interrupted) = match &arguments.whom.strace {
+        Some(path) => (read_trace(path)?, false),
+        None => watch(arguments)?,
+    };
+    before.iter().for_each(|it| findings.compare_with(it));
+    output::report(arguments.output, &findings)?;
+    if let Some(path) = &arguments.html {
+        write_page(path, &findings)?;
+    }
+    if let Some(path) = &arguments.profile {
+        write_profile(path, &findings)?;
+    }
+    Ok(if is_interrupted { Exit::INTERRUPTED } else { Exit::Fine })
+}
+
+/// Watches whom it is asked to; true if the user ended it.
+fn watch(arguments: &Arguments) -> Result<(CaptureFindings, bool), BenchError> {
+    let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),
         command: command_line(),
-        date: FolderName::rfc3339(SystemTime::now())
-            .split('T')
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-        kernel: String::new(),
-        host: String::new(),
+        date: day_of(SystemTime::now()),
+        ..CaptureSource::default()
     };
     let stop = stop_on_signals()?;
     let wish = CaptureWish { target, duration: arguments.duration };
@@ -62,16 +74,33 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     let host = read_host();
     let hostname = host.hostname.unwrap_or_else(|| "this machine".to_owned());
     let source = CaptureSource { kernel: host.kernel, host: hostname, ..source };
-    let mut findings = capture.finish(&end, source);
-    before.iter().for_each(|it| findings.compare_with(it));
-    output::report(arguments.output, &findings)?;
-    if let Some(path) = &arguments.html {
-        write_page(path, &findings)?;
-    }
-    if let Some(path) = &arguments.profile {
-        write_profile(path, &findings)?;
-    }
-    Ok(if end.interrupted { Exit::INTERRUPTED } else { Exit::Fine })
+    Ok((capture.finish(&end, source), end.interrupted))
+}
+
+/// Reads what strace wrote.
+fn read_trace(path: &Path) -> Result<CaptureFindings, BenchError> {
+    let io = |error| BenchError::io("read", path, error);
+    let file = File::open(path).map_err(io)?;
+    let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
+    let mut capture = Capture::default();
+    let end = read_strace(BufReader::new(file), &mut |event| capture.take(event));
+    let end = end.map_err(|error| {
+        let text = format!("'{}' is no trace of strace to go by: {error}", path.display());
+        BenchError::wrong_use(text).hint("strace -f -ttt -T -y -o FILE -p PID makes one")
+    })?;
+    let source = CaptureSource {
+        target: format!("what strace wrote in {}", path.display()),
+        command: command_line(),
+        date: day_of(written),
+        kernel: "of an unknown release".to_owned(),
+        host: "an unknown machine".to_owned(),
+    };
+    Ok(capture.finish(&end, source))
+}
+
+/// `2026-11-25`.
+fn day_of(time: SystemTime) -> String {
+    FolderName::rfc3339(time).split('T').next().unwrap_or_default().to_owned()
 }
 
 fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {

@@ -239,3 +239,36 @@ fn an_interrupt_shows_what_was_seen_and_what_a_kill_leaves_the_next_capture_remo
     assert_eq!(instances_of(process), "", "after a kill");
     end(running);
 }
+
+#[test]
+fn a_trace_of_strace_gives_a_profile_as_a_capture_does() {
+    if !has(&["strace"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let folder = sandbox.root().display().to_string();
+    let strace = format!("cd {folder} && strace -f -ttt -T -y -o trace.txt");
+    sh(&format!("{strace} dd if=/dev/zero of=log bs=4096 count=200 oflag=dsync 2>/dev/null"));
+    let line = "capture --strace trace.txt --json --output mine.toml";
+    let document = sandbox.durio(line).run().expect_exit(0).json();
+    let log = log(&document);
+    let path = log["path"].as_str().unwrap();
+    assert!(path.ends_with("/log"), "{path}");
+    assert_eq!((&log["writes"], &log["durable_writes"]), (&200.into(), &200.into()), "{log}");
+    assert_eq!((&log["sizes"][0]["bytes"], &log["flags"][0]), (&4096.into(), &"O_DSYNC".into()));
+    assert_eq!(log["grown_bytes"], 200 * 4096);
+    assert!(document["devices"].as_array().unwrap().is_empty());
+    let replayed = "run profile:./mine.toml --target data --duration 200ms --quiet";
+    sandbox.durio(replayed).run().expect_exit(0);
+}
+
+#[test]
+fn what_is_no_trace_of_strace_says_how_to_make_one() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("no.txt"), "812 write(3, \"x\", 1) = 1\n\0\u{1}").unwrap();
+    let read = |words: &str| sandbox.durio(&format!("capture --strace {words}")).run();
+    read("no.txt").expect_exit(2).expect_stderr("no time").expect_stderr("strace -f -ttt -T -y");
+    read("nowhere.txt").expect_exit(3).expect_stderr("nowhere.txt");
+    read("no.txt --for 5s").expect_exit(2).expect_stderr("--for");
+    read("no.txt --pid 1").expect_exit(2).expect_stderr("--pid");
+}
