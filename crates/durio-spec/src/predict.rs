@@ -11,7 +11,7 @@ use durio_plan::{
     Step, Target,
 };
 use durio_units::{Bytes, Nanos, counted};
-use durio_workload::profile::{LogProfile, Profile, Threshold};
+use durio_workload::profile::{LogProfile, Profile, Setting, Threshold};
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
@@ -34,6 +34,8 @@ pub struct PredictRequest {
     pub log: Location,
     /// Numbers of clients, in the order in which they are run; none for the usual ones.
     pub clients: Vec<u32>,
+    /// Values of the log that are not the profile's, for the reader.
+    pub settings: Vec<Setting>,
     /// What is to hold, for each number of clients.
     pub goals: Vec<PredictGoal>,
     /// Time per number of clients.
@@ -103,11 +105,11 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
         name: profile.name.clone(),
         summary: format!("the log of {} and the software around it, by clients", profile.title),
         sections: vec![clients],
-        notes: profile
-            .fittings()
-            .filter(|(of, _)| *of == "log")
-            .map(|(_, it)| it.to_owned())
-            .collect(),
+        notes: {
+            let settings = request.settings.iter().map(|it| format!("by --setting: {it}"));
+            let fittings = profile.fittings().filter(|(of, _)| *of == "log");
+            settings.chain(fittings.map(|(_, it)| it.to_owned())).collect()
+        },
         ..Campaign::default()
     };
     let plan = plan_of(Purpose::Predict, (request.seed, request.clock), targets, steps);

@@ -11,6 +11,7 @@
 mod contradictions;
 mod facts;
 mod parse;
+mod setting;
 mod shipped;
 mod source;
 mod streams;
@@ -22,7 +23,8 @@ mod values;
 mod workloads;
 
 pub use facts::ShownFact;
-pub use shipped::{check_thresholds, known_databases, profile, profile_names};
+pub use setting::Setting;
+pub use shipped::{check_thresholds, known_databases, profile, profile_names, profile_text};
 pub use source::{ProfileSource, Provenance, Sourced};
 pub use streams::{
     Access, CachePath, FileHandling, LogProfile, Pace, SoftwareProfile, StreamKind, StreamProfile,

@@ -48,8 +48,16 @@ pub fn profile_names() -> Vec<&'static str> {
 /// # Errors
 /// If durio brings no such profile along: which one may be meant, or all names.
 pub fn profile(name: &str) -> Result<Profile, DefinitionError> {
-    if let Some((name, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
-        return Profile::parse(name, text);
+    Profile::parse(name, profile_text(name)?)
+}
+
+/// Its text.
+///
+/// # Errors
+/// As for [`profile`].
+pub fn profile_text(name: &str) -> Result<&'static str, DefinitionError> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+        return Ok(text);
     }
     let names = profile_names();
     let meant = did_you_mean(name, &names, "the profiles are");

@@ -1,10 +1,12 @@
 //! The arguments of `durio predict`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use durio_spec::written::{self, PredictGoal};
 use durio_units::Nanos;
+use durio_workload::profile::Setting;
 
 use super::Measuring;
 use crate::exit_code::TABLE;
@@ -43,6 +45,14 @@ pub(crate) struct Predict {
     /// Measured time per number of clients [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Nanos>,
+
+    /// Another value of a key of the profile's log, such as commit_delay=200us (can be repeated)
+    ///
+    /// What the database was set to. Keys are those that durio profile show DATABASE names:
+    /// commit_delay and commit_siblings as PostgreSQL has them, sync (fdatasync, fsync, o_dsync and
+    /// others), cache, padding, batch_max.
+    #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = Setting::from_str)]
+    pub(crate) settings: Vec<Setting>,
 
     /// Exit with 1 if this goal is missed, such as 'p99 < 5ms at 2000/s' (can be repeated)
     ///

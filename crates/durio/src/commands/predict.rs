@@ -12,7 +12,7 @@ use crate::measure::{begin, execute, locate};
 
 pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
     let options = &arguments.common;
-    let profile = profile::read(OsStr::new(&arguments.database))?;
+    let profile = profile::read(OsStr::new(&arguments.database), &arguments.settings)?;
     let directory = [arguments.directory.clone()];
     let Located { places, held } = locate(&directory, options)?;
     let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
@@ -21,6 +21,7 @@ pub(super) fn predict(arguments: &Predict) -> Result<Exit, BenchError> {
         profile,
         log: places.into_iter().next().ok_or_else(missing)?,
         clients: arguments.clients.clone(),
+        settings: arguments.settings.clone(),
         goals: arguments.goals.clone(),
         duration: arguments.duration,
         seed: execution.seed,

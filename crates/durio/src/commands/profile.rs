@@ -9,7 +9,7 @@ use durio_block::HeldTargets;
 use durio_plan::ClockChoice;
 use durio_report::ProfileList;
 use durio_spec::{ProfileRequest, SpecError, plan_profile};
-use durio_workload::profile::{Profile, profile, profile_names};
+use durio_workload::profile::{Profile, Setting, profile, profile_names, profile_text};
 
 use super::PLAN_FILE_NAME;
 use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunCommand};
@@ -32,7 +32,7 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
             output::report(*shown, &ProfileList::new(&all.map_err(SpecError::from)?))?;
         }
         ProfileCommand::Show { name, output: shown } => {
-            output::report(*shown, &read(OsStr::new(name))?)?;
+            output::report(*shown, &read(OsStr::new(name), &[])?)?;
         }
     }
     Ok(Exit::Fine)
@@ -74,7 +74,7 @@ fn request(
     destroy: &[PathBuf],
 ) -> Result<(ProfileRequest, HeldTargets), BenchError> {
     let name = spec.as_os_str().as_bytes().strip_prefix(PREFIX).unwrap_or_default();
-    let profile = read(OsStr::from_bytes(name))?;
+    let profile = read(OsStr::from_bytes(name), &[])?;
     if expanding.is_scaled() {
         let text = "--scale-time, --scale-size and --confirm-steps are for specs, not for profiles";
         return Err(BenchError::wrong_use(text).hint("give --duration, --size or --quick"));
@@ -127,13 +127,15 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 }
 
 /// A profile by its name, or of a file: what has a slash in it or ends in `.toml`.
-pub(super) fn read(name: &OsStr) -> Result<Profile, BenchError> {
+/// With these values of its log instead of its own.
+pub(super) fn read(name: &OsStr, settings: &[Setting]) -> Result<Profile, BenchError> {
     let path = Path::new(name);
     // A built-in name has neither, so that no file in the directory can stand in its place.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
-    if !is_file {
-        return Ok(profile(&name.to_string_lossy()).map_err(SpecError::from)?);
-    }
-    let text = read_text(path, "profile")?;
-    Ok(Profile::parse(&path.display().to_string(), &text).map_err(SpecError::from)?)
+    let shown = path.display().to_string();
+    let text = match is_file {
+        true => read_text(path, "profile")?,
+        false => profile_text(&shown).map_err(SpecError::from)?.to_owned(),
+    };
+    Ok(Profile::parse_with(&shown, &text, settings).map_err(SpecError::from)?)
 }

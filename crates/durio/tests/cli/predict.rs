@@ -82,6 +82,24 @@ fn a_goal_decides_the_exit_code_and_its_rate_is_run_besides() {
 }
 
 #[test]
+fn a_setting_changes_what_the_log_does_and_an_unknown_one_is_refused() {
+    let sandbox = Sandbox::new();
+    let predict = |setting: &str| {
+        let line = "predict postgresql data --clients 8 --duration 300ms --quiet --format json";
+        sandbox.durio(line).word("--setting").word(setting).run()
+    };
+    let document = predict("commit_delay=20ms").expect_exit(0).json();
+    let point = &document["prediction"]["points"][0];
+    // 8 clients in step, 50 times a second at most.
+    assert!(point["rate_per_second"].as_f64().unwrap() < 450.0, "{point}");
+    let notes = document["prediction"]["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|it| it == "by --setting: commit_delay=20ms"), "{notes:?}");
+    predict("comit_delay=1ms").expect_exit(2).expect_stderr("did you mean 'commit_delay'?");
+    predict("commit_delay=soon").expect_exit(2).expect_stderr("commit_delay=soon");
+    predict("commit_delay").expect_exit(2).expect_stderr("is no setting");
+}
+
+#[test]
 fn a_goal_that_is_none_is_wrong_use() {
     let sandbox = Sandbox::new();
     for (goal, words) in [
