@@ -14,6 +14,7 @@ mod leader;
 mod state;
 mod transactions;
 mod turns;
+mod yields;
 
 use std::num::NonZero;
 use std::os::unix::net::UnixStream;
@@ -37,6 +38,7 @@ use leader::Leader;
 use state::State;
 use transactions::Connection;
 use turns::Turns;
+use yields::Yields;
 
 // A committer needs little: a record is on the heap, and nothing recurses.
 const STACK_BYTES: usize = 128 << 10;
@@ -58,6 +60,8 @@ struct CommitterThreads<'a, C> {
     threads: OnceLock<Vec<Thread>>,
     /// Where the database gives turns on the processors itself.
     turns: Option<Turns>,
+    /// Whether it was worth it to yield before sleeping, for a batch to be flushed and for it to end.
+    yields: [Yields; 2],
 }
 
 /// What a committer gives back.
@@ -143,6 +147,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             is_open,
             stop: &shared.stop,
             failed: &shared.failed,
+            yields: [Yields::default(), Yields::default()],
             panicked: AtomicBool::new(false),
             barrier: StartBarrier::default(),
             started: OnceLock::new(),

@@ -207,6 +207,7 @@ fn software(clients: ClientThreads, writer: LogWriter) -> Software {
         after,
         batch,
         apply: None,
+        yields: None,
         wake,
     }
 }
@@ -221,7 +222,9 @@ fn databases() -> Vec<Software> {
     let plain: Vec<Software> = writers.into_iter().flat_map(of).collect();
     let turns = plain.iter().map(|it| Software { turn: Some(Nanos::new(700)), ..*it });
     let parts = plain.iter().map(|it| Software { apply: Some(it.batch), ..*it });
-    let all = plain.iter().copied().chain(turns).chain(parts);
+    let yields = Some(Nanos::from_micros(100));
+    let yielding = plain.iter().map(|it| Software { apply: Some(it.batch), yields, ..*it });
+    let all = plain.iter().copied().chain(turns).chain(parts).chain(yielding);
     all.filter(|it| it.validate().is_ok()).collect()
 }
 

@@ -85,6 +85,10 @@ pub struct Software {
     /// next begins, when the last of them has taken it.
     #[serde(default, rename = "apply_ns", skip_serializing_if = "Option::is_none")]
     pub apply: Option<Nanos>,
+    /// Before a committer sleeps, it yields its processor for so long, if that was worth it before; none if it
+    /// sleeps at once.
+    #[serde(default, rename = "yields_ns", skip_serializing_if = "Option::is_none")]
+    pub yields: Option<Nanos>,
     /// Of a thread of the server each time it has slept, until its caches are warm again.
     #[serde(rename = "wake_ns")]
     pub wake: Nanos,
@@ -111,6 +115,7 @@ impl Software {
             .iter()
             .chain(&self.apply)
             .chain(&self.turn)
+            .chain(&self.yields)
             .any(|time| *time > TIME_MAX)
         {
             return fail("processor time of a transaction is at most a second");
@@ -130,6 +135,9 @@ impl Software {
         }
         if self.apply.is_some() && self.writer != LogWriter::Committer {
             return fail("only committers that write the log have a part in the end of a batch");
+        }
+        if self.yields.is_some() && self.writer != LogWriter::Committer {
+            return fail("only committers that write the log yield before they sleep");
         }
         if self.turn == Some(Nanos::ZERO) {
             return fail("a turn lasts longer than nothing");
@@ -161,6 +169,7 @@ mod tests {
             after: Nanos::ZERO,
             batch: Nanos::ZERO,
             apply: None,
+            yields: None,
             wake: Nanos::ZERO,
         };
         good.validate().unwrap();
@@ -176,6 +185,9 @@ mod tests {
         Software { apply, ..good }.validate().unwrap();
         Software { apply, writer: LogWriter::LogThread, ..good }.validate().unwrap_err();
         Software { apply: Some(Nanos::from_secs(2)), ..good }.validate().unwrap_err();
+        let yields = Some(Nanos::from_micros(100));
+        Software { yields, ..good }.validate().unwrap();
+        Software { yields, writer: LogWriter::LogThread, ..good }.validate().unwrap_err();
         let turns = Software { turn: Some(Nanos::new(1)), writer: LogWriter::LogThread, ..good };
         turns.validate().unwrap();
         Software { turn: Some(Nanos::ZERO), ..turns }.validate().unwrap_err();

@@ -180,6 +180,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             return false;
         }
         let has_log_thread = self.has_log_thread();
+        let mut has_applied = false;
         if has_log_thread {
             self.wake(&[self.policy.committers]);
         }
@@ -195,6 +196,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                     state.outcomes[me as usize] = CommitOutcome::Waiting;
                     drop(state);
                     self.apply();
+                    has_applied = true;
                     continue;
                 }
                 CommitOutcome::Waiting => {}
@@ -205,6 +207,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             match leader {
                 Some(leader) => self.lead(leader),
                 None if self.has_panicked() => return false,
+                None if self.yield_until_ready(me, has_applied) => {}
                 None => {
                     park_timeout(LOOK);
                     self.burn_after_sleep(me);

@@ -147,6 +147,9 @@ table! {
         /// Of each committer of a batch that is flushed, before the next one begins.
         #[serde(skip_serializing_if = "Option::is_none")]
         apply: Option<Sourced<Nanos>> = fact(time),
+        /// For so long a committer yields its processor before it sleeps, if that was worth it before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        yields: Option<Sourced<Nanos>> = fact(time),
         /// Of a thread of the server each time it has slept.
         wake: Sourced<Nanos> = fact_needed(time),
     }
@@ -167,6 +170,7 @@ impl SoftwareProfile {
             after: self.after.value,
             batch: self.batch.value,
             apply: self.apply.as_ref().map(|it| it.value),
+            yields: self.yields.as_ref().map(|it| it.value),
             wake: self.wake.value,
         }
     }
