@@ -9,6 +9,7 @@
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
+mod blkparse;
 mod block_facts;
 mod block_node;
 mod capture_events;
@@ -45,6 +46,7 @@ mod tuning;
 
 pub use durio_block::Alignment;
 
+pub use blkparse::read_blkparse;
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
 pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile};
 pub use cgroup::CgroupLimits;
@@ -65,7 +67,7 @@ pub use open_files::{
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{ProcessFacts, process_names};
 pub use signature::Signature;
-pub use strace::{StraceError, read_strace};
+pub use strace::{TraceTextError, read_strace};
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{

@@ -24,10 +24,39 @@ use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
 /// Why a text cannot be taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct StraceError(String);
+pub struct TraceTextError(String);
+
+impl TraceTextError {
+    pub(crate) fn new(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+/// Reads whole lines; tells if the last one was cut off.
+pub(crate) fn each_line(
+    mut text: impl BufRead,
+    mut take: impl FnMut(&str),
+) -> Result<Option<String>, TraceTextError> {
+    let mut line = Vec::new();
+    let mut is_whole = true;
+    let io = |error: std::io::Error| TraceTextError(error.to_string());
+    while text.read_until(b'\n', &mut line).map_err(io)? > 0 {
+        is_whole = line.ends_with(b"\n");
+        if is_whole {
+            take(&String::from_utf8_lossy(&line));
+        }
+        line.clear();
+    }
+    Ok((!is_whole).then(|| "the trace ends amid a line".to_owned()))
+}
+
+/// A call that is told of.
+pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
+    TRACED_CALLS.iter().find(|it| it.name == name)
+}
 
 /// Flags of open(2) that say how writes behave, on Linux.
-const OPEN_FLAGS: [(&str, u32); 4] = [
+pub(crate) const OPEN_FLAGS: [(&str, u32); 4] = [
     ("O_APPEND", 0o2000),
     ("O_DSYNC", 0o10000),
     // It has the bit of O_DSYNC, too.
@@ -48,19 +77,11 @@ const DAY: u64 = 86_400_000_000_000;
 /// # Errors
 /// If it cannot be read, or has no call with a time on a file with a name.
 pub fn read_strace(
-    mut text: impl BufRead,
+    text: impl BufRead,
     emit: &mut dyn FnMut(CaptureEvent),
-) -> Result<CaptureEnd, StraceError> {
+) -> Result<CaptureEnd, TraceTextError> {
     let mut trace = Trace::new(emit);
-    let mut line = Vec::new();
-    let mut is_whole = true;
-    while text.read_until(b'\n', &mut line).map_err(|error| StraceError(error.to_string()))? > 0 {
-        is_whole = line.ends_with(b"\n");
-        if is_whole {
-            trace.line(&String::from_utf8_lossy(&line));
-        }
-        line.clear();
-    }
+    let ended_early = each_line(text, |line| trace.line(line))?;
     let Trace { calls, without_time, without_name, files, tasks, first, last, .. } = trace;
     if calls == 0 {
         let why = match (without_time, without_name) {
@@ -68,12 +89,12 @@ pub fn read_strace(
             (_, 1..) => "its calls have no paths of files",
             _ => "it has no call that writes or syncs a file",
         };
-        return Err(StraceError(why.to_owned()));
+        return Err(TraceTextError(why.to_owned()));
     }
     Ok(CaptureEnd {
         duration_ns: last.saturating_sub(first.unwrap_or(last)),
         processes: tasks.len(),
-        ended_early: (!is_whole).then(|| "the trace ends amid a line".to_owned()),
+        ended_early,
         events: calls,
         sizes: files,
         ..CaptureEnd::default()
@@ -254,7 +275,7 @@ fn task_of(line: &str) -> (u32, &str) {
 }
 
 /// `0.000012`.
-fn seconds(text: &str) -> Option<u64> {
+pub(crate) fn seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     nanoseconds(whole.parse().ok()?, part)
 }
@@ -269,8 +290,7 @@ fn nanoseconds(seconds: u64, part: &str) -> Option<u64> {
 /// A call of those that count, and its arguments: `pwrite64`, `7</pg/wal/1>, "\320\227"..., 8192, 0`.
 fn call_of(text: &str) -> Option<(&'static TracedCall, &str)> {
     let (name, arguments) = text.split_once('(')?;
-    let call = TRACED_CALLS.iter().find(|it| it.name == name)?;
-    Some((call, arguments))
+    Some((traced_call(name)?, arguments))
 }
 
 /// `7</pg/wal/1>…`: the descriptor, and its path.
@@ -304,7 +324,7 @@ fn where_it_writes(name: &str, arguments: &str) -> (Option<u64>, bool) {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> (Vec<CaptureEvent>, Result<CaptureEnd, StraceError>) {
+    fn read(text: &str) -> (Vec<CaptureEvent>, Result<CaptureEnd, TraceTextError>) {
         let mut events = Vec::new();
         let end = read_strace(text.as_bytes(), &mut |event| events.push(event));
         (events, end)

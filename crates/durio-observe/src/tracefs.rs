@@ -25,6 +25,7 @@ use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::{Fact, SystemDir};
 
 pub use binary::{BinaryEvent, EventFormat, SubBuffer, TraceField};
+pub(crate) use calls::request;
 pub use calls::{
     CallRole, CaptureEventKind, CaptureFormats, DeviceRequest, TRACED_CALLS, TracedCall,
 };

@@ -231,7 +231,7 @@ fn low_half(word: u64) -> Option<i32> {
 }
 
 /// The kernel's letters (blk_fill_rwbs): F before the operation is a flush, after it FUA.
-fn request(flags: &str, bytes: u64) -> Option<DeviceRequest> {
+pub(crate) fn request(flags: &str, bytes: u64) -> Option<DeviceRequest> {
     let operation = flags.trim_start_matches('F');
     match operation.chars().next() {
         Some('W') if bytes > 0 => Some(DeviceRequest::Write {

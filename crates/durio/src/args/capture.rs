@@ -35,7 +35,7 @@ pub(crate) struct Capture {
         long = "for",
         value_name = "TIME",
         default_value = "60s",
-        conflicts_with = "strace",
+        conflicts_with_all = ["strace", "blkparse"],
         help_heading = "How long"
     )]
     pub(crate) duration: Nanos,
@@ -80,4 +80,11 @@ pub(crate) struct Whom {
     /// While strace watches, a database is slower, so rates and times of syncs are those of a slow one.
     #[arg(long, value_name = "FILE")]
     pub(crate) strace: Option<PathBuf>,
+
+    /// Nobody: read what blkparse wrote of a device
+    ///
+    /// The device is taken for a file: its requests are writes, durable with FUA, and flushes are syncs:
+    /// blktrace -d DEV -w 60 -o - | blkparse -i - > FILE.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) blkparse: Option<PathBuf>,
 }

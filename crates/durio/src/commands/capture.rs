@@ -9,7 +9,9 @@ use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
 use durio_bench::{BenchError, BenchErrorKind};
-use durio_observe::{read_host, read_strace};
+use durio_observe::{
+    CaptureEnd, CaptureEvent, TraceTextError, read_blkparse, read_host, read_strace,
+};
 use durio_record::FolderName;
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
@@ -40,9 +42,10 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
-    let (mut findings, is_interrupted) = match &arguments.whom.strace {
-        Some(path) => (read_trace(path)?, false),
-        None => watch(arguments)?,
+    let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.blkparse) {
+        (Some(path), _) => (read_trace(path, &STRACE)?, false),
+        (_, Some(path)) => (read_trace(path, &BLKPARSE)?, false),
+        _ => watch(arguments)?,
     };
     before.iter().for_each(|it| findings.compare_with(it));
     output::report(arguments.output, &findings)?;
@@ -77,19 +80,39 @@ fn watch(arguments: &Arguments) -> Result<(CaptureFindings, bool), BenchError> {
     Ok((capture.finish(&end, source), end.interrupted))
 }
 
-/// Reads what strace wrote.
-fn read_trace(path: &Path) -> Result<CaptureFindings, BenchError> {
+/// A program whose text is read: its name, who reads it, and what makes such a text.
+struct Tracer {
+    name: &'static str,
+    read: fn(BufReader<File>, &mut dyn FnMut(CaptureEvent)) -> Result<CaptureEnd, TraceTextError>,
+    made_by: &'static str,
+}
+
+const STRACE: Tracer = Tracer {
+    name: "strace",
+    read: read_strace,
+    made_by: "strace -f -ttt -T -y -o FILE -p PID makes one",
+};
+
+const BLKPARSE: Tracer = Tracer {
+    name: "blkparse",
+    read: read_blkparse,
+    made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one",
+};
+
+/// Reads what a tracer wrote.
+fn read_trace(path: &Path, tracer: &Tracer) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
     let file = File::open(path).map_err(io)?;
     let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
     let mut capture = Capture::default();
-    let end = read_strace(BufReader::new(file), &mut |event| capture.take(event));
+    let end = (tracer.read)(BufReader::new(file), &mut |event| capture.take(event));
     let end = end.map_err(|error| {
-        let text = format!("'{}' is no trace of strace to go by: {error}", path.display());
-        BenchError::wrong_use(text).hint("strace -f -ttt -T -y -o FILE -p PID makes one")
+        let Tracer { name, made_by, .. } = tracer;
+        let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());
+        BenchError::wrong_use(text).hint(*made_by)
     })?;
     let source = CaptureSource {
-        target: format!("what strace wrote in {}", path.display()),
+        target: format!("what {} wrote in {}", tracer.name, path.display()),
         command: command_line(),
         date: day_of(written),
         kernel: "of an unknown release".to_owned(),

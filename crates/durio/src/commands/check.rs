@@ -1,5 +1,7 @@
 //! `durio check`: is this storage fit for a database?
 
+use std::collections::BTreeSet;
+
 use durio_analyse::{Findings, Verdict, VerdictWord};
 use durio_bench::{BenchError, Located};
 use durio_observe::process_names;
@@ -17,7 +19,7 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
     let Located { places: locations, held } = locate(paths, &arguments.common)?;
-    let predicted = predicted(&databases, &arguments.workloads)?;
+    let predicted = predicted(&databases, &arguments.workloads, &process_names())?;
     let execution = begin("check", &arguments.common)?;
     let plan = plan_check(&CheckRequest {
         locations,
@@ -38,11 +40,14 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
 
 /// Whose commits are predicted: of databases that are named or run here, those whose software is known. Who
 /// names workloads wants no others.
-fn predicted(named: &[String], workloads: &[String]) -> Result<Vec<Profile>, BenchError> {
+fn predicted(
+    named: &[String],
+    workloads: &[String],
+    running: &BTreeSet<String>,
+) -> Result<Vec<Profile>, BenchError> {
     if !workloads.is_empty() {
         return Ok(Vec::new());
     }
-    let running = process_names();
     let mut found = Vec::new();
     for name in profile_names() {
         let profile = profile(name).map_err(SpecError::from)?;
@@ -102,5 +107,26 @@ pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
         Exit::CANNOT_MEASURE
     } else {
         Exit::Fine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn databases_that_run_or_are_named_are_predicted_unless_workloads_are_named() {
+        let texts = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let of = |named: &[&str], workloads: &[&str], running: &[&str]| -> Vec<String> {
+            let running = texts(running).into_iter().collect();
+            let found = predicted(&texts(named), &texts(workloads), &running);
+            found.unwrap_or_default().into_iter().map(|it| it.name).collect()
+        };
+        let servers = ["bash", "postgres", "redis-server"];
+        assert_eq!(of(&[], &[], &["bash"]), texts(&[]));
+        assert_eq!(of(&[], &[], &servers), texts(&["postgresql", "redis"]));
+        // Of Kafka nobody knows what its software takes.
+        assert_eq!(of(&["rocksdb", "kafka"], &[], &["bash"]), texts(&["rocksdb"]));
+        assert_eq!(of(&["rocksdb"], &["commit"], &servers), texts(&[]));
     }
 }
