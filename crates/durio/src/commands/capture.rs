@@ -80,10 +80,13 @@ fn watch(arguments: &Arguments) -> Result<(CaptureFindings, bool), BenchError> {
     Ok((capture.finish(&end, source), end.interrupted))
 }
 
+type Emit<'e> = &'e mut dyn FnMut(CaptureEvent);
+type Read = fn(BufReader<File>, Emit<'_>) -> Result<CaptureEnd, TraceTextError>;
+
 /// A program whose text is read: its name, who reads it, and what makes such a text.
 struct Tracer {
     name: &'static str,
-    read: fn(BufReader<File>, &mut dyn FnMut(CaptureEvent)) -> Result<CaptureEnd, TraceTextError>,
+    read: Read,
     made_by: &'static str,
 }
 
