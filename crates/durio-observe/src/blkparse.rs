@@ -72,9 +72,7 @@ pub fn read_blkparse(
         emit(CaptureEvent::Left { at: it.at, task, call, result });
     })?;
     match (devices.len(), events) {
-        (2.., _) => Err(TraceTextError::new(
-            "it is of several devices, of which one takes what another gives",
-        )),
+        (2.., _) => Err(TraceTextError::new("it is of several devices: trace one at a time")),
         (_, 0) => Err(TraceTextError::new("no write or flush is issued and completed in it")),
         _ => Ok(CaptureEnd {
             duration_ns: last.saturating_sub(first.unwrap_or(last)),

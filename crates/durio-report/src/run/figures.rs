@@ -59,7 +59,7 @@ pub(super) fn section(findings: &Findings) -> Section {
     let predicted = each_once(predicted);
     if !predicted.is_empty() {
         section.note(format!(
-            "{}: commits of that database by so many clients, as durio predict has them",
+            "{}: predicted commits of that database with so many clients (durio predict)",
             predicted.join(", ")
         ));
     }

@@ -33,8 +33,8 @@ pub(super) fn section(prediction: &PredictionFindings) -> Section {
          durable transaction, with clients on this machine; no reads, checkpoints or replication. How near to \
          real databases this came: docs/method/predict.md",
     );
-    let text = "what the database's software takes was fitted on one machine; on a second one 14 of 17 rates \
-                came within 15 %, and the worst was 26 % off";
+    let text = "what the database's software takes was fitted on other machines than this; how near that came \
+                is in docs/method/predict.md";
     section.toned(Tone::Warning, "doubt", text);
     prediction.notes.iter().for_each(|note| section.fact("note", note));
     section

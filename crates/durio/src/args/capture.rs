@@ -74,17 +74,17 @@ pub(crate) struct Whom {
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
 
-    /// Nobody: read what strace wrote, on this machine or another; without root
+    /// Instead of watching, read a file that strace wrote, on any machine and without root
     ///
     /// It needs times and paths of files: strace -f -ttt -T -y -o FILE -p PID. Devices are not in it.
     /// While strace watches, a database is slower, so rates and times of syncs are those of a slow one.
     #[arg(long, value_name = "FILE")]
     pub(crate) strace: Option<PathBuf>,
 
-    /// Nobody: read what blkparse wrote of a device
+    /// Instead of watching, read a file that blkparse wrote of one device
     ///
-    /// The device is taken for a file: its requests are writes, durable with FUA, and flushes are syncs:
-    /// blktrace -d DEV -w 60 -o - | blkparse -i - > FILE.
+    /// The device counts as a file: its write requests are writes, durable with FUA, and its flushes
+    /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) blkparse: Option<PathBuf>,
 }
