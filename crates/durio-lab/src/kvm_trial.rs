@@ -31,10 +31,11 @@ use crate::prepared::own_handle;
 use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
 
 /// How long the guest may take, from when QEMU has it ready; where KVM works it takes some milliseconds,
-/// and where it does not QEMU says so as soon. This is for a guest that neither ends nor stops.
-const LIMIT: Duration = Duration::from_secs(2);
+/// and where it does not QEMU says so as soon. This is for a guest that neither ends nor stops, and for a
+/// host with so much other work that milliseconds become seconds.
+const LIMIT: Duration = Duration::from_secs(10);
 /// How long QEMU itself may take to get ready, which on a busy machine is more than the guest takes.
-const START_LIMIT: Duration = Duration::from_secs(8);
+const START_LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long is waited for what QEMU said, when it is gone, and how much of it is read.
