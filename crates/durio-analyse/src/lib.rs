@@ -10,6 +10,7 @@ extern crate self as durio_analyse;
 mod analyser;
 pub mod attribution;
 mod batches;
+pub mod calibration;
 pub mod campaign;
 pub mod capture;
 pub mod cost_model;

@@ -10,6 +10,7 @@
 //! | `execute`, `resume` | a plan → a run folder and its findings |
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
+//! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
@@ -47,6 +48,7 @@
 
 mod array;
 mod bench;
+mod calibrate;
 mod campaign;
 mod command_in_guest;
 mod command_trials;
@@ -86,6 +88,7 @@ pub use bench::{
     Bench, BenchRequest, Benched, Estimate, Planning, StackChoice, bench_of_guest, chosen_stacks,
     estimates, listing, read_stack_spec,
 };
+pub use calibrate::{CalibrationWish, busy_processors, calibrate};
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
 pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};

@@ -17,6 +17,7 @@
 mod advice;
 mod array;
 mod audit;
+mod calibration;
 mod capture;
 mod compare;
 mod crash_states;

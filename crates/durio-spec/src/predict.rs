@@ -11,7 +11,7 @@ use durio_plan::{
     Step, Target,
 };
 use durio_units::{Bytes, Nanos, counted};
-use durio_workload::profile::{LogProfile, Profile, Setting, Threshold};
+use durio_workload::profile::{LogProfile, Profile, Setting, SoftwareProfile, Threshold};
 use durio_workload::{Arrivals, LogWriter, Software, Workload};
 
 use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
@@ -55,24 +55,14 @@ pub struct PredictRequest {
 /// little room, or a duration measures nothing.
 pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     let profile = &request.profile;
-    let (Some(log), Some(software)) = (&profile.log, &profile.software) else {
-        let name = &profile.name;
-        let text =
-            format!("what '{name}' itself takes for a commit is not known: it has no [software]");
-        let hint = format!("durio run profile:{name} measures its storage alone");
-        return Err(SpecError::cannot_measure(text).hint(hint));
-    };
+    let (log, software) = log_and_software(profile)?;
     let duration = request.duration.unwrap_or(DURATION);
     if duration < DURATION_MIN || duration > DURATION_MAX {
         let text =
             format!("a duration of {duration} per number of clients measures nothing useful");
         return Err(SpecError::wrong_use(text).hint("give 100ms to 31d"));
     }
-    let clients = clients(request, software.writer.value)?;
-    let mut seen = BTreeSet::new();
-    if let Some(twice) = clients.iter().find(|it| !seen.insert(**it)) {
-        return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
-    }
+    let clients = predicted_clients(profile, &request.clients)?;
     let room = directory(&request.log)?;
     let size = log.file_size.value;
     let handling = log.file.value;
@@ -212,20 +202,40 @@ impl PredictGoal {
     }
 }
 
-/// Whose transactions are run.
-fn clients(request: &PredictRequest, writer: LogWriter) -> Result<Vec<u32>, SpecError> {
-    let is_alone = writer == LogWriter::Client;
-    if is_alone && let Some(several) = request.clients.iter().find(|it| **it > 1) {
-        let name = &request.profile.name;
+/// Whose transactions are run: the numbers of clients that are wished, or the usual ones.
+///
+/// # Errors
+/// If nobody has found out what the database's software takes, a number is named twice, or several clients
+/// cannot be predicted.
+pub fn predicted_clients(profile: &Profile, wished: &[u32]) -> Result<Vec<u32>, SpecError> {
+    let (_, software) = log_and_software(profile)?;
+    let is_alone = software.writer.value == LogWriter::Client;
+    if is_alone && let Some(several) = wished.iter().find(|it| **it > 1) {
+        let name = &profile.name;
         let text = format!(
             "{several} clients of '{name}' cannot be predicted: one commits at a time, and the others poll for \
              their turn"
         );
         return Err(SpecError::wrong_use(text).hint("--clients 1"));
     }
-    Ok(match (request.clients.is_empty(), is_alone) {
-        (false, _) => request.clients.clone(),
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = wished.iter().find(|it| !seen.insert(**it)) {
+        return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
+    }
+    Ok(match (wished.is_empty(), is_alone) {
+        (false, _) => wished.to_vec(),
         (true, true) => vec![1],
         (true, false) => CLIENTS.to_vec(),
     })
+}
+
+fn log_and_software(profile: &Profile) -> Result<(&LogProfile, &SoftwareProfile), SpecError> {
+    if let (Some(log), Some(software)) = (&profile.log, &profile.software) {
+        return Ok((log, software));
+    }
+    let name = &profile.name;
+    let text =
+        format!("what '{name}' itself takes for a commit is not known: it has no [software]");
+    let hint = format!("durio run profile:{name} measures its storage alone");
+    Err(SpecError::cannot_measure(text).hint(hint))
 }

@@ -8,6 +8,7 @@
 //!   text ── parse ── table (keys, sources) ── values ── contradictions ── Profile
 //! ```
 
+mod calibrated;
 mod contradictions;
 mod facts;
 mod parse;
@@ -22,6 +23,7 @@ mod threshold;
 mod values;
 mod workloads;
 
+pub use calibrated::calibrated_text;
 pub use facts::ShownFact;
 pub use setting::Setting;
 pub use shipped::{check_thresholds, known_databases, profile, profile_names, profile_text};

@@ -2,6 +2,7 @@
 
 mod advise;
 mod audit;
+mod calibrate;
 mod capture;
 mod check;
 mod compare;
@@ -12,6 +13,7 @@ mod explain;
 mod fio;
 mod lab;
 mod man;
+mod new_file;
 mod plan;
 mod predict;
 mod profile;

@@ -105,13 +105,14 @@ impl Setting {
     }
 }
 
-type Entry<'a, 'i> = (&'a toml::Spanned<std::borrow::Cow<'i, str>>, &'a toml::Spanned<DeValue<'i>>);
+pub(super) type Entry<'a, 'i> =
+    (&'a toml::Spanned<std::borrow::Cow<'i, str>>, &'a toml::Spanned<DeValue<'i>>);
 
-fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<Entry<'a, 'i>> {
+pub(super) fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<Entry<'a, 'i>> {
     table.iter().find(|(name, _)| name.get_ref() == key)
 }
 
-fn inner<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
+pub(super) fn inner<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
     match entry(table, key)?.1.get_ref() {
         DeValue::Table(inner) => Some(inner),
         _ => None,

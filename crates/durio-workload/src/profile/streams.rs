@@ -174,6 +174,19 @@ impl SoftwareProfile {
             wake: self.wake.value,
         }
     }
+
+    /// Its processor times by their keys; not how long it yields or a turn lasts, which are rules.
+    pub(super) fn times(&self) -> Vec<(&'static str, Nanos)> {
+        let times = [
+            ("client", Some(&self.client)),
+            ("before", Some(&self.before)),
+            ("after", Some(&self.after)),
+            ("batch", Some(&self.batch)),
+            ("apply", self.apply.as_ref()),
+            ("wake", Some(&self.wake)),
+        ];
+        times.into_iter().filter_map(|(key, time)| Some((key, time?.value))).collect()
+    }
 }
 
 /// What a stream beside the log does.

@@ -1,7 +1,7 @@
 //! `durio capture`: what a running database does to its storage.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -17,6 +17,7 @@ use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
 use durio_workload::profile::Profile;
 
+use super::new_file::{named_as_file, refuse_existing, write_new};
 use crate::args::{Capture as Arguments, Whom};
 use crate::exit_code::Exit;
 use crate::output;
@@ -178,25 +179,6 @@ fn command_line() -> String {
     format!("durio {}", words.join(" "))
 }
 
-fn refuse_existing(path: &Path) -> Result<(), BenchError> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.symlink_metadata().is_ok() {
-        let text = format!("'{}' exists, and is not overwritten", path.display());
-        return Err(BenchError::wrong_use(text).hint("name a new file"));
-    }
-    match folder.is_dir() {
-        true => Ok(()),
-        false => {
-            Err(BenchError::wrong_use(format!("there is no directory '{}'", folder.display())))
-        }
-    }
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
-    let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| BenchError::io("write", path, error))
-}
-
 fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
     let mut page = Vec::new();
     let options = Options { verbose: true, ..Options::default() };
@@ -215,15 +197,9 @@ fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), BenchErr
         .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
     write_new(path, text.as_bytes())?;
     output::remark(&format!(
-        "durio: wrote {0}; measure it with: durio run profile:{1} --target DIR",
+        "durio: wrote {}; measure it with: durio run profile:{} --target DIR",
         path.display(),
-        if path.extension().is_some_and(|it| it == "toml")
-            || path.display().to_string().contains('/')
-        {
-            path.display().to_string()
-        } else {
-            format!("./{}", path.display())
-        },
+        named_as_file(path)
     ));
     Ok(())
 }

@@ -11,7 +11,7 @@ use durio_report::ProfileList;
 use durio_spec::{ProfileRequest, SpecError, plan_profile};
 use durio_workload::profile::{Profile, Setting, profile, profile_names, profile_text};
 
-use super::PLAN_FILE_NAME;
+use super::{PLAN_FILE_NAME, calibrate};
 use crate::args::{Expanding, Plan, Profile as Arguments, ProfileCommand, RunCommand};
 use crate::exit_code::Exit;
 use crate::measure::{begin, execute};
@@ -34,6 +34,7 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
         ProfileCommand::Show { name, output: shown } => {
             output::report(*shown, &read(OsStr::new(name), &[])?)?;
         }
+        ProfileCommand::Calibrate(arguments) => return calibrate::calibrate_profile(arguments),
     }
     Ok(Exit::Fine)
 }
@@ -129,13 +130,16 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
 /// A profile by its name, or of a file: what has a slash in it or ends in `.toml`.
 /// With these values of its log instead of its own.
 pub(super) fn read(name: &OsStr, settings: &[Setting]) -> Result<Profile, BenchError> {
-    let path = Path::new(name);
+    let shown = name.display().to_string();
+    Ok(Profile::parse_with(&shown, &text(name)?, settings).map_err(SpecError::from)?)
+}
+
+/// The text of such a profile.
+pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
     // A built-in name has neither, so that no file in the directory can stand in its place.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
-    let shown = path.display().to_string();
-    let text = match is_file {
-        true => read_text(path, "profile")?,
-        false => profile_text(&shown).map_err(SpecError::from)?.to_owned(),
-    };
-    Ok(Profile::parse_with(&shown, &text, settings).map_err(SpecError::from)?)
+    match is_file {
+        true => read_text(Path::new(name), "profile"),
+        false => Ok(profile_text(&name.display().to_string()).map_err(SpecError::from)?.to_owned()),
+    }
 }

@@ -1,6 +1,9 @@
 //! `durio predict`.
 
 use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -146,4 +149,51 @@ fn a_file_and_a_folder_that_does_not_exist_are_no_place_for_a_log() {
     sandbox.durio("predict redis file").run().expect_exit(3).expect_stderr("is no directory");
     assert_eq!(fs::read(&file).unwrap(), b"data");
     sandbox.durio("predict redis nowhere").run().expect_exit(3).expect_stderr("nowhere");
+}
+
+#[test]
+fn a_calibration_that_cannot_be_is_refused_before_the_command_runs() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("there.toml"), "mine").unwrap();
+    let ran = sandbox.root().join("ran");
+    let command = format!("touch {}; echo tps = 5", ran.display());
+    for (line, exit, said) in [
+        ("profile calibrate postgresql --output there.toml", 2, "exists, and is not overwritten"),
+        ("profile calibrate postgres --output new.toml", 2, "did you mean 'postgresql'"),
+        ("profile calibrate kafka --output new.toml", 3, "has no [software]"),
+        ("profile calibrate sqlite-wal --clients 8 --output new.toml", 2, "cannot be predicted"),
+        ("profile calibrate redis --clients 8,8 --output new.toml", 2, "names 8 twice"),
+        ("profile calibrate redis --output new.toml", 2, "where the number of clients goes"),
+    ] {
+        let refused = sandbox.durio(line).word("--command").word(&command).run();
+        refused.expect_exit(exit).expect_no_stdout().expect_stderr(said);
+    }
+    assert!(!ran.exists() && !sandbox.root().join("new.toml").exists());
+    assert_eq!(fs::read_to_string(sandbox.root().join("there.toml")).unwrap(), "mine");
+}
+
+/// Longer than a command takes.
+const AT_MOST: Duration = Duration::from_secs(60);
+
+#[test]
+fn nothing_is_calibrated_on_a_busy_machine() {
+    let sandbox = Sandbox::new();
+    let is_over = AtomicBool::new(false);
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        // Two, for others may have one of the processors.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) && begin.elapsed() < AT_MOST {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let line = "profile calibrate redis --clients 1 --output new.toml --command";
+        let refused = sandbox.durio(line).word("echo tps = 5").run();
+        is_over.store(true, Relaxed);
+        let refused = refused.expect_exit(3).expect_no_stdout();
+        refused.expect_stderr("of a processor on this machine").expect_stderr("quiet machine");
+    });
+    assert!(!sandbox.root().join("new.toml").exists());
 }

@@ -1,0 +1,165 @@
+//! A database's software, held against the database without a disk: how long its times are here.
+//!
+//! In: rates of the database and of its model by clients. Out: [`CalibrationFindings`], and the factor that the
+//! times of the model need. Not here: running either.
+
+use serde::{Deserialize, Serialize};
+
+/// Ends of the factor's range and of rates that are farther apart than this are told.
+// Durio's choice: predictions are wanted within 15 %.
+const SCATTER_MAX: f64 = 1.3;
+
+/// Factors beyond this, or below its inverse, are those of another database.
+const FACTOR_MAX: f64 = 10.0;
+
+/// Where the software has a smaller share of a transaction's time, the time does not show how long it takes.
+const SHARE_MIN: f64 = 0.05;
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationFindings {
+    /// The profile's name.
+    pub database: String,
+    /// What loaded the database.
+    pub command: String,
+    /// The profile's times are to be so many times as long.
+    pub factor: f64,
+    /// Between which half of the rounds and numbers of clients have it.
+    pub factor_range: (f64, f64),
+    /// By clients.
+    pub points: Vec<CalibrationPoint>,
+    /// Processors that others had before a round, at most.
+    pub others: f64,
+}
+
+/// One number of clients; rates are transactions per second without a disk.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CalibrationPoint {
+    /// How many.
+    pub clients: u32,
+    /// What the database did, round by round.
+    pub real: Vec<f64>,
+    /// What the model did with the profile's times, round by round.
+    pub once: Vec<f64>,
+    /// And with times twice as long.
+    pub twice: Vec<f64>,
+    /// What it does with times by the factor.
+    pub calibrated: f64,
+}
+
+/// The factor by which the profile's times are as long as the database's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factor {
+    /// The median of all rounds and numbers of clients.
+    pub median: f64,
+    /// Its quartiles.
+    pub range: (f64, f64),
+}
+
+impl CalibrationPoint {
+    /// The calibrated model's rate divided by the database's in the last round, which is beside it.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.real.last().map_or(f64::NAN, |real| self.calibrated / real)
+    }
+
+    /// What each round says the factor is: a transaction takes a time that is the software's, which is longer by
+    /// it, and one that is not. None of a round in which the software's share was too small to see.
+    fn factors(&self) -> impl Iterator<Item = f64> {
+        let rounds = self.real.iter().zip(&self.once).zip(&self.twice);
+        rounds.filter_map(|((real, once), twice)| {
+            let (real, once, twice) = (1.0 / real, 1.0 / once, 1.0 / twice);
+            let software = twice - once;
+            (software >= SHARE_MIN * once).then(|| 1.0 + (real - once) / software)
+        })
+    }
+}
+
+impl CalibrationFindings {
+    /// Rounds or numbers of clients disagree so much that the factor is doubtful.
+    #[must_use]
+    pub fn scatters(&self) -> bool {
+        let (least, most) = self.factor_range;
+        most > least * SCATTER_MAX
+    }
+}
+
+/// The value in the middle, of two the higher; 0 of none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    sorted(values.iter().copied()).get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// The factor at which the model would be as fast as the database.
+///
+/// # Errors
+/// A sentence if no factor can make it so.
+pub fn factor(points: &[CalibrationPoint]) -> Result<Factor, String> {
+    let all = sorted(points.iter().flat_map(CalibrationPoint::factors));
+    let quarter = |it: usize| all.get(it * all.len() / 4).copied();
+    let (Some(least), Some(median), Some(most)) = (quarter(1), quarter(2), quarter(3)) else {
+        return Err("its rate hardly depends on the profile's times: sockets, threads and the load take nearly \
+                    all of it"
+            .to_owned());
+    };
+    if (1.0 / FACTOR_MAX..=FACTOR_MAX).contains(&median) {
+        return Ok(Factor { median, range: (least, most) });
+    }
+    let text = match median > 0.0 {
+        true => format!("the profile's times would have to be {median:.1} times as long"),
+        false => "the database is faster than the model without any software".to_owned(),
+    };
+    Err(format!("{text}: this is another database, or the command counts something else"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Transactions of 60 µs that are not the software's, and 40 that are.
+    fn rate(factor: f64) -> f64 {
+        1e6 / (60.0 + 40.0 * factor)
+    }
+
+    fn point(real: &[f64]) -> CalibrationPoint {
+        let rounds = |rate: f64| real.iter().map(|_| rate).collect();
+        CalibrationPoint {
+            clients: 1,
+            real: real.to_vec(),
+            once: rounds(rate(1.0)),
+            twice: rounds(rate(2.0)),
+            calibrated: rate(1.0),
+        }
+    }
+
+    #[test]
+    fn a_model_of_which_only_a_part_is_software_is_calibrated_by_that_part() {
+        for wanted in [0.2, 0.9, 1.0, 1.6, 2.5] {
+            let found = factor(&[point(&[rate(wanted); 3])]).unwrap();
+            assert!((found.median - wanted).abs() < 1e-9, "{wanted}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_that_was_disturbed_and_clients_that_show_nothing_do_not_move_it() {
+        let mut idle = point(&[100.0; 3]);
+        idle.twice.clone_from(&idle.once);
+        let points = [point(&[rate(1.5), rate(1.5), rate(4.0)]), idle];
+        assert!((factor(&points).unwrap().median - 1.5).abs() < 1e-9);
+        assert!(factor(&points[1..]).unwrap_err().contains("hardly depends"));
+    }
+
+    #[test]
+    fn what_no_factor_can_make_alike_is_an_error() {
+        for (real, said) in [(rate(20.0), "20.0 times"), (rate(-1.0), "faster than the model")] {
+            let error = factor(&[point(&[real])]).unwrap_err();
+            assert!(error.contains(said) && error.contains("another database"), "{error}");
+        }
+    }
+}

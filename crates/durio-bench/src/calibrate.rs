@@ -1,0 +1,211 @@
+//! Times of a database's software, found anew: the database without a disk and its model in turns.
+//!
+//! In: a command that loads the database, a model that runs with times by a factor. Out:
+//! [`CalibrationFindings`]. Not here: the plan of the model, the profile's text.
+
+mod said_rate;
+
+use std::num::NonZero;
+use std::process::Command;
+use std::thread::{available_parallelism, sleep};
+use std::time::Duration;
+
+use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, Factor, factor};
+use durio_block::ask_stoppable;
+use durio_observe::read_cpu_counters;
+use durio_run::StopFlag;
+
+use crate::error::{BenchError, BenchErrorKind};
+use said_rate::said_rate;
+
+/// So often the database and its model are run in turns; then once more with the factor that was found.
+const ROUNDS: usize = 3;
+
+/// Others may have so much of one processor: a database that waits takes a little.
+// Durio's choice: it moves a rate of two busy processors by 5 %.
+const OTHERS_MAX: f64 = 0.1;
+/// How long it is looked for others.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A load that has not ended after this never will.
+const LOAD_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Stands for the number of clients.
+const CLIENTS: &str = "{clients}";
+
+/// What is calibrated.
+#[derive(Debug, Clone)]
+pub struct CalibrationWish {
+    /// The profile's name.
+    pub database: String,
+    /// What loads the database with `{clients}` clients and prints its rate, for a shell.
+    pub command: String,
+    /// Numbers of clients.
+    pub clients: Vec<u32>,
+}
+
+/// Runs the command and the model in turns. `model` gives the rates by clients with times by a factor; `tell`
+/// gets a line about each load that has ended; `busy` gives the processors that are busy while nothing of
+/// these runs ([`busy_processors`]).
+///
+/// # Errors
+/// If the machine is busy, the command fails or says no rate, or no factor makes the model like the database.
+pub fn calibrate(
+    wish: &CalibrationWish,
+    stop: &StopFlag,
+    model: &mut dyn FnMut(f64) -> Result<Vec<f64>, BenchError>,
+    tell: &dyn Fn(&str),
+    busy: &dyn Fn() -> Result<f64, BenchError>,
+) -> Result<CalibrationFindings, BenchError> {
+    if wish.clients.len() > 1 && !wish.command.contains(CLIENTS) {
+        let text = format!("--command does not say where the number of clients goes: {CLIENTS}");
+        return Err(BenchError::wrong_use(text).hint("or name one number: --clients 1"));
+    }
+    let mut others = busy()?;
+    if others > OTHERS_MAX {
+        let text = format!("other work takes {others:.1} of a processor on this machine");
+        return Err(BenchError::cannot_measure(text)
+            .hint("a calibration needs a quiet machine; top shows what runs"));
+    }
+    let point =
+        |clients: &u32| CalibrationPoint { clients: *clients, ..CalibrationPoint::default() };
+    let mut points: Vec<CalibrationPoint> = wish.clients.iter().map(point).collect();
+    let rounds = ROUNDS + 1;
+    let load_all = |points: &mut Vec<CalibrationPoint>, round: usize| {
+        for point in points {
+            let rate = load(&wish.command, point.clients, stop)?;
+            tell(&format!("{round}/{rounds} command, clients {}: {rate:.0}/s", point.clients));
+            point.real.push(rate);
+        }
+        Ok::<(), BenchError>(())
+    };
+    for round in 1..=ROUNDS {
+        load_all(&mut points, round)?;
+        for (point, rate) in points.iter_mut().zip(model(1.0)?) {
+            point.once.push(rate);
+        }
+        for (point, rate) in points.iter_mut().zip(model(2.0)?) {
+            point.twice.push(rate);
+        }
+        others = others.max(busy()?);
+    }
+    let Factor { median: factor, range: factor_range } = factor(&points).map_err(|reason| {
+        BenchError::cannot_measure(format!("the model cannot be made like it: {reason}"))
+    })?;
+    load_all(&mut points, rounds)?;
+    for (point, rate) in points.iter_mut().zip(model(factor)?) {
+        point.calibrated = rate;
+    }
+    let (database, command) = (wish.database.clone(), wish.command.clone());
+    Ok(CalibrationFindings { database, command, factor, factor_range, points, others })
+}
+
+/// Processors that are busy, on average of a second.
+///
+/// # Errors
+/// If the kernel does not show it.
+#[expect(clippy::cast_precision_loss, reason = "ticks of a second")]
+pub fn busy_processors() -> Result<f64, BenchError> {
+    let counters = || {
+        read_cpu_counters().map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))
+    };
+    let before = counters()?;
+    sleep(LOOK);
+    let since = counters()?.saturating_since(&before);
+    let busy = since.total().saturating_sub(since.idle + since.iowait);
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    Ok(busy as f64 / since.total().max(1) as f64 * processors as f64)
+}
+
+/// The rate that the command says.
+fn load(command: &str, clients: u32, stop: &StopFlag) -> Result<f64, BenchError> {
+    let command = command.replace(CLIENTS, &clients.to_string());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &command]);
+    let failed = |text: String| BenchError::cannot_measure(format!("'{command}' {text}"));
+    let answer = ask_stoppable(&mut shell, LOAD_LIMIT, &|| stop.is_set()).map_err(|error| {
+        match error.kind() {
+            std::io::ErrorKind::Interrupted => {
+                BenchError::new(BenchErrorKind::Interrupted, "interrupted; nothing was written")
+            }
+            _ => failed(format!("failed: {error}")),
+        }
+    })?;
+    if !answer.status.success() {
+        let said = String::from_utf8_lossy(&answer.stderr);
+        let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("it said nothing");
+        return Err(failed(format!("failed ({}): {last}", answer.status)));
+    }
+    let said = String::from_utf8_lossy(&answer.stdout);
+    said_rate(&said).ok_or_else(|| {
+        failed("says no rate".to_owned()).hint(
+            "it must print transactions per second, as 'tps = 812.5', '812.5 ops/sec', '812.5 requests per \
+             second' or '(812.5 per sec.)', or end with a line that is this number alone",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(command: &str, clients: &[u32]) -> CalibrationWish {
+        let database = "mine".to_owned();
+        CalibrationWish { database, command: command.to_owned(), clients: clients.to_vec() }
+    }
+
+    /// With a model whose transaction takes 100 µs, 40 of them the software's.
+    fn calibrated(command: &str, clients: &[u32]) -> Result<CalibrationFindings, BenchError> {
+        let of = |factor: f64, clients: u32| f64::from(clients) * 1e6 / (60.0 + 40.0 * factor);
+        let mut model =
+            |factor| Ok(clients.iter().map(|clients| of(factor, *clients)).collect::<Vec<_>>());
+        let wish = wish(command, clients);
+        calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.05))
+    }
+
+    #[test]
+    fn the_model_becomes_as_fast_as_what_the_command_says() {
+        // 140 µs: the software takes twice as long.
+        let found = calibrated("echo tps = $((1000000 * {clients} / 140))", &[1, 4]).unwrap();
+        assert!((found.factor - 2.0).abs() < 0.01, "{found:?}");
+        for (point, once) in found.points.iter().zip([1e4, 4e4]) {
+            assert!((point.ratio() - 1.0).abs() < 0.01, "{point:?}");
+            assert_eq!(point.once, [once; ROUNDS]);
+            assert_eq!(point.real.len(), ROUNDS + 1);
+        }
+    }
+
+    #[test]
+    fn a_command_that_fails_says_nothing_or_has_no_place_for_clients_is_refused() {
+        for (command, clients, said) in [
+            ("echo no such table >&2; exit 3", &[1][..], "no such table"),
+            ("echo done", &[1], "says no rate"),
+            ("echo tps = 5", &[1, 8], "{clients}"),
+            ("echo tps = 5", &[1], "another database"),
+            ("no-such-benchmark -c {clients}", &[1, 8], "not found"),
+        ] {
+            let error = calibrated(command, clients).unwrap_err();
+            assert!(error.to_string().contains(said), "{command}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_is_refused_before_anything_runs() {
+        let mut model = |_| panic!("it ran");
+        let wish = wish("echo tps = 5", &[1]);
+        let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.4));
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind, BenchErrorKind::CannotMeasure);
+        assert!(error.to_string().contains("0.4 of a processor"), "{error}");
+    }
+
+    #[test]
+    fn a_load_that_is_stopped_ends_the_calibration() {
+        let stop = StopFlag::default();
+        stop.set();
+        let mut model = |_| panic!("it ran");
+        let wish = wish("sleep 100; echo tps = 5", &[1]);
+        let error = calibrate(&wish, &stop, &mut model, &|_| (), &|| Ok(0.0)).unwrap_err();
+        assert_eq!(error.kind, BenchErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,101 @@
+//! `durio profile calibrate`: what a database's software takes here, found with the database itself.
+
+use std::ffi::OsStr;
+use std::time::SystemTime;
+
+use durio_bench::{
+    BenchError, BenchErrorKind, CalibrationWish, Execution, Located, Permission, RunOptions,
+    busy_processors, calibrate, locate,
+};
+use durio_observe::read_host;
+use durio_plan::ClockChoice;
+use durio_record::FolderName;
+use durio_run::StopFlag;
+use durio_spec::{PredictRequest, SpecError, plan_predict, predicted_clients};
+use durio_workload::profile::{Profile, calibrated_text};
+
+use super::new_file::{named_as_file, refuse_existing, write_new};
+use super::profile;
+use crate::args::Calibrate;
+use crate::exit_code::Exit;
+use crate::output;
+use crate::progress::Terminal;
+use crate::stop_signals::stop_on_signals;
+
+pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchError> {
+    // Before minutes of measuring, not after.
+    refuse_existing(&arguments.profile)?;
+    let name = &arguments.name;
+    let text = profile::text(OsStr::new(name))?;
+    let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
+    let clients = predicted_clients(&profile, &arguments.clients)?;
+    let wish =
+        CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
+    let stop = stop_on_signals()?;
+    let model = Model { arguments, text: &text, clients: &wish.clients, stop: &stop };
+    let tell = |line: &str| output::remark(&format!("durio: {line}"));
+    let mut rates = |factor| model.rates(factor);
+    let findings = calibrate(&wish, &stop, &mut rates, &tell, &busy_processors)?;
+    output::report(arguments.output, &findings)?;
+    let host = read_host().hostname.unwrap_or_else(|| "an unnamed machine".to_owned());
+    let date = FolderName::rfc3339(SystemTime::now());
+    let document = format!(
+        "durio profile calibrate on {host}, {}: times {:.2} times as long; by: {}",
+        date.split('T').next().unwrap_or_default(),
+        findings.factor,
+        findings.command
+    );
+    let text = calibrated_text(name, &text, findings.factor, &document).map_err(SpecError::from)?;
+    let path = &arguments.profile;
+    write_new(path, text.as_bytes())?;
+    output::remark(&format!(
+        "durio: wrote {}; predict with it: durio predict {} DIR",
+        path.display(),
+        named_as_file(path)
+    ));
+    Ok(Exit::Fine)
+}
+
+/// The model of the database, with its log in memory.
+struct Model<'a> {
+    arguments: &'a Calibrate,
+    text: &'a str,
+    clients: &'a [u32],
+    stop: &'a StopFlag,
+}
+
+impl Model<'_> {
+    /// Its rates by clients, with times by this factor.
+    fn rates(&self, factor: f64) -> Result<Vec<f64>, BenchError> {
+        let name = &self.arguments.name;
+        let text = calibrated_text(name, self.text, factor, "a try").map_err(SpecError::from)?;
+        let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
+        let execution = Execution::begin("calibrate", &RunOptions::default())?;
+        let permission = Permission::Named { destroy: &[], force_signature: false };
+        let Located { places, held } = locate([&self.arguments.memory], permission)?;
+        let missing = || BenchError::new(BenchErrorKind::Fault, "a path was located nowhere");
+        let plan = plan_predict(&PredictRequest {
+            profile,
+            log: places.into_iter().next().ok_or_else(missing)?,
+            clients: self.clients.to_vec(),
+            settings: Vec::new(),
+            goals: Vec::new(),
+            duration: Some(self.arguments.duration),
+            seed: execution.seed,
+            clock: ClockChoice::Auto,
+            file_name: execution.file_name(),
+        })?;
+        let executed = execution.execute(&plan, held, self.stop, &Terminal::new(false))?;
+        let found = executed.findings.prediction;
+        executed.outcome?;
+        let rates: Vec<f64> =
+            found.iter().flat_map(|it| &it.points).map(|it| it.rate_per_second).collect();
+        match rates.len() == self.clients.len() && rates.iter().all(|rate| *rate > 0.0) {
+            true => Ok(rates),
+            false => Err(BenchError::new(
+                BenchErrorKind::Interrupted,
+                "interrupted before the model was run with every number of clients",
+            )),
+        }
+    }
+}
