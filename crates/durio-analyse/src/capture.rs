@@ -16,7 +16,9 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use durio_observe::{CallRole, CaptureEnd, CaptureEvent, CapturedFile, DeviceRequest, TracedCall};
+use durio_observe::{
+    CallRole, CaptureEnd, CaptureEvent, CapturedFile, DeviceRequest, TracedCall, WriteCallRates,
+};
 use serde::Serialize;
 
 pub use beside::{BesideFigure, BesideRow, CaptureBeside, EarlierCapture};
@@ -98,10 +100,25 @@ pub struct CaptureCost {
     pub events: u64,
     /// Events of a second.
     pub events_per_second: f64,
+    /// What the watched processes did with and without a trace; none where nobody counted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_calls: Option<WriteCallRates>,
+    /// How much less they did with it, 0 to 1; none where the halves of the trace differ by more, so that nothing
+    /// can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<f64>,
     /// Events of calls that the kernel could not keep: counts of files are too low by as many.
     pub lost_calls: u64,
     /// The same of devices.
     pub lost_requests: u64,
+}
+
+/// How much less was done with a trace than after it, 0 to 1; none if nothing was done, or if it is not less by as
+/// much as the halves of the trace differ from each other.
+fn slowdown(rates: WriteCallRates) -> Option<f64> {
+    let WriteCallRates { halves: [first, second], after } = rates;
+    let less = 1.0 - f64::midpoint(first, second) / after;
+    (after > 0.0 && less >= (first - second).abs() / after).then_some(less)
 }
 
 /// Operations of a ring that write or sync (include/uapi/linux/io_uring.h): WRITEV, FSYNC, WRITE_FIXED,
@@ -284,6 +301,8 @@ impl Capture {
                 cpu_share: per_second(number(end.cpu_ns) / 1e9),
                 events: end.events,
                 events_per_second: per_second(number(end.events)),
+                write_calls: end.write_calls,
+                slowdown: end.write_calls.and_then(slowdown),
                 lost_calls: end.lost_calls,
                 lost_requests: end.lost_requests,
             },

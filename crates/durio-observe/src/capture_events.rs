@@ -2,6 +2,8 @@
 //!
 //! Not here: tracing (`durio-run`), what it adds up to (`durio-analyse`).
 
+use serde::{Deserialize, Serialize};
+
 use crate::tracefs::{DeviceRequest, TracedCall};
 
 /// One thing that was seen. Calls come in the order of time.
@@ -82,6 +84,15 @@ pub struct CapturedDevice {
     pub has_requests: bool,
 }
 
+/// How often the watched processes called to write, as the kernel counts it without a trace: calls per second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WriteCallRates {
+    /// In the first half of the trace and in the second.
+    pub halves: [f64; 2],
+    /// After it.
+    pub after: f64,
+}
+
 /// How a capture went.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CaptureEnd {
@@ -103,6 +114,8 @@ pub struct CaptureEnd {
     pub lost_requests: u64,
     /// Processor time of the capturing process, nanoseconds.
     pub cpu_ns: u64,
+    /// What the watched processes did with and without a trace; none where nobody counted it.
+    pub write_calls: Option<WriteCallRates>,
     /// Bytes of each file at the end, by its number; none of those that are gone.
     pub sizes: Vec<Option<u64>>,
 }

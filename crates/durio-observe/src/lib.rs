@@ -48,7 +48,7 @@ pub use durio_block::Alignment;
 
 pub use blkparse::read_blkparse;
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
-pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile};
+pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, WriteCallRates};
 pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};
 pub use counters::{CpuCounters, DeviceCounters, read_cpu_counters, read_device_counters};
@@ -62,7 +62,7 @@ pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{Mounted, mounted_at};
 pub use open_files::{
     OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
-    threads_of,
+    threads_of, write_calls,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{ProcessFacts, process_names};

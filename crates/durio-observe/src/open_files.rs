@@ -51,6 +51,14 @@ pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
     status(root, thread, "Tgid:")
 }
 
+/// Calls of a process that wrote, so far, as the kernel counts them whether or not anybody traces; none where
+/// it does not (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
+#[must_use]
+pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
+    let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("syscw:")?.trim().parse().ok())
+}
+
 /// A process and all that descend from it and live.
 #[must_use]
 pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
@@ -163,6 +171,18 @@ mod tests {
         assert_eq!(family_of(root.path(), 10), [10, 11, 12]);
         assert!(family_of(root.path(), 99).is_empty());
         assert_eq!(process_of(root.path(), 12), Some(12));
+    }
+
+    #[test]
+    fn calls_that_wrote_are_counted_where_the_kernel_counts_them() {
+        let fixture = Fixture::new();
+        fixture.file("proc/10/io", "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 42\nread_bytes: 0\n");
+        fixture.file("proc/11/status", "Tgid:\t11\n");
+        let root = fixture.root();
+        assert_eq!(write_calls(root.path(), 10), Some(42));
+        assert_eq!(write_calls(root.path(), 11), None);
+        let own = write_calls(Path::new("/"), std::process::id());
+        assert!(own.is_none_or(|calls| calls < u64::MAX / 2), "{own:?}");
     }
 
     #[test]

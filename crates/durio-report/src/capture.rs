@@ -14,6 +14,9 @@ use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{Cell, Document, Fact, Level, Row, Section, Table, Tone};
 use crate::figures::{latency, percent, precise, rate};
 
+/// From here on the database was slowed down by the trace more than it should be.
+const SLOWDOWN_MAX: f64 = 0.03;
+
 /// Files that a screen has room for.
 const FILES_SHOWN: usize = 8;
 
@@ -323,6 +326,21 @@ fn cost(it: &CaptureFindings) -> Section {
             percent(cost.cpu_share),
         ),
     );
+    if let Some(rates) = cost.write_calls {
+        let [first, second, after] = [rates.halves[0], rates.halves[1], rates.after].map(rate);
+        let text = format!(
+            "calls that write: {first} and {second} in the halves of the trace, {after} after it"
+        );
+        let (tone, what) = match cost.slowdown {
+            None => (Tone::Plain, "the trace costs less than they vary by themselves".to_owned()),
+            Some(less) if less > SLOWDOWN_MAX => (
+                Tone::Warning,
+                format!("{} less: rates here are too low by as much", percent(less)),
+            ),
+            Some(less) => (Tone::Plain, format!("{} less", percent(less))),
+        };
+        section.toned(tone, "", format!("{text}; {what}"));
+    }
     match cost.lost_calls {
         0 => section.fact("lost", "no event of a call"),
         lost => section.toned(

@@ -10,6 +10,7 @@
 
 mod instances;
 mod watched;
+mod write_calls;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use durio_observe::{
-    CallRole, CaptureEnd, CaptureEvent, CaptureEventKind, family_of, holders_below,
+    CallRole, CaptureEnd, CaptureEvent, CaptureEventKind, WriteCallRates, family_of, holders_below,
     processes_of_unit,
 };
 use durio_units::Nanos;
@@ -27,6 +28,7 @@ use crate::error::RunError;
 use crate::sink::StopFlag;
 use instances::{RawEvent, TraceFiles, Tracing};
 use watched::Watched;
+use write_calls::{WriteCalls, untraced};
 
 /// Whom to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +106,7 @@ pub fn capture(
         ));
     }
     let processes = wish.target.processes(root)?;
+    let duration = Duration::from_nanos(wish.duration.get());
     let below = match &wish.target {
         CaptureTarget::Directory(path) => Some(path.as_path()),
         _ => None,
@@ -114,6 +117,8 @@ pub fn capture(
         Tracing::begin(files, root, &processes, &devices).map_err(RunError::unsupported)?;
     let cpu = cpu_time();
     let begin = Instant::now();
+    let mut half = WriteCalls::now(root, &processes);
+    let mut first_half = None;
     let mut end = CaptureEnd { devices, ..CaptureEnd::default() };
     let mut reading = Reading { watched: &mut watched, end: &mut end, held: Vec::new() };
     let mut looked = begin;
@@ -126,8 +131,12 @@ pub fn capture(
             reading.end.interrupted = true;
             break;
         }
-        if passed >= Duration::from_nanos(wish.duration.get()) {
+        if passed >= duration {
             break;
+        }
+        if passed >= duration / 2 && first_half.is_none() {
+            first_half = half.rate(root);
+            half = WriteCalls::now(root, &processes);
         }
         if !processes.iter().any(|it| root.join(format!("proc/{it}")).exists()) {
             reading.end.ended_early =
@@ -142,6 +151,7 @@ pub fn capture(
         }
         sleep(PAUSE);
     }
+    let second_half = half.rate(root);
     tracing.stop();
     reading.read(&tracing, u64::MAX, emit)?;
     end.duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -149,6 +159,14 @@ pub fn capture(
     end.cpu_ns = cpu_time().saturating_sub(cpu);
     end.sizes = watched.sizes();
     end.processes = watched.processes();
+    // Its events cost every process something as long as they are on.
+    drop(tracing);
+    let is_whole = !end.interrupted && end.ended_early.is_none();
+    let after = if is_whole { untraced(root, &processes, duration, stop) } else { None };
+    end.write_calls = first_half
+        .zip(second_half)
+        .zip(after)
+        .map(|((first, second), after)| WriteCallRates { halves: [first, second], after });
     Ok(end)
 }
 

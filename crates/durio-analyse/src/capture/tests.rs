@@ -1,7 +1,8 @@
 //! What is told of files by what was done to them.
 
 use durio_observe::{
-    CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, DeviceRequest, TRACED_CALLS, TracedCall,
+    CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, DeviceRequest, TRACED_CALLS,
+    TracedCall, WriteCallRates,
 };
 use durio_workload::profile::{Pace, Profile};
 
@@ -262,4 +263,20 @@ fn hostile_names_make_a_profile_that_is_read_all_the_same() {
     }
     let profile = parsed(&script.finish(CaptureEnd::default()));
     assert_eq!(profile.streams.len(), 4);
+}
+
+#[test]
+fn a_slowdown_is_told_where_the_halves_of_the_trace_are_alike() {
+    let slowed = |first, second, after| {
+        let end = CaptureEnd {
+            write_calls: Some(WriteCallRates { halves: [first, second], after }),
+            ..CaptureEnd::default()
+        };
+        Capture::default().finish(&end, CaptureSource::default()).cost.slowdown
+    };
+    let less = slowed(910.0, 890.0, 1000.0).unwrap();
+    assert!((less - 0.1).abs() < 1e-9, "{less}");
+    assert_eq!(slowed(1200.0, 700.0, 1000.0), None, "they differ by more than it");
+    assert_eq!(slowed(0.0, 5.0, 0.0), None, "nothing was done");
+    assert_eq!(slowed(1100.0, 1100.0, 1000.0), None, "faster by chance");
 }
