@@ -130,6 +130,11 @@ fn every_write_and_sync_is_counted_and_the_profile_runs() {
         (Some(1), Some(1))
     );
     assert_eq!(document["cost"]["lost_calls"], 0);
+    if fs::exists("/proc/self/io").unwrap() {
+        let calls = &document["cost"]["write_calls"];
+        let rates = [&calls["halves"][0], &calls["halves"][1], &calls["after"]];
+        assert!(rates.iter().all(|it| it.as_f64() > Some(1.0)), "{calls}");
+    }
     let page = fs::read_to_string(sandbox.root().join("p.html")).unwrap();
     assert!(page.contains("Sizes of writes") && page.contains("<svg"), "no picture");
     let line = "run profile:p.toml --target data --quiet --duration 100ms --size 8MiB --json";
@@ -191,6 +196,43 @@ fn a_process_that_ends_amid_is_told_with_what_was_seen() {
     let early = document["ended_early"].as_str().unwrap();
     assert!(early.contains("the watched process ended after"), "{early}");
     assert!(document["writes"].as_u64().unwrap() > 0, "{document}");
+}
+
+#[test]
+fn events_that_the_kernel_could_not_keep_are_counted_and_told() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // In memory, where a write and its sync take a microsecond: the buffers are full in a second.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let line = "run --quiet --no-self-cost --engine sync --buffered --rw write --sync fdatasync \
+                --size 4MiB --duration 60s --target";
+    let running = sandbox.durio(line).word(memory.path().to_str().unwrap()).start();
+    let line = format!("capture --pid {} --for 6s --json", running.id());
+    let mut capture = sandbox.durio(&line).start();
+    sleep(Duration::from_secs(2));
+    // Nobody empties them.
+    capture.signal(Signal::STOP);
+    sleep(Duration::from_secs(3));
+    capture.signal(Signal::CONT);
+    let document = capture.wait().expect_exit(0).json();
+    end(running);
+    assert!(document["cost"]["lost_calls"].as_u64() > Some(0), "{}", document["cost"]);
+}
+
+#[test]
+fn within_a_pid_namespace_nothing_is_watched() {
+    if !can_trace() {
+        return;
+    }
+    let durio = env!("CARGO_BIN_EXE_durio");
+    let sandbox = Sandbox::new();
+    let said = sh(&format!(
+        "cd {}; unshare --pid --fork --mount-proc {durio} capture --pid 1 --for 1s 2>&1; echo $?",
+        sandbox.root().display()
+    ));
+    assert!(said.contains("PID namespace (a container)") && said.ends_with('3'), "{said}");
 }
 
 #[test]
