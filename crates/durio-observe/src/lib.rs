@@ -9,9 +9,9 @@
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.
 
-mod blkparse;
 mod block_facts;
 mod block_node;
+mod block_trace;
 mod capture_events;
 mod cgroup;
 mod copied_tree;
@@ -46,8 +46,8 @@ mod tuning;
 
 pub use durio_block::Alignment;
 
-pub use blkparse::read_blkparse;
 pub use block_facts::{BlockFacts, CloudDisk, WriteCache, device_serial};
+pub use block_trace::read_block_trace;
 pub use capture_events::{CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, WriteCallRates};
 pub use cgroup::CgroupLimits;
 pub use copied_tree::{read_host_in, read_stack_in};

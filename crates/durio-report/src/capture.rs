@@ -313,36 +313,39 @@ fn devices(it: &CaptureFindings) -> Section {
 fn cost(it: &CaptureFindings) -> Section {
     let mut section = Section::default();
     let cost = it.cost;
-    // A trace of others: what it cost is not in it.
-    if cost.cpu_ns == 0 {
-        return section;
-    }
-    section.fact(
-        "cost",
-        format!(
-            "{} events ({}); durio took {} of a processor, besides what the kernel takes for each event",
-            cost.events,
-            rate(cost.events_per_second),
-            percent(cost.cpu_share),
-        ),
-    );
-    if let Some(rates) = cost.write_calls {
-        let [first, second, after] = [rates.halves[0], rates.halves[1], rates.after].map(rate);
-        let text = format!(
-            "calls that write: {first} and {second} in the halves of the trace, {after} after it"
-        );
-        let (tone, what) = match cost.slowdown {
-            None => (Tone::Plain, "the trace costs less than they vary by themselves".to_owned()),
-            Some(less) if less > SLOWDOWN_MAX => (
-                Tone::Warning,
-                format!("{} less: rates here are too low by as much", percent(less)),
+    // What a trace of others cost is not in it.
+    let is_own = cost.cpu_ns > 0;
+    if is_own {
+        section.fact(
+            "cost",
+            format!(
+                "{} events ({}); durio took {} of a processor, besides what the kernel takes for each event",
+                cost.events,
+                rate(cost.events_per_second),
+                percent(cost.cpu_share),
             ),
-            Some(less) => (Tone::Plain, format!("{} less", percent(less))),
-        };
-        section.toned(tone, "", format!("{text}; {what}"));
+        );
+        if let Some(rates) = cost.write_calls {
+            let [first, second, after] = [rates.halves[0], rates.halves[1], rates.after].map(rate);
+            let text = format!(
+                "calls that write: {first} and {second} in the halves of the trace, {after} after it"
+            );
+            let (tone, what) = match cost.slowdown {
+                None => {
+                    (Tone::Plain, "the trace costs less than they vary by themselves".to_owned())
+                }
+                Some(less) if less > SLOWDOWN_MAX => (
+                    Tone::Warning,
+                    format!("{} less: rates here are too low by as much", percent(less)),
+                ),
+                Some(less) => (Tone::Plain, format!("{} less", percent(less))),
+            };
+            section.toned(tone, "", format!("{text}; {what}"));
+        }
     }
     match cost.lost_calls {
-        0 => section.fact("lost", "no event of a call"),
+        0 if is_own => section.fact("lost", "no event of a call"),
+        0 => {}
         lost => section.toned(
             Tone::Bad,
             "lost",

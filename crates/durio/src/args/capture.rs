@@ -38,7 +38,7 @@ pub(crate) struct Capture {
         long = "for",
         value_name = "TIME",
         default_value = "60s",
-        conflicts_with_all = ["strace", "blkparse"],
+        conflicts_with_all = ["strace", "block_trace"],
         help_heading = "How long"
     )]
     pub(crate) duration: Nanos,
@@ -84,10 +84,12 @@ pub(crate) struct Whom {
     #[arg(long, value_name = "FILE")]
     pub(crate) strace: Option<PathBuf>,
 
-    /// Instead of watching, read a file that blkparse wrote of one device
+    /// Instead of watching, read what blkparse, perf script or iosnoop wrote of one device
     ///
     /// The device counts as a file: its write requests are writes, durable with FUA, and its flushes
-    /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE.
+    /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf record -a -c 1
+    /// -e block:block_rq_issue -e block:block_rq_complete -- sleep 60, then perf script > FILE; or
+    /// iosnoop -ts 60 > FILE.
     #[arg(long, value_name = "FILE")]
-    pub(crate) blkparse: Option<PathBuf>,
+    pub(crate) block_trace: Option<PathBuf>,
 }

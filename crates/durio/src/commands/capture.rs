@@ -10,7 +10,7 @@ use durio_analyse::capture::{
 };
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_observe::{
-    CaptureEnd, CaptureEvent, TraceTextError, read_blkparse, read_host, read_strace,
+    CaptureEnd, CaptureEvent, TraceTextError, read_block_trace, read_host, read_strace,
 };
 use durio_record::FolderName;
 use durio_report::{Format, Options};
@@ -43,9 +43,10 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
-    let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.blkparse) {
+    let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.block_trace)
+    {
         (Some(path), _) => (read_trace(path, &STRACE)?, false),
-        (_, Some(path)) => (read_trace(path, &BLKPARSE)?, false),
+        (_, Some(path)) => (read_trace(path, &BLOCK_TRACE)?, false),
         _ => watch(arguments)?,
     };
     before.iter().for_each(|it| findings.compare_with(it));
@@ -97,10 +98,10 @@ const STRACE: Tracer = Tracer {
     made_by: "strace -f -ttt -T -y -o FILE -p PID makes one",
 };
 
-const BLKPARSE: Tracer = Tracer {
-    name: "blkparse",
-    read: read_blkparse,
-    made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one",
+const BLOCK_TRACE: Tracer = Tracer {
+    name: "blkparse, perf script or iosnoop",
+    read: read_block_trace,
+    made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one; durio capture --help has the others",
 };
 
 /// Reads what a tracer wrote.

@@ -312,7 +312,7 @@ fn what_is_no_trace_of_strace_says_how_to_make_one() {
     read("no.txt").expect_exit(2).expect_stderr("no time").expect_stderr("strace -f -ttt -T -y");
     read("nowhere.txt").expect_exit(3).expect_stderr("nowhere.txt");
     read("no.txt --for 5s").expect_exit(2).expect_stderr("--for");
-    let device = sandbox.durio("capture --blkparse no.txt").run();
+    let device = sandbox.durio("capture --block-trace no.txt").run();
     device.expect_exit(2).expect_stderr("no trace of blkparse").expect_stderr("blktrace -d DEV");
     read("no.txt --pid 1").expect_exit(2).expect_stderr("--pid");
 }
