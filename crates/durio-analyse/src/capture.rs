@@ -113,12 +113,15 @@ pub struct CaptureCost {
     pub lost_requests: u64,
 }
 
-/// How much less was done with a trace than after it, 0 to 1; none if nothing was done, or if it is not less by as
-/// much as the halves of the trace differ from each other.
-fn slowdown(rates: WriteCallRates) -> Option<f64> {
+/// How much less was done with a trace than after it, 0 to 1; none if it is not less by as much as the halves of the
+/// trace differ from each other, and as so few calls differ by chance: three times the square root of their number.
+fn slowdown(rates: WriteCallRates, seconds: f64) -> Option<f64> {
+    // After it was looked for a tenth of the time, at most 4 s (durio-run/src/capture/write_calls.rs).
+    let calls = rates.after * (seconds / 10.0).min(4.0);
     let WriteCallRates { halves: [first, second], after } = rates;
     let less = 1.0 - f64::midpoint(first, second) / after;
-    (after > 0.0 && less >= (first - second).abs() / after).then_some(less)
+    (after > 0.0 && less >= (first - second).abs() / after && less >= 3.0 / calls.sqrt())
+        .then_some(less)
 }
 
 /// Operations of a ring that write or sync (include/uapi/linux/io_uring.h): WRITEV, FSYNC, WRITE_FIXED,
@@ -302,7 +305,7 @@ impl Capture {
                 events: end.events,
                 events_per_second: per_second(number(end.events)),
                 write_calls: end.write_calls,
-                slowdown: end.write_calls.and_then(slowdown),
+                slowdown: end.write_calls.and_then(|it| slowdown(it, seconds)),
                 lost_calls: end.lost_calls,
                 lost_requests: end.lost_requests,
             },

@@ -5,14 +5,13 @@
 
 mod said_rate;
 
-use std::num::NonZero;
 use std::process::Command;
-use std::thread::{available_parallelism, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, Factor, factor};
 use durio_block::ask_stoppable;
-use durio_observe::read_cpu_counters;
+use durio_observe::{read_cpu_counters, read_host};
 use durio_run::StopFlag;
 
 use crate::error::{BenchError, BenchErrorKind};
@@ -113,8 +112,9 @@ pub fn busy_processors() -> Result<f64, BenchError> {
     sleep(LOOK);
     let since = counters()?.saturating_since(&before);
     let busy = since.total().saturating_sub(since.idle + since.iowait);
-    let processors = available_parallelism().map_or(1, NonZero::get);
-    Ok(busy as f64 / since.total().max(1) as f64 * processors as f64)
+    // All of the machine, as the counters are: this process may be kept to a few.
+    let processors = f64::from(read_host().cpus_online);
+    Ok(busy as f64 / since.total().max(1) as f64 * processors)
 }
 
 /// The rate that the command says.

@@ -24,9 +24,9 @@ use crate::tracefs::{DeviceRequest, TracedCall, request};
 
 const SECTOR: u64 = 512;
 
-/// What is issued and not completed: by sector, since two requests never write the same at once; flushes have
-/// none, and are one at a time for a device.
-type Issued = HashMap<Option<u64>, (u64, u32, DeviceRequest)>;
+/// What is issued and not completed: by sector, since two requests never write the same at once. Flushes have none,
+/// and there may be several, one of each hardware queue: which of them ended is not said, and the last one is taken.
+type Issued = HashMap<Option<u64>, Vec<(u64, u32, DeviceRequest)>>;
 
 /// Reads a trace to its end.
 ///
@@ -46,6 +46,9 @@ pub fn read_block_trace(
         let Some(it) = Line::of(line) else { return };
         first.get_or_insert(it.at);
         last = last.max(it.at);
+        if !is_seen(it.request) {
+            return;
+        }
         if devices.is_empty() {
             // Past the page cache, as O_DIRECT would have it.
             let flags = OPEN_FLAGS.iter().filter(|(name, _)| *name == "O_DIRECT").map(|it| it.1);
@@ -55,9 +58,12 @@ pub fn read_block_trace(
         devices.insert(it.device.to_owned());
         let (at, error) = match it.stage {
             Stage::Issued => {
-                // The same sector is never written twice at once: the end of the earlier one is not there.
-                let earlier = issued.insert(it.sector, (it.at, it.task, it.request));
-                lost += u64::from(matches!(earlier, Some((_, _, request)) if is_seen(request)));
+                let begun = issued.entry(it.sector).or_default();
+                if it.sector.is_some() {
+                    // The end of the earlier one is not there.
+                    lost += begun.drain(..).filter(|it| is_seen(it.2)).count() as u64;
+                }
+                begun.push((it.at, it.task, it.request));
                 return;
             }
             Stage::Requeued => {
@@ -66,12 +72,13 @@ pub fn read_block_trace(
             }
             Stage::Completed(error) => (it.at, error),
             Stage::Both { end } => {
-                issued.insert(it.sector, (it.at, it.task, it.request));
+                issued.entry(it.sector).or_default().push((it.at, it.task, it.request));
                 last = last.max(end);
                 (end, 0)
             }
         };
-        let Some((begin, task, request)) = issued.remove(&it.sector) else { return };
+        let begun = issued.get_mut(&it.sector).and_then(Vec::pop);
+        let Some((begin, task, request)) = begun else { return };
         let (call, offset, durable, bytes): (&'static TracedCall, _, _, _) = match request {
             DeviceRequest::Write { bytes, fua, .. } => {
                 (write, it.sector.map(|it| it.saturating_mul(SECTOR)), fua, bytes)
@@ -93,7 +100,7 @@ pub fn read_block_trace(
     // What began in the last tenth may have ended after the trace.
     let late = last - duration_ns / 10;
     let is_lost = |(at, _, request): &&(u64, u32, DeviceRequest)| *at < late && is_seen(*request);
-    lost += issued.values().filter(is_lost).count() as u64;
+    lost += issued.values().flatten().filter(is_lost).count() as u64;
     match (devices.len(), events) {
         (2.., _) => Err(TraceTextError::new("it is of several devices: trace one at a time")),
         (_, 0) => Err(TraceTextError::new("no write or flush is issued and completed in it")),
@@ -278,11 +285,15 @@ CPU0 (bt):
     fn a_request_whose_end_is_missing_is_lost_and_one_that_was_requeued_is_not() {
         let issue = "254,0 0 1 0.002300000 114 D WS 16 + 8 [dd]\n";
         let complete = "254,0 0 1 0.002400000 0 C WS 16 + 8 [0]\n";
+        let flush = "254,0 0 1 0.002300000 11 D FN [kworker/0:0H]\n";
+        let flushed = "254,0 0 1 0.002400000 11 C FN 0 [0]\n";
         let requeue = "254,0 0 1 0.002350000 0 R WS 16 + 8 [0]\n";
         for (text, lost) in [
             (format!("{issue}{complete}{issue}{complete}"), 0),
             (format!("{issue}{issue}{complete}"), 1),
             (format!("{issue}{requeue}{issue}{complete}"), 0),
+            // Of two hardware queues.
+            (format!("{flush}{flush}{flushed}{flushed}"), 0),
         ] {
             assert_eq!(read(&text).1.unwrap().lost_calls, lost, "{text}");
         }

@@ -3,6 +3,7 @@
 //! In: [`CalibrationFindings`]. Out: a headline, a row for each number of clients, doubts. Not here: the fit.
 
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, median};
+use durio_units::counted;
 
 use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
@@ -62,8 +63,8 @@ fn doubts(findings: &CalibrationFindings) -> Vec<String> {
         let off = (point.ratio() - 1.0).abs();
         if off > OFF_TOLD {
             doubts.push(format!(
-                "with {} clients the model is {} off: expect predictions to be as far off",
-                point.clients,
+                "with {} the model is {} off: expect predictions to be as far off",
+                counted(point.clients.into(), "client"),
                 percent(off)
             ));
         }
@@ -109,6 +110,6 @@ mod tests {
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
-        assert!(!text.contains("with 1 clients the model"), "{text}");
+        assert!(!text.contains("with 1 client the model"), "{text}");
     }
 }

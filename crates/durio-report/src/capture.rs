@@ -331,9 +331,7 @@ fn cost(it: &CaptureFindings) -> Section {
                 "calls that write: {first} and {second} in the halves of the trace, {after} after it"
             );
             let (tone, what) = match cost.slowdown {
-                None => {
-                    (Tone::Plain, "the trace costs less than they vary by themselves".to_owned())
-                }
+                None => (Tone::Plain, "no slowdown can be told from it".to_owned()),
                 Some(less) if less > SLOWDOWN_MAX => (
                     Tone::Warning,
                     format!("{} less: rates here are too low by as much", percent(less)),

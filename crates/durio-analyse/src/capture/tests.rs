@@ -270,6 +270,7 @@ fn a_slowdown_is_told_where_the_halves_of_the_trace_are_alike() {
     let slowed = |first, second, after| {
         let end = CaptureEnd {
             write_calls: Some(WriteCallRates { halves: [first, second], after }),
+            duration_ns: 60_000_000_000,
             ..CaptureEnd::default()
         };
         Capture::default().finish(&end, CaptureSource::default()).cost.slowdown
@@ -278,5 +279,6 @@ fn a_slowdown_is_told_where_the_halves_of_the_trace_are_alike() {
     assert!((less - 0.1).abs() < 1e-9, "{less}");
     assert_eq!(slowed(1200.0, 700.0, 1000.0), None, "they differ by more than it");
     assert_eq!(slowed(0.0, 5.0, 0.0), None, "nothing was done");
+    assert_eq!(slowed(2.0, 2.0, 4.0), None, "a few calls");
     assert_eq!(slowed(1100.0, 1100.0, 1000.0), None, "faster by chance");
 }

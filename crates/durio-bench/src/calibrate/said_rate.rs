@@ -13,13 +13,18 @@ const UNITS: [&str; 9] = [
     "per sec.",
 ];
 
-/// The first rate of a benchmark's text; else a number that is the whole last line.
+/// A number that is the whole last line of a benchmark's text; else its first rate.
 pub(super) fn said_rate(text: &str) -> Option<f64> {
     // Progress that is written over itself is separate lines.
     let lines = || text.split(['\n', '\r']).map(str::trim).filter(|it| !it.is_empty());
-    let named = lines().find_map(of_line);
-    let last = || lines().next_back().and_then(|it| it.parse().ok());
-    named.or_else(last).filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
+    let last = lines().next_back().and_then(|it| it.parse().ok()).filter(is_rate);
+    // What sysbench reports in between begins so.
+    let is_result = |it: &&str| !it.starts_with("[ ");
+    last.or_else(|| lines().filter(is_result).find_map(of_line))
+}
+
+fn is_rate(rate: &f64) -> bool {
+    rate.is_finite() && *rate > 0.0
 }
 
 /// A number behind a unit (`tps = 5`, `Requests/sec: 5`, `Throughput(ops/sec), 5`), or the one before it.
@@ -33,7 +38,7 @@ fn of_line(line: &str) -> Option<f64> {
         value.split(blank).next()?.parse().ok()
     };
     let of_before = || before.trim_end().rsplit([' ', '\t', '(']).next()?.parse().ok();
-    of_behind().or_else(of_before)
+    of_behind().or_else(of_before).filter(is_rate)
 }
 
 #[cfg(test)]
@@ -52,7 +57,7 @@ mod tests {
                 21_954.32,
             ),
             (
-                "fillrandom : 54.4 micros/op 18359 ops/sec 5.4 seconds 9 operations; 2.1 MB/s",
+                "Read rate: 0 ops/second\nfillrandom : 54.4 micros/op 18359 ops/sec 5.4 seconds 9 operations; 2.1 MB/s",
                 18_359.0,
             ),
             ("[OVERALL], RunTime(ms), 10110\n[OVERALL], Throughput(ops/sec), 98.91\n", 98.91),
@@ -62,6 +67,8 @@ mod tests {
                 1205.44,
             ),
             ("warming up\n812.5\n", 812.5),
+            ("[ 1s ] thds: 8 tps: 412.00\n transactions: 9 (500.0 per sec.)\n", 500.0),
+            ("tps = 5\n812.5\n", 812.5),
         ] {
             assert_eq!(said_rate(text), Some(rate), "{text}");
         }

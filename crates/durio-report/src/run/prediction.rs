@@ -35,13 +35,13 @@ pub(super) fn section(prediction: &PredictionFindings) -> Section {
             .with(prediction.points.iter().map(row)),
     );
     section.note(
-        "expected: within 15 % of the real rate were 14 of 17 predictions, on a machine that nothing was fitted \
-         to; per sync: commits that share one; disk ×2: at most so many on storage twice as fast. The smallest \
+        "expected: within 15 % of the real rate were 14 of 17 predictions, on a fast disk of a machine that \
+         nothing was fitted to; per sync: commits that share one; disk ×2: at most so many on storage twice as fast. The smallest \
          durable transaction, with clients on this machine; no reads, checkpoints or replication. How near to \
          real databases this came: docs/method/predict.md",
     );
-    let text = "what the database's software takes was fitted on other machines; durio profile calibrate finds it \
-                for yours here";
+    let text = "unless the profile was calibrated here (durio profile calibrate), what the database's software takes \
+                was fitted on other machines";
     section.toned(Tone::Warning, "doubt", text);
     prediction.notes.iter().for_each(|note| section.fact("note", note));
     section

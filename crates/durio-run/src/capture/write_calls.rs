@@ -41,7 +41,7 @@ impl WriteCalls {
     }
 }
 
-/// The rate without a trace, for a part of `duration`; less if `stop` is set.
+/// The rate without a trace, for a part of `duration`; none if `stop` is set meanwhile.
 pub(super) fn untraced(
     root: &Path,
     processes: &[u32],
@@ -53,5 +53,5 @@ pub(super) fn untraced(
     while Instant::now() < until && !stop.is_set() {
         sleep(PAUSE.min(until.saturating_duration_since(Instant::now())));
     }
-    begin.rate(root)
+    if stop.is_set() { None } else { begin.rate(root) }
 }

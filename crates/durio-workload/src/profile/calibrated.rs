@@ -55,9 +55,18 @@ pub fn calibrated_text(
             remove_table(&mut changed, &format!("[sources.{}]", source.name));
         }
     }
-    // A source that a user wrote in another form stays, and then no field names it.
-    Profile::parse(name, &changed)?;
-    Ok(changed)
+    // Tables in other forms than the built-in profiles have.
+    let is_right = |it: &Profile| {
+        (&it.log, &it.streams, &it.thresholds)
+            == (&profile.log, &profile.streams, &profile.thresholds)
+    };
+    if Profile::parse(name, &changed).is_ok_and(|it| is_right(&it)) {
+        return Ok(changed);
+    }
+    Err(DefinitionError(format!(
+        "the text of '{name}' cannot be changed: write its tables as built-in profiles have them, a line \
+         [sources.NAME] for each source and one line for each time of [software]"
+    )))
 }
 
 /// Removes a table whose header is a line: until the next header.

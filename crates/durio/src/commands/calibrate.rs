@@ -7,9 +7,11 @@ use durio_bench::{
     BenchError, BenchErrorKind, CalibrationWish, Execution, Located, Permission, RunOptions,
     busy_processors, calibrate, locate,
 };
+use durio_block::HeldTargets;
 use durio_observe::read_host;
-use durio_plan::ClockChoice;
+use durio_plan::{ClockChoice, Plan};
 use durio_record::FolderName;
+use durio_report::Format;
 use durio_run::StopFlag;
 use durio_spec::{PredictRequest, SpecError, plan_predict, predicted_clients};
 use durio_workload::profile::{Profile, calibrated_text};
@@ -18,6 +20,7 @@ use super::new_file::{named_as_file, refuse_existing, write_new};
 use super::profile;
 use crate::args::Calibrate;
 use crate::exit_code::Exit;
+use crate::measure::clear_up;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -25,6 +28,10 @@ use crate::stop_signals::stop_on_signals;
 pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchError> {
     // Before minutes of measuring, not after.
     refuse_existing(&arguments.profile)?;
+    if arguments.output.format() == Format::FioJson {
+        let hint = "there are text, json, html, markdown and csv";
+        return Err(output::unsupported(arguments.output, hint));
+    }
     let name = &arguments.name;
     let text = profile::text(OsStr::new(name))?;
     let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
@@ -33,10 +40,11 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
         CalibrationWish { database: profile.name, command: arguments.command.clone(), clients };
     let stop = stop_on_signals()?;
     let model = Model { arguments, text: &text, clients: &wish.clients, stop: &stop };
+    clear_up();
+    drop(model.begin(1.0)?);
     let tell = |line: &str| output::remark(&format!("durio: {line}"));
     let mut rates = |factor| model.rates(factor);
     let findings = calibrate(&wish, &stop, &mut rates, &tell, &busy_processors)?;
-    output::report(arguments.output, &findings)?;
     let host = read_host().hostname.unwrap_or_else(|| "an unnamed machine".to_owned());
     let date = FolderName::rfc3339(SystemTime::now());
     let document = format!(
@@ -48,6 +56,7 @@ pub(super) fn calibrate_profile(arguments: &Calibrate) -> Result<Exit, BenchErro
     let text = calibrated_text(name, &text, findings.factor, &document).map_err(SpecError::from)?;
     let path = &arguments.profile;
     write_new(path, text.as_bytes())?;
+    output::report(arguments.output, &findings)?;
     output::remark(&format!(
         "durio: wrote {}; predict with it: durio predict {} DIR",
         path.display(),
@@ -65,8 +74,8 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Its rates by clients, with times by this factor.
-    fn rates(&self, factor: f64) -> Result<Vec<f64>, BenchError> {
+    /// What runs it with times by this factor.
+    fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
         let name = &self.arguments.name;
         let text = calibrated_text(name, self.text, factor, "a try").map_err(SpecError::from)?;
         let profile = Profile::parse(name, &text).map_err(SpecError::from)?;
@@ -85,12 +94,19 @@ impl Model<'_> {
             clock: ClockChoice::Auto,
             file_name: execution.file_name(),
         })?;
+        Ok((execution, plan, held))
+    }
+
+    /// Its rates by clients, with times by this factor.
+    fn rates(&self, factor: f64) -> Result<Vec<f64>, BenchError> {
+        let (execution, plan, held) = self.begin(factor)?;
         let executed = execution.execute(&plan, held, self.stop, &Terminal::new(false))?;
         let found = executed.findings.prediction;
         executed.outcome?;
         let rates: Vec<f64> =
             found.iter().flat_map(|it| &it.points).map(|it| it.rate_per_second).collect();
-        match rates.len() == self.clients.len() && rates.iter().all(|rate| *rate > 0.0) {
+        let is_whole = !self.stop.is_set() && rates.len() == self.clients.len();
+        match is_whole && rates.iter().all(|rate| *rate > 0.0) {
             true => Ok(rates),
             false => Err(BenchError::new(
                 BenchErrorKind::Interrupted,
