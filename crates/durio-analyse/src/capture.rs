@@ -11,6 +11,7 @@ mod beside;
 mod classes;
 mod files;
 mod profile;
+mod replay;
 #[cfg(test)]
 mod tests;
 
@@ -19,12 +20,14 @@ use std::collections::{BTreeMap, HashMap};
 use durio_observe::{
     CallRole, CaptureEnd, CaptureEvent, CapturedFile, DeviceRequest, TracedCall, WriteCallRates,
 };
+use durio_record::TracedOperation;
 use serde::Serialize;
 
 pub use beside::{BesideFigure, BesideRow, CaptureBeside, EarlierCapture};
 pub use classes::FileClass;
 pub use files::{CapturedFileFindings, CapturedSize, OffsetPattern};
 pub use profile::{CaptureSource, profile_text};
+pub use replay::{ReplayFindings, Replayed};
 
 use files::{FileState, OpenState};
 
@@ -63,6 +66,9 @@ pub struct CaptureFindings {
     pub unnamed_calls: u64,
     /// What the capture itself took.
     pub cost: CaptureCost,
+    /// How punctual it was, if it is a replay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayFindings>,
     /// An earlier capture beside it, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<CaptureBeside>,
@@ -157,8 +163,8 @@ struct Pending {
 }
 
 impl Capture {
-    /// Takes one event.
-    pub fn take(&mut self, event: CaptureEvent) {
+    /// Takes one event; gives the operation that it ended, if that succeeded.
+    pub fn take(&mut self, event: CaptureEvent) -> Option<TracedOperation> {
         match event {
             CaptureEvent::File(file) => self.file(&file),
             CaptureEvent::Opened { holder, file, position } => {
@@ -168,7 +174,7 @@ impl Capture {
                 let Some((number, place)) = file.and_then(|it| Some((it, *self.places.get(it)?)))
                 else {
                     self.unnamed_calls += u64::from(call.role != CallRole::Seek);
-                    return;
+                    return None;
                 };
                 if call.role == CallRole::Sync
                     && let Some(state) = self.files.get_mut(place)
@@ -179,12 +185,15 @@ impl Capture {
                     Pending { begin: at, call, holder, file: place, number, offset, durable };
                 self.pending.insert(task, pending);
             }
-            CaptureEvent::Left { at, task, call, result } => self.left(at, task, call, result),
+            CaptureEvent::Left { at, task, call, result } => {
+                return self.left(at, task, call, result);
+            }
             CaptureEvent::Issued { device, request } => self.issued(device, request),
             CaptureEvent::Ring { opcode } => {
                 self.ring_operations += u64::from(RING_WRITES.contains(&opcode));
             }
         }
+        None
     }
 
     fn file(&mut self, file: &CapturedFile) {
@@ -194,22 +203,32 @@ impl Capture {
             self.files.push(FileState::new(file));
         }
         if let Some(state) = self.files.get_mut(place) {
-            state.flags.insert(self.places.len(), file.flags);
+            state.flags.insert(self.places.len(), file.flag_names());
         }
         self.places.push(place);
     }
 
-    fn left(&mut self, at: u64, task: u32, call: &'static TracedCall, result: i64) {
+    fn left(
+        &mut self,
+        at: u64,
+        task: u32,
+        call: &'static TracedCall,
+        result: i64,
+    ) -> Option<TracedOperation> {
         // What was entered before the capture began has no begin here.
-        let Some(pending) = self.pending.remove(&task).filter(|it| it.call == call) else { return };
-        let Some(state) = self.files.get_mut(pending.file) else { return };
+        let pending = self.pending.remove(&task).filter(|it| it.call == call)?;
+        let state = self.files.get_mut(pending.file)?;
+        let Pending { begin, number: file, durable, .. } = pending;
+        let nanos = at.saturating_sub(begin).max(1);
+        let sync =
+            TracedOperation { begin, nanos, task, file, call, offset: None, bytes: 0, durable };
         if call.role == CallRole::Sync {
-            state.sync_ends(pending.begin, at, task, call.name, result >= 0);
-            return;
+            state.sync_ends(begin, at, task, call.name, result >= 0);
+            return (result >= 0).then_some(sync);
         }
         let Ok(result) = u64::try_from(result) else {
             state.errors += 1;
-            return;
+            return None;
         };
         let open = self.open.get_mut(&pending.holder);
         match call.role {
@@ -231,9 +250,11 @@ impl Capture {
                 if pending.durable || state.is_durable(pending.number) {
                     state.durable_write(pending.begin, at, task);
                 }
+                return Some(TracedOperation { offset, bytes: result, ..sync });
             }
             _ => {}
         }
+        None
     }
 
     fn issued(&mut self, device: usize, request: DeviceRequest) {
@@ -309,6 +330,7 @@ impl Capture {
                 lost_calls: end.lost_calls,
                 lost_requests: end.lost_requests,
             },
+            replay: None,
             beside: None,
         }
     }

@@ -13,6 +13,7 @@
 //! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
 //! | `interleave`, `proof` | runs in turns, with a setting switched between them |
 //! | `read_back`, `compare` | folders → findings, comparisons |
+//! | `replay` | a trace → how its replay went |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
 //! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
@@ -74,6 +75,7 @@ mod proof_in_guest;
 mod proof_parts;
 mod proof_target;
 mod read_back;
+mod replay;
 mod resume;
 mod runs;
 mod setting_guard;
@@ -116,6 +118,7 @@ pub use proof_in_guest::prove_in_guest;
 pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
 pub use proof_target::ProofStorage;
 pub use read_back::{ReadBack, read_bench, read_run};
+pub use replay::replay_trace;
 pub use resume::{Interrupted, interrupted};
 pub use runs::{checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;

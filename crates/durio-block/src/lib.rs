@@ -103,7 +103,7 @@ pub use member_ring::{
     LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, RingWaker,
 };
 pub use open::{Alignment, DirectIo, OpenMode, OpenTarget, direct_io, supports_reallocate};
-pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags};
+pub use page_cache::{drop_cached, probe_range_sync, probe_write_flags, start_write_back};
 pub use program::{ANSWER_LIMIT, Answer, ProcessGroup, ask, ask_stoppable, end_with_this_thread};
 pub use regular_file::{open_input, open_regular, read_bounded};
 pub use ublk::{

@@ -63,14 +63,61 @@ pub enum CaptureEvent {
 }
 
 /// A file that was written or synced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedFile {
     /// Its path, as the kernel names it.
     pub path: String,
     /// The flags of open(2).
+    #[serde(with = "flag_names")]
     pub flags: u32,
     /// Bytes of it when it was met; none where only what was done to it is known.
+    #[serde(rename = "size_bytes")]
     pub size: Option<u64>,
+}
+
+/// Flags of open(2) that decide how a write becomes durable, by their names, the stronger first. On Linux they
+/// are the same on every machine that durio is built for but O_DIRECT.
+const FLAGS: [(&str, u32); 4] = [
+    ("O_APPEND", 0o2000),
+    ("O_SYNC", 0o4_010_000),
+    ("O_DSYNC", 0o10_000),
+    (
+        "O_DIRECT",
+        if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o200_000 } else { 0o40_000 },
+    ),
+];
+
+impl CapturedFile {
+    /// True if it was opened with this flag, such as `O_DIRECT`; O_SYNC has O_DSYNC in it.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        FLAGS.iter().any(|(it, flag)| *it == name && self.flags & flag == *flag)
+    }
+
+    /// Of the flags that matter those that it was opened with, by their names.
+    #[must_use]
+    pub fn flag_names(&self) -> Vec<&'static str> {
+        FLAGS.iter().map(|it| it.0).filter(|it| self.has(it)).collect()
+    }
+}
+
+/// Flags as names, for their numbers differ between machines.
+mod flag_names {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::FLAGS;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn serialize<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        let has = |it: &&(&str, u32)| flags & it.1 == it.1;
+        serializer.collect_seq(FLAGS.iter().filter(has).map(|it| it.0))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        let of = |name: &str| FLAGS.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
+        Ok(names.iter().fold(0, |all, name| all | of(name)))
+    }
 }
 
 /// A device that is below the files.

@@ -8,6 +8,7 @@
 mod leftovers;
 mod sign_of_life;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -65,6 +66,12 @@ impl Leftovers {
     #[must_use]
     pub fn below(state_folder: &Path) -> Self {
         Self(state_folder.join("leftovers"))
+    }
+
+    /// True if there is a pointer to the journal in the folder of this name.
+    #[must_use]
+    pub fn has(&self, run: &OsStr) -> bool {
+        self.0.join(run).exists()
     }
 }
 
@@ -148,14 +155,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the journal. What was not removed is left to the next run.
-    pub fn end(self) {
+    /// Ends the journal; true if all files of it are gone. What was not removed is left to the next run.
+    pub fn end(self) -> bool {
         // Looked at, not reckoned: a removal that failed leaves its file, and the pointer must lead to it.
         let gone = self.left.iter().all(|path| is_gone(path.as_path()));
         if let Some(pointer) = self.pointer.filter(|_| gone) {
             // A pointer that stays leads to a journal whose files are all marked as removed.
             let _ = fs::remove_file(pointer);
         }
+        gone
     }
 }
 

@@ -14,6 +14,7 @@ mod journal;
 pub mod lab_compare;
 mod latency;
 mod manifest_file;
+mod operation_trace;
 mod payload;
 pub mod proof;
 mod reader;
@@ -36,6 +37,9 @@ pub use folder::{Environment, FolderName, Manifest, RUN_FOLDER_SCHEMA, file_name
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
 pub use manifest_file::{FolderManifest, ManifestFolder};
+pub use operation_trace::{
+    OPERATION_TRACE_SCHEMA, OperationTrace, ReplayedOperation, TracedOperation,
+};
 pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};
 pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};

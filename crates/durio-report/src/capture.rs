@@ -5,7 +5,7 @@
 
 use durio_analyse::capture::{
     BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
-    CapturedFileFindings, CapturedSize, OffsetPattern,
+    CapturedFileFindings, CapturedSize, OffsetPattern, ReplayFindings,
 };
 use durio_units::Bytes;
 
@@ -31,9 +31,13 @@ const PATH_LENGTH: usize = 34;
 
 impl Report for CaptureFindings {
     fn document(&self) -> Document {
-        let mut document = Document::new("durio capture", &self.source.target);
-        document.push(summary(self));
-        self.beside.iter().for_each(|it| document.push(beside(it)));
+        let name = if self.replay.is_some() { "durio replay" } else { "durio capture" };
+        let mut document = Document::new(name, &self.source.target);
+        document.push(match &self.replay {
+            Some(replay) => replayed(self, replay),
+            None => summary(self),
+        });
+        self.beside.iter().for_each(|it| document.push(beside(it, self.replay.is_some())));
         document.push(files(self));
         document.push(devices(self));
         document.push(cost(self));
@@ -109,9 +113,75 @@ fn summary(it: &CaptureFindings) -> Section {
     section
 }
 
-/// The same figures of an earlier capture.
-fn beside(it: &CaptureBeside) -> Section {
+/// How punctual a replay was.
+fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
+    let mut section = Section::default();
+    let pace = match replay.speed {
+        1.0 => "at the trace's own times".to_owned(),
+        speed => format!("at {speed} times the speed of the trace"),
+    };
+    section.fact(
+        "replayed",
+        format!(
+            "{} operations by {} threads in {:.1} s, {pace}",
+            replay.done, replay.threads, replay.taken_seconds
+        ),
+    );
+    if let Some(why) = &it.ended_early {
+        section.toned(Tone::Warning, "ended early", format!("{why}; figures are of those"));
+    } else if replay.kept_up {
+        section.toned(Tone::Strong, "kept up", "yes: it ended when it should have, within 1 %");
+    } else {
+        section.toned(
+            Tone::Bad,
+            "kept up",
+            format!(
+                "no: it took {:.1} s instead of {:.1} s; this storage is too slow for this load",
+                replay.taken_seconds, replay.planned_seconds
+            ),
+        );
+    }
+    let held = match replay.held {
+        0 => "none had to wait for the storage".to_owned(),
+        held => format!(
+            "{} of them had to wait for the storage",
+            percent(precise(held as u64) / precise(replay.done as u64))
+        ),
+    };
+    section.fact(
+        "operations began",
+        format!(
+            "{} late (p50), {} (p99), {} at most; {held}",
+            latency(replay.late_p50_ns),
+            latency(replay.late_p99_ns),
+            latency(replay.late_max_ns)
+        ),
+    );
+    section.fact_at(
+        Level::Detail,
+        Fact::new(
+            Tone::Plain,
+            "durio's own delay",
+            format!("{} (p99), of operations that waited for nothing", latency(replay.lag_p99_ns)),
+        ),
+    );
+    if replay.is_cached_instead {
+        section.say(
+            Tone::Warning,
+            "the trace has O_DIRECT, which this filesystem does not take: such writes went through the page cache",
+        );
+    }
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes));
+    section
+}
+
+/// The same figures of an earlier capture; of that of the trace, if this is a replay.
+fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
     let CaptureBeside { before, before_lost_calls, rows } = it;
+    let heads = match is_replay {
+        true => ["", "trace", "replay", "replay / trace"],
+        false => ["", "before", "now", "now / before"],
+    };
     let mut section =
         Section::new(format!("beside the capture of {}, {}", before.target, before.date));
     let name = |figure: BesideFigure| match figure {
@@ -121,23 +191,22 @@ fn beside(it: &CaptureBeside) -> Section {
         BesideFigure::Durable => "syncs and durable writes/s".to_owned(),
         BesideFigure::SyncingThreads => "threads that sync a file".to_owned(),
         BesideFigure::SyncsAtOnce => "syncs of a file at once".to_owned(),
+        BesideFigure::SyncP50 => "time of a sync, p50".to_owned(),
+        BesideFigure::SyncP99 => "time of a sync, p99".to_owned(),
         BesideFigure::DeviceWrites => "writes of devices/s".to_owned(),
         BesideFigure::DeviceWritten => "written to devices/s".to_owned(),
         BesideFigure::DeviceFlushes => "flushes of devices/s".to_owned(),
     };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a count")]
+    let whole = |it: f64| it.round() as u64;
     let value = |figure: BesideFigure, value: f64| match figure {
-        BesideFigure::Written | BesideFigure::WrittenIn(_) | BesideFigure::DeviceWritten =>
-        {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "whole bytes"
-            )]
-            Cell::Bytes(value.round() as u64)
+        BesideFigure::Written | BesideFigure::WrittenIn(_) | BesideFigure::DeviceWritten => {
+            Cell::Bytes(whole(value))
         }
+        BesideFigure::SyncP50 | BesideFigure::SyncP99 => Cell::nanos(whole(value)),
         _ => Cell::Number(value.round()),
     };
-    let mut table = Table::new(["", "before", "now", "now / before"]);
+    let mut table = Table::new(heads);
     let row = |it: &BesideRow| Row {
         cells: vec![
             Cell::text(name(it.figure)),

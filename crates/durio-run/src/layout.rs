@@ -1,6 +1,8 @@
 //! Makes targets ready: lays out files, opens what exists, removes what durio made.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +17,14 @@ use durio_plan::{FileLayout, Target, TargetKind};
 use durio_record::{Journal, Layout, MadeFile, TargetPrepared};
 use durio_units::Bytes;
 use durio_workload::BlockFiller;
-use rustix::fs::{FallocateFlags, fallocate, fstat, fsync};
+use rustix::fs::{FallocateFlags, fallocate, fstat, fsync, ftruncate};
 use rustix::io::Errno;
 
 use crate::error::RunError;
 use crate::sink::StopFlag;
 
 /// Bytes per write of the layout.
-const CHUNK: Bytes = Bytes::from_mib(1);
+pub(crate) const CHUNK: Bytes = Bytes::from_mib(1);
 
 /// A target that is ready to be measured.
 #[derive(Debug)]
@@ -58,6 +60,15 @@ impl PreparedTarget {
             Origin::Existing(access) => Ok(access.open(mode)?),
             Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
+    }
+
+    /// Its bytes now.
+    pub(crate) fn size(&self) -> Result<u64, RunError> {
+        let file = self.open(OpenMode::default())?.file;
+        let facts = fstat(&file).map_err(|errno| {
+            RunError::target("cannot look at a file").because(io::Error::from(errno))
+        })?;
+        Ok(facts.st_size.cast_unsigned())
     }
 
     /// A path by which another process of this user opens the target: never its name, which may lead
@@ -163,6 +174,33 @@ pub(crate) fn prepare(
         reallocates: prepared.reallocates,
     };
     Ok((prepared, event))
+}
+
+/// Makes a file of `size` bytes of which these chunks ([`CHUNK`]) are written and the rest is a hole.
+pub(crate) fn prepare_chunks(
+    directory: &Path,
+    (size, chunks): (Bytes, &BTreeSet<u64>),
+    journal: &mut Journal,
+    seed: u64,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<PreparedTarget, RunError> {
+    let made = make(directory, journal)?;
+    let mut filled = ftruncate(&made.file, size.get()).map_err(|it| layout_error(&made, size, it));
+    for chunk in chunks {
+        let begin = chunk * CHUNK.get();
+        let range = begin..size.get().min(begin + CHUNK.get());
+        filled = filled.and_then(|()| {
+            write_range(&made, range, Some(seed ^ begin), stop, progress).map(|_| ())
+        });
+    }
+    let filled = filled
+        .and_then(|()| fsync(&made.file).map_err(|errno| layout_error(&made, size, errno)));
+    let mut prepared = nowhere(Origin::Created(made));
+    match filled.and_then(|()| prepared.find_direct()) {
+        Ok(()) => Ok(prepared),
+        Err(error) => Err(without_file(prepared, journal, error)),
+    }
 }
 
 // What was made must go also when it could not be made ready.
@@ -273,11 +311,22 @@ fn fill(
     Ok(written)
 }
 
-/// Writes `size` bytes: whole chunks past the page cache where that is possible, so that a large
-/// layout does not push everybody's pages out; the rest through it.
+/// Writes all of a file of `size`; says how many bytes that were.
 fn write_all(
     made: &NewFile,
     size: Bytes,
+    random_seed: Option<u64>,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Bytes),
+) -> Result<Bytes, RunError> {
+    write_range(made, 0..size.get(), random_seed, stop, progress)
+}
+
+/// Writes a range: whole chunks past the page cache where that is possible, so that a large layout
+/// does not push everybody's pages out; the rest through it. Says where it ended.
+fn write_range(
+    made: &NewFile,
+    range: Range<u64>,
     random_seed: Option<u64>,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
@@ -286,15 +335,16 @@ fn write_all(
     let chunk = usize::try_from(CHUNK.get()).unwrap_or(usize::MAX);
     let mut buffers = Buffers::try_new(1, chunk)?;
     let mut filler = random_seed.map(BlockFiller::unique);
-    let mut offset = 0;
-    while offset < size.get() && !stop.is_set() {
-        let length = CHUNK.get().min(size.get() - offset);
+    let mut offset = range.start;
+    while offset < range.end && !stop.is_set() {
+        let length = CHUNK.get().min(range.end - offset);
         let data = &mut buffers.slot_mut(0)[..usize::try_from(length).unwrap_or(chunk)];
         if let Some(filler) = &mut filler {
             filler.fill(data);
         }
         // The rest is no whole number of sectors, perhaps.
         let file = if length == CHUNK.get() { &direct.file } else { &made.file };
+        let size = Bytes::new(range.end);
         write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
         offset += length;
         progress(Bytes::new(offset));

@@ -40,7 +40,7 @@ use crate::exit_code::TABLE;
 use crate::values::{self, EngineChoice, ProcessorList};
 pub(crate) use advise::Advise;
 pub(crate) use campaign::{Expanding, Plan, RunCommand};
-pub(crate) use capture::{Capture, Whom};
+pub(crate) use capture::{Capture, Replay, Whom};
 pub(crate) use config::ConfigCommand;
 pub(crate) use doctor::Doctor;
 pub(crate) use durable::Durable;
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Predict(Predict),
     Profile(Profile),
     Capture(Capture),
+    Replay(Replay),
     Stack(Stack),
     Report(Report),
     Runs(Runs),

@@ -22,6 +22,7 @@ mod prove_exec;
 mod prove_plan;
 mod prove_states;
 mod raid;
+mod replay;
 mod report;
 mod run;
 mod runs;
@@ -64,6 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Profile(arguments) => profile::show(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
+        Command::Replay(arguments) => replay::replay(&arguments),
         Command::Stack(arguments) => stack::stack(arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Runs(arguments) => runs::runs(&arguments),

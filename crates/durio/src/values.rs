@@ -75,6 +75,12 @@ pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
     }
 }
 
+/// A factor of speed: `2`, `0.5`.
+pub(crate) fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|it| (0.001..=1_000_000.0).contains(it));
+    speed.ok_or_else(|| "expected a factor from 0.001 to 1000000, such as 2 or 0.5".to_owned())
+}
+
 /// A list of processors: `0,2,4-7`.
 pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     // The default of the option, which clap parses as if it were given.

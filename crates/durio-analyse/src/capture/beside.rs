@@ -14,7 +14,7 @@ const SIZES_MAX: usize = 4;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct EarlierCapture {
     source: CaptureSource,
-    seconds: f64,
+    pub(super) seconds: f64,
     writes: u64,
     written_bytes: u64,
     durable: u64,
@@ -28,6 +28,8 @@ pub struct EarlierCapture {
 struct EarlierFile {
     syncing_threads: usize,
     syncs_at_once: u32,
+    sync_p50_ns: Option<u64>,
+    sync_p99_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
@@ -89,6 +91,10 @@ pub enum BesideFigure {
     SyncingThreads,
     /// Syncs of one file at a time, the most.
     SyncsAtOnce,
+    /// Time of a sync of the file that most is waited for, nanoseconds, median.
+    SyncP50,
+    /// The same, 99 of 100.
+    SyncP99,
     /// Writes that reached the devices, per second.
     DeviceWrites,
     /// Their bytes, per second.
@@ -114,10 +120,17 @@ impl EarlierCapture {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
+    /// As if all of it had been done so many times as fast.
+    pub(super) fn speed_up(&mut self, speed: f64) {
+        self.seconds /= speed;
+    }
+
     fn of(now: &CaptureFindings) -> Self {
         let files = now.files.iter().map(|it| EarlierFile {
             syncing_threads: it.syncing_threads,
             syncs_at_once: it.syncs_at_once,
+            sync_p50_ns: it.sync_p50_ns,
+            sync_p99_ns: it.sync_p99_ns,
         });
         let devices = now.devices.iter().map(|it| EarlierDevice {
             writes: it.writes,
@@ -137,11 +150,17 @@ impl EarlierCapture {
         }
     }
 
+    /// A figure; none where this capture has nothing of the kind.
     #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
-    fn value(&self, figure: BesideFigure) -> f64 {
+    fn value(&self, figure: BesideFigure) -> Option<f64> {
         let per_second = |it: u64| if self.seconds > 0.0 { it as f64 / self.seconds } else { 0.0 };
-        let devices = |of: fn(&EarlierDevice) -> u64| per_second(self.devices.iter().map(of).sum());
-        match figure {
+        let devices = |of: fn(&EarlierDevice) -> u64| {
+            (!self.devices.is_empty()).then(|| per_second(self.devices.iter().map(of).sum()))
+        };
+        let sync = |of: fn(&EarlierFile) -> Option<u64>| {
+            self.files.first().and_then(of).map(|it| it as f64)
+        };
+        Some(match figure {
             BesideFigure::Writes => per_second(self.writes),
             BesideFigure::Written => per_second(self.written_bytes),
             BesideFigure::WrittenIn(bytes) => {
@@ -155,10 +174,12 @@ impl EarlierCapture {
             BesideFigure::SyncsAtOnce => {
                 self.files.iter().map(|it| f64::from(it.syncs_at_once)).fold(0.0, f64::max)
             }
-            BesideFigure::DeviceWrites => devices(|it| it.writes),
-            BesideFigure::DeviceWritten => devices(|it| it.written_bytes),
-            BesideFigure::DeviceFlushes => devices(|it| it.flushes),
-        }
+            BesideFigure::SyncP50 => return sync(|it| it.sync_p50_ns),
+            BesideFigure::SyncP99 => return sync(|it| it.sync_p99_ns),
+            BesideFigure::DeviceWrites => return devices(|it| it.writes),
+            BesideFigure::DeviceWritten => return devices(|it| it.written_bytes),
+            BesideFigure::DeviceFlushes => return devices(|it| it.flushes),
+        })
     }
 }
 
@@ -180,19 +201,21 @@ impl CaptureFindings {
             BesideFigure::Durable,
             BesideFigure::SyncingThreads,
             BesideFigure::SyncsAtOnce,
+            BesideFigure::SyncP50,
+            BesideFigure::SyncP99,
             BesideFigure::DeviceWrites,
             BesideFigure::DeviceWritten,
             BesideFigure::DeviceFlushes,
         ]);
         let row = |figure| {
-            let (before, now) = (before.value(figure), now.value(figure));
+            let (before, now) = (before.value(figure)?, now.value(figure)?);
             let ratio = (before > 0.0).then(|| now / before);
-            BesideRow { figure, before, now, ratio }
+            Some(BesideRow { figure, before, now, ratio })
         };
         self.beside = Some(CaptureBeside {
             before: before.source.clone(),
             before_lost_calls: before.cost.lost_calls,
-            rows: figures.map(row).collect(),
+            rows: figures.filter_map(row).collect(),
         });
     }
 }

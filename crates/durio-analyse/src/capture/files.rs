@@ -8,12 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::{FileClass, classify};
 
-/// Flags of open(2) on Linux, which are the same on every machine that durio is built for but O_DIRECT.
-const O_APPEND: u32 = 0o2000;
-const O_DSYNC: u32 = 0o10000;
-const O_DIRECT: u32 =
-    if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o200_000 } else { 0o40000 };
-
 /// A size, and how many writes had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedSize {
@@ -148,7 +142,7 @@ pub(super) struct OpenState {
 pub(super) struct FileState {
     path: String,
     /// By number: it may be opened in several ways.
-    pub(super) flags: HashMap<usize, u32>,
+    pub(super) flags: HashMap<usize, Vec<&'static str>>,
     first_size: Option<u64>,
     size: u64,
     pub(super) is_gone: bool,
@@ -160,7 +154,6 @@ pub(super) struct FileState {
     sizes: BTreeMap<u64, u64>,
     common: u64,
     pattern: OffsetPattern,
-    used_flags: BTreeSet<&'static str>,
     unsynced: u64,
     batches: BTreeMap<u64, u64>,
     syncs: BTreeMap<&'static str, u64>,
@@ -184,17 +177,16 @@ impl FileState {
         self.size
     }
 
-    fn has(&self, number: usize, flag: u32) -> bool {
-        self.flags.get(&number).is_some_and(|it| it & flag != 0)
-    }
-
     pub(super) fn is_append(&self, number: usize) -> bool {
-        self.has(number, O_APPEND)
+        self.has(number, "O_APPEND")
     }
 
-    /// O_SYNC includes the bit of O_DSYNC.
     pub(super) fn is_durable(&self, number: usize) -> bool {
-        self.has(number, O_DSYNC)
+        self.has(number, "O_DSYNC")
+    }
+
+    fn has(&self, number: usize, flag: &str) -> bool {
+        self.flags.get(&number).is_some_and(|it| it.contains(&flag))
     }
 
     pub(super) fn write(&mut self, _at: u64, task: u32, offset: Option<u64>, bytes: u64) {
@@ -276,12 +268,6 @@ impl FileState {
         self.sync_times.push(at.saturating_sub(begin));
     }
 
-    fn note_flags(&mut self) {
-        let all = self.flags.values().fold(0, |all, it| all | it);
-        let names = [(O_APPEND, "O_APPEND"), (O_DSYNC, "O_DSYNC"), (O_DIRECT, "O_DIRECT")];
-        self.used_flags.extend(names.iter().filter(|it| all & it.0 != 0).map(|it| it.1));
-    }
-
     const fn is_used(&self) -> bool {
         self.writes > 0 || !self.sync_times.is_empty() || self.errors > 0
     }
@@ -334,8 +320,7 @@ fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
 /// The files by folded name, those that most was waited for first.
 pub(super) fn folded(files: Vec<FileState>, seconds: f64) -> Vec<CapturedFileFindings> {
     let mut groups: BTreeMap<String, Vec<FileState>> = BTreeMap::new();
-    for mut file in files.into_iter().filter(FileState::is_used) {
-        file.note_flags();
+    for file in files.into_iter().filter(FileState::is_used) {
         groups.entry(folded_path(&file.path)).or_default().push(file);
     }
     let mut found: Vec<CapturedFileFindings> = groups
@@ -375,7 +360,7 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
     let mut between: Vec<u64> = begins.windows(2).map(|pair| pair[1] - pair[0]).collect();
     between.sort_unstable();
     let common = group.iter().fold(0, |all, it| all | it.common);
-    let flags: BTreeSet<_> = group.iter().flat_map(|it| &it.used_flags).copied().collect();
+    let flags: BTreeSet<_> = group.iter().flat_map(|it| it.flags.values()).flatten().copied().collect();
     let mut found = CapturedFileFindings {
         path,
         files: group.len(),

@@ -1,4 +1,4 @@
-//! The arguments of `durio capture`.
+//! The arguments of `durio capture` and `durio replay`.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,7 @@ use durio_units::Nanos;
 
 use super::Output;
 use crate::exit_code::TABLE;
+use crate::values;
 
 /// Watch what a running database does to its storage, and make a profile of it
 ///
@@ -21,6 +22,8 @@ use crate::exit_code::TABLE;
 ///   durio run profile:mine.toml --target /mnt/other
 ///   durio capture --path /mnt/other --against before.json
 ///   durio capture --strace trace.txt --output mine.toml
+///   durio capture --pid 812 --trace mine.trace
+///   durio replay mine.trace /mnt/other
 ///
 /// Paths of files and sizes are recorded, contents never. What goes through io_uring is counted,
 /// without file and size. Ctrl-C ends it, and shows what was seen. Reads are not captured.
@@ -51,6 +54,12 @@ pub(crate) struct Capture {
     /// Write a profile of it to this new file; durio run profile:FILE measures it
     #[arg(long = "output", value_name = "FILE", help_heading = "Output")]
     pub(crate) profile: Option<PathBuf>,
+
+    /// Write every write and sync to this new file, with its time; durio replay does them again elsewhere
+    ///
+    /// Takes 60 bytes of memory for each until the capture ends, and ends it after 20,000,000.
+    #[arg(long, value_name = "FILE", conflicts_with = "block_trace", help_heading = "Output")]
+    pub(crate) trace: Option<PathBuf>,
 
     /// Write the report as a page to this new file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -92,4 +101,46 @@ pub(crate) struct Whom {
     /// iosnoop -ts 60 > FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) block_trace: Option<PathBuf>,
+}
+
+/// Do again what a database did, on other storage
+///
+/// Reads a trace that durio capture --trace wrote and makes the same writes and syncs in files of its own
+/// in the directory: the same sizes, places, calls and times, by as many threads. None begins before those
+/// had ended that it followed: the one before of its thread, and those of its file that had ended when it
+/// began. The report shows whether this storage keeps up, and the times of its syncs beside those of the
+/// trace. The files are removed at the end.
+///
+///   durio capture --unit postgresql@15-main --for 60s --trace mine.trace
+///   durio replay mine.trace /mnt/other
+///   durio replay mine.trace /mnt/other --speed 2
+///
+/// Contents are not in a trace: what is written is random. Files have the sizes that they had; only the
+/// parts that the trace writes are laid out. A database on slower storage would join more commits to a
+/// sync, and the replay does not: durio predict does. Exits with 1 if the storage does not keep up.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct Replay {
+    /// A trace that durio capture --trace wrote
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+
+    /// Directory on the storage in question
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// So many times as fast as the trace; 0.5 is half as fast
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = values::speed)]
+    pub(crate) speed: f64,
+
+    /// Write the report as a page to this new file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// No progress on stderr
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
 }

@@ -10,14 +10,15 @@ use durio_analyse::capture::{
 };
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_observe::{
-    CaptureEnd, CaptureEvent, TraceTextError, read_block_trace, read_host, read_strace,
+    CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
+    read_strace,
 };
-use durio_record::FolderName;
+use durio_record::{FolderName, OperationTrace, TracedOperation};
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
 use durio_workload::profile::Profile;
 
-use super::new_file::{named_as_file, refuse_existing, write_new};
+use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};
 use crate::args::{Capture as Arguments, Whom};
 use crate::exit_code::Exit;
 use crate::output;
@@ -39,20 +40,26 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         ));
     }
     // Before a minute of watching, not after.
-    for path in [&arguments.profile, &arguments.html].into_iter().flatten() {
+    for path in [&arguments.profile, &arguments.html, &arguments.trace].into_iter().flatten() {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
+    let mut taken = Taken { kept: arguments.trace.as_ref().map(|_| Kept::default()), ..Taken::default() };
     let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.block_trace)
     {
-        (Some(path), _) => (read_trace(path, &STRACE)?, false),
-        (_, Some(path)) => (read_trace(path, &BLOCK_TRACE)?, false),
-        _ => watch(arguments)?,
+        (Some(path), _) => (read_trace(path, &STRACE, &mut taken)?, false),
+        (_, Some(path)) => (read_trace(path, &BLOCK_TRACE, &mut taken)?, false),
+        _ => watch(arguments, &mut taken)?,
     };
+    // As it was captured, without what it is compared with.
+    let trace = taken.kept.map(|kept| kept.trace(&findings)).transpose()?;
     before.iter().for_each(|it| findings.compare_with(it));
     output::report(arguments.output, &findings)?;
     if let Some(path) = &arguments.html {
         write_page(path, &findings)?;
+    }
+    if let (Some(path), Some(trace)) = (&arguments.trace, &trace) {
+        write_trace(path, trace)?;
     }
     if let Some(path) = &arguments.profile {
         write_profile(path, &findings)?;
@@ -60,8 +67,56 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     Ok(if is_interrupted { Exit::INTERRUPTED } else { Exit::Fine })
 }
 
+/// Operations that a trace has at most: a gigabyte of memory.
+const OPERATIONS_MAX: usize = 20_000_000;
+
+/// What becomes of events: figures, and each operation if those are kept.
+#[derive(Default)]
+struct Taken {
+    capture: Capture,
+    kept: Option<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    files: Vec<CapturedFile>,
+    operations: Vec<TracedOperation>,
+}
+
+impl Taken {
+    fn take(&mut self, event: CaptureEvent) {
+        if let (Some(kept), CaptureEvent::File(file)) = (&mut self.kept, &event) {
+            kept.files.push(file.clone());
+        }
+        let operation = self.capture.take(event);
+        if let Some(kept) = &mut self.kept {
+            kept.operations.extend(operation);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.kept.as_ref().is_some_and(|it| it.operations.len() >= OPERATIONS_MAX)
+    }
+}
+
+impl Kept {
+    fn trace(self, findings: &CaptureFindings) -> Result<OperationTrace, BenchError> {
+        if self.operations.is_empty() {
+            let text = "nothing was written or synced, so there is no trace to write";
+            return Err(BenchError::cannot_measure(text)
+                .hint("watch the database while it works, and longer: --for 10m"));
+        }
+        let document = serde_json::to_value(findings)
+            .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
+        Ok(OperationTrace::new(document, self.files, self.operations))
+    }
+}
+
 /// Watches whom it is asked to; true if the user ended it.
-fn watch(arguments: &Arguments) -> Result<(CaptureFindings, bool), BenchError> {
+fn watch(
+    arguments: &Arguments,
+    taken: &mut Taken,
+) -> Result<(CaptureFindings, bool), BenchError> {
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),
@@ -71,14 +126,24 @@ fn watch(arguments: &Arguments) -> Result<(CaptureFindings, bool), BenchError> {
     };
     let stop = stop_on_signals()?;
     let wish = CaptureWish { target, duration: arguments.duration };
-    let mut capture = Capture::default();
-    let end = durio_run::capture(&wish, Path::new(ROOT), &stop, &mut |event| capture.take(event));
-    let end = end.map_err(|error| {
+    let mut take = |event| {
+        taken.take(event);
+        if taken.is_full() {
+            stop.set();
+        }
+    };
+    let end = durio_run::capture(&wish, Path::new(ROOT), &stop, &mut take);
+    let mut end = end.map_err(|error| {
         BenchError::from(error).hint("durio doctor says what this machine permits")
     })?;
+    if taken.is_full() {
+        end.interrupted = false;
+        end.ended_early = Some(format!("the trace has {OPERATIONS_MAX} operations"));
+    }
     let host = read_host();
     let hostname = host.hostname.unwrap_or_else(|| "this machine".to_owned());
     let source = CaptureSource { kernel: host.kernel, host: hostname, ..source };
+    let capture = std::mem::take(&mut taken.capture);
     Ok((capture.finish(&end, source), end.interrupted))
 }
 
@@ -105,12 +170,15 @@ const BLOCK_TRACE: Tracer = Tracer {
 };
 
 /// Reads what a tracer wrote.
-fn read_trace(path: &Path, tracer: &Tracer) -> Result<CaptureFindings, BenchError> {
+fn read_trace(
+    path: &Path,
+    tracer: &Tracer,
+    taken: &mut Taken,
+) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
     let file = File::open(path).map_err(io)?;
     let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
-    let mut capture = Capture::default();
-    let end = (tracer.read)(BufReader::new(file), &mut |event| capture.take(event));
+    let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     let end = end.map_err(|error| {
         let Tracer { name, made_by, .. } = tracer;
         let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());
@@ -123,11 +191,11 @@ fn read_trace(path: &Path, tracer: &Tracer) -> Result<CaptureFindings, BenchErro
         kernel: "of an unknown release".to_owned(),
         host: "an unknown machine".to_owned(),
     };
-    Ok(capture.finish(&end, source))
+    Ok(std::mem::take(&mut taken.capture).finish(&end, source))
 }
 
 /// `2026-11-25`.
-fn day_of(time: SystemTime) -> String {
+pub(super) fn day_of(time: SystemTime) -> String {
     FolderName::rfc3339(time).split('T').next().unwrap_or_default().to_owned()
 }
 
@@ -174,13 +242,23 @@ fn named(target: &CaptureTarget) -> String {
 }
 
 /// As it was typed; bytes that are no text are replaced.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     format!("durio {}", words.join(" "))
 }
 
-fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
+fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), BenchError> {
+    write_new_by(path, |file| trace.write(file))?;
+    output::remark(&format!(
+        "durio: wrote {}; do it again with: durio replay {} DIR",
+        path.display(),
+        path.display()
+    ));
+    Ok(())
+}
+
+pub(super) fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), BenchError> {
     let mut page = Vec::new();
     let options = Options { verbose: true, ..Options::default() };
     durio_report::write(Format::Html, findings, &options, &mut page).map_err(BenchError::unmade)?;

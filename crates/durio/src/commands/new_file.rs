@@ -1,7 +1,7 @@
 //! Files that a command writes beside its report: new ones, never over what exists.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use durio_bench::BenchError;
@@ -22,8 +22,20 @@ pub(super) fn refuse_existing(path: &Path) -> Result<(), BenchError> {
 }
 
 pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
-    let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| BenchError::io("write", path, error))
+    write_new_by(path, |file| file.write_all(bytes))
+}
+
+/// The same, written piece by piece. Half a file does not stay.
+pub(super) fn write_new_by(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), BenchError> {
+    let fail = |error| BenchError::io("write", path, error);
+    let mut file = BufWriter::new(File::create_new(path).map_err(fail)?);
+    write(&mut file).and_then(|()| file.flush()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        fail(error)
+    })
 }
 
 /// The path of a profile as a command takes it: one without a slash or `.toml` would be the name of a built-in

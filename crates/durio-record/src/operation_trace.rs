@@ -1,0 +1,285 @@
+//! What a database wrote and synced, operation by operation: what `durio capture --trace` keeps and
+//! `durio replay` does again.
+//!
+//! In: files and operations. Out: gzipped lines of JSON and back (docs/formats/other-documents.md). Not here: how
+//! operations are seen, and doing them.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use durio_observe::{CallRole, CapturedFile, TRACED_CALLS, TracedCall};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The form of the file.
+pub const OPERATION_TRACE_SCHEMA: &str = "durio-trace-1";
+
+/// A write or a sync that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TracedOperation {
+    /// When it began, nanoseconds; in a trace since the first one's begin.
+    pub begin: u64,
+    /// How long it took, nanoseconds; at least 1.
+    pub nanos: u64,
+    /// The thread that called.
+    pub task: u32,
+    /// Its place among the files.
+    pub file: usize,
+    /// Which call.
+    pub call: &'static TracedCall,
+    /// Where it wrote, if that is known.
+    pub offset: Option<u64>,
+    /// Bytes that were written; 0 of syncs.
+    pub bytes: u64,
+    /// The write is durable by its own flags.
+    pub durable: bool,
+}
+
+impl TracedOperation {
+    /// When it ended.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.begin.saturating_add(self.nanos)
+    }
+}
+
+/// An operation that was done again; times are nanoseconds since the replay's begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayedOperation {
+    /// Its place among the operations of the trace.
+    pub operation: usize,
+    /// When it should begin.
+    pub due: u64,
+    /// When everything was done that it had to wait for.
+    pub ready: u64,
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+/// Files and what was done to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationTrace {
+    /// The document of the capture that it was made in (`durio capture --json`).
+    pub capture: Value,
+    /// Files, each once for every way that it was opened in.
+    pub files: Vec<CapturedFile>,
+    /// In the order in which they began.
+    pub operations: Vec<TracedOperation>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head<T> {
+    schema: String,
+    operations: usize,
+    files: T,
+    capture: Value,
+}
+
+/// An operation as its line has it.
+type Line<'a> = (u64, u64, u32, usize, &'a str, Option<u64>, u64, bool);
+
+/// The longest line that is read: a head has every file and the whole document of the capture.
+const LINE_LENGTH_MAX: u64 = 256 << 20;
+
+/// No write is larger (write(2): 2,147,479,552 bytes).
+const BYTES_MAX: u64 = 0x7fff_f000;
+
+impl OperationTrace {
+    /// A trace of operations in any order, at times of any begin.
+    #[must_use]
+    pub fn new(
+        capture: Value,
+        files: Vec<CapturedFile>,
+        mut operations: Vec<TracedOperation>,
+    ) -> Self {
+        operations.sort_by_key(|it| it.begin);
+        let begin = operations.first().map_or(0, |it| it.begin);
+        operations.iter_mut().for_each(|it| it.begin -= begin);
+        Self { capture, files, operations }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut out = GzEncoder::new(out, Compression::fast());
+        let Self { capture, files, operations } = self;
+        let head = Head {
+            schema: OPERATION_TRACE_SCHEMA.to_owned(),
+            operations: operations.len(),
+            files,
+            capture: capture.clone(),
+        };
+        serde_json::to_writer(&mut out, &head)?;
+        for it in operations {
+            let TracedOperation { begin, nanos, task, file, call, offset, bytes, durable } = *it;
+            let line: Line<'_> = (begin, nanos, task, file, call.name, offset, bytes, durable);
+            out.write_all(b"\n")?;
+            serde_json::to_writer(&mut out, &line)?;
+        }
+        out.write_all(b"\n")?;
+        out.finish()?.flush()
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// If it cannot be read, or with `InvalidData` if it is no trace, or not a whole one.
+    pub fn read(input: impl Read) -> io::Result<Self> {
+        let mut input = BufReader::new(GzDecoder::new(input));
+        let mut line = Vec::new();
+        let mut next = |line: &mut Vec<u8>| {
+            line.clear();
+            (&mut input).take(LINE_LENGTH_MAX).read_until(b'\n', line)
+        };
+        next(&mut line).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
+                invalid("it is no trace that durio capture --trace wrote")
+            }
+            _ => error,
+        })?;
+        let head: Head<Vec<CapturedFile>> = serde_json::from_slice(&line)
+            .map_err(|_| invalid("it is no trace that durio capture --trace wrote"))?;
+        if head.schema != OPERATION_TRACE_SCHEMA {
+            let text = format!("it has the form {}, not {OPERATION_TRACE_SCHEMA}", head.schema);
+            return Err(invalid(text));
+        }
+        let mut operations = Vec::new();
+        while operations.len() < head.operations {
+            let read = next(&mut line);
+            let is_over = match &read {
+                Ok(bytes) => *bytes == 0,
+                // Of a file that is cut off, and of one in which bytes have changed.
+                Err(error) => matches!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput
+                ),
+            };
+            if is_over {
+                let (seen, all) = (operations.len(), head.operations);
+                let text = format!("it is cut off: it has {seen} of {all} operations");
+                return Err(invalid(text));
+            }
+            read?;
+            let operation = operation(&line, head.files.len()).map_err(|why| {
+                invalid(format!("its line {} is no operation: {why}", operations.len() + 2))
+            })?;
+            operations.push(operation);
+        }
+        Ok(Self::new(head.capture, head.files, operations))
+    }
+}
+
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
+    let (begin, nanos, task, file, name, offset, bytes, durable): Line<'_> =
+        serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let call = TRACED_CALLS
+        .iter()
+        .find(|it| it.name == name && matches!(it.role, CallRole::Write | CallRole::Sync))
+        .ok_or_else(|| format!("'{name}' neither writes nor syncs"))?;
+    if file >= files {
+        return Err(format!("it is of file {file} of {files}"));
+    }
+    let end = offset.unwrap_or(0).checked_add(bytes);
+    if bytes > BYTES_MAX || end.is_none_or(|end| i64::try_from(end).is_err()) {
+        return Err("no file has so many bytes".to_owned());
+    }
+    let nanos = nanos.max(1);
+    if begin.checked_add(nanos).is_none() {
+        return Err("no clock goes so far".to_owned());
+    }
+    Ok(TracedOperation { begin, nanos, task, file, call, offset, bytes, durable })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn trace(operations: Vec<TracedOperation>) -> OperationTrace {
+        let file = |path: &str, size| CapturedFile { path: path.to_owned(), flags: 0o2000, size };
+        let files = vec![file("/d/log \u{e4}", Some(1 << 24)), file("/d/#", None)];
+        OperationTrace::new(serde_json::json!({ "schema": "x" }), files, operations)
+    }
+
+    fn packed(trace: &OperationTrace) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        trace.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn some_operation() -> impl Strategy<Value = TracedOperation> {
+        let numbers = (0..1_u64 << 60, 1..1_u64 << 40, any::<u32>(), 0..2_usize);
+        let places = (proptest::option::of(0..1_u64 << 60), 0..BYTES_MAX, any::<bool>(), 0..7_usize);
+        (numbers, places).prop_map(|((begin, nanos, task, file), (offset, bytes, durable, call))| {
+            // Of the calls that write and sync, the first seven and then one that is no sync.
+            let call = &TRACED_CALLS[call];
+            TracedOperation { begin, nanos, task, file, call, offset, bytes, durable }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_it_was(operations in prop::collection::vec(some_operation(), 0..50)) {
+            let trace = trace(operations);
+            prop_assert_eq!(OperationTrace::read(packed(&trace).as_slice()).unwrap(), trace);
+        }
+
+        #[test]
+        fn a_trace_that_is_cut_off_or_damaged_is_told_and_never_half_taken(
+            operations in prop::collection::vec(some_operation(), 1..50),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let whole = packed(&trace(operations));
+            // The last bytes are a sum over what was packed, and all of that is there without them.
+            let cut = cut.index(whole.len() - 12);
+            let error = OperationTrace::read(&whole[..cut]).unwrap_err();
+            prop_assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn what_no_operation_can_be_is_refused_with_its_line() {
+        let head = r#"{"schema":"durio-trace-1","operations":1,"files":[{"path":"a","flags":[],"size_bytes":null}],"capture":null}"#;
+        let read = |text: String| {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            OperationTrace::read(packed.finish().unwrap().as_slice())
+        };
+        assert!(read(format!("{head}\n[5,1,7,0,\"write\",0,8,false]\n")).is_ok());
+        for (line, words) in [
+            (r#"[0,1,7,1,"write",0,8,false]"#, "line 2 is no operation: it is of file 1 of 1"),
+            (r#"[0,1,7,0,"lseek",0,8,false]"#, "'lseek' neither writes nor syncs"),
+            (r#"[0,1,7,0,"write",9223372036854775807,8,false]"#, "no file has so many bytes"),
+            (r#"[0,1,7,0,"write",0,4294967296,false]"#, "no file has so many bytes"),
+            (r#"[18446744073709551615,1,7,0,"write",0,8,false]"#, "no clock goes so far"),
+            (r#"[0,1,7,0,"write",-1,8,false]"#, "line 2 is no operation: invalid"),
+            ("", "it is cut off: it has 0 of 1 operations"),
+        ] {
+            let error = read(format!("{head}\n{line}")).unwrap_err().to_string();
+            assert!(error.contains(words), "{line}: {error}");
+        }
+        for (text, words) in [
+            (String::new(), "no trace that"),
+            ("{}".to_owned(), "no trace that"),
+            (head.replace("trace-1", "trace-9"), "the form durio-trace-9"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        for bytes in [b"".as_slice(), b"text", b"\x1f\x8b"] {
+            let error = OperationTrace::read(bytes).unwrap_err();
+            assert!(error.to_string().contains("no trace that"), "{error}");
+        }
+    }
+}

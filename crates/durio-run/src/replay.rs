@@ -1,0 +1,299 @@
+//! Does again what a trace has: the same operations at the same times, by as many threads, on files of its own.
+//!
+//! In: an [`OperationTrace`], a directory, a factor of speed. Out: a [`Replay`]: each operation as it went. Not
+//! here: what it adds up to (`durio-analyse`).
+//!
+//! An operation begins when it is due, and not before those that it followed: the one before of its thread, and
+//! all of its file that had ended in the trace when it began ([`order`]). So a group commit stays one on storage
+//! that is slower, and nothing is written that a database would not have written yet. Of what a file had before,
+//! only the parts that are written again are laid out; the rest is a hole, so that a database of terabytes needs
+//! the room of what it touched.
+
+mod order;
+mod worker;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, sleep};
+use std::time::Duration;
+
+use durio_block::{Clock, MonotonicClock};
+use durio_record::{Journal, OperationTrace, ReplayedOperation};
+use durio_units::Bytes;
+use rustix::fs::statvfs;
+
+use crate::error::RunError;
+use crate::layout::{CHUNK, PreparedTarget, prepare_chunks};
+use crate::sink::StopFlag;
+use crate::start_barrier::{Start, StartBarrier};
+use order::Order;
+use worker::Worker;
+
+/// What is wished of a replay.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayWish<'a> {
+    /// What is done again.
+    pub trace: &'a OperationTrace,
+    /// Where.
+    pub directory: &'a Path,
+    /// So many times as fast; above 0.
+    pub speed: f64,
+    /// Seed of what is written.
+    pub seed: u64,
+}
+
+/// Where a replay is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayProgress {
+    /// So many bytes of so many are laid out.
+    Layout(Bytes, Bytes),
+    /// So many operations of so many are done.
+    Operations(usize, usize),
+}
+
+/// How a replay went.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Replay {
+    /// Each operation that was done, in the order in which they began.
+    pub operations: Vec<ReplayedOperation>,
+    /// Bytes of each file of the trace at the end.
+    pub sizes: Vec<u64>,
+    /// The directory's filesystem has no O_DIRECT, which the trace has.
+    pub is_cached_instead: bool,
+    /// The user ended it.
+    pub interrupted: bool,
+}
+
+/// As for a step (durio-plan): more threads than any machine runs.
+const THREADS_MAX: usize = 4096;
+
+/// Between two looks at where it is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Replays a trace; what it made is gone afterwards, however it ends.
+///
+/// # Errors
+/// If there is no room, or the storage answers an operation with an error.
+pub fn replay(
+    wish: ReplayWish<'_>,
+    journal: &mut Journal,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(ReplayProgress),
+) -> Result<Replay, RunError> {
+    let files = Files::of(wish.trace);
+    let order = Order::of(wish.trace, &files.place_of);
+    if order.threads().len() > THREADS_MAX {
+        let threads = order.threads().len();
+        return Err(RunError::unsupported(format!(
+            "the trace has {threads} threads, more than the {THREADS_MAX} that durio starts"
+        )));
+    }
+    files.check_room(wish.directory)?;
+    let mut made = Vec::new();
+    let result = files
+        .make(wish, journal, stop, &mut made, progress)
+        .and_then(|()| run(wish, &files, &order, &made, stop, progress));
+    let mut removed = Ok(());
+    for target in made {
+        removed = removed.and(target.remove(journal));
+    }
+    match (result, removed) {
+        (Err(mut error), Err(left)) => {
+            error.add_left(&left);
+            Err(error)
+        }
+        (result, removed) => result.and_then(|replay| removed.map(|()| replay)),
+    }
+}
+
+/// The files that a trace needs.
+struct Files {
+    /// By number of a captured file: the place among `needs`. One path is one file.
+    place_of: Vec<usize>,
+    needs: Vec<Need>,
+    /// Of each operation, where it writes.
+    offsets: Vec<u64>,
+}
+
+/// What a file had before, and what it comes to.
+#[derive(Default)]
+struct Need {
+    /// Bytes of it before; none where nobody knows.
+    size: Option<u64>,
+    /// Where the last write ended.
+    end: u64,
+    /// The highest end of a write.
+    highest: u64,
+    /// Chunks that are written.
+    touched: BTreeSet<u64>,
+}
+
+impl Need {
+    /// Bytes that it has before. Where nobody knows, what is written was there: a log that is written again.
+    fn begins_with(&self) -> u64 {
+        self.size.unwrap_or(self.highest)
+    }
+
+    /// Chunks that are written before, and how many bytes those are.
+    fn chunks(&self) -> (BTreeSet<u64>, u64) {
+        let size = self.begins_with();
+        let chunks: BTreeSet<u64> =
+            self.touched.range(..size.div_ceil(CHUNK.get())).copied().collect();
+        let bytes = chunks.iter().map(|it| CHUNK.get().min(size - it * CHUNK.get())).sum();
+        (chunks, bytes)
+    }
+
+    /// Bytes that it takes in the end.
+    fn room(&self) -> u64 {
+        self.chunks().1 + self.highest.saturating_sub(self.begins_with())
+    }
+}
+
+impl Files {
+    fn of(trace: &OperationTrace) -> Self {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut needs: Vec<Need> = Vec::new();
+        let mut place_of = Vec::with_capacity(trace.files.len());
+        for file in &trace.files {
+            let place = *places.entry(&file.path).or_insert(needs.len());
+            if place == needs.len() {
+                // Where the first write without an offset goes: the end, or the begin where nobody knows.
+                let end = file.size.unwrap_or(0);
+                needs.push(Need { size: file.size, end, ..Need::default() });
+            }
+            place_of.push(place);
+        }
+        let mut offsets = Vec::with_capacity(trace.operations.len());
+        for it in &trace.operations {
+            let need = &mut needs[place_of[it.file]];
+            let offset = it.offset.unwrap_or(need.end);
+            offsets.push(offset);
+            if it.bytes > 0 {
+                need.end = offset.saturating_add(it.bytes);
+                need.highest = need.highest.max(need.end);
+                need.touched.extend(offset / CHUNK.get()..need.end.div_ceil(CHUNK.get()));
+            }
+        }
+        Self { place_of, needs, offsets }
+    }
+
+    fn check_room(&self, directory: &Path) -> Result<(), RunError> {
+        let room: u64 = self.needs.iter().map(Need::room).fold(0, u64::saturating_add);
+        let facts = statvfs(directory).map_err(|errno| {
+            RunError::target(format!("cannot look at '{}'", directory.display()))
+                .because(std::io::Error::from(errno))
+        })?;
+        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        if room <= free {
+            return Ok(());
+        }
+        let (room, free, directory) = (Bytes::new(room), Bytes::new(free), directory.display());
+        Err(RunError::unsupported(format!(
+            "the files of the trace take {room}, and '{directory}' has {free} free"
+        ))
+        .hint("make room, or capture for a shorter time"))
+    }
+
+    fn make(
+        &self,
+        wish: ReplayWish<'_>,
+        journal: &mut Journal,
+        stop: &StopFlag,
+        made: &mut Vec<PreparedTarget>,
+        progress: &mut dyn FnMut(ReplayProgress),
+    ) -> Result<(), RunError> {
+        let all = Bytes::new(self.needs.iter().map(|it| it.chunks().1).sum());
+        let mut done = 0;
+        for (index, need) in (0..).zip(&self.needs) {
+            let (chunks, bytes) = need.chunks();
+            let parts = (Bytes::new(need.begins_with()), &chunks);
+            let seed = durio_workload::job_seed(wish.seed, u64::MAX, index);
+            let mut chunk = 0;
+            let target =
+                prepare_chunks(wish.directory, parts, journal, seed, stop, &mut |_| {
+                    chunk += CHUNK.get();
+                    progress(ReplayProgress::Layout(Bytes::new(done + chunk.min(bytes)), all));
+                })?;
+            done += bytes;
+            made.push(target);
+        }
+        Ok(())
+    }
+}
+
+/// Starts the threads, lets them begin together, and waits until all have ended.
+fn run(
+    wish: ReplayWish<'_>,
+    files: &Files,
+    order: &Order,
+    made: &[PreparedTarget],
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(ReplayProgress),
+) -> Result<Replay, RunError> {
+    let operations = &wish.trace.operations;
+    let failed = Mutex::new(None);
+    let barrier = StartBarrier::default();
+    let begin = std::sync::OnceLock::new();
+    let ended = std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        let mut is_cached_instead = false;
+        for (index, thread) in (0..).zip(order.threads()) {
+            let seed = durio_workload::job_seed(wish.seed, 0, index);
+            let worker = Worker::new(wish, files, (order, thread), made, seed);
+            let (worker, cached) = worker.inspect_err(|_| barrier.release(Start::Aborted))?;
+            is_cached_instead |= cached;
+            let (failed, barrier, begin) = (&failed, &barrier, &begin);
+            let body = move || {
+                if barrier.wait() == Start::Aborted {
+                    return Vec::new();
+                }
+                let _guard = EndOnPanic(order);
+                let begin = *begin.get_or_init(|| MonotonicClock.now());
+                let (done, error) = worker.run(begin, &|| stop.is_set() || order.is_ended());
+                if let Some(error) = error {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    order.end();
+                }
+                done
+            };
+            let handle = Builder::new().name(format!("thread {index}")).spawn_scoped(scope, body);
+            let count = handles.len();
+            handles.push(handle.map_err(|error| {
+                barrier.release(Start::Aborted);
+                RunError::target(format!("cannot start more than {count} threads"))
+                    .because(error)
+                    .hint("raise the limit on processes (ulimit -u)")
+            })?);
+        }
+        barrier.release(Start::Go);
+        while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            progress(ReplayProgress::Operations(order.done(), operations.len()));
+            sleep(LOOK);
+        }
+        let join = |it: std::thread::ScopedJoinHandle<'_, _>| {
+            it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let done: Vec<Vec<ReplayedOperation>> = handles.into_iter().map(join).collect();
+        Ok::<_, RunError>((done, is_cached_instead))
+    });
+    let (done, is_cached_instead) = ended?;
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut operations: Vec<ReplayedOperation> = done.into_iter().flatten().collect();
+    operations.sort_by_key(|it| it.begin);
+    let sizes = files.place_of.iter().map(|place| made[*place].size()).collect::<Result<_, _>>()?;
+    Ok(Replay { operations, sizes, is_cached_instead, interrupted: stop.is_set() })
+}
+
+/// Ends the replay for all when one thread panics: the others may wait for it.
+struct EndOnPanic<'a>(&'a Order);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}

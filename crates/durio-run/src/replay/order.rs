@@ -1,0 +1,127 @@
+//! Which operation waits for which: its thread's last one, and those of its file that had ended before it began.
+//!
+//! Of the ends of a file in their order, what had ended when an operation began is always the first ones. So all
+//! that an operation waits for is a number, and a file needs to know of how many of its ends, from the first on,
+//! all have come.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use durio_record::OperationTrace;
+
+/// How often who waits looks whether all is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) struct Order {
+    /// The operations of each thread, in order.
+    threads: Vec<Vec<usize>>,
+    /// By operation.
+    places: Vec<Place>,
+    /// By file.
+    ends: Vec<Ends>,
+    done: AtomicUsize,
+    is_ended: AtomicBool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    file: usize,
+    /// Its place among the ends of the file.
+    rank: usize,
+    /// So many ends of the file come before it begins.
+    needs: usize,
+}
+
+/// The ends of a file's operations.
+#[derive(Default)]
+struct Ends {
+    /// Of how many, from the first on, all have come.
+    whole: AtomicUsize,
+    came: Mutex<Vec<bool>>,
+    more: Condvar,
+}
+
+impl Order {
+    /// The order of a trace; `file_of` says for each captured file which one it is.
+    pub(super) fn of(trace: &OperationTrace, file_of: &[usize]) -> Self {
+        let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let files = file_of.iter().max().map_or(0, |it| it + 1);
+        let mut by_end: Vec<Vec<(u64, usize)>> = vec![Vec::new(); files];
+        for (index, it) in trace.operations.iter().enumerate() {
+            threads.entry(it.task).or_default().push(index);
+            by_end[file_of[it.file]].push((it.end(), index));
+        }
+        let mut places = vec![Place::default(); trace.operations.len()];
+        for (file, ends) in by_end.iter_mut().enumerate() {
+            ends.sort_unstable();
+            for (rank, &(_, index)) in ends.iter().enumerate() {
+                let begin = trace.operations[index].begin;
+                let needs = ends.partition_point(|it| it.0 <= begin);
+                places[index] = Place { file, rank, needs };
+            }
+        }
+        let ends = by_end.iter().map(|it| Ends {
+            came: Mutex::new(vec![false; it.len()]),
+            ..Ends::default()
+        });
+        Self {
+            threads: threads.into_values().collect(),
+            places,
+            ends: ends.collect(),
+            done: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The operations of each thread, in order.
+    pub(super) fn threads(&self) -> &[Vec<usize>] {
+        &self.threads
+    }
+
+    /// Waits until all that the operation needs is done; true if it had to.
+    pub(super) fn wait(&self, operation: usize, is_over: &dyn Fn() -> bool) -> bool {
+        let Place { file, needs, .. } = self.places[operation];
+        let ends = &self.ends[file];
+        if ends.whole.load(Ordering::Acquire) >= needs {
+            return false;
+        }
+        let mut came = ends.came.lock().unwrap_or_else(PoisonError::into_inner);
+        while ends.whole.load(Ordering::Acquire) < needs && !is_over() {
+            let waited = ends.more.wait_timeout(came, LOOK);
+            came = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// The operation is done.
+    pub(super) fn is_done(&self, operation: usize) {
+        let Place { file, rank, .. } = self.places[operation];
+        let ends = &self.ends[file];
+        let mut came = ends.came.lock().unwrap_or_else(PoisonError::into_inner);
+        came[rank] = true;
+        let before = ends.whole.load(Ordering::Relaxed);
+        let whole = before + came[before..].iter().take_while(|it| **it).count();
+        ends.whole.store(whole, Ordering::Release);
+        drop(came);
+        if whole > before {
+            ends.more.notify_all();
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many are done.
+    pub(super) fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Nobody begins anything any more.
+    pub(super) fn end(&self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Relaxed)
+    }
+}

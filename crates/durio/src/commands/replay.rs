@@ -1,0 +1,108 @@
+//! `durio replay`: what a database did, done again on other storage.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use durio_analyse::capture::{CaptureFindings, CaptureSource, Replayed};
+use durio_bench::{BenchError, BenchErrorKind, replay_trace};
+use durio_observe::read_host;
+use durio_record::OperationTrace;
+use durio_report::Format;
+use durio_run::{ReplayProgress, ReplayWish};
+
+use super::capture::{command_line, day_of, write_page};
+use super::new_file::refuse_existing;
+use crate::args::Replay as Arguments;
+use crate::exit_code::Exit;
+use crate::measure::clear_up;
+use crate::output;
+use crate::stop_signals::stop_on_signals;
+
+/// Between two lines of progress.
+const TELL: Duration = Duration::from_secs(5);
+
+pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
+    if arguments.output.format() == Format::FioJson {
+        let hint = "there are text, json, html, markdown and csv";
+        return Err(output::unsupported(arguments.output, hint));
+    }
+    arguments.html.as_deref().map(refuse_existing).transpose()?;
+    let Arguments { trace: path, directory, speed, .. } = arguments;
+    let facts = fs::metadata(directory).map_err(|it| BenchError::io("find", directory, it))?;
+    if !facts.is_dir() {
+        let text = format!("'{}' is no directory", directory.display());
+        return Err(BenchError::wrong_use(text)
+            .hint("name one on the storage in question: the files of a replay are made there"));
+    }
+    let trace = read(path)?;
+    clear_up();
+    let stop = stop_on_signals()?;
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let wish = ReplayWish {
+        trace: &trace,
+        directory,
+        speed: *speed,
+        // Any number that is another one each time.
+        seed: seed.as_secs() ^ u64::from(seed.subsec_nanos()) << 32,
+    };
+    let told = Cell::new(Instant::now());
+    let replayed = replay_trace(wish, &stop, &mut |it| {
+        if !arguments.quiet && told.get().elapsed() >= TELL {
+            told.set(Instant::now());
+            output::remark(&format!("durio: {}", words(it)));
+        }
+    })?;
+    if replayed.interrupted && replayed.operations.is_empty() {
+        let text = "interrupted before anything was replayed";
+        return Err(BenchError::new(BenchErrorKind::Interrupted, text));
+    }
+    let host = read_host();
+    let source = CaptureSource {
+        target: format!("{} in {}", path.display(), directory.display()),
+        command: command_line(),
+        date: day_of(SystemTime::now()),
+        kernel: host.kernel,
+        host: host.hostname.unwrap_or_else(|| "this machine".to_owned()),
+    };
+    let replayed = Replayed {
+        trace: &trace,
+        speed: *speed,
+        operations: &replayed.operations,
+        sizes: &replayed.sizes,
+        is_cached_instead: replayed.is_cached_instead,
+        interrupted: replayed.interrupted,
+    };
+    let findings = CaptureFindings::of_replay(&replayed, source).map_err(|why| {
+        let text = format!("'{}' has no capture to compare with: {why}", path.display());
+        BenchError::wrong_use(text)
+    })?;
+    output::report(arguments.output, &findings)?;
+    arguments.html.as_deref().map(|it| write_page(it, &findings)).transpose()?;
+    let kept_up = findings.replay.is_some_and(|it| it.kept_up);
+    Ok(match (replayed.interrupted, kept_up) {
+        (true, _) => Exit::INTERRUPTED,
+        (false, true) => Exit::Fine,
+        (false, false) => Exit::Negative,
+    })
+}
+
+fn read(path: &Path) -> Result<OperationTrace, BenchError> {
+    let read = File::open(path).and_then(OperationTrace::read);
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => {
+            BenchError::wrong_use(format!("'{}' cannot be replayed: {error}", path.display()))
+                .hint("durio capture --pid PID --trace FILE makes a trace")
+        }
+        _ => BenchError::io("read", path, error),
+    })
+}
+
+fn words(it: ReplayProgress) -> String {
+    match it {
+        ReplayProgress::Layout(done, all) => format!("laying out the files: {done} of {all}"),
+        ReplayProgress::Operations(done, all) => format!("replayed {done} of {all} operations"),
+    }
+}
