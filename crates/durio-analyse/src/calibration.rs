@@ -3,7 +3,10 @@
 //! In: rates of the database and of its model by clients. Out: [`CalibrationFindings`], and the factor that the
 //! times of the model need. Not here: running either.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+
+/// Form of the JSON document.
+pub const CALIBRATION_SCHEMA: &str = "durio-calibration-1";
 
 /// Ends of the factor's range and of rates that are farther apart than this are told.
 // Durio's choice: predictions are wanted within 15 %.
@@ -16,8 +19,10 @@ const FACTOR_MAX: f64 = 10.0;
 const SHARE_MIN: f64 = 0.05;
 
 /// How it went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CalibrationFindings {
+    /// The form of the document.
+    pub schema: &'static str,
     /// The profile's name.
     pub database: String,
     /// What loaded the database.
@@ -33,7 +38,7 @@ pub struct CalibrationFindings {
 }
 
 /// One number of clients; rates are transactions per second without a disk.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CalibrationPoint {
     /// How many.
     pub clients: u32,

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, Factor, factor};
+use durio_analyse::calibration::{
+    CALIBRATION_SCHEMA, CalibrationFindings, CalibrationPoint, Factor, factor,
+};
 use durio_block::ask_stoppable;
 use durio_observe::{read_cpu_counters, read_host};
 use durio_run::StopFlag;
@@ -96,7 +98,8 @@ pub fn calibrate(
         point.calibrated = rate;
     }
     let (database, command) = (wish.database.clone(), wish.command.clone());
-    Ok(CalibrationFindings { database, command, factor, factor_range, points, others })
+    let schema = CALIBRATION_SCHEMA;
+    Ok(CalibrationFindings { schema, database, command, factor, factor_range, points, others })
 }
 
 /// Processors that are busy, on average of a second.

@@ -220,12 +220,15 @@ mod tests {
 
     fn some_operation() -> impl Strategy<Value = TracedOperation> {
         let numbers = (0..1_u64 << 60, 1..1_u64 << 40, any::<u32>(), 0..2_usize);
-        let places = (proptest::option::of(0..1_u64 << 60), 0..BYTES_MAX, any::<bool>(), 0..7_usize);
-        (numbers, places).prop_map(|((begin, nanos, task, file), (offset, bytes, durable, call))| {
-            // Of the calls that write and sync, the first seven and then one that is no sync.
-            let call = &TRACED_CALLS[call];
-            TracedOperation { begin, nanos, task, file, call, offset, bytes, durable }
-        })
+        let places =
+            (proptest::option::of(0..1_u64 << 60), 0..BYTES_MAX, any::<bool>(), 0..7_usize);
+        (numbers, places).prop_map(
+            |((begin, nanos, task, file), (offset, bytes, durable, call))| {
+                // Of the calls that write and sync, the first seven and then one that is no sync.
+                let call = &TRACED_CALLS[call];
+                TracedOperation { begin, nanos, task, file, call, offset, bytes, durable }
+            },
+        )
     }
 
     proptest! {

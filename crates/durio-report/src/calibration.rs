@@ -91,6 +91,7 @@ mod tests {
             calibrated,
         };
         let findings = CalibrationFindings {
+            schema: durio_analyse::calibration::CALIBRATION_SCHEMA,
             database: "redis".to_owned(),
             command: "load".to_owned(),
             factor: 0.5,

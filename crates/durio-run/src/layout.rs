@@ -194,8 +194,8 @@ pub(crate) fn prepare_chunks(
             write_range(&made, range, Some(seed ^ begin), stop, progress).map(|_| ())
         });
     }
-    let filled = filled
-        .and_then(|()| fsync(&made.file).map_err(|errno| layout_error(&made, size, errno)));
+    let filled =
+        filled.and_then(|()| fsync(&made.file).map_err(|errno| layout_error(&made, size, errno)));
     let mut prepared = nowhere(Origin::Created(made));
     match filled.and_then(|()| prepared.find_direct()) {
         Ok(()) => Ok(prepared),

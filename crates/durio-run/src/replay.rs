@@ -10,6 +10,8 @@
 //! the room of what it touched.
 
 mod order;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::collections::{BTreeSet, HashMap};
@@ -210,11 +212,10 @@ impl Files {
             let parts = (Bytes::new(need.begins_with()), &chunks);
             let seed = durio_workload::job_seed(wish.seed, u64::MAX, index);
             let mut chunk = 0;
-            let target =
-                prepare_chunks(wish.directory, parts, journal, seed, stop, &mut |_| {
-                    chunk += CHUNK.get();
-                    progress(ReplayProgress::Layout(Bytes::new(done + chunk.min(bytes)), all));
-                })?;
+            let target = prepare_chunks(wish.directory, parts, journal, seed, stop, &mut |_| {
+                chunk += CHUNK.get();
+                progress(ReplayProgress::Layout(Bytes::new(done + chunk.min(bytes)), all));
+            })?;
             done += bytes;
             made.push(target);
         }

@@ -231,7 +231,7 @@ mod tests {
         let document = serde_json::to_string(&findings).unwrap();
         findings.compare_with(&EarlierCapture::parse(&document).unwrap());
         let beside = findings.beside.unwrap();
-        assert!(beside.rows.len() >= 8 && beside.rows.iter().any(|it| it.ratio.is_some()));
+        assert!(beside.rows.len() >= 7 && beside.rows.iter().any(|it| it.ratio.is_some()));
         assert!(beside.rows.iter().all(|it| it.ratio.is_none_or(|it| it == 1.0)), "{beside:?}");
     }
 

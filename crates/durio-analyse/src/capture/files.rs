@@ -360,7 +360,8 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
     let mut between: Vec<u64> = begins.windows(2).map(|pair| pair[1] - pair[0]).collect();
     between.sort_unstable();
     let common = group.iter().fold(0, |all, it| all | it.common);
-    let flags: BTreeSet<_> = group.iter().flat_map(|it| it.flags.values()).flatten().copied().collect();
+    let flags: BTreeSet<_> =
+        group.iter().flat_map(|it| it.flags.values()).flatten().copied().collect();
     let mut found = CapturedFileFindings {
         path,
         files: group.len(),

@@ -67,7 +67,6 @@ impl CaptureFindings {
     /// # Errors
     /// What is wrong with the capture in the trace, in words.
     #[expect(
-        clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "times of one capture, which are not negative"
@@ -110,7 +109,9 @@ fn feed(it: &Replayed<'_>, capture: &mut Capture) {
     }
     moments.sort_unstable();
     for (at, begins, place) in moments {
-        let Some(traced) = it.trace.operations.get(it.operations[place].operation) else { continue };
+        let Some(traced) = it.trace.operations.get(it.operations[place].operation) else {
+            continue;
+        };
         let (task, call) = (traced.task, traced.call);
         capture.take(match begins {
             true => CaptureEvent::Entered {
@@ -144,7 +145,8 @@ fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
         let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
         sorted.get(place).copied().unwrap_or(0)
     };
-    let tasks: std::collections::BTreeSet<u32> = trace.operations.iter().map(|it| it.task).collect();
+    let tasks: std::collections::BTreeSet<u32> =
+        trace.operations.iter().map(|it| it.task).collect();
     ReplayFindings {
         speed: it.speed,
         operations: trace.operations.len(),
@@ -159,5 +161,111 @@ fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
         held: it.operations.len() - lag.len(),
         lag_p99_ns: at(&lag, 99),
         is_cached_instead: it.is_cached_instead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BesideFigure;
+    use super::super::tests::short_trace;
+    use super::*;
+
+    /// The trace done again, each operation so many nanoseconds late and as long as before.
+    fn late_by(trace: &OperationTrace, late: u64) -> Vec<ReplayedOperation> {
+        let done = |(operation, it): (usize, &durio_record::TracedOperation)| ReplayedOperation {
+            operation,
+            due: it.begin,
+            ready: if late > 1000 { it.begin + late } else { 0 },
+            begin: it.begin + late,
+            end: it.end() + late,
+        };
+        trace.operations.iter().enumerate().map(done).collect()
+    }
+
+    fn findings(
+        trace: &OperationTrace,
+        operations: &[ReplayedOperation],
+        speed: f64,
+    ) -> CaptureFindings {
+        let sizes = vec![1; trace.files.len()];
+        let it = Replayed {
+            trace,
+            speed,
+            operations,
+            sizes: &sizes,
+            is_cached_instead: false,
+            interrupted: operations.len() < trace.operations.len(),
+        };
+        CaptureFindings::of_replay(&it, CaptureSource::default()).unwrap()
+    }
+
+    fn ratio(findings: &CaptureFindings, figure: BesideFigure) -> Option<f64> {
+        let rows = &findings.beside.as_ref().unwrap().rows;
+        rows.iter().find(|it| it.figure == figure).and_then(|it| it.ratio)
+    }
+
+    #[test]
+    fn a_replay_that_went_as_the_trace_did_has_its_figures() {
+        let trace = short_trace();
+        let findings = findings(&trace, &late_by(&trace, 300), 1.0);
+        let replay = findings.replay.unwrap();
+        assert_eq!((replay.done, replay.threads, replay.held), (trace.operations.len(), 3, 0));
+        assert_eq!((replay.late_p50_ns, replay.late_max_ns, replay.lag_p99_ns), (300, 300, 300));
+        assert!(replay.kept_up);
+        let rows = &findings.beside.as_ref().unwrap().rows;
+        assert!(
+            rows.iter().all(|it| it.ratio.is_none_or(|it| (it - 1.0).abs() < 1e-3)),
+            "{rows:?}"
+        );
+        assert_eq!(ratio(&findings, BesideFigure::SyncP50), Some(1.0));
+        // Nobody looked at the devices of the replay.
+        assert_eq!(ratio(&findings, BesideFigure::DeviceWrites), None);
+    }
+
+    #[test]
+    fn what_was_held_is_the_storages_doing_and_no_lag() {
+        let trace = short_trace();
+        let findings = findings(&trace, &late_by(&trace, 5_000_000), 1.0);
+        let replay = findings.replay.unwrap();
+        assert_eq!((replay.held, replay.lag_p99_ns), (trace.operations.len(), 0));
+        assert!(!replay.kept_up && replay.late_p50_ns == 5_000_000);
+    }
+
+    #[test]
+    fn twice_as_fast_is_held_against_twice_the_rate() {
+        let trace = short_trace();
+        let mut done = late_by(&trace, 0);
+        for it in &mut done {
+            (it.due, it.begin, it.end) =
+                (it.due / 2, it.begin / 2, (it.end / 2).max(it.begin / 2 + 1));
+        }
+        let findings = findings(&trace, &done, 2.0);
+        assert!(findings.replay.unwrap().kept_up);
+        let writes = ratio(&findings, BesideFigure::Writes).unwrap();
+        assert!((writes - 1.0).abs() < 1e-3, "{writes}");
+    }
+
+    #[test]
+    fn of_an_interrupted_one_rates_are_of_what_was_done() {
+        let trace = short_trace();
+        let all = late_by(&trace, 0);
+        let findings = findings(&trace, &all[..4], 1.0);
+        assert!(findings.ended_early.as_ref().is_some_and(|it| it.contains("after 4 of")));
+        assert_eq!(findings.writes + findings.durable, 4);
+        assert!((findings.seconds - findings.replay.unwrap().taken_seconds).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_trace_whose_capture_cannot_be_read_is_refused() {
+        let trace = OperationTrace { capture: serde_json::json!({}), ..short_trace() };
+        let it = Replayed {
+            trace: &trace,
+            speed: 1.0,
+            operations: &[],
+            sizes: &[],
+            is_cached_instead: false,
+            interrupted: true,
+        };
+        CaptureFindings::of_replay(&it, CaptureSource::default()).unwrap_err();
     }
 }

@@ -4,6 +4,7 @@ use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedDevice, CapturedFile, DeviceRequest, TRACED_CALLS,
     TracedCall, WriteCallRates,
 };
+use durio_record::OperationTrace;
 use durio_workload::profile::{Pace, Profile};
 
 use super::files::folded_path;
@@ -22,12 +23,15 @@ struct Script {
     capture: Capture,
     now: u64,
     files: usize,
+    captured: Vec<CapturedFile>,
+    operations: Vec<TracedOperation>,
 }
 
 impl Script {
     /// A file that process 7 has open as descriptor `fd`.
     fn file(&mut self, path: &str, flags: u32, size: u64, position: Option<u64>) -> usize {
         let file = CapturedFile { path: path.to_owned(), flags, size: Some(size) };
+        self.captured.push(file.clone());
         self.capture.take(CaptureEvent::File(file));
         let number = self.files;
         self.files += 1;
@@ -46,7 +50,8 @@ impl Script {
 
     fn leave(&mut self, task: u32, name: &str, result: i64) {
         self.now += 1000;
-        self.capture.take(CaptureEvent::Left { at: self.now, task, call: call(name), result });
+        let left = CaptureEvent::Left { at: self.now, task, call: call(name), result };
+        self.operations.extend(self.capture.take(left));
     }
 
     fn call(&mut self, task: u32, name: &str, file: usize, offset: Option<u64>, result: i64) {
@@ -83,6 +88,15 @@ pub(super) fn short_capture() -> CaptureFindings {
     postgres().finish(CaptureEnd::default())
 }
 
+/// The same as a trace.
+pub(super) fn short_trace() -> OperationTrace {
+    let mut script = postgres();
+    let files = std::mem::take(&mut script.captured);
+    let operations = std::mem::take(&mut script.operations);
+    let document = script.finish(CaptureEnd::default());
+    OperationTrace::new(serde_json::to_value(document).unwrap(), files, operations)
+}
+
 fn only(findings: &CaptureFindings) -> &CapturedFileFindings {
     assert_eq!(findings.files.len(), 1, "{:?}", findings.files);
     &findings.files[0]
@@ -91,6 +105,23 @@ fn only(findings: &CaptureFindings) -> &CapturedFileFindings {
 fn parsed(findings: &CaptureFindings) -> Profile {
     let text = profile_text(findings).unwrap();
     Profile::parse("captured.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn each_call_that_succeeded_is_an_operation_of_the_trace() {
+    let trace = short_trace();
+    let of = |name: &str| trace.operations.iter().filter(|it| it.call.name == name).count();
+    assert_eq!((of("pwrite64"), of("fdatasync"), of("fsync")), (15, 10, 1));
+    let first = trace.operations[0];
+    assert_eq!((first.begin, first.nanos, first.offset, first.bytes), (0, 1000, Some(0), 8192));
+    assert_eq!(trace.operations[1].begin, 2000, "of a microsecond each, and one between");
+    let mut script = Script::default();
+    let log = script.file("/d/log", O_APPEND, 100, None);
+    script.call(1, "write", log, None, 20);
+    script.call(1, "write", log, None, -28);
+    script.call(1, "fsync", log, None, -5);
+    let offsets: Vec<_> = script.operations.iter().map(|it| (it.offset, it.bytes)).collect();
+    assert_eq!(offsets, [(Some(100), 20)], "it goes to the end, and what failed is none");
 }
 
 #[test]

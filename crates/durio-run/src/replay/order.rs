@@ -62,10 +62,9 @@ impl Order {
                 places[index] = Place { file, rank, needs };
             }
         }
-        let ends = by_end.iter().map(|it| Ends {
-            came: Mutex::new(vec![false; it.len()]),
-            ..Ends::default()
-        });
+        let ends = by_end
+            .iter()
+            .map(|it| Ends { came: Mutex::new(vec![false; it.len()]), ..Ends::default() });
         Self {
             threads: threads.into_values().collect(),
             places,
@@ -123,5 +122,48 @@ impl Order {
 
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_observe::{CapturedFile, TRACED_CALLS};
+    use durio_record::TracedOperation;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Operations of two files: begin, end, thread, file.
+    fn trace(spans: &[(u64, u64, u32, usize)]) -> OperationTrace {
+        let file = |path: &str| CapturedFile { path: path.into(), flags: 0, size: None };
+        let operation = |&(begin, end, task, file): &(u64, u64, u32, usize)| TracedOperation {
+            begin,
+            nanos: end - begin,
+            task,
+            file,
+            call: &TRACED_CALLS[0],
+            offset: Some(0),
+            bytes: 1,
+            durable: false,
+        };
+        let operations = spans.iter().map(operation).collect();
+        OperationTrace::new(Value::Null, vec![file("a"), file("b")], operations)
+    }
+
+    #[test]
+    fn an_operation_waits_for_those_of_its_file_that_had_ended_and_for_no_other() {
+        // Two at once, then one that saw the first end, one of another file, and one that saw both end.
+        let spans = [(0, 10, 1, 0), (5, 30, 2, 0), (12, 20, 3, 0), (25, 40, 4, 1), (30, 50, 5, 0)];
+        let order = Order::of(&trace(&spans), &[0, 1]);
+        let may_begin = |operation| !order.wait(operation, &|| true);
+        assert!(may_begin(0) && may_begin(1) && may_begin(3));
+        assert!(!may_begin(2) && !may_begin(4));
+        order.is_done(1);
+        assert!(!may_begin(2), "another one was done");
+        order.is_done(0);
+        assert!(may_begin(2) && !may_begin(4));
+        order.is_done(2);
+        assert!(may_begin(4));
+        assert_eq!((order.done(), order.threads().len()), (3, 5));
     }
 }

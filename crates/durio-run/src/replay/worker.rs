@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 
 use durio_block::{
-    Buffers, Clock, Completion, Engine, MonotonicClock, Operation, OperationKind, OpenMode,
+    Buffers, Clock, Completion, Engine, MonotonicClock, OpenMode, Operation, OperationKind,
     SyncEngine, Ticks, WriteFlags, start_write_back, wait_until,
 };
 use durio_record::{ReplayedOperation, TracedOperation};
@@ -55,8 +55,7 @@ impl<'a> Worker<'a> {
         let used: BTreeSet<usize> = operations().map(|it| it.file).collect();
         let used: BTreeMap<usize, u32> = used.into_iter().zip(0..).collect();
         let is_hint = |it: &&TracedOperation| it.call.name == HINT;
-        let with_hints: BTreeSet<usize> =
-            operations().filter(is_hint).map(|it| it.file).collect();
+        let with_hints: BTreeSet<usize> = operations().filter(is_hint).map(|it| it.file).collect();
         let (mut opened, mut hinted) = (Vec::new(), BTreeMap::new());
         let mut is_cached_instead = false;
         for (number, place) in &used {
@@ -91,8 +90,8 @@ impl<'a> Worker<'a> {
         let buffers = Buffers::try_new(1, usize::try_from(largest).unwrap_or(usize::MAX))?;
         let mut opened = opened.into_iter();
         let first = opened.next().ok_or_else(|| RunError::unsupported("a thread without files"))?;
-        let engine = SyncEngine::new(MonotonicClock, first, buffers)
-            .with_more_files(opened.collect());
+        let engine =
+            SyncEngine::new(MonotonicClock, first, buffers).with_more_files(opened.collect());
         let worker = Self {
             wish,
             offsets: &files.offsets,
@@ -204,7 +203,7 @@ fn check_alignment<'t>(
     mut operations: impl Iterator<Item = &'t TracedOperation>,
 ) -> Result<(), RunError> {
     let unit = target.alignment.map_or(1, |it| it.offset.get().max(1));
-    let is_odd = |it: &&TracedOperation| (it.bytes | it.offset.unwrap_or(0)) % unit != 0;
+    let is_odd = |it: &&TracedOperation| !(it.bytes | it.offset.unwrap_or(0)).is_multiple_of(unit);
     match operations.find(is_odd) {
         None => Ok(()),
         Some(it) => Err(RunError::unsupported(format!(

@@ -97,27 +97,29 @@ pub(crate) struct Whom {
     ///
     /// The device counts as a file: its write requests are writes, durable with FUA, and its flushes
     /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf record -a -c 1
-    /// -e block:block_rq_issue -e block:block_rq_complete -- sleep 60, then perf script > FILE; or
-    /// iosnoop -ts 60 > FILE.
+    /// -e block:block_rq_issue -e block:block_rq_requeue -e block:block_rq_complete -- sleep 60, then
+    /// perf script > FILE; or iosnoop -ts 60 > FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) block_trace: Option<PathBuf>,
 }
 
 /// Do again what a database did, on other storage
 ///
-/// Reads a trace that durio capture --trace wrote and makes the same writes and syncs in files of its own
-/// in the directory: the same sizes, places, calls and times, by as many threads. None begins before those
-/// had ended that it followed: the one before of its thread, and those of its file that had ended when it
-/// began. The report shows whether this storage keeps up, and the times of its syncs beside those of the
-/// trace. The files are removed at the end.
+/// Makes the writes and syncs of a trace (durio capture --trace) once more, in files of its own in the
+/// directory: the same sizes, places, calls and times, by as many threads. An operation begins when it
+/// is due, but not before the one before of its thread has ended, nor before those of its file that
+/// had ended in the trace when it began. The report says whether this storage keeps up, and has rates
+/// and times of syncs beside those of the trace. The files are gone at the end.
 ///
 ///   durio capture --unit postgresql@15-main --for 60s --trace mine.trace
 ///   durio replay mine.trace /mnt/other
 ///   durio replay mine.trace /mnt/other --speed 2
 ///
-/// Contents are not in a trace: what is written is random. Files have the sizes that they had; only the
-/// parts that the trace writes are laid out. A database on slower storage would join more commits to a
-/// sync, and the replay does not: durio predict does. Exits with 1 if the storage does not keep up.
+/// Contents are not in a trace: what is written is random. Files have the sizes that they had; only
+/// the parts that are written again are laid out. On slower storage a database would join more commits
+/// to a sync, and a replay does not: for that, see durio predict.
+///
+/// Exits with 1 if the storage does not keep up: the replay took over 1 % longer than it should.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Replay {

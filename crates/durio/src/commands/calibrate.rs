@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use durio_bench::{
     BenchError, BenchErrorKind, CalibrationWish, Execution, Located, Permission, RunOptions,
-    busy_processors, calibrate, locate,
+    busy_processors, calibrate, locate, remove_run,
 };
 use durio_block::HeldTargets;
 use durio_observe::read_host;
@@ -107,7 +107,12 @@ impl Model<'_> {
             found.iter().flat_map(|it| &it.points).map(|it| it.rate_per_second).collect();
         let is_whole = !self.stop.is_set() && rates.len() == self.clients.len();
         match is_whole && rates.iter().all(|rate| *rate > 0.0) {
-            true => Ok(rates),
+            true => {
+                // Rates of a try are in the calibration; nobody looks for its run.
+                let name = execution.folder().file_name().unwrap_or_default();
+                remove_run(execution.runs(), &name.to_string_lossy())?;
+                Ok(rates)
+            }
             false => Err(BenchError::new(
                 BenchErrorKind::Interrupted,
                 "interrupted before the model was run with every number of clients",

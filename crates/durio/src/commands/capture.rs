@@ -44,7 +44,8 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         refuse_existing(path)?;
     }
     let before = arguments.against.as_deref().map(read_earlier).transpose()?;
-    let mut taken = Taken { kept: arguments.trace.as_ref().map(|_| Kept::default()), ..Taken::default() };
+    let mut taken =
+        Taken { kept: arguments.trace.as_ref().map(|_| Kept::default()), ..Taken::default() };
     let (mut findings, is_interrupted) = match (&arguments.whom.strace, &arguments.whom.block_trace)
     {
         (Some(path), _) => (read_trace(path, &STRACE, &mut taken)?, false),
@@ -113,10 +114,7 @@ impl Kept {
 }
 
 /// Watches whom it is asked to; true if the user ended it.
-fn watch(
-    arguments: &Arguments,
-    taken: &mut Taken,
-) -> Result<(CaptureFindings, bool), BenchError> {
+fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, bool), BenchError> {
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),

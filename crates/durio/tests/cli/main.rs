@@ -71,6 +71,7 @@ mod raid_replace;
 mod raid_stripes;
 mod record;
 mod refusals;
+mod replay;
 mod report;
 mod requirements;
 mod resume;

@@ -235,7 +235,16 @@ const PAGES: &[PageNotes] = &[
             "/sys/kernel/tracing/instances/durio-*",
             "Two trace instances, removed at the end. What a killed durio left the next one removes.",
         )]],
-        see_also: &["durio-profile(1)", "durio-run(1)", "strace(1)"],
+        see_also: &["durio-profile(1)", "durio-replay(1)", "durio-run(1)", "strace(1)"],
+    },
+    PageNotes {
+        command: "replay",
+        examples: &[
+            ("durio replay mine.trace /mnt/other", "Whether this storage bears the load."),
+            ("durio replay mine.trace /mnt/other --speed 2", "Whether it bears twice the load."),
+        ],
+        files: &[LEFTOVERS],
+        see_also: &["durio-capture(1)", "durio-predict(1)"],
     },
     PageNotes {
         command: "predict",

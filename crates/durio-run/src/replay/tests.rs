@@ -1,0 +1,130 @@
+//! Replays of made-up traces, held against the rule of what waits for what.
+
+use durio_observe::{CapturedFile, TRACED_CALLS};
+use durio_record::TracedOperation;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+/// Files of the traces: two ways to open the first, one of unknown size.
+fn files() -> Vec<CapturedFile> {
+    let file = |path: &str, flags, size| CapturedFile { path: path.to_owned(), flags, size };
+    vec![file("log", 0, Some(100_000)), file("log", 0o10_000, Some(100_000)), file("data", 0, None)]
+}
+
+fn operation() -> impl Strategy<Value = TracedOperation> {
+    // Within a millisecond, so that many are under way at once.
+    let parts = (0..1_000_000_u64, 1..200_000_u64, 0..4_u32, 0..3_usize, 0..8_usize);
+    let places = (proptest::option::of(0..200_000_u64), 1..20_000_u64, any::<bool>());
+    (parts, places).prop_map(|((begin, nanos, task, file, call), (offset, bytes, durable))| {
+        let call = &TRACED_CALLS[call];
+        let is_write = call.role == durio_observe::CallRole::Write;
+        let bytes = if is_write { bytes } else { 0 };
+        let offset = offset.filter(|_| is_write);
+        TracedOperation { begin, nanos, task, file, call, offset, bytes, durable }
+    })
+}
+
+/// Replays a trace, and says what broke the rule.
+fn broken(operations: Vec<TracedOperation>, speed: f64) -> Option<String> {
+    let trace = OperationTrace::new(Value::Null, files(), operations);
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::begin(folder.path(), None).unwrap();
+    let wish = ReplayWish { trace: &trace, directory: folder.path(), speed, seed: 7 };
+    let replay = replay(wish, &mut journal, &StopFlag::default(), &mut |_| {}).unwrap();
+    let files = std::fs::read_dir(folder.path()).unwrap().count();
+    if files != 1 {
+        return Some(format!("{files} files are left, of which the journal is one"));
+    }
+    let mut done = replay.operations.clone();
+    done.sort_by_key(|it| it.operation);
+    if done.iter().map(|it| it.operation).ne(0..trace.operations.len()) {
+        return Some(format!("not each once: {done:?}"));
+    }
+    let ends = trace.operations.iter().map(|it| it.offset.unwrap_or(0) + it.bytes);
+    let highest = ends.max().unwrap_or(0);
+    if replay.sizes.iter().all(|size| *size < highest) {
+        return Some(format!("{:?} bytes, and {highest} were written", replay.sizes));
+    }
+    violation(&trace, &done)
+}
+
+/// What began before it could have: before it was due, or before those had ended that it had followed.
+fn violation(trace: &OperationTrace, done: &[ReplayedOperation]) -> Option<String> {
+    let path = |place: usize| &trace.files[trace.operations[place].file].path;
+    for (place, it) in done.iter().enumerate() {
+        let own = &trace.operations[place];
+        if it.begin < it.due || it.begin >= it.end {
+            return Some(format!("at odd times: {it:?}"));
+        }
+        for (other, before) in done.iter().enumerate() {
+            let theirs = &trace.operations[other];
+            let is_followed = match theirs.task == own.task {
+                true => other < place,
+                false => path(other) == path(place) && theirs.end() <= own.begin,
+            };
+            if is_followed && before.end > it.begin {
+                return Some(format!("{own:?} began as {it:?}, before {theirs:?} as {before:?}"));
+            }
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn nothing_begins_before_what_it_had_followed(
+        operations in prop::collection::vec(operation(), 1..60),
+        speed in prop::sample::select(vec![0.5, 1.0, 1e6]),
+    ) {
+        let broken = broken(operations, speed);
+        prop_assert!(broken.is_none(), "{}", broken.unwrap());
+    }
+}
+
+#[test]
+fn the_rule_is_broken_by_what_begins_too_early() {
+    let one = |begin, task| TracedOperation {
+        begin,
+        nanos: 10,
+        task,
+        file: 0,
+        call: &TRACED_CALLS[1],
+        offset: Some(0),
+        bytes: 8,
+        durable: false,
+    };
+    let trace = OperationTrace::new(Value::Null, files(), vec![one(0, 1), one(10, 2), one(30, 2)]);
+    let at = |operation, begin, end| ReplayedOperation { operation, due: 0, ready: 0, begin, end };
+    assert_eq!(violation(&trace, &[at(0, 0, 5), at(1, 5, 6), at(2, 6, 9)]), None);
+    for early in [[at(0, 0, 5), at(1, 4, 6), at(2, 6, 9)], [at(0, 0, 5), at(1, 5, 8), at(2, 7, 9)]]
+    {
+        assert!(violation(&trace, &early).unwrap().contains("before"));
+    }
+}
+
+#[test]
+fn only_what_is_written_again_is_laid_out() {
+    let gib = 1 << 30;
+    let file = CapturedFile { path: "table".into(), flags: 0, size: Some(100 * gib) };
+    let write = |offset, bytes| TracedOperation {
+        begin: 0,
+        nanos: 1,
+        task: 1,
+        file: 0,
+        call: &TRACED_CALLS[1],
+        offset: Some(offset),
+        bytes,
+        durable: false,
+    };
+    // Within a chunk, over the border of two, and beyond the end.
+    let operations = vec![write(5, 8), write(2 * CHUNK.get() - 1, 2), write(100 * gib, 4096)];
+    let trace = OperationTrace::new(Value::Null, vec![file], operations);
+    let files = Files::of(&trace);
+    let need = &files.needs[0];
+    assert_eq!(need.chunks(), (BTreeSet::from([0, 1, 2]), 3 * CHUNK.get()));
+    assert_eq!(need.room(), 3 * CHUNK.get() + 4096);
+}
