@@ -18,8 +18,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
-use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile};
-use crate::strace::{OPEN_FLAGS, TraceTextError, each_line, seconds, traced_call};
+use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
+use crate::strace::{TraceTextError, each_line, seconds, traced_call};
 use crate::tracefs::{DeviceRequest, TracedCall, request};
 
 const SECTOR: u64 = 512;

@@ -75,10 +75,11 @@ pub struct CapturedFile {
     pub size: Option<u64>,
 }
 
-/// Flags of open(2) that decide how a write becomes durable, by their names, the stronger first. On Linux they
+/// Flags of open(2) that decide how a write becomes durable, by their names. On Linux they
 /// are the same on every machine that durio is built for but O_DIRECT.
-const FLAGS: [(&str, u32); 4] = [
+pub(crate) const OPEN_FLAGS: [(&str, u32); 4] = [
     ("O_APPEND", 0o2000),
+    // It has the bit of O_DSYNC, too.
     ("O_SYNC", 0o4_010_000),
     ("O_DSYNC", 0o10_000),
     (
@@ -91,13 +92,13 @@ impl CapturedFile {
     /// True if it was opened with this flag, such as `O_DIRECT`; O_SYNC has O_DSYNC in it.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        FLAGS.iter().any(|(it, flag)| *it == name && self.flags & flag == *flag)
+        OPEN_FLAGS.iter().any(|(it, flag)| *it == name && self.flags & flag == *flag)
     }
 
     /// Of the flags that matter those that it was opened with, by their names.
     #[must_use]
     pub fn flag_names(&self) -> Vec<&'static str> {
-        FLAGS.iter().map(|it| it.0).filter(|it| self.has(it)).collect()
+        OPEN_FLAGS.iter().map(|it| it.0).filter(|it| self.has(it)).collect()
     }
 }
 
@@ -105,17 +106,17 @@ impl CapturedFile {
 mod flag_names {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use super::FLAGS;
+    use super::OPEN_FLAGS;
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn serialize<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error> {
         let has = |it: &&(&str, u32)| flags & it.1 == it.1;
-        serializer.collect_seq(FLAGS.iter().filter(has).map(|it| it.0))
+        serializer.collect_seq(OPEN_FLAGS.iter().filter(has).map(|it| it.0))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         let names = Vec::<String>::deserialize(deserializer)?;
-        let of = |name: &str| FLAGS.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
+        let of = |name: &str| OPEN_FLAGS.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
         Ok(names.iter().fold(0, |all, name| all | of(name)))
     }
 }

@@ -17,8 +17,8 @@ pub struct OpenFile {
     pub flags: u32,
     /// Where the next write without an offset goes.
     pub position: Option<u64>,
-    /// Bytes of it now.
-    pub size: u64,
+    /// Bytes of it now; none of a device.
+    pub size: Option<u64>,
 }
 
 fn numbers(folder: &Path) -> Vec<u32> {
@@ -152,7 +152,8 @@ pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let value = |key: &str| text.lines().find_map(|it| it.strip_prefix(key).map(str::trim));
     let flags = value("flags:").and_then(|it| u32::from_str_radix(it, 8).ok())?;
     let position = value("pos:").and_then(|it| it.parse().ok());
-    Some(OpenFile { path, flags, position, size: facts.map_or(0, |it| it.len()) })
+    let size = facts.filter(|it| !it.file_type().is_block_device()).map(|it| it.len());
+    Some(OpenFile { path, flags, position, size })
 }
 
 #[cfg(test)]
@@ -207,7 +208,7 @@ mod tests {
         file.set_len(5).unwrap();
         let fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
         let open = open_file(Path::new("/"), own, fd).unwrap();
-        assert_eq!((open.path, open.size, open.position), (path, 5, Some(0)));
+        assert_eq!((open.path, open.size, open.position), (path, Some(5), Some(0)));
         assert_eq!(open.flags & 3, 1, "O_WRONLY");
         assert!(holders_below(Path::new("/"), folder.path()).contains(&own));
         assert!(threads_of(Path::new("/"), own).contains(&own));

@@ -18,7 +18,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
-use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile};
+use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
 use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
 
 /// Why a text cannot be taken.
@@ -54,18 +54,6 @@ pub(crate) fn each_line(
 pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
     TRACED_CALLS.iter().find(|it| it.name == name)
 }
-
-/// Flags of open(2) that say how writes behave, on Linux.
-pub(crate) const OPEN_FLAGS: [(&str, u32); 4] = [
-    ("O_APPEND", 0o2000),
-    ("O_DSYNC", 0o10000),
-    // It has the bit of O_DSYNC, too.
-    ("O_SYNC", 0o4_010_000),
-    (
-        "O_DIRECT",
-        if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o200_000 } else { 0o40000 },
-    ),
-];
 
 /// What is no storage, or no file that a database would write.
 const NO_FILES: [&str; 5] = ["/dev/null", "/dev/tty", "/dev/pts/", "/proc/", "/sys/"];

@@ -38,7 +38,7 @@ pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, LatencyHistogram, SIGNIFICANT_DIGITS};
 pub use manifest_file::{FolderManifest, ManifestFolder};
 pub use operation_trace::{
-    OPERATION_TRACE_SCHEMA, OperationTrace, ReplayedOperation, TracedOperation,
+    OPERATION_TRACE_SCHEMA, OPERATIONS_MAX, OperationTrace, ReplayedOperation, TracedOperation,
 };
 pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};

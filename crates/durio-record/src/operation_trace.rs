@@ -79,6 +79,9 @@ struct Head<T> {
     capture: Value,
 }
 
+/// Operations that a trace has at most: with what a replay keeps of them, three gigabytes.
+pub const OPERATIONS_MAX: usize = 20_000_000;
+
 /// An operation as its line has it.
 type Line<'a> = (u64, u64, u32, usize, &'a str, Option<u64>, u64, bool);
 
@@ -149,29 +152,38 @@ impl OperationTrace {
             let text = format!("it has the form {}, not {OPERATION_TRACE_SCHEMA}", head.schema);
             return Err(invalid(text));
         }
+        let all = head.operations;
+        if !(1..=OPERATIONS_MAX).contains(&all) {
+            return Err(invalid(format!("it has {all} operations, not 1 to {OPERATIONS_MAX}")));
+        }
         let mut operations = Vec::new();
-        while operations.len() < head.operations {
-            let read = next(&mut line);
-            let is_over = match &read {
-                Ok(bytes) => *bytes == 0,
-                // Of a file that is cut off, and of one in which bytes have changed.
-                Err(error) => matches!(
-                    error.kind(),
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput
-                ),
-            };
-            if is_over {
-                let (seen, all) = (operations.len(), head.operations);
-                let text = format!("it is cut off: it has {seen} of {all} operations");
+        while operations.len() < all {
+            if next(&mut line).map_err(damaged)? == 0 {
+                let text =
+                    format!("it is cut off: it has {} of {all} operations", operations.len());
                 return Err(invalid(text));
             }
-            read?;
             let operation = operation(&line, head.files.len()).map_err(|why| {
                 invalid(format!("its line {} is no operation: {why}", operations.len() + 2))
             })?;
             operations.push(operation);
         }
+        // Behind the last line is the sum over all of them.
+        if next(&mut line).map_err(damaged)? > 0 {
+            return Err(invalid(format!(
+                "it has more than the {all} operations that it should have"
+            )));
+        }
         Ok(Self::new(head.capture, head.files, operations))
+    }
+}
+
+/// What the packing says of a file that is cut off, or in which bytes have changed.
+fn damaged(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => invalid("it is cut off"),
+        io::ErrorKind::InvalidInput => invalid("it is damaged"),
+        _ => error,
     }
 }
 
@@ -188,6 +200,11 @@ fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
         .ok_or_else(|| format!("'{name}' neither writes nor syncs"))?;
     if file >= files {
         return Err(format!("it is of file {file} of {files}"));
+    }
+    if (call.role == CallRole::Sync && (bytes > 0 || offset.is_some()))
+        || (call.role == CallRole::Write && bytes == 0)
+    {
+        return Err(format!("'{name}' of {bytes} bytes"));
     }
     let end = offset.unwrap_or(0).checked_add(bytes);
     if bytes > BYTES_MAX || end.is_none_or(|end| i64::try_from(end).is_err()) {
@@ -207,8 +224,10 @@ mod tests {
     use super::*;
 
     fn trace(operations: Vec<TracedOperation>) -> OperationTrace {
-        let file = |path: &str, size| CapturedFile { path: path.to_owned(), flags: 0o2000, size };
-        let files = vec![file("/d/log \u{e4}", Some(1 << 24)), file("/d/#", None)];
+        let file = |path: &str, flags, size| CapturedFile { path: path.to_owned(), flags, size };
+        // O_APPEND and O_DSYNC; O_SYNC, which has the bit of O_DSYNC too.
+        let files =
+            vec![file("/d/log \u{e4}", 0o12_000, Some(1 << 24)), file("/d/#", 0o4_010_000, None)];
         OperationTrace::new(serde_json::json!({ "schema": "x" }), files, operations)
     }
 
@@ -221,19 +240,23 @@ mod tests {
     fn some_operation() -> impl Strategy<Value = TracedOperation> {
         let numbers = (0..1_u64 << 60, 1..1_u64 << 40, any::<u32>(), 0..2_usize);
         let places =
-            (proptest::option::of(0..1_u64 << 60), 0..BYTES_MAX, any::<bool>(), 0..7_usize);
+            (proptest::option::of(0..1_u64 << 60), 1..BYTES_MAX, any::<bool>(), 0..8_usize);
         (numbers, places).prop_map(
             |((begin, nanos, task, file), (offset, bytes, durable, call))| {
-                // Of the calls that write and sync, the first seven and then one that is no sync.
+                // Of the calls that write and sync.
                 let call = &TRACED_CALLS[call];
-                TracedOperation { begin, nanos, task, file, call, offset, bytes, durable }
+                let it = TracedOperation { begin, nanos, task, file, call, offset, bytes, durable };
+                match call.role {
+                    CallRole::Write => it,
+                    _ => TracedOperation { offset: None, bytes: 0, ..it },
+                }
             },
         )
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_it_was(operations in prop::collection::vec(some_operation(), 0..50)) {
+        fn what_is_written_is_read_as_it_was(operations in prop::collection::vec(some_operation(), 1..50)) {
             let trace = trace(operations);
             prop_assert_eq!(OperationTrace::read(packed(&trace).as_slice()).unwrap(), trace);
         }
@@ -241,13 +264,21 @@ mod tests {
         #[test]
         fn a_trace_that_is_cut_off_or_damaged_is_told_and_never_half_taken(
             operations in prop::collection::vec(some_operation(), 1..50),
-            cut in any::<prop::sample::Index>(),
+            place in any::<prop::sample::Index>(),
+            bit in 0..8_u32,
         ) {
-            let whole = packed(&trace(operations));
-            // The last bytes are a sum over what was packed, and all of that is there without them.
-            let cut = cut.index(whole.len() - 12);
-            let error = OperationTrace::read(&whole[..cut]).unwrap_err();
+            let trace = trace(operations);
+            let mut bytes = packed(&trace);
+            let error = OperationTrace::read(&bytes[..place.index(bytes.len())]).unwrap_err();
             prop_assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            // The first ten bytes say when it was packed, and by which machine.
+            let place = 10 + place.index(bytes.len() - 10);
+            bytes[place] ^= 1 << bit;
+            match OperationTrace::read(bytes.as_slice()) {
+                // A few bits fill a byte up.
+                Ok(read) => prop_assert!(read == trace, "other operations were taken"),
+                Err(error) => prop_assert_eq!(error.kind(), io::ErrorKind::InvalidData),
+            }
         }
     }
 
@@ -265,6 +296,8 @@ mod tests {
             (r#"[0,1,7,0,"lseek",0,8,false]"#, "'lseek' neither writes nor syncs"),
             (r#"[0,1,7,0,"write",9223372036854775807,8,false]"#, "no file has so many bytes"),
             (r#"[0,1,7,0,"write",0,4294967296,false]"#, "no file has so many bytes"),
+            (r#"[0,1,7,0,"write",0,0,false]"#, "'write' of 0 bytes"),
+            (r#"[0,1,7,0,"fsync",0,5,false]"#, "'fsync' of 5 bytes"),
             (r#"[18446744073709551615,1,7,0,"write",0,8,false]"#, "no clock goes so far"),
             (r#"[0,1,7,0,"write",-1,8,false]"#, "line 2 is no operation: invalid"),
             ("", "it is cut off: it has 0 of 1 operations"),
@@ -272,6 +305,11 @@ mod tests {
             let error = read(format!("{head}\n{line}")).unwrap_err().to_string();
             assert!(error.contains(words), "{line}: {error}");
         }
+        let line = r#"[0,1,7,0,"write",0,8,false]"#;
+        let error = read(format!("{head}\n{line}\n{line}\n")).unwrap_err().to_string();
+        assert!(error.contains("more than the 1 operations"), "{error}");
+        let none = head.replace(r#""operations":1"#, r#""operations":0"#);
+        assert!(read(none).unwrap_err().to_string().contains("it has 0 operations"));
         for (text, words) in [
             (String::new(), "no trace that"),
             ("{}".to_owned(), "no trace that"),

@@ -113,6 +113,15 @@ fn summary(it: &CaptureFindings) -> Section {
     section
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time is not negative"
+)]
+fn seconds(seconds: f64) -> String {
+    latency((seconds * 1e9) as u64)
+}
+
 /// How punctual a replay was.
 fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     let mut section = Section::default();
@@ -123,48 +132,53 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     section.fact(
         "replayed",
         format!(
-            "{} operations by {} threads in {:.1} s, {pace}",
-            replay.done, replay.threads, replay.taken_seconds
+            "{} operations by {} threads in {}, {pace}",
+            replay.done,
+            replay.threads,
+            seconds(replay.taken_seconds)
         ),
     );
-    if let Some(why) = &it.ended_early {
-        section.toned(Tone::Warning, "ended early", format!("{why}; figures are of those"));
-    } else if replay.kept_up {
-        section.toned(Tone::Strong, "kept up", "yes: it ended when it should have, within 1 %");
-    } else {
-        section.toned(
-            Tone::Bad,
-            "kept up",
-            format!(
-                "no: it took {:.1} s instead of {:.1} s; this storage is too slow for this load",
-                replay.taken_seconds, replay.planned_seconds
-            ),
-        );
+    let seconds = [replay.taken_seconds, replay.planned_seconds].map(seconds);
+    match (&it.ended_early, replay.kept_up) {
+        (Some(why), _) => {
+            section.toned(Tone::Warning, "ended early", format!("{why}; figures are of those"));
+        }
+        (None, Some(false)) if replay.taken_seconds > replay.planned_seconds => {
+            let text = format!(
+                "no: it took {} instead of {}; here this load is too much",
+                seconds[0], seconds[1]
+            );
+            section.toned(Tone::Bad, "kept up", text);
+        }
+        (None, Some(false)) => {
+            section.toned(
+                Tone::Bad,
+                "kept up",
+                "no: operations began too late, though it ended in time",
+            );
+        }
+        (None, _) => section.toned(Tone::Strong, "kept up", "yes"),
     }
+    let late =
+        [("p50", replay.late_p50_ns), ("p99", replay.late_p99_ns), ("at most", replay.late_max_ns)];
+    let late: Vec<String> = late
+        .iter()
+        .filter_map(|(name, nanos)| Some(format!("{name} {}", latency((*nanos)?))))
+        .collect();
     let held = match replay.held {
-        0 => "none had to wait for the storage".to_owned(),
-        held => format!(
-            "{} of them had to wait for the storage",
-            percent(precise(held as u64) / precise(replay.done as u64))
-        ),
+        0 => "none waited for an earlier one".to_owned(),
+        held => {
+            format!(
+                "{} waited for an earlier one",
+                percent(precise(held as u64) / precise(replay.done as u64))
+            )
+        }
     };
-    section.fact(
-        "operations began",
-        format!(
-            "{} late (p50), {} (p99), {} at most; {held}",
-            latency(replay.late_p50_ns),
-            latency(replay.late_p99_ns),
-            latency(replay.late_max_ns)
-        ),
-    );
-    section.fact_at(
-        Level::Detail,
-        Fact::new(
-            Tone::Plain,
-            "durio's own delay",
-            format!("{} (p99), of operations that waited for nothing", latency(replay.lag_p99_ns)),
-        ),
-    );
+    section.fact("began late by", format!("{}; {held}", late.join(", ")));
+    if let Some(lag) = replay.lag_p99_ns {
+        let text = format!("p99 {}, of operations that waited for none", latency(lag));
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "durio's own delay", text));
+    }
     if replay.is_cached_instead {
         section.say(
             Tone::Warning,
@@ -177,7 +191,7 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
 
 /// The same figures of an earlier capture; of that of the trace, if this is a replay.
 fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
-    let CaptureBeside { before, before_lost_calls, rows } = it;
+    let CaptureBeside { before, before_lost_calls, before_untraced, rows } = it;
     let heads = match is_replay {
         true => ["", "trace", "replay", "replay / trace"],
         false => ["", "before", "now", "now / before"],
@@ -218,6 +232,12 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
     };
     table.rows.extend(rows.iter().map(row));
     section.table(table);
+    if *before_untraced > 0 && is_replay {
+        section.say(
+            Tone::Warning,
+            format!("{before_untraced} writes and syncs of the database are not in the trace (io_uring, or files that could not be named), and so not in the replay"),
+        );
+    }
     if *before_lost_calls > 0 {
         section.say(
             Tone::Warning,

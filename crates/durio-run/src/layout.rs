@@ -1,6 +1,5 @@
 //! Makes targets ready: lays out files, opens what exists, removes what durio made.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -60,15 +59,6 @@ impl PreparedTarget {
             Origin::Existing(access) => Ok(access.open(mode)?),
             Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
         }
-    }
-
-    /// Its bytes now.
-    pub(crate) fn size(&self) -> Result<u64, RunError> {
-        let file = self.open(OpenMode::default())?.file;
-        let facts = fstat(&file).map_err(|errno| {
-            RunError::target("cannot look at a file").because(io::Error::from(errno))
-        })?;
-        Ok(facts.st_size.cast_unsigned())
     }
 
     /// A path by which another process of this user opens the target: never its name, which may lead
@@ -176,26 +166,23 @@ pub(crate) fn prepare(
     Ok((prepared, event))
 }
 
-/// Makes a file of `size` bytes of which these chunks ([`CHUNK`]) are written and the rest is a hole.
-pub(crate) fn prepare_chunks(
+/// Makes a file of `size` bytes of which these ranges are written and the rest is a hole.
+pub(crate) fn prepare_ranges(
     directory: &Path,
-    (size, chunks): (Bytes, &BTreeSet<u64>),
+    (size, ranges): (Bytes, &[Range<u64>]),
     journal: &mut Journal,
     seed: u64,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<PreparedTarget, RunError> {
     let made = make(directory, journal)?;
-    let mut filled = ftruncate(&made.file, size.get()).map_err(|it| layout_error(&made, size, it));
-    for chunk in chunks {
-        let begin = chunk * CHUNK.get();
-        let range = begin..size.get().min(begin + CHUNK.get());
-        filled = filled.and_then(|()| {
-            write_range(&made, range, Some(seed ^ begin), stop, progress).map(|_| ())
-        });
-    }
-    let filled =
-        filled.and_then(|()| fsync(&made.file).map_err(|errno| layout_error(&made, size, errno)));
+    let failed = |errno| layout_error(&made, size, errno);
+    let filled = ftruncate(&made.file, size.get()).map_err(failed).and_then(|()| {
+        for range in ranges {
+            write_range(&made, (size, range.clone()), Some(seed ^ range.start), stop, progress)?;
+        }
+        fsync(&made.file).map_err(failed)
+    });
     let mut prepared = nowhere(Origin::Created(made));
     match filled.and_then(|()| prepared.find_direct()) {
         Ok(()) => Ok(prepared),
@@ -319,14 +306,14 @@ fn write_all(
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<Bytes, RunError> {
-    write_range(made, 0..size.get(), random_seed, stop, progress)
+    write_range(made, (size, 0..size.get()), random_seed, stop, progress)
 }
 
-/// Writes a range: whole chunks past the page cache where that is possible, so that a large layout
-/// does not push everybody's pages out; the rest through it. Says where it ended.
+/// Writes a range of a file of `size`: whole chunks past the page cache where that is possible, so that
+/// a large layout does not push everybody's pages out; the rest through it. Says where it ended.
 fn write_range(
     made: &NewFile,
-    range: Range<u64>,
+    (size, range): (Bytes, Range<u64>),
     random_seed: Option<u64>,
     stop: &StopFlag,
     progress: &mut dyn FnMut(Bytes),
@@ -344,7 +331,6 @@ fn write_range(
         }
         // The rest is no whole number of sectors, perhaps.
         let file = if length == CHUNK.get() { &direct.file } else { &made.file };
-        let size = Bytes::new(range.end);
         write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
         offset += length;
         progress(Bytes::new(offset));

@@ -14,7 +14,8 @@ mod order;
 mod tests;
 mod worker;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, sleep};
@@ -24,9 +25,11 @@ use durio_block::{Clock, MonotonicClock};
 use durio_record::{Journal, OperationTrace, ReplayedOperation};
 use durio_units::Bytes;
 use rustix::fs::statvfs;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::RunError;
-use crate::layout::{CHUNK, PreparedTarget, prepare_chunks};
+use crate::layout::{CHUNK, PreparedTarget, prepare_ranges};
+use crate::memory;
 use crate::sink::StopFlag;
 use crate::start_barrier::{Start, StartBarrier};
 use order::Order;
@@ -59,8 +62,6 @@ pub enum ReplayProgress {
 pub struct Replay {
     /// Each operation that was done, in the order in which they began.
     pub operations: Vec<ReplayedOperation>,
-    /// Bytes of each file of the trace at the end.
-    pub sizes: Vec<u64>,
     /// The directory's filesystem has no O_DIRECT, which the trace has.
     pub is_cached_instead: bool,
     /// The user ended it.
@@ -92,6 +93,8 @@ pub fn replay(
         )));
     }
     files.check_room(wish.directory)?;
+    check_memory(wish.trace, &order)?;
+    check_descriptors(wish.trace, &files, &order)?;
     let mut made = Vec::new();
     let result = files
         .make(wish, journal, stop, &mut made, progress)
@@ -100,12 +103,64 @@ pub fn replay(
     for target in made {
         removed = removed.and(target.remove(journal));
     }
+    let result = result.map_err(|error| match error.errno() {
+        Some(errno) if errno == rustix::io::Errno::NOSPC.raw_os_error() => error.hint(ROOM),
+        _ => error,
+    });
     match (result, removed) {
         (Err(mut error), Err(left)) => {
             error.add_left(&left);
             Err(error)
         }
         (result, removed) => result.and_then(|replay| removed.map(|()| replay)),
+    }
+}
+
+/// What helps where there is no room.
+const ROOM: &str = "make room, or capture for a shorter time";
+
+/// Each thread has a buffer of the size of its largest write.
+fn check_memory(trace: &OperationTrace, order: &Order) -> Result<(), RunError> {
+    let largest = |thread: &Vec<usize>| thread.iter().map(|it| trace.operations[*it].bytes).max();
+    let need: u64 = order.threads().iter().filter_map(largest).fold(0, u64::saturating_add);
+    match memory::available().filter(|free| free.get() < need) {
+        None => Ok(()),
+        Some(free) => Err(RunError::unsupported(format!(
+            "the writes of {} threads take {} of memory, and there is {free}",
+            order.threads().len(),
+            Bytes::new(need)
+        ))),
+    }
+}
+
+/// What a process has open besides: streams, the trace, the journal and others.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// Permits as many open files as a replay needs, if that may be.
+fn check_descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> Result<(), RunError> {
+    // Each file with its directory, and for each thread each that it uses; perhaps once more for hints.
+    let of_threads = order.threads().iter().map(|thread| {
+        let used: std::collections::BTreeSet<usize> =
+            thread.iter().map(|it| trace.operations[*it].file).collect();
+        2 * used.len()
+    });
+    let need = (2 * files.needs.len() + of_threads.sum::<usize>()) as u64 + DESCRIPTORS_BESIDE;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|it| it >= need) {
+        return Ok(());
+    }
+    match limit.maximum.filter(|most| *most < need) {
+        Some(most) => Err(RunError::unsupported(format!(
+            "a replay of this trace has {need} files open, and this process may have {most}"
+        ))
+        .hint("raise the limit: ulimit -Hn, as root")),
+        // For this process alone.
+        None => {
+            setrlimit(Resource::Nofile, Rlimit { current: Some(need), ..limit }).map_err(|it| {
+                RunError::target(format!("cannot have {need} files open"))
+                    .because(std::io::Error::from(it))
+            })
+        }
     }
 }
 
@@ -127,8 +182,8 @@ struct Need {
     end: u64,
     /// The highest end of a write.
     highest: u64,
-    /// Chunks that are written.
-    touched: BTreeSet<u64>,
+    /// Ranges that are written, of whole chunks ([`CHUNK`]): apart and in order once all are known.
+    touched: Vec<Range<u64>>,
 }
 
 impl Need {
@@ -137,18 +192,43 @@ impl Need {
         self.size.unwrap_or(self.highest)
     }
 
-    /// Chunks that are written before, and how many bytes those are.
-    fn chunks(&self) -> (BTreeSet<u64>, u64) {
+    fn touch(&mut self, offset: u64, bytes: u64) {
+        self.end = offset.saturating_add(bytes);
+        self.highest = self.highest.max(self.end);
+        let chunk = CHUNK.get();
+        let range = offset / chunk * chunk..self.end.div_ceil(chunk).saturating_mul(chunk);
+        match self.touched.last_mut() {
+            // Most writes are where the one before was, or go on there.
+            Some(last) if last.start <= range.start && range.start <= last.end => {
+                last.end = last.end.max(range.end);
+            }
+            _ => self.touched.push(range),
+        }
+    }
+
+    /// Joins ranges that overlap or follow each other.
+    fn join(&mut self) {
+        self.touched.sort_unstable_by_key(|it| it.start);
+        self.touched.dedup_by(|next, last| {
+            let is_joined = next.start <= last.end;
+            if is_joined {
+                last.end = last.end.max(next.end);
+            }
+            is_joined
+        });
+    }
+
+    /// What of it is laid out: what is written again.
+    fn laid_out(&self) -> Vec<Range<u64>> {
         let size = self.begins_with();
-        let chunks: BTreeSet<u64> =
-            self.touched.range(..size.div_ceil(CHUNK.get())).copied().collect();
-        let bytes = chunks.iter().map(|it| CHUNK.get().min(size - it * CHUNK.get())).sum();
-        (chunks, bytes)
+        let before = self.touched.iter().filter(|it| it.start < size);
+        before.map(|it| it.start..it.end.min(size)).collect()
     }
 
     /// Bytes that it takes in the end.
     fn room(&self) -> u64 {
-        self.chunks().1 + self.highest.saturating_sub(self.begins_with())
+        let whole = self.highest.max(self.begins_with());
+        self.touched.iter().map(|it| it.end.min(whole) - it.start).fold(0, u64::saturating_add)
     }
 }
 
@@ -172,11 +252,10 @@ impl Files {
             let offset = it.offset.unwrap_or(need.end);
             offsets.push(offset);
             if it.bytes > 0 {
-                need.end = offset.saturating_add(it.bytes);
-                need.highest = need.highest.max(need.end);
-                need.touched.extend(offset / CHUNK.get()..need.end.div_ceil(CHUNK.get()));
+                need.touch(offset, it.bytes);
             }
         }
+        needs.iter_mut().for_each(Need::join);
         Self { place_of, needs, offsets }
     }
 
@@ -194,7 +273,7 @@ impl Files {
         Err(RunError::unsupported(format!(
             "the files of the trace take {room}, and '{directory}' has {free} free"
         ))
-        .hint("make room, or capture for a shorter time"))
+        .hint(ROOM))
     }
 
     fn make(
@@ -205,18 +284,16 @@ impl Files {
         made: &mut Vec<PreparedTarget>,
         progress: &mut dyn FnMut(ReplayProgress),
     ) -> Result<(), RunError> {
-        let all = Bytes::new(self.needs.iter().map(|it| it.chunks().1).sum());
+        let ranges: Vec<Vec<Range<u64>>> = self.needs.iter().map(Need::laid_out).collect();
+        let all = Bytes::new(ranges.iter().flatten().map(|it| it.end - it.start).sum());
         let mut done = 0;
-        for (index, need) in (0..).zip(&self.needs) {
-            let (chunks, bytes) = need.chunks();
-            let parts = (Bytes::new(need.begins_with()), &chunks);
+        for ((index, need), ranges) in (0..).zip(&self.needs).zip(&ranges) {
+            let parts = (Bytes::new(need.begins_with()), ranges.as_slice());
             let seed = durio_workload::job_seed(wish.seed, u64::MAX, index);
-            let mut chunk = 0;
-            let target = prepare_chunks(wish.directory, parts, journal, seed, stop, &mut |_| {
-                chunk += CHUNK.get();
-                progress(ReplayProgress::Layout(Bytes::new(done + chunk.min(bytes)), all));
+            let target = prepare_ranges(wish.directory, parts, journal, seed, stop, &mut |_| {
+                done = all.get().min(done + CHUNK.get());
+                progress(ReplayProgress::Layout(Bytes::new(done), all));
             })?;
-            done += bytes;
             made.push(target);
         }
         Ok(())
@@ -237,12 +314,13 @@ fn run(
     let barrier = StartBarrier::default();
     let begin = std::sync::OnceLock::new();
     let ended = std::thread::scope(|scope| {
+        // Whatever ends this before all have been started: nobody waits for ever.
+        let aborted = AbortOnDrop(&barrier);
         let mut handles = Vec::new();
         let mut is_cached_instead = false;
         for (index, thread) in (0..).zip(order.threads()) {
             let seed = durio_workload::job_seed(wish.seed, 0, index);
-            let worker = Worker::new(wish, files, (order, thread), made, seed);
-            let (worker, cached) = worker.inspect_err(|_| barrier.release(Start::Aborted))?;
+            let (worker, cached) = Worker::new(wish, files, (order, thread), made, seed)?;
             is_cached_instead |= cached;
             let (failed, barrier, begin) = (&failed, &barrier, &begin);
             let body = move || {
@@ -261,13 +339,13 @@ fn run(
             let handle = Builder::new().name(format!("thread {index}")).spawn_scoped(scope, body);
             let count = handles.len();
             handles.push(handle.map_err(|error| {
-                barrier.release(Start::Aborted);
                 RunError::target(format!("cannot start more than {count} threads"))
                     .because(error)
                     .hint("raise the limit on processes (ulimit -u)")
             })?);
         }
         barrier.release(Start::Go);
+        drop(aborted);
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             progress(ReplayProgress::Operations(order.done(), operations.len()));
             sleep(LOOK);
@@ -284,8 +362,17 @@ fn run(
     }
     let mut operations: Vec<ReplayedOperation> = done.into_iter().flatten().collect();
     operations.sort_by_key(|it| it.begin);
-    let sizes = files.place_of.iter().map(|place| made[*place].size()).collect::<Result<_, _>>()?;
-    Ok(Replay { operations, sizes, is_cached_instead, interrupted: stop.is_set() })
+    let interrupted = operations.len() < wish.trace.operations.len();
+    Ok(Replay { operations, is_cached_instead, interrupted })
+}
+
+struct AbortOnDrop<'a>(&'a StartBarrier);
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        // The first decision counts.
+        self.0.release(Start::Aborted);
+    }
 }
 
 /// Ends the replay for all when one thread panics: the others may wait for it.

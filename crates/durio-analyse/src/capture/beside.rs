@@ -22,6 +22,9 @@ pub struct EarlierCapture {
     files: Vec<EarlierFile>,
     devices: Vec<EarlierDevice>,
     cost: EarlierCost,
+    /// What is in no file's figures: through io_uring, or of files that could not be named.
+    ring_operations: u64,
+    unnamed_calls: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
@@ -57,6 +60,8 @@ pub struct CaptureBeside {
     pub before: CaptureSource,
     /// Events of calls that the earlier one lost: its figures are too low.
     pub before_lost_calls: u64,
+    /// Writes and syncs of the earlier one that are in none of its figures.
+    pub before_untraced: u64,
     /// The figures.
     pub rows: Vec<BesideRow>,
 }
@@ -147,6 +152,8 @@ impl EarlierCapture {
             files: files.collect(),
             devices: devices.collect(),
             cost: EarlierCost { lost_calls: now.cost.lost_calls },
+            ring_operations: now.ring_operations,
+            unnamed_calls: now.unnamed_calls,
         }
     }
 
@@ -215,6 +222,7 @@ impl CaptureFindings {
         self.beside = Some(CaptureBeside {
             before: before.source.clone(),
             before_lost_calls: before.cost.lost_calls,
+            before_untraced: before.ring_operations.saturating_add(before.unnamed_calls),
             rows: figures.filter_map(row).collect(),
         });
     }

@@ -308,7 +308,7 @@ pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
     all
 }
 
-fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+pub(super) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     // As everywhere in durio: p99 needs a hundred.
     let is_enough = percent == 50 || sorted.len() >= 100;
     sorted

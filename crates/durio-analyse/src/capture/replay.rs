@@ -3,15 +3,22 @@
 //! In: the trace and each operation as it went. Out: [`CaptureFindings`] with the traced capture beside it. Not
 //! here: doing it.
 
+use std::collections::BTreeSet;
+
 use durio_observe::{CaptureEnd, CaptureEvent};
-use durio_record::{OperationTrace, ReplayedOperation};
+use durio_record::{OperationTrace, ReplayedOperation, TracedOperation};
 use serde::Serialize;
 
+use super::files::percentile;
 use super::{Capture, CaptureFindings, CaptureSource, EarlierCapture};
 
-/// A replay that ended so much later than it should have did not keep up, as a share of its time.
+/// A replay that ended, or of which one operation of a hundred began, so much later than it should have did not
+/// keep up, as a share of its time.
 // Durio's choice: rates are then off by as much.
 const BEHIND_MAX: f64 = 0.01;
+
+/// Less is no sign of anything: a disk stalls for so long now and then.
+const BEHIND_NS: f64 = 50e6;
 
 /// How punctual a replay was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -28,18 +35,19 @@ pub struct ReplayFindings {
     pub planned_seconds: f64,
     /// As they were.
     pub taken_seconds: f64,
-    /// True if it ended when it should have, within 1 %.
-    pub kept_up: bool,
+    /// True if it ended when it should have, and 99 of 100 operations began then, within 1 % of its time; none
+    /// of one that was interrupted.
+    pub kept_up: Option<bool>,
     /// From when an operation was due to its begin, median.
-    pub late_p50_ns: u64,
+    pub late_p50_ns: Option<u64>,
     /// The same, 99 of 100.
-    pub late_p99_ns: u64,
+    pub late_p99_ns: Option<u64>,
     /// The most.
-    pub late_max_ns: u64,
-    /// Operations that were due before those had ended that they had to wait for: the storage's doing.
+    pub late_max_ns: Option<u64>,
+    /// Operations that had to wait for an earlier one.
     pub held: usize,
-    /// How late operations began that nothing held, 99 of 100: durio's own doing.
-    pub lag_p99_ns: u64,
+    /// How late the others began, 99 of 100: durio's own doing.
+    pub lag_p99_ns: Option<u64>,
     /// The trace has O_DIRECT, the storage has not: such writes went through the page cache.
     pub is_cached_instead: bool,
 }
@@ -53,38 +61,36 @@ pub struct Replayed<'a> {
     pub speed: f64,
     /// Each operation that was done.
     pub operations: &'a [ReplayedOperation],
-    /// Bytes of each file at the end.
-    pub sizes: &'a [u64],
     /// O_DIRECT was not possible.
     pub is_cached_instead: bool,
-    /// The user ended it.
-    pub interrupted: bool,
+}
+
+impl Replayed<'_> {
+    fn is_whole(&self) -> bool {
+        self.operations.len() == self.trace.operations.len()
+    }
 }
 
 impl CaptureFindings {
-    /// What a replay did, with the capture of its trace beside it.
-    ///
-    /// # Errors
-    /// What is wrong with the capture in the trace, in words.
+    /// What a replay did, with the capture of its trace beside it ([`EarlierCapture::parse`]).
+    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "times of one capture, which are not negative"
     )]
-    pub fn of_replay(it: &Replayed<'_>, source: CaptureSource) -> Result<Self, String> {
-        let mut before = EarlierCapture::parse(&it.trace.capture.to_string())?;
+    pub fn of_replay(it: &Replayed<'_>, mut before: EarlierCapture, source: CaptureSource) -> Self {
         before.speed_up(it.speed);
         let punctuality = punctuality(it);
         let mut capture = Capture::default();
         feed(it, &mut capture);
         // As long as was watched: with what was idle before the first operation and after the last.
         let idle = (before.seconds - punctuality.planned_seconds).max(0.0);
-        let idle = if it.interrupted { 0.0 } else { idle };
+        let idle = if it.is_whole() { idle } else { 0.0 };
         let end = CaptureEnd {
             duration_ns: ((punctuality.taken_seconds + idle) * 1e9) as u64,
             processes: 1,
-            sizes: it.sizes.iter().copied().map(Some).collect(),
-            ended_early: it.interrupted.then(|| {
+            ended_early: (!it.is_whole()).then(|| {
                 let (done, all) = (it.operations.len(), it.trace.operations.len());
                 format!("it was interrupted after {done} of {all} operations")
             }),
@@ -93,7 +99,7 @@ impl CaptureFindings {
         let mut findings = capture.finish(&end, source);
         findings.compare_with(&before);
         findings.replay = Some(punctuality);
-        Ok(findings)
+        findings
     }
 }
 
@@ -131,35 +137,35 @@ fn feed(it: &Replayed<'_>, capture: &mut Capture) {
 #[expect(clippy::cast_precision_loss, reason = "times of one capture")]
 fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
     let trace = it.trace;
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
-    let planned = trace.operations.iter().map(|it| it.end()).max().unwrap_or(0);
-    let planned_seconds = seconds(planned) / it.speed;
-    let taken_seconds = seconds(it.operations.iter().map(|it| it.end).max().unwrap_or(0));
-    let mut late: Vec<u64> =
-        it.operations.iter().map(|it| it.begin.saturating_sub(it.due)).collect();
-    let free = it.operations.iter().filter(|it| it.ready <= it.due);
-    let mut lag: Vec<u64> = free.map(|it| it.begin.saturating_sub(it.due)).collect();
-    late.sort_unstable();
-    lag.sort_unstable();
-    let at = |sorted: &[u64], percent: usize| {
-        let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-        sorted.get(place).copied().unwrap_or(0)
+    // What is faster are the begins; an operation takes as long as it takes.
+    let end = |it: &TracedOperation, speed: f64| it.begin as f64 / speed + it.nanos as f64;
+    let planned = trace.operations.iter().map(|op| end(op, it.speed)).fold(0.0, f64::max);
+    let taken = it.operations.iter().map(|it| it.end).max().unwrap_or(0) as f64;
+    let lateness = |it: &ReplayedOperation| it.begin.saturating_sub(it.due);
+    let sorted = |mut all: Vec<u64>| {
+        all.sort_unstable();
+        all
     };
-    let tasks: std::collections::BTreeSet<u32> =
-        trace.operations.iter().map(|it| it.task).collect();
+    let late = sorted(it.operations.iter().map(lateness).collect());
+    let free = it.operations.iter().filter(|it| it.ready <= it.due);
+    let lag = sorted(free.map(lateness).collect());
+    let late_p99_ns = percentile(&late, 99);
+    let allowed = (planned * BEHIND_MAX).max(BEHIND_NS);
+    let is_late = late_p99_ns.is_some_and(|it| it as f64 > allowed);
+    let tasks: BTreeSet<u32> = trace.operations.iter().map(|it| it.task).collect();
     ReplayFindings {
         speed: it.speed,
         operations: trace.operations.len(),
         done: it.operations.len(),
         threads: tasks.len(),
-        planned_seconds,
-        taken_seconds,
-        kept_up: taken_seconds <= planned_seconds * (1.0 + BEHIND_MAX),
-        late_p50_ns: at(&late, 50),
-        late_p99_ns: at(&late, 99),
-        late_max_ns: at(&late, 100),
+        planned_seconds: planned / 1e9,
+        taken_seconds: taken / 1e9,
+        kept_up: it.is_whole().then(|| taken <= planned + allowed && !is_late),
+        late_p50_ns: percentile(&late, 50),
+        late_p99_ns,
+        late_max_ns: late.last().copied(),
         held: it.operations.len() - lag.len(),
-        lag_p99_ns: at(&lag, 99),
+        lag_p99_ns: percentile(&lag, 99),
         is_cached_instead: it.is_cached_instead,
     }
 }
@@ -187,16 +193,9 @@ mod tests {
         operations: &[ReplayedOperation],
         speed: f64,
     ) -> CaptureFindings {
-        let sizes = vec![1; trace.files.len()];
-        let it = Replayed {
-            trace,
-            speed,
-            operations,
-            sizes: &sizes,
-            is_cached_instead: false,
-            interrupted: operations.len() < trace.operations.len(),
-        };
-        CaptureFindings::of_replay(&it, CaptureSource::default()).unwrap()
+        let it = Replayed { trace, speed, operations, is_cached_instead: false };
+        let before = EarlierCapture::parse(&trace.capture.to_string()).unwrap();
+        CaptureFindings::of_replay(&it, before, CaptureSource::default())
     }
 
     fn ratio(findings: &CaptureFindings, figure: BesideFigure) -> Option<f64> {
@@ -210,8 +209,9 @@ mod tests {
         let findings = findings(&trace, &late_by(&trace, 300), 1.0);
         let replay = findings.replay.unwrap();
         assert_eq!((replay.done, replay.threads, replay.held), (trace.operations.len(), 3, 0));
-        assert_eq!((replay.late_p50_ns, replay.late_max_ns, replay.lag_p99_ns), (300, 300, 300));
-        assert!(replay.kept_up);
+        assert_eq!((replay.late_p50_ns, replay.late_max_ns), (Some(300), Some(300)));
+        assert_eq!((replay.late_p99_ns, replay.lag_p99_ns), (None, None), "of 26 operations");
+        assert_eq!(replay.kept_up, Some(true));
         let rows = &findings.beside.as_ref().unwrap().rows;
         assert!(
             rows.iter().all(|it| it.ratio.is_none_or(|it| (it - 1.0).abs() < 1e-3)),
@@ -223,12 +223,30 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_is_the_storages_doing_and_no_lag() {
+    fn what_had_to_wait_has_no_lag_and_what_ends_too_late_did_not_keep_up() {
         let trace = short_trace();
-        let findings = findings(&trace, &late_by(&trace, 5_000_000), 1.0);
-        let replay = findings.replay.unwrap();
-        assert_eq!((replay.held, replay.lag_p99_ns), (trace.operations.len(), 0));
-        assert!(!replay.kept_up && replay.late_p50_ns == 5_000_000);
+        for (late, kept_up) in [(49_000_000, true), (51_000_000, false)] {
+            let findings = findings(&trace, &late_by(&trace, late), 1.0);
+            let replay = findings.replay.unwrap();
+            assert_eq!((replay.held, replay.lag_p99_ns), (trace.operations.len(), None));
+            assert_eq!((replay.kept_up, replay.late_p50_ns), (Some(kept_up), Some(late)));
+        }
+    }
+
+    #[test]
+    fn a_burst_that_was_late_is_no_keeping_up_though_the_end_was_in_time() {
+        let burst = (0..1000).map(|it| (1000 * it, 500));
+        let spans = burst.chain([(60_000_000_000, 500)]);
+        let one = |(begin, nanos)| TracedOperation { begin, nanos, ..short_trace().operations[0] };
+        let trace = OperationTrace { operations: spans.map(one).collect(), ..short_trace() };
+        let late = |(operation, it): (usize, &TracedOperation)| {
+            let begin = if operation < 1000 { 10_000_000 * operation as u64 } else { it.begin };
+            ReplayedOperation { operation, due: it.begin, ready: begin, begin, end: begin + 500 }
+        };
+        let done: Vec<_> = trace.operations.iter().enumerate().map(late).collect();
+        let replay = findings(&trace, &done, 1.0).replay.unwrap();
+        assert!(replay.taken_seconds <= replay.planned_seconds);
+        assert_eq!(replay.kept_up, Some(false));
     }
 
     #[test]
@@ -240,7 +258,7 @@ mod tests {
                 (it.due / 2, it.begin / 2, (it.end / 2).max(it.begin / 2 + 1));
         }
         let findings = findings(&trace, &done, 2.0);
-        assert!(findings.replay.unwrap().kept_up);
+        assert_eq!(findings.replay.unwrap().kept_up, Some(true));
         let writes = ratio(&findings, BesideFigure::Writes).unwrap();
         assert!((writes - 1.0).abs() < 1e-3, "{writes}");
     }
@@ -252,20 +270,8 @@ mod tests {
         let findings = findings(&trace, &all[..4], 1.0);
         assert!(findings.ended_early.as_ref().is_some_and(|it| it.contains("after 4 of")));
         assert_eq!(findings.writes + findings.durable, 4);
-        assert!((findings.seconds - findings.replay.unwrap().taken_seconds).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_trace_whose_capture_cannot_be_read_is_refused() {
-        let trace = OperationTrace { capture: serde_json::json!({}), ..short_trace() };
-        let it = Replayed {
-            trace: &trace,
-            speed: 1.0,
-            operations: &[],
-            sizes: &[],
-            is_cached_instead: false,
-            interrupted: true,
-        };
-        CaptureFindings::of_replay(&it, CaptureSource::default()).unwrap_err();
+        let replay = findings.replay.unwrap();
+        assert!((findings.seconds - replay.taken_seconds).abs() < 1e-9);
+        assert_eq!(replay.kept_up, None);
     }
 }

@@ -141,7 +141,7 @@ impl<'a> Watched<'a> {
         let open = u32::try_from(fd).ok().and_then(|fd| open_file(self.root, process, fd));
         let found = match open {
             Some(open) if self.below.is_none_or(|it| open.path.starts_with(it)) => {
-                let number = self.number(&open.path, open.flags, Some(open.size), emit);
+                let number = self.number(&open.path, open.flags, open.size, emit);
                 let position = match position {
                     Position::AsItIs => open.position,
                     Position::Begin => Some(0),

@@ -4,9 +4,11 @@
 //! that an operation waits for is a number, and a file needs to know of how many of its ends, from the first on,
 //! all have come.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Thread, current, park_timeout};
 use std::time::Duration;
 
 use durio_record::OperationTrace;
@@ -15,7 +17,7 @@ use durio_record::OperationTrace;
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Order {
-    /// The operations of each thread, in order.
+    /// The operations of each worker, in order.
     threads: Vec<Vec<usize>>,
     /// By operation.
     places: Vec<Place>,
@@ -39,8 +41,20 @@ struct Place {
 struct Ends {
     /// Of how many, from the first on, all have come.
     whole: AtomicUsize,
-    came: Mutex<Vec<bool>>,
-    more: Condvar,
+    state: Mutex<EndsState>,
+}
+
+#[derive(Default)]
+struct EndsState {
+    came: Vec<bool>,
+    /// Who waits for how many.
+    waiting: Vec<(usize, Thread)>,
+}
+
+impl Ends {
+    fn lock(&self) -> MutexGuard<'_, EndsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Order {
@@ -64,9 +78,10 @@ impl Order {
         }
         let ends = by_end
             .iter()
-            .map(|it| Ends { came: Mutex::new(vec![false; it.len()]), ..Ends::default() });
+            .map(|it| EndsState { came: vec![false; it.len()], waiting: Vec::new() })
+            .map(|it| Ends { whole: AtomicUsize::new(0), state: Mutex::new(it) });
         Self {
-            threads: threads.into_values().collect(),
+            threads: joined(threads.into_values().collect(), trace),
             places,
             ends: ends.collect(),
             done: AtomicUsize::new(0),
@@ -74,7 +89,7 @@ impl Order {
         }
     }
 
-    /// The operations of each thread, in order.
+    /// The operations of each thread of the replay, in order.
     pub(super) fn threads(&self) -> &[Vec<usize>] {
         &self.threads
     }
@@ -86,10 +101,13 @@ impl Order {
         if ends.whole.load(Ordering::Acquire) >= needs {
             return false;
         }
-        let mut came = ends.came.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = ends.lock();
+        if ends.whole.load(Ordering::Acquire) < needs {
+            state.waiting.push((needs, current()));
+        }
+        drop(state);
         while ends.whole.load(Ordering::Acquire) < needs && !is_over() {
-            let waited = ends.more.wait_timeout(came, LOOK);
-            came = waited.unwrap_or_else(PoisonError::into_inner).0;
+            park_timeout(LOOK);
         }
         true
     }
@@ -98,15 +116,20 @@ impl Order {
     pub(super) fn is_done(&self, operation: usize) {
         let Place { file, rank, .. } = self.places[operation];
         let ends = &self.ends[file];
-        let mut came = ends.came.lock().unwrap_or_else(PoisonError::into_inner);
-        came[rank] = true;
+        let mut state = ends.lock();
+        state.came[rank] = true;
         let before = ends.whole.load(Ordering::Relaxed);
-        let whole = before + came[before..].iter().take_while(|it| **it).count();
+        let whole = before + state.came[before..].iter().take_while(|it| **it).count();
         ends.whole.store(whole, Ordering::Release);
-        drop(came);
-        if whole > before {
-            ends.more.notify_all();
-        }
+        // Those alone who need no more: with all others woken too, a replay that is late would stay so.
+        state.waiting.retain(|(needs, thread)| {
+            let waits = *needs > whole;
+            if !waits {
+                thread.unpark();
+            }
+            waits
+        });
+        drop(state);
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -123,6 +146,30 @@ impl Order {
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Relaxed)
     }
+}
+
+/// Threads of which one ended before the other began are one: a server may start thousands, one after the other.
+fn joined(mut threads: Vec<Vec<usize>>, trace: &OperationTrace) -> Vec<Vec<usize>> {
+    threads.sort_by_key(|it| it.first().copied());
+    let mut joined: Vec<Vec<usize>> = Vec::new();
+    // By the end of its last operation, the earliest first.
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for thread in threads {
+        let begin = thread.first().map_or(0, |it| trace.operations[*it].begin);
+        let end = thread.iter().map(|it| trace.operations[*it].end()).max().unwrap_or(0);
+        match free.peek().copied() {
+            Some(Reverse((before, place))) if before <= begin => {
+                free.pop();
+                joined[place].extend(thread);
+                free.push(Reverse((end, place)));
+            }
+            _ => {
+                free.push(Reverse((end, joined.len())));
+                joined.push(thread);
+            }
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -164,6 +211,14 @@ mod tests {
         assert!(may_begin(2) && !may_begin(4));
         order.is_done(2);
         assert!(may_begin(4));
-        assert_eq!((order.done(), order.threads().len()), (3, 5));
+        // Never more than two at once, of two files.
+        assert_eq!((order.done(), order.threads().len()), (3, 2));
+    }
+
+    #[test]
+    fn threads_that_came_one_after_the_other_are_one() {
+        let spans: Vec<_> = (0..1000).map(|it| (10 * it, 10 * it + 10, 7 + it as u32, 0)).collect();
+        let order = Order::of(&trace(&spans), &[0, 1]);
+        assert_eq!(order.threads(), [(0..1000).collect::<Vec<usize>>()]);
     }
 }

@@ -68,14 +68,13 @@ impl<'a> Worker<'a> {
                 exclusive: false,
             };
             let target = &made[files.place_of[*number]];
-            let it = target.open(mode).map_err(|error| {
-                error.hint(format!(
-                    "the trace has {} threads, each with files of its own open; ulimit -n bounds them",
-                    order.threads().len()
-                ))
-            })?;
+            let it = target.open(mode)?;
             match mode.direct && it.direct && target.direct {
-                true => check_alignment(target, operations().filter(|it| it.file == *number))?,
+                true => {
+                    let writes =
+                        thread.iter().map(|it| (&trace.operations[*it], files.offsets[*it]));
+                    check_alignment(target, writes.filter(|it| it.0.file == *number))?;
+                }
                 false => is_cached_instead |= mode.direct,
             }
             if with_hints.contains(number) {
@@ -118,7 +117,7 @@ impl<'a> Worker<'a> {
         let mut ready = 0;
         for (place, &index) in self.thread.iter().enumerate() {
             let traced = &self.wish.trace.operations[index];
-            // What is written is made before it is due: that is no part of it.
+            // What is written is made before it is due, unless the thread is late.
             let bytes = usize::try_from(traced.bytes).unwrap_or(usize::MAX);
             self.filler.fill(&mut self.engine.slot_mut(0)[..bytes]);
             let due = self.due(traced);
@@ -200,16 +199,17 @@ impl<'a> Worker<'a> {
 /// Refuses writes that O_DIRECT does not take here.
 fn check_alignment<'t>(
     target: &PreparedTarget,
-    mut operations: impl Iterator<Item = &'t TracedOperation>,
+    mut writes: impl Iterator<Item = (&'t TracedOperation, u64)>,
 ) -> Result<(), RunError> {
     let unit = target.alignment.map_or(1, |it| it.offset.get().max(1));
-    let is_odd = |it: &&TracedOperation| !(it.bytes | it.offset.unwrap_or(0)).is_multiple_of(unit);
-    match operations.find(is_odd) {
+    let is_odd = |it: &(&TracedOperation, u64)| !(it.0.bytes | it.1).is_multiple_of(unit);
+    match writes.find(|it| it.0.bytes > 0 && is_odd(it)) {
         None => Ok(()),
-        Some(it) => Err(RunError::unsupported(format!(
-            "the trace writes {} with O_DIRECT, which takes multiples of {} here",
+        Some((it, offset)) => Err(RunError::unsupported(format!(
+            "the trace writes {} at {offset} with O_DIRECT, which takes multiples of {} here",
             Bytes::new(it.bytes),
             Bytes::new(unit)
-        ))),
+        ))
+        .hint("choose storage with blocks as small as those of the trace's")),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Capture {
 
     /// Write every write and sync to this new file, with its time; durio replay does them again elsewhere
     ///
-    /// Takes 60 bytes of memory for each until the capture ends, and ends it after 20,000,000.
+    /// Takes 100 bytes of memory for each until the capture ends, and ends it after 20,000,000.
     #[arg(long, value_name = "FILE", conflicts_with = "block_trace", help_heading = "Output")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -106,7 +106,7 @@ pub(crate) struct Whom {
 /// Do again what a database did, on other storage
 ///
 /// Makes the writes and syncs of a trace (durio capture --trace) once more, in files of its own in the
-/// directory: the same sizes, places, calls and times, by as many threads. An operation begins when it
+/// directory: the same sizes, places, syncs and times, by as many threads. An operation begins when it
 /// is due, but not before the one before of its thread has ended, nor before those of its file that
 /// had ended in the trace when it began. The report says whether this storage keeps up, and has rates
 /// and times of syncs beside those of the trace. The files are gone at the end.
@@ -119,7 +119,8 @@ pub(crate) struct Whom {
 /// the parts that are written again are laid out. On slower storage a database would join more commits
 /// to a sync, and a replay does not: for that, see durio predict.
 ///
-/// Exits with 1 if the storage does not keep up: the replay took over 1 % longer than it should.
+/// Exits with 1 if the storage does not keep up: if the replay, or the beginning of one operation of a
+/// hundred, is late by more than 1 % of its time (50 ms at least).
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Replay {

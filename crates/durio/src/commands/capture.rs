@@ -13,7 +13,7 @@ use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
     read_strace,
 };
-use durio_record::{FolderName, OperationTrace, TracedOperation};
+use durio_record::{FolderName, OPERATIONS_MAX, OperationTrace, TracedOperation};
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
 use durio_workload::profile::Profile;
@@ -52,24 +52,21 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         (_, Some(path)) => (read_trace(path, &BLOCK_TRACE, &mut taken)?, false),
         _ => watch(arguments, &mut taken)?,
     };
-    // As it was captured, without what it is compared with.
-    let trace = taken.kept.map(|kept| kept.trace(&findings)).transpose()?;
+    // As it was captured, without what it is compared with. What is wrong with it is told after the report.
+    let trace = taken.kept.map(|kept| kept.trace(&findings));
     before.iter().for_each(|it| findings.compare_with(it));
     output::report(arguments.output, &findings)?;
     if let Some(path) = &arguments.html {
         write_page(path, &findings)?;
     }
-    if let (Some(path), Some(trace)) = (&arguments.trace, &trace) {
-        write_trace(path, trace)?;
+    if let (Some(path), Some(trace)) = (&arguments.trace, trace) {
+        write_trace(path, &trace?)?;
     }
     if let Some(path) = &arguments.profile {
         write_profile(path, &findings)?;
     }
     Ok(if is_interrupted { Exit::INTERRUPTED } else { Exit::Fine })
 }
-
-/// Operations that a trace has at most: a gigabyte of memory.
-const OPERATIONS_MAX: usize = 20_000_000;
 
 /// What becomes of events: figures, and each operation if those are kept.
 #[derive(Default)]
@@ -90,7 +87,7 @@ impl Taken {
             kept.files.push(file.clone());
         }
         let operation = self.capture.take(event);
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = self.kept.as_mut().filter(|it| it.operations.len() < OPERATIONS_MAX) {
             kept.operations.extend(operation);
         }
     }
@@ -103,9 +100,13 @@ impl Taken {
 impl Kept {
     fn trace(self, findings: &CaptureFindings) -> Result<OperationTrace, BenchError> {
         if self.operations.is_empty() {
-            let text = "nothing was written or synced, so there is no trace to write";
+            let text = "no write or sync of a named file was seen, so there is no trace to write";
             return Err(BenchError::cannot_measure(text)
                 .hint("watch the database while it works, and longer: --for 10m"));
+        }
+        if self.operations.iter().all(|it| it.nanos == 1) {
+            let text = "the text does not say how long calls took, so there is no trace to write";
+            return Err(BenchError::wrong_use(text).hint(STRACE.made_by));
         }
         let document = serde_json::to_value(findings)
             .map_err(|error| BenchError::of(BenchErrorKind::Fault, error))?;
@@ -177,6 +178,10 @@ fn read_trace(
     let file = File::open(path).map_err(io)?;
     let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
+    if taken.is_full() {
+        let text = format!("'{}' has more than {OPERATIONS_MAX} operations", path.display());
+        return Err(BenchError::wrong_use(text).hint("a trace has no more: read a part of it"));
+    }
     let end = end.map_err(|error| {
         let Tracer { name, made_by, .. } = tracer;
         let text = format!("'{}' is no trace of {name} to go by: {error}", path.display());

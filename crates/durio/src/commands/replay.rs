@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use durio_analyse::capture::{CaptureFindings, CaptureSource, Replayed};
+use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Replayed};
 use durio_bench::{BenchError, BenchErrorKind, replay_trace};
 use durio_observe::read_host;
 use durio_record::OperationTrace;
@@ -38,6 +38,11 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
             .hint("name one on the storage in question: the files of a replay are made there"));
     }
     let trace = read(path)?;
+    // Before the work: what it is compared with.
+    let before = EarlierCapture::parse(&trace.capture.to_string()).map_err(|why| {
+        let text = format!("'{}' has no capture to compare with: {why}", path.display());
+        BenchError::wrong_use(text)
+    })?;
     clear_up();
     let stop = stop_on_signals()?;
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -71,21 +76,15 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         trace: &trace,
         speed: *speed,
         operations: &replayed.operations,
-        sizes: &replayed.sizes,
         is_cached_instead: replayed.is_cached_instead,
-        interrupted: replayed.interrupted,
     };
-    let findings = CaptureFindings::of_replay(&replayed, source).map_err(|why| {
-        let text = format!("'{}' has no capture to compare with: {why}", path.display());
-        BenchError::wrong_use(text)
-    })?;
+    let findings = CaptureFindings::of_replay(&replayed, before, source);
     output::report(arguments.output, &findings)?;
     arguments.html.as_deref().map(|it| write_page(it, &findings)).transpose()?;
-    let kept_up = findings.replay.is_some_and(|it| it.kept_up);
-    Ok(match (replayed.interrupted, kept_up) {
-        (true, _) => Exit::INTERRUPTED,
-        (false, true) => Exit::Fine,
-        (false, false) => Exit::Negative,
+    Ok(match findings.replay.and_then(|it| it.kept_up) {
+        None => Exit::INTERRUPTED,
+        Some(true) => Exit::Fine,
+        Some(false) => Exit::Negative,
     })
 }
 
