@@ -94,7 +94,7 @@ impl<'a> Scratch<'a> {
         let mut most = before;
         // A log may be gone when its last client is.
         let look = || most = most.max(self.log_bytes());
-        let said = self.commit((clients, (transactions / clients).max(1)), strace, look)?;
+        let said = self.commit((clients, (transactions / clients).max(1)), "", strace, look)?;
         let time = begin..now();
         let log_bytes = [before, most.max(self.log_bytes())];
         Ok(Load { clients, commits: said.commits, time, log_bytes })
@@ -102,17 +102,20 @@ impl<'a> Scratch<'a> {
 
     /// So many clients commit, each so often.
     pub(crate) fn measure(&self, clients: u32, each: u32) -> Result<Said> {
-        self.commit((clients, each), &[], || ())
+        self.commit((clients, each), "1", &[], || ())
     }
 
     fn commit(
         &self,
         (clients, each): (u32, u32),
+        warm: &str,
         strace: &[OsString],
         mut look: impl FnMut(),
     ) -> Result<Said> {
         let mut command = self.shell("load", self.database.load, strace)?;
-        command.env("CLIENTS", clients.to_string()).env("EACH", each.to_string());
+        let numbers =
+            [("CLIENTS", clients), ("EACH", each)].map(|(name, it)| (name, it.to_string()));
+        command.envs(numbers).env("WARM", warm);
         let ended = Group::spawn(command)?.expect(LOAD_MAX, || {
             look();
             self.interrupt.check()

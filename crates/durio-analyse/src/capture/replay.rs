@@ -160,7 +160,7 @@ fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
         threads: tasks.len(),
         planned_seconds: planned / 1e9,
         taken_seconds: taken / 1e9,
-        kept_up: it.is_whole().then(|| taken <= planned + allowed && !is_late),
+        kept_up: it.is_whole().then_some(taken <= planned + allowed && !is_late),
         late_p50_ns: percentile(&late, 50),
         late_p99_ns,
         late_max_ns: late.last().copied(),
