@@ -224,7 +224,10 @@ impl Load {
     // A batch may hold one record, filled up.
     fn written_each_max(&self) -> Bytes {
         let block = self.workload.block_size;
-        self.workload.group_commit.map_or(block, |policy| policy.padded(block))
+        self.workload.group_commit.map_or(block, |policy| {
+            let tail = if policy.rewrites_tail { policy.pad_to.get() } else { 0 };
+            Bytes::new(policy.padded(block).get().saturating_add(tail))
+        })
     }
 
     /// The most bytes that are written for accesses of `bytes`.

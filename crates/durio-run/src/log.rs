@@ -36,9 +36,14 @@ impl Log {
         })
     }
 
-    /// The bytes that a batch with `bytes` of records writes.
-    pub(crate) fn padded(&self, bytes: u64) -> u64 {
-        self.policy.padded(Bytes::new(bytes)).get()
+    /// Where a batch with `bytes` of records is written, and how many bytes that write has.
+    #[inline]
+    pub(crate) fn place(&mut self, bytes: u64) -> (u64, u64) {
+        let length = self.policy.padded(Bytes::new(bytes)).get();
+        match self.policy.rewrites_tail {
+            true => self.position.place_behind(bytes, self.policy.pad_to.get()),
+            false => (self.position.place(length), length),
+        }
     }
 }
 
@@ -123,11 +128,36 @@ impl LogPosition {
         self.next = at.saturating_add(length);
         at
     }
+
+    /// The same of a log that ends amid a block of `unit` bytes, which is written again: gives where the write
+    /// begins, and its length.
+    #[inline]
+    fn place_behind(&mut self, bytes: u64, unit: u64) -> (u64, u64) {
+        let whole = |behind: u64| self.begin + (behind - self.begin).div_ceil(unit) * unit;
+        let fits = self.next.checked_add(bytes).is_some_and(|end| whole(end) <= self.end);
+        let behind = if fits { self.next } else { self.begin };
+        let from = self.begin + (behind - self.begin) / unit * unit;
+        let to = whole(behind + bytes);
+        self.next = behind + bytes;
+        (from, to - from)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_block_is_written_again_until_it_is_full() {
+        let region = Region { offset: Bytes::new(4096), length: Bytes::new(3 * 4096) };
+        let mut position = LogPosition::new(region);
+        let mut place = |bytes| position.place_behind(bytes, 4096);
+        assert_eq!([3000, 1000, 96].map(&mut place), [(4096, 4096); 3]);
+        // It is full: the next one has a block of its own, and one goes over into a third.
+        assert_eq!([100, 4000].map(&mut place), [(8192, 4096), (8192, 8192)]);
+        // The region ends with that block.
+        assert_eq!([4090, 200].map(&mut place), [(12288, 4096), (4096, 4096)]);
+    }
 
     #[test]
     fn a_batch_that_does_not_fit_any_more_goes_to_the_begin() {

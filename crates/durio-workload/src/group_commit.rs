@@ -52,6 +52,10 @@ pub struct GroupCommit {
     /// logical block size of the device or a multiple of it.
     #[serde(rename = "pad_to_bytes", default)]
     pub pad_to: Bytes,
+    /// The last block of `pad_to` bytes is written again until it is full: a batch begins where the records of
+    /// the one before end, not where what filled it up ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rewrites_tail: bool,
     /// Records that arrive while a batch is flushed are copied into the next one at once; without
     /// it they are copied when the flush has returned.
     #[serde(default)]
@@ -88,6 +92,7 @@ impl GroupCommit {
             siblings: 0,
             batch_max: Self::BATCH_MAX_DEFAULT,
             pad_to: Bytes::from_kib(4),
+            rewrites_tail: false,
             double_buffered: true,
             software: None,
         }
@@ -103,12 +108,14 @@ impl GroupCommit {
     }
 
     /// The largest write of a batch, in bytes: its bound, or a record of every committer if that is
-    /// less, filled up.
+    /// less, filled up; with the block that it begins in, where that is written again.
     #[must_use]
     pub fn write_max(&self, record_max: Bytes) -> Bytes {
         let of_all = record_max.get().saturating_mul(self.committers.into());
         // A record is written whatever its size, so the bound may be less than one.
-        self.padded(Bytes::new(self.batch_max.max(record_max).get().min(of_all)))
+        let padded = self.padded(Bytes::new(self.batch_max.max(record_max).get().min(of_all)));
+        let tail = if self.rewrites_tail { self.pad_to.get() } else { 0 };
+        Bytes::new(padded.get().saturating_add(tail))
     }
 
     /// The bytes that a batch of `bytes` writes: filled up to a multiple of `pad_to`.
@@ -143,6 +150,12 @@ impl GroupCommit {
         if self.pad_to > BATCH_MAX {
             return fail(format!("batches are filled up to at most {BATCH_MAX}"));
         }
+        if self.rewrites_tail && self.pad_to == Bytes::ZERO {
+            return fail(
+                "a last block that is written again has a size: batches are filled up to it"
+                    .to_owned(),
+            );
+        }
         if self.delay > DELAY_MAX {
             return fail(format!("a commit delay is at most {DELAY_MAX}, not {}", self.delay));
         }
@@ -175,6 +188,7 @@ mod tests {
             GroupCommit { batch_max: Bytes::from_gib(1), ..good },
             GroupCommit { pad_to: Bytes::from_gib(1), ..good },
             GroupCommit { delay: Nanos::from_secs(2), ..good },
+            GroupCommit { rewrites_tail: true, pad_to: Bytes::ZERO, ..good },
         ];
         for policy in bad {
             policy.validate().unwrap_err();
@@ -190,5 +204,8 @@ mod tests {
         assert_eq!(policy.write_max(Bytes::new(9000)), Bytes::from_kib(12));
         let bare = GroupCommit { pad_to: Bytes::ZERO, ..policy };
         assert_eq!(bare.write_max(Bytes::new(256)), Bytes::new(5000));
+        // From the last byte of a block on.
+        let tail = GroupCommit { rewrites_tail: true, ..policy };
+        assert_eq!(tail.write_max(Bytes::new(256)), Bytes::from_kib(12));
     }
 }

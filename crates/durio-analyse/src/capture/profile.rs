@@ -125,10 +125,8 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         Some(share) => format!("grew by {:.0} % of what was new", 100.0 * share),
         None => "whether it grew is not in the trace".to_owned(),
     };
-    let fitting = match is_rewritten {
-        true => {
-            "fitting = \"the last block is written again until it is full; here each batch has blocks of its own\"\n"
-        }
+    let tail = match is_rewritten {
+        true => "rewrites_tail = { value = true, from = \"captured\" }\n",
         false => "",
     };
     let _ = write!(
@@ -144,7 +142,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
          logs = {{ value = 1, from = \"captured\" }}\n\
          committers = {{ value = 1, from = \"guess\", note = \"{} threads sync, at most {} at once\" }}\n\
          rate = {{ value = \"{}/s\", from = \"captured\", note = \"as many as came; unlimited shows what the storage can\" }}\n\
-         {fitting}",
+         {tail}",
         quoted(&format!("{}: {}", log.path, log.class_because)),
         log.file_bytes.max(1 << 20),
         cache(log),

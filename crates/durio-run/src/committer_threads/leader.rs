@@ -139,8 +139,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             // What is left over.
             state.join();
         }
-        let length = state.log.padded(taken.bytes);
-        let offset = state.log.position.place(length);
+        let (offset, length) = state.log.place(taken.bytes);
         let sync = state.sync_after_write().map(kind_of);
         Some(Batch { taken, offset, length, sync, delayed })
     }

@@ -211,8 +211,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
     #[inline]
     fn write(&mut self, now: Ticks, delayed: bool) {
         let taken = self.log.queue.take();
-        let length = self.log.padded(taken.bytes);
-        let offset = self.log.position.place(length);
+        let (offset, length) = self.log.place(taken.bytes);
         self.batch = Batch { taken, offset, length, delayed };
         self.fill_up(taken.bytes, length);
         self.flying = self.filling;

@@ -324,6 +324,7 @@ mod tests {
             siblings: 5,
             batch_max: Bytes::from_kib(128),
             pad_to: Bytes::ZERO,
+            rewrites_tail: false,
             double_buffered: false,
             software: None,
         };

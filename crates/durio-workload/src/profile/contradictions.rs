@@ -77,8 +77,8 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if log.commit_siblings.is_some() && log.commit_delay.is_none() {
         return Err("'commit_siblings' has no meaning without 'commit_delay'".to_owned());
     }
-    if is_grouped && log.sync_every.value != 1 {
-        return Err("each batch of several committers has its sync: sync_every is 1".to_owned());
+    if (is_grouped || log.rewrites_tail()) && log.sync_every.value != 1 {
+        return Err("each batch of several committers has its sync, and each that writes the last block again: sync_every is 1".to_owned());
     }
     // Nobody is told when a page of a map reaches the storage.
     if log.cache.value == CachePath::Mmap {

@@ -89,6 +89,9 @@ table! {
         records: Sourced<Vec<BlockShare>> = fact_needed(mix),
         /// Writes are filled up to a multiple of this; zero for not at all.
         padding: Sourced<Bytes> = fact_needed(padding),
+        /// The last of those is written again until it is full.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rewrites_tail: Option<Sourced<bool>> = fact(flag),
         /// How the file is there.
         file: Sourced<FileHandling> = fact_needed(file),
         /// Bytes of a file or segment; a run may shorten it.

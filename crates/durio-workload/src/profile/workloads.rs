@@ -61,7 +61,12 @@ impl LogProfile {
     }
 
     fn group_commit(&self) -> Option<GroupCommit> {
-        (self.committers.value > 1).then(|| self.policy())
+        (self.committers.value > 1 || self.rewrites_tail()).then(|| self.policy())
+    }
+
+    /// True if the last block is written again until it is full.
+    pub(super) fn rewrites_tail(&self) -> bool {
+        self.rewrites_tail.as_ref().is_some_and(|it| it.value)
     }
 
     fn policy(&self) -> GroupCommit {
@@ -77,6 +82,7 @@ impl LogProfile {
                 .as_ref()
                 .map_or(GroupCommit::BATCH_MAX_DEFAULT, |it| it.value),
             pad_to: self.padding.value,
+            rewrites_tail: self.rewrites_tail(),
             double_buffered: true,
             software: None,
         }
