@@ -217,7 +217,9 @@ mod tests {
 
     #[test]
     fn threads_that_came_one_after_the_other_are_one() {
-        let spans: Vec<_> = (0..1000).map(|it| (10 * it, 10 * it + 10, 7 + it as u32, 0)).collect();
+        let spans: Vec<_> = (0..1000_u32)
+            .map(|it| (u64::from(10 * it), u64::from(10 * it + 10), 7 + it, 0))
+            .collect();
         let order = Order::of(&trace(&spans), &[0, 1]);
         assert_eq!(order.threads(), [(0..1000).collect::<Vec<usize>>()]);
     }

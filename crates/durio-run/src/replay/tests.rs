@@ -120,7 +120,7 @@ fn only_what_is_written_again_is_laid_out() {
     let trace = OperationTrace::new(Value::Null, vec![file], operations);
     let files = Files::of(&trace);
     let need = &files.needs[0];
-    assert_eq!(need.laid_out(), [0..3 * CHUNK.get()]);
+    assert_eq!(need.laid_out().as_slice(), std::slice::from_ref(&(0..3 * CHUNK.get())));
     assert_eq!(need.room(), 3 * CHUNK.get() + 4096);
     // A file that grew by a hole takes the room of what is in it.
     let file = CapturedFile { path: "hole".into(), flags: 0, size: Some(0) };
