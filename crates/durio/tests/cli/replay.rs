@@ -204,6 +204,21 @@ fn an_interrupt_shows_what_was_done_and_what_a_kill_leaves_the_next_replay_remov
     assert_eq!(fs::read_dir(named.point()).unwrap().count(), 0, "after the next replay");
 }
 
+#[test]
+fn a_trace_of_the_first_version_of_the_format_is_replayed() {
+    let sandbox = Sandbox::new();
+    let golden =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../durio-record/tests/golden/trace1/trace.jsonl");
+    sh(&format!("gzip -c '{golden}' >'{}/t.trace'", sandbox.root().display()));
+    let document = sandbox.durio("replay t.trace data --quiet --json").run().json();
+    let replay = &document["replay"];
+    assert_eq!((&replay["done"], &replay["threads"]), (&6.into(), &2.into()), "{replay}");
+    // Two syncs, a write of a file with O_DSYNC, and one that asks for it.
+    assert_eq!((&document["writes"], &document["durable"]), (&4.into(), &4.into()));
+    assert_eq!(document["written_bytes"], 8192 + 100 + 16384 + 512);
+    assert_eq!(document["beside"]["before"]["target"], "what strace wrote in s.txt");
+}
+
 fn make_short(sandbox: &Sandbox) {
     let text = "8 1.0 pwrite64(3</d/log>, \"\"..., 512, 0) = 512 <0.1>\n";
     fs::write(sandbox.root().join("short.txt"), text).unwrap();
