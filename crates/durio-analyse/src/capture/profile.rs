@@ -97,9 +97,23 @@ fn notes(findings: &CaptureFindings) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
+/// A sync of more is no commit's: a segment that is filled before it is used.
+const COMMIT_MAX: u64 = 1 << 20;
+
+/// New bytes of a sync, mean, without those that fill a segment.
+fn new_bytes_per_commit(log: &CapturedFileFindings) -> f64 {
+    let filling = || log.batches.iter().filter(|it| it.bytes > COMMIT_MAX);
+    let bytes = filling().map(|it| it.bytes * it.count).sum();
+    let syncs = filling().map(|it| it.count).sum();
+    match (log.new_bytes.checked_sub(bytes), log.durable().checked_sub(syncs)) {
+        (Some(new), Some(commits)) if new > 0 && commits > 0 => share(new, commits),
+        _ => log.new_bytes_per_sync.unwrap_or(1.0),
+    }
+}
+
 fn log_table(log: &CapturedFileFindings, text: &mut String) {
     let is_rewritten = share(log.pattern.tail_rewritten, log.writes) > 0.1;
-    let per_sync = log.new_bytes_per_sync.unwrap_or(1.0).max(1.0).round();
+    let per_sync = new_bytes_per_commit(log).max(1.0).round();
     let (records, note) = match is_rewritten || log.batches.is_empty() {
         // What is new of each cannot be told from the page that is written again; the mean can.
         true => (

@@ -108,6 +108,19 @@ fn parsed(findings: &CaptureFindings) -> Profile {
 }
 
 #[test]
+fn a_segment_that_is_filled_is_no_commit_of_the_profile() {
+    let mut script = postgres();
+    // As often as PostgreSQL does it: the next segment, by 256 KiB, then one sync.
+    let segment = script.file("/d/pg_wal/000000010000000000000003", 2, 0, Some(0));
+    for part in 0..64 {
+        script.call(100, "pwrite64", segment, Some(part << 18), 1 << 18);
+    }
+    script.call(100, "fsync", segment, None, 0);
+    let profile = parsed(&script.finish(CaptureEnd::default()));
+    assert_eq!(profile.log.unwrap().records.value[0].size.get(), 1638, "as without it");
+}
+
+#[test]
 fn each_call_that_succeeded_is_an_operation_of_the_trace() {
     let trace = short_trace();
     let of = |name: &str| trace.operations.iter().filter(|it| it.call.name == name).count();
