@@ -17,6 +17,10 @@ use crate::figures::{latency, percent, precise, rate};
 /// From here on the database was slowed down by the trace more than it should be.
 const SLOWDOWN_MAX: f64 = 0.03;
 
+/// From so many processors on that others have, a replay may be late by them.
+// Durio's choice, as of the bench of databases: an eighth of two processors.
+const OTHERS_TOLD: f64 = 0.25;
+
 /// Files that a screen has room for.
 const FILES_SHOWN: usize = 8;
 
@@ -178,6 +182,12 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     if let Some(lag) = replay.lag_p99_ns {
         let text = format!("p99 {}, of operations that waited for none", latency(lag));
         section.fact_at(Level::Detail, Fact::new(Tone::Plain, "durio's own delay", text));
+    }
+    if let Some(others) = replay.others.filter(|it| *it > OTHERS_TOLD) {
+        let text = format!(
+            "other work took {others:.1} processors meanwhile: operations begin late for that too"
+        );
+        section.toned(Tone::Warning, "doubt", text);
     }
     if replay.is_cached_instead {
         section.say(

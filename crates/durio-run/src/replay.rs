@@ -22,11 +22,13 @@ use std::thread::{Builder, sleep};
 use std::time::Duration;
 
 use durio_block::{Clock, MonotonicClock};
+use durio_observe::CpuCounters;
 use durio_record::{Journal, OperationTrace, ReplayedOperation};
-use durio_units::Bytes;
+use durio_units::{Bytes, Nanos};
 use rustix::fs::statvfs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::counters::Watch;
 use crate::error::RunError;
 use crate::layout::{CHUNK, PreparedTarget, prepare_ranges};
 use crate::memory;
@@ -64,6 +66,10 @@ pub struct Replay {
     pub operations: Vec<ReplayedOperation>,
     /// The directory's filesystem has no O_DIRECT, which the trace has.
     pub is_cached_instead: bool,
+    /// What all processors did meanwhile, in ticks of a hundredth of a second.
+    pub processors: Option<CpuCounters>,
+    /// Processor time of this process in it.
+    pub own_cpu: Nanos,
     /// The user ended it.
     pub interrupted: bool,
 }
@@ -313,6 +319,7 @@ fn run(
     let failed = Mutex::new(None);
     let barrier = StartBarrier::default();
     let begin = std::sync::OnceLock::new();
+    let before = Watch::read(&[]);
     let ended = std::thread::scope(|scope| {
         // Whatever ends this before all have been started: nobody waits for ever.
         let aborted = AbortOnDrop(&barrier);
@@ -357,13 +364,16 @@ fn run(
         Ok::<_, RunError>((done, is_cached_instead))
     });
     let (done, is_cached_instead) = ended?;
+    let watched = Watch::read(&[]).since(&before);
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
     let mut operations: Vec<ReplayedOperation> = done.into_iter().flatten().collect();
     operations.sort_by_key(|it| it.begin);
     let interrupted = operations.len() < wish.trace.operations.len();
-    Ok(Replay { operations, is_cached_instead, interrupted })
+    let own = watched.process;
+    let own_cpu = Nanos::new(own.user.get().saturating_add(own.system.get()));
+    Ok(Replay { operations, is_cached_instead, processors: watched.cpu, own_cpu, interrupted })
 }
 
 struct AbortOnDrop<'a>(&'a StartBarrier);

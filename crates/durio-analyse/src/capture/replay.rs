@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use durio_observe::{CaptureEnd, CaptureEvent};
+use durio_observe::{CaptureEnd, CaptureEvent, CpuCounters};
 use durio_record::{OperationTrace, ReplayedOperation, TracedOperation};
 use serde::Serialize;
 
@@ -19,6 +19,9 @@ const BEHIND_MAX: f64 = 0.01;
 
 /// Less is no sign of anything: a disk stalls for so long now and then.
 const BEHIND_NS: f64 = 50e6;
+
+/// Ticks of a second in the kernel's counters of processors (USER_HZ, proc(5)).
+const TICKS: f64 = 100.0;
 
 /// How punctual a replay was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -48,12 +51,14 @@ pub struct ReplayFindings {
     pub held: usize,
     /// How late the others began, 99 of 100: durio's own doing.
     pub lag_p99_ns: Option<u64>,
+    /// Processors that others had meanwhile, this machine's hypervisor among them; none where nobody counted.
+    pub others: Option<f64>,
     /// The trace has O_DIRECT, the storage has not: such writes went through the page cache.
     pub is_cached_instead: bool,
 }
 
 /// A trace that was done again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Replayed<'a> {
     /// The trace.
     pub trace: &'a OperationTrace,
@@ -63,6 +68,10 @@ pub struct Replayed<'a> {
     pub operations: &'a [ReplayedOperation],
     /// O_DIRECT was not possible.
     pub is_cached_instead: bool,
+    /// What all processors did meanwhile, in ticks.
+    pub processors: Option<CpuCounters>,
+    /// Processor time of the replay in it, nanoseconds.
+    pub own_cpu_ns: u64,
 }
 
 impl Replayed<'_> {
@@ -166,6 +175,10 @@ fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
         late_max_ns: late.last().copied(),
         held: it.operations.len() - lag.len(),
         lag_p99_ns: percentile(&lag, 99),
+        others: it.processors.as_ref().map(|all| {
+            let busy = all.total().saturating_sub(all.idle + all.iowait);
+            (busy as f64 / TICKS - it.own_cpu_ns as f64 / 1e9).max(0.0) / (taken / 1e9).max(0.01)
+        }),
         is_cached_instead: it.is_cached_instead,
     }
 }
@@ -193,7 +206,17 @@ mod tests {
         operations: &[ReplayedOperation],
         speed: f64,
     ) -> CaptureFindings {
-        let it = Replayed { trace, speed, operations, is_cached_instead: false };
+        // 50 ms of processors, of which 15 were the replay's.
+        let processors =
+            Some(CpuCounters { user: 4, system: 1, idle: 3, ..CpuCounters::default() });
+        let it = Replayed {
+            trace,
+            speed,
+            operations,
+            is_cached_instead: false,
+            processors,
+            own_cpu_ns: 15_000_000,
+        };
         let before = EarlierCapture::parse(&trace.capture.to_string()).unwrap();
         CaptureFindings::of_replay(&it, before, CaptureSource::default())
     }
@@ -212,6 +235,8 @@ mod tests {
         assert_eq!((replay.late_p50_ns, replay.late_max_ns), (Some(300), Some(300)));
         assert_eq!((replay.late_p99_ns, replay.lag_p99_ns), (None, None), "of 26 operations");
         assert_eq!(replay.kept_up, Some(true));
+        // 50 ms less 15, of 52 µs, which are taken for 10 ms.
+        assert!(replay.others.is_some_and(|it| (it - 3.5).abs() < 1e-9), "{:?}", replay.others);
         let rows = &findings.beside.as_ref().unwrap().rows;
         assert!(
             rows.iter().all(|it| it.ratio.is_none_or(|it| (it - 1.0).abs() < 1e-3)),

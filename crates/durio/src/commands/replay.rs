@@ -77,6 +77,8 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         speed: *speed,
         operations: &replayed.operations,
         is_cached_instead: replayed.is_cached_instead,
+        processors: replayed.processors,
+        own_cpu_ns: replayed.own_cpu.get(),
     };
     let findings = CaptureFindings::of_replay(&replayed, before, source);
     output::report(arguments.output, &findings)?;
