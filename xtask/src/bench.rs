@@ -38,10 +38,12 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use agree::Way;
+pub(crate) use machine::print_machine;
 pub(crate) use machine::{filesystem, kernel};
 pub(crate) use pg_test_fsync::newest_postgresql;
 pub(crate) use session::Interrupt;
-pub(crate) use written::replaced;
+pub(crate) use table::print as print_table;
+pub(crate) use written::{replaced, run as write_down};
 
 /// What is measured, and what becomes of it.
 #[derive(Debug, clap::Args)]
@@ -103,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(code);
     }
     if arguments.write {
-        return written::run();
+        return written::run_bench();
     }
     let interrupt = Interrupt::watch()?;
     let result = match &arguments.bench {

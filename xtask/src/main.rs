@@ -19,6 +19,7 @@ mod databases;
 mod dist;
 mod fuzz;
 mod lab;
+mod mutants;
 mod packages;
 mod prove;
 mod seams;
@@ -52,6 +53,8 @@ enum Command {
     Sim(sim::Sim),
     /// Fuzzes what reads input, with feedback from coverage
     Fuzz(fuzz::Arguments),
+    /// Plants faults in the code, one at a time, and counts those that no test finds
+    Mutants(mutants::Arguments),
     /// Measures durio itself, with the installed fio beside it
     Bench(bench::Arguments),
     /// Builds the book in docs/, generated pages first, and checks its links
@@ -83,6 +86,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Attack(arguments) => attack::run(arguments),
         Command::Sim(command) => sim::run(command),
         Command::Fuzz(arguments) => fuzz::run(arguments),
+        Command::Mutants(arguments) => mutants::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Book(arguments) => book::run(arguments),
         Command::Dist(arguments) => dist::run(arguments),

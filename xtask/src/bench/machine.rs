@@ -19,7 +19,7 @@ pub(super) fn print(title: &str, session: &Session) {
 }
 
 /// Prints what every header begins with.
-pub(super) fn print_machine(title: &str) {
+pub(crate) fn print_machine(title: &str) {
     println!("{title}\n");
     println!("- date: {}", humantime::format_rfc3339_seconds(SystemTime::now()));
     println!("- commit: {}", commit());

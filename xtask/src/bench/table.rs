@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 /// Prints a table; all columns but the first are set to the right.
-pub(super) fn print<const N: usize>(
+pub(crate) fn print<const N: usize>(
     header: &[&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) {

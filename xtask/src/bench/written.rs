@@ -18,12 +18,18 @@ const OPTION: &str = "--write";
 const END: &str = "<!-- end -->";
 
 /// Runs the bench of this process's words, and writes down what it printed.
-pub(super) fn run() -> Result<ExitCode> {
+pub(super) fn run_bench() -> Result<ExitCode> {
+    let words: Vec<_> = env::args().collect();
+    run(&bench_name(&words)?)
+}
+
+/// Runs this process's words, and writes what they printed behind the mark of this command.
+pub(crate) fn run(command: &str) -> Result<ExitCode> {
     let words: Vec<_> = env::args().skip(1).filter(|it| it != OPTION).collect();
     let path = cargo::workspace_root().join(DOCUMENT);
     let document = || fs::read_to_string(&path).with_context(|| format!("cannot read {DOCUMENT}"));
     // A bench takes minutes: what would be in vain is said before.
-    let mark = mark(&words)?;
+    let mark = format!("<!-- cargo xtask {command} -->");
     replaced(&document()?, &mark, "")?;
     let program = env::current_exe().context("this program has no path")?;
     let mut child = Command::new(program)
@@ -47,10 +53,10 @@ pub(super) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The mark before a bench's figures, by the bench's name, whatever its options.
-fn mark(words: &[String]) -> Result<String> {
+/// The command of a bench, whatever its options.
+fn bench_name(words: &[String]) -> Result<String> {
     let name = words.iter().skip_while(|it| *it != "bench").skip(1).find(|it| !it.starts_with('-'));
-    Ok(format!("<!-- cargo xtask bench {} -->", name.context("no bench is named")?))
+    Ok(format!("bench {}", name.context("no bench is named")?))
 }
 
 /// The document with another text behind the mark.
@@ -70,7 +76,9 @@ mod tests {
     fn only_what_stands_between_the_marks_is_replaced() {
         let document = "a\n<!-- cargo xtask bench x -->\nold\n<!-- end -->\nb\n<!-- end -->\n";
         let words = ["bench", "--check", "x", "--pairs", "7"].map(str::to_owned);
-        let mark = mark(&words).unwrap();
+        let name = bench_name(&words).unwrap();
+        assert_eq!(name, "bench x");
+        let mark = format!("<!-- cargo xtask {name} -->");
         let now = replaced(document, &mark, "new\n").unwrap();
         let expected = "a\n<!-- cargo xtask bench x -->\n\nnew\n\n<!-- end -->\nb\n<!-- end -->\n";
         assert_eq!(now, expected);
