@@ -16,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, open, openat,
-    renameat, renameat_with, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fcntl_getfl, fcntl_setfl, fstat, fsync,
+    mkdirat, open, openat, renameat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -195,6 +195,21 @@ impl Folder {
             return Err(refused("it belongs to another user"));
         }
         Ok(file.into())
+    }
+
+    /// Opens a file of our own to add to its end, or makes it, for its owner alone.
+    ///
+    /// # Errors
+    /// As [`Folder::open_own`], but for a file that is not there.
+    pub fn append_own(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let file = match self.open_own(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_file_with(&name, 0o600)?
+            }
+            other => other?,
+        };
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK | OFlags::APPEND)?;
+        Ok(file)
     }
 
     /// Opens a file to read it.

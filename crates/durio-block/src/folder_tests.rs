@@ -80,3 +80,22 @@ fn a_file_without_a_name_is_on_the_folders_filesystem() {
     file.write_all(b"x").unwrap();
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_log_is_added_to_if_it_is_a_file_of_our_own_and_is_made_for_its_owner_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    let folder = Folder::open(place.path()).unwrap();
+    folder.append_own("log").unwrap().write_all(b"one ").unwrap();
+    let mut log = folder.append_own("log").unwrap();
+    fs::write(path("log"), "another ").unwrap();
+    log.write_all(b"two").unwrap();
+    assert_eq!(text(&path("log")), "another two");
+    assert_eq!(fs::metadata(path("log")).unwrap().permissions().mode() & 0o777, 0o600);
+    symlink(path("victim"), path("dangling")).unwrap();
+    let error = folder.append_own("dangling").unwrap_err();
+    assert_eq!(error.to_string(), "it is a symbolic link");
+    assert!(!path("victim").exists());
+    rustix::fs::mkfifoat(&folder.held, "pipe", Mode::from_raw_mode(0o600)).unwrap();
+    assert_eq!(folder.append_own("pipe").unwrap_err().to_string(), "it is not a regular file");
+}

@@ -30,7 +30,7 @@ mod wire;
 
 pub use address::Address;
 pub use client::NbdEngine;
-pub use control::{ControlError, control_of, read_order, send_answer, send_order};
+pub use control::{Arrived, ControlError, ControlServer, control_of, send_answer, send_order};
 pub use error::{ErrorKind, NbdError};
 pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
 pub use memory::MemoryStorage;

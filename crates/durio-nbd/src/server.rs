@@ -29,6 +29,8 @@ use crate::socket::{Socket, WatchedSocket};
 use crate::{Address, ErrorKind, NbdError, Storage};
 use handshake::Agreed;
 pub use listener::Listener;
+#[cfg(test)]
+pub(crate) use listener::full_listener;
 pub use stop::StopHandle;
 
 /// Connections at a time; one more is closed at once.

@@ -6,10 +6,14 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
+};
 
 /// A connected stream of bytes.
 #[derive(Debug)]
@@ -41,6 +45,14 @@ impl Socket {
             Self::Tcp(stream) => {
                 stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
             }
+        }
+    }
+
+    /// Whether reading and writing wait.
+    pub(crate) fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+            Self::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
         }
     }
 
@@ -90,6 +102,24 @@ impl Write for &Socket {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Connects to a unix socket. A server that does not accept, because it is stopped, lets so many clients
+/// wait and holds up one more: this one for `patience`, or not at all.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if the server has accepted nobody by then; else what connect(2) gives.
+pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    match patience {
+        Some(_) => set_socket_timeout(&socket, Timeout::Send, patience)?,
+        None => rustix::io::ioctl_fionbio(&socket, true)?,
+    }
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
 }
 
 /// How long the next request is watched for before the thread sleeps. A client that waits for each

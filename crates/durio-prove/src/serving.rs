@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use durio_nbd::{
-    Address, ControlError, Listener, NbdError, Server, Socket, Uri, control_of, read_order,
-    send_answer, send_order,
+    Address, ControlError, ControlServer, NbdError, Server, Uri, control_of, send_answer,
+    send_order,
 };
 use durio_simdisk::{Disk, SharedDisk, named};
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ pub fn serve_disk(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), ServingError> {
     let server = Server::bind(&serving.address)?;
-    let control = Listener::bind(&Address::Unix(serving.control.clone()))?;
+    let mut control = ControlServer::bind(serving.control.clone())?;
     let log = create_log(disk, serving)?;
     let storage = ServedDisk::new(disk.clone(), serving.advertised).logged(log.clone());
     let end = server.stop_handle();
@@ -144,11 +144,12 @@ pub fn serve_disk(
         let log = log.as_deref();
         let is_over = || stop() || log.is_some_and(WriteLog::has_failed);
         while !is_over() && !served.is_finished() {
-            match control.accept() {
-                Ok(stream) => obey(&stream, disk, (serving.advertised, log), &mut forks),
-                // Nobody is there, or who was has gone.
-                Err(_) => thread::sleep(LOOK),
-            }
+            let Some((caller, order)) = control.next(LOOK) else { continue };
+            let answer = match order {
+                Ok(order) => carry_out(order, disk, (serving.advertised, log), &mut forks),
+                Err(error) => Answer::Refused { reason: format!("no order: {error}") },
+            };
+            send_answer(&caller, &answer);
         }
         end.stop();
         drop(forks);
@@ -178,14 +179,6 @@ pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
 
 /// What clients are told, and where it is written what they do.
 type Service<'a> = (Advertised, Option<&'a WriteLog>);
-
-fn obey(stream: &Socket, disk: &SharedDisk, service: Service<'_>, forks: &mut Vec<Fork>) {
-    let answer = match read_order(stream) {
-        Ok(order) => carry_out(order, disk, service, forks),
-        Err(error) => Answer::Refused { reason: format!("no order: {error}") },
-    };
-    send_answer(stream, &answer);
-}
 
 fn carry_out(
     order: Order,

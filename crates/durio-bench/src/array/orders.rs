@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_nbd::{Socket, control_of, read_order, send_answer, send_order};
+use durio_nbd::{Arrived, Socket, control_of, send_answer, send_order};
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
 use durio_raid::{AddError, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus};
 use durio_report::{
@@ -132,9 +132,9 @@ pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, Ben
     }
 }
 
-/// Carries out what whoever has connected asks.
-pub(super) fn obey(stream: Socket, served: &mut Served, ending: &mut Ending) {
-    let order = match read_order(&stream) {
+/// Carries out what a caller asks.
+pub(super) fn obey((stream, order): Arrived<ArrayOrder>, served: &mut Served, ending: &mut Ending) {
+    let order = match order {
         Ok(order) => order,
         Err(error) => {
             let reason = format!("no order: {error}");

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use durio_block::lock_memory;
-use durio_nbd::{Address, Listener, control_of};
+use durio_nbd::{ControlServer, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
 use durio_raid::{AssembleOptions, Config, Found, Geometry, SuperblockError, Table, assemble};
 use durio_units::Nanos;
@@ -71,7 +71,7 @@ pub fn serve_array(
     refuse_queues(wish)?;
     let devices = claim_devices(wish.paths, Permission::Members, 0)?;
     let front = Front::prepare(wish.front, wish.socket)?;
-    let control = Listener::bind(&Address::Unix(control_of(wish.socket))).map_err(cannot)?;
+    let mut control = ControlServer::bind(control_of(wish.socket)).map_err(cannot)?;
     let (array, mut served) = start(wish, devices, front, remark)?;
     if let Err(error) = lock_memory() {
         remark(&format!("{}; it may have to wait for storage", with_causes(&error)));
@@ -83,7 +83,7 @@ pub fn serve_array(
         }
         served.front.open(&served.handle, &served.table, served.alignment)?;
         ready(&served.front.name());
-        obey_until_the_end(&control, &array, &mut served, &mut ending, remark, stop);
+        obey_until_the_end(&mut control, &array, &mut served, &mut ending, remark, stop);
         Ok(())
     });
     let closed = served.front.close();
@@ -114,7 +114,7 @@ fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), BenchError> {
 
 /// Serves until there is nobody to serve, or a wish for the end that nothing speaks against.
 fn obey_until_the_end(
-    control: &Listener,
+    control: &mut ControlServer,
     array: &ArrayServer,
     served: &mut Served,
     ending: &mut Ending,
@@ -123,10 +123,8 @@ fn obey_until_the_end(
 ) {
     let mut is_told = false;
     while !array.has_ended() && !served.front.has_ended() && !ending.is_wished() {
-        match control.accept() {
-            Ok(stream) => obey(stream, served, ending),
-            // Nobody is there, or who was has gone.
-            Err(_) => thread::sleep(LOOK),
+        if let Some(arrived) = control.next(LOOK) {
+            obey(arrived, served, ending);
         }
         if stop() {
             match served.front.refuse_in_use() {

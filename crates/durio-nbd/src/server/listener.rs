@@ -5,13 +5,24 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use crate::socket::Socket;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+use crate::socket::{Socket, connect_unix};
 use crate::{Address, ErrorKind, NbdError};
 
 const BIND: &str = "serve at";
+
+/// Whoever can write to a socket can connect to it.
+const SOCKET_MODE: Mode = Mode::from_raw_mode(0o600);
+
+/// Clients that have connected and are not accepted yet: as many as the kernel allows (it cuts this).
+const BACKLOG: i32 = 4096;
 
 /// A bound address. A unix socket is removed with it.
 #[derive(Debug)]
@@ -24,7 +35,8 @@ enum Bound {
 }
 
 impl Listener {
-    /// Takes an address. A unix socket that nobody answers at is replaced.
+    /// Takes an address. A unix socket that nobody answers at is replaced; only its owner can connect
+    /// to it, whatever the umask.
     ///
     /// # Errors
     /// If somebody answers there, if what stands there is no socket, or if the system refuses.
@@ -89,9 +101,20 @@ impl AsFd for Listener {
 
 fn bind_unix(path: &Path) -> Result<Bound, NbdError> {
     remove_dead_socket(path)?;
-    let bound = UnixListener::bind(path).and_then(|it| Ok((it, OwnSocket::at(path)?)));
+    let bound = listen_at(path).and_then(|listener| Ok((listener, OwnSocket::at(path)?)));
     let (listener, own) = bound.map_err(|error| NbdError::new(BIND, error))?;
     Ok(Bound::Unix(listener, own))
+}
+
+/// The kernel gives a name the permissions of the socket that is bound to it, without those that the
+/// umask takes away. So there is no moment at which others can connect, as a chmod of the name would
+/// leave, and the umask, which all threads share, stays as it is.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, SOCKET_MODE)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// Removes a socket at which nobody answers any more, and nothing else.
@@ -103,7 +126,11 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
     if !metadata.file_type().is_socket() {
         return Err(NbdError::because(ErrorKind::Busy, BIND, "it exists and is no socket"));
     }
-    match UnixStream::connect(path) {
+    match connect_unix(path, None) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let reason = "somebody serves there already, and clients wait for it";
+            Err(NbdError::because(ErrorKind::Busy, BIND, reason))
+        }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| NbdError::new(BIND, error))
         }
@@ -136,4 +163,58 @@ impl Drop for OwnSocket {
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|it| (it.dev(), it.ino()))
+}
+
+/// A server that accepts nobody, with as many clients as may wait for that.
+#[cfg(test)]
+pub(crate) fn full_listener(
+    path: &Path,
+) -> (std::os::fd::OwnedFd, Vec<std::os::unix::net::UnixStream>) {
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&socket, 1).unwrap();
+    let waiting = std::iter::from_fn(|| connect_unix(path, None).ok());
+    let waiting = waiting.collect();
+    (socket, waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::process::umask;
+
+    use super::*;
+
+    /// The only test of this program that changes the umask, which all threads share; none of the others
+    /// looks at permissions.
+    #[test]
+    fn only_the_owner_can_connect_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let before = umask(Mode::empty());
+        for mask in [0o000, 0o002, 0o022, 0o077] {
+            umask(Mode::from_raw_mode(mask));
+            let listener = Listener::bind(&Address::Unix(path.clone())).unwrap();
+            let mode = fs::symlink_metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o600, "umask {mask:03o}");
+            drop(listener);
+        }
+        umask(before);
+    }
+
+    #[test]
+    fn a_name_at_which_a_server_accepts_nobody_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (_server, waiting) = full_listener(&path);
+        // One more than listen(2) was told.
+        assert_eq!(waiting.len(), 2);
+        let error = Listener::bind(&Address::Unix(path.clone())).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy);
+        let reason = "somebody serves there already, and clients wait for it";
+        assert_eq!(error.source.to_string(), reason);
+        assert!(path.exists());
+    }
 }

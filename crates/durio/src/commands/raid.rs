@@ -1,9 +1,10 @@
 //! `durio raid`: arrays of durio's own.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +13,7 @@ use durio_bench::{
     ArrayOrder, BenchError, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
     examine_array, order_array, serve_array,
 };
+use durio_block::Folder;
 use durio_units::Bytes;
 
 use crate::args::{
@@ -20,6 +22,9 @@ use crate::args::{
 use crate::exit_code::Exit;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
+
+/// Bytes of what a server remarks at its start that are shown; the log has all.
+const LOG_SHOWN: usize = 64 << 10;
 
 pub(super) fn raid(arguments: &Raid) -> Result<Exit, BenchError> {
     match &arguments.command {
@@ -116,22 +121,25 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     let log = PathBuf::from(log);
     let fail_at = |error| BenchError::io("write", &log, error);
     // Another server of this socket may still write to it.
-    let errors = File::options().create(true).append(true).open(&log).map_err(fail_at)?;
+    let errors = open_log(&log).map_err(fail_at)?;
     let before = errors.metadata().map_err(fail_at)?.len();
     let fail = |error| BenchError::io("start", Path::new("durio raid start"), error);
     let program = std::env::current_exe().map_err(fail)?;
     let words = std::env::args_os().skip(1);
     let words = words.map(|it| if it == "--detach" { "--detached".into() } else { it });
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    let told = errors.try_clone().map_err(fail)?;
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(told);
     let mut server = command.spawn().map_err(fail)?;
     let mut said = String::new();
     if let Some(stdout) = server.stdout.take() {
         BufReader::new(stdout).read_line(&mut said).map_err(fail)?;
     }
-    let errors = fs::read(&log).map_err(|error| BenchError::io("read", &log, error))?;
-    let errors = errors.get(usize::try_from(before).unwrap_or(usize::MAX)..).unwrap_or_default();
-    String::from_utf8_lossy(errors).lines().for_each(output::remark);
+    let mut remarks = vec![0; LOG_SHOWN];
+    let count = errors
+        .read_at(&mut remarks, before)
+        .map_err(|error| BenchError::io("read", &log, error))?;
+    String::from_utf8_lossy(&remarks[..count]).lines().for_each(output::remark);
     if said.ends_with('\n') {
         output::answer_text(&said)?;
         return Ok(Exit::Fine);
@@ -141,6 +149,12 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
         Some(code) => Ok(Exit::Command(u8::try_from(code).unwrap_or(u8::MAX))),
         None => Err(BenchError::cannot_measure(format!("the server was ended: {status}"))),
     }
+}
+
+/// A regular file of our own: the folder may be one in which others can put a link or a FIFO.
+fn open_log(path: &Path) -> io::Result<File> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    Folder::open(path.parent().unwrap_or(Path::new("")))?.append_own(name)
 }
 
 /// Says that it is ready, as sd_notify(3) has it. There need be nobody to tell.

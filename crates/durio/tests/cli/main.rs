@@ -68,6 +68,7 @@ mod proving_commands;
 mod proving_guests;
 mod raid;
 mod raid_replace;
+mod raid_sockets;
 mod raid_stripes;
 mod record;
 mod refusals;
