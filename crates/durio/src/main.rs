@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod config;
 mod exit_code;
+mod http;
 mod measure;
 mod output;
 mod progress;

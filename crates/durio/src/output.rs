@@ -4,6 +4,7 @@
 //! messages of other programs steer no terminal. What durio-report wrote is spelt out already.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
@@ -53,6 +54,13 @@ pub(crate) fn agreed(what: &str) -> Result<bool, BenchError> {
 /// Writes a remark of durio's to stderr for each of these lines.
 pub(crate) fn remarks<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) {
     lines.into_iter().for_each(|line| remark(&format!("durio: {line}")));
+}
+
+/// Says who can come to an address where durio listens, unless only this machine can.
+pub(crate) fn warn_of_reach(address: SocketAddr, can: &str) {
+    if !address.ip().to_canonical().is_loopback() {
+        remark(&format!("durio: {address} is not loopback: every machine that reaches it {can}"));
+    }
 }
 
 /// A standard stream. A terminal that was closed is for its writer what a closed pipe is.

@@ -19,10 +19,10 @@ use durio_run::StopFlag;
 use durio_spec::{RunRequest, plan_run};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, check_workloads};
-use tiny_http::{Header, Method, Response, Server};
 
 use crate::args::Watch;
 use crate::exit_code::Exit;
+use crate::http::{self, Page};
 use crate::measure::clear_up;
 use crate::output;
 use crate::progress::Terminal;
@@ -34,6 +34,8 @@ const COMMITS: u64 = 200;
 const COMMITS_PER_SECOND: f64 = 100.0;
 const FILE: Bytes = Bytes::from_kib(128);
 
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 // A signal is seen this soon; more often would cost more than the probes.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -43,6 +45,7 @@ pub(crate) fn watch(arguments: &Watch) -> Result<Exit, BenchError> {
     if let Some(address) = arguments.listen {
         let address = serve(address, Arc::clone(&watcher.shown))?;
         output::remark(&format!("durio: figures at http://{address}/metrics, a page at /"));
+        output::warn_of_reach(address, "can read the figures");
     }
     let every = Duration::from_nanos(arguments.every.get());
     let mut due = Instant::now();
@@ -254,47 +257,21 @@ fn plan_of(
     })?)
 }
 
-/// Answers requests until the process ends, in a thread of its own: a probe may hang, and that is when the
-/// figures are asked for.
-///
-/// Gives the address, whose port the system has chosen where 0 was asked for.
+/// Shows the figures in threads of its own: a probe may hang, and that is when they are asked for.
 fn serve(address: SocketAddr, shown: Arc<Mutex<Watched>>) -> Result<SocketAddr, BenchError> {
-    let failed = |error: &dyn std::fmt::Display| {
+    let page = move |path: &str| {
+        let mut body = Vec::new();
+        let shown = lock(&shown);
+        let (kind, refresh, made) = match path {
+            "/metrics" => (METRICS, None, shown.write_metrics(&mut body)),
+            // Without a script: a page that is left open follows the probes.
+            "/" => ("text/html; charset=utf-8", Some(60), shown.write_page(&mut body)),
+            _ => return None,
+        };
+        made.is_ok().then_some(Page { kind, body, refresh })
+    };
+    http::serve(address, page).map_err(|error| {
         BenchError::cannot_measure(format!("cannot listen at {address}: {error}"))
             .hint("is another watcher there? --listen takes another port, such as 127.0.0.1:9120")
-    };
-    let server = Server::http(address).map_err(|error| failed(&error))?;
-    let at = server.server_addr().to_ip().unwrap_or(address);
-    let answer = move || {
-        for request in server.incoming_requests() {
-            let mut bytes = Vec::new();
-            let is_read = matches!(request.method(), Method::Get | Method::Head);
-            let path = request.url().split('?').next().unwrap_or_default().to_owned();
-            let (code, kind) = match (is_read, path.as_str()) {
-                (true, "/metrics") => {
-                    let _ = lock(&shown).write_metrics(&mut bytes);
-                    (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
-                }
-                (true, "/") => {
-                    let _ = lock(&shown).write_page(&mut bytes);
-                    (200, "text/html; charset=utf-8")
-                }
-                (true, _) => (404, "text/plain"),
-                (false, _) => (405, "text/plain"),
-            };
-            let kind = Header::from_bytes("Content-Type", kind);
-            let mut response = Response::from_data(bytes).with_status_code(code);
-            kind.into_iter().for_each(|kind| response.add_header(kind));
-            if path == "/" {
-                // Without a script: a page that is left open follows the probes.
-                Header::from_bytes("Refresh", "60")
-                    .into_iter()
-                    .for_each(|it| response.add_header(it));
-            }
-            // Who asked may be gone.
-            let _ = request.respond(response);
-        }
-    };
-    let named = thread::Builder::new().name("durio-http".to_owned());
-    named.spawn(answer).map_err(|error| failed(&error)).map(|_| at)
+    })
 }

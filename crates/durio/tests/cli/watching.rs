@@ -3,12 +3,15 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::durio::Running;
+use crate::proof_parts::wait_until;
 use crate::requirements::{has, output_of, python_with, skip};
 use crate::sandbox::{Sandbox, entries};
 
@@ -113,6 +116,52 @@ fn prometheus_reads_a_watcher_and_a_killed_one_has_its_history() {
     // It may have been killed in a probe: the next run takes away what that one left.
     sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
     assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
+
+/// What comes back for a request that is sent as it is.
+fn sent(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn no_request_ends_or_silences_a_watcher_and_foreign_pages_get_nothing() {
+    let sandbox = Sandbox::new();
+    let mut watcher = sandbox.durio("watch data --every 1h --listen 127.0.0.1:0").start();
+    let address = self::address(&watcher);
+    after_probes(&watcher, &address, 1);
+    for length in ["99999999999999", "18446744073709551615"] {
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n");
+        assert!(sent(&address, &head).starts_with("HTTP/1.1 405 "));
+    }
+    // A web page whose name means this machine.
+    let foreign = sent(&address, "GET /metrics HTTP/1.1\r\nHost: evil.example:9119\r\n\r\n");
+    assert!(foreign.starts_with("HTTP/1.1 421 ") && !foreign.contains("durio_"), "{foreign}");
+    // More connections than it has descriptors left, and then again descriptors for them.
+    let id = watcher.id();
+    let open = || entries(Path::new(&format!("/proc/{id}/fd"))).len();
+    let limit = |count: usize| {
+        let limit = format!("--nofile={count}:");
+        let set = Command::new("prlimit").args(["--pid", &id.to_string(), &limit]).status();
+        assert!(set.unwrap().success());
+    };
+    limit(open() + 3);
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    wait_until("it has no descriptor left", || watcher.stderr().contains("Too many open files"));
+    limit(1024);
+    assert!(get(&address, "/metrics").0.starts_with("HTTP/1.1 200 "), "{}", watcher.stderr());
+    drop(silent);
+    assert!(!watcher.stderr().contains("not loopback"), "{}", watcher.stderr());
+    watcher.signal(Signal::TERM);
+    watcher.wait().expect_exit(0);
+    let mut open = sandbox.durio("watch data --every 1h --listen 0.0.0.0:0").start();
+    wait_until("it says who can come", || open.stderr().contains("is not loopback: every machine"));
+    open.signal(Signal::TERM);
+    open.wait().expect_exit(0);
 }
 
 #[test]
