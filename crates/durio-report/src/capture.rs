@@ -27,6 +27,9 @@ const FILES_SHOWN: usize = 8;
 /// Sizes that are named of a mix.
 const SIZES_SHOWN: usize = 4;
 
+/// The same in a cell of a table.
+const SIZES_SHOWN_IN_TABLE: usize = 2;
+
 /// Bars of a chart.
 const BARS_MAX: usize = 12;
 
@@ -53,16 +56,16 @@ impl Report for CaptureFindings {
     }
 }
 
-/// `4k 55 %, 8k 23 %`: sizes as fio writes them.
-fn mix(sizes: &[CapturedSize]) -> String {
-    let all: u64 = sizes.iter().map(|it| it.count).sum();
-    let shown = sizes.iter().take(SIZES_SHOWN);
-    let mut parts: Vec<String> = shown
-        .map(|it| format!("{} {}", short(it.bytes), percent(precise(it.count) / precise(all))))
-        .collect();
-    let rest = sizes.len().saturating_sub(SIZES_SHOWN);
-    if rest > 0 {
-        parts.push(format!("{rest} other sizes"));
+/// `4k 55 %, 8k 23 %, 2 more 22 %`: the first sizes as fio writes them, with their shares of all writes.
+fn mix(sizes: &[CapturedSize], shown: usize) -> String {
+    let count = |sizes: &[CapturedSize]| sizes.iter().map(|it| it.count).sum::<u64>();
+    let share = |part: u64| percent(precise(part) / precise(count(sizes)));
+    let (named, others) = sizes.split_at(sizes.len().min(shown));
+    let mut parts: Vec<String> =
+        named.iter().map(|it| format!("{} {}", short(it.bytes), share(it.count))).collect();
+    match others {
+        [] => {}
+        _ => parts.push(format!("{} more {}", others.len(), share(count(others)))),
     }
     parts.join(", ")
 }
@@ -97,7 +100,7 @@ fn summary(it: &CaptureFindings) -> Section {
         ),
     );
     section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
-    section.toned(Tone::Strong, "write sizes", mix(&it.sizes));
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
     if it.durable == 0 {
         section
             .say(Tone::Warning, "nothing was made durable while it was watched: run it under load");
@@ -195,7 +198,7 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
             "the trace has O_DIRECT, which this filesystem does not take: such writes went through the page cache",
         );
     }
-    section.toned(Tone::Strong, "write sizes", mix(&it.sizes));
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
     section
 }
 
@@ -304,9 +307,7 @@ fn files(it: &CaptureFindings) -> Section {
             ("file", |_: &&CapturedFileFindings| Cell::Empty),
             ("class", |it| Cell::text(it.class.word())),
             ("writes", |it| Cell::Count(it.writes)),
-            ("sizes", |it| {
-                Cell::text(mix(it.sizes.get(..it.sizes.len().min(2)).unwrap_or_default()))
-            }),
+            ("sizes", |it| Cell::text(mix(&it.sizes, SIZES_SHOWN_IN_TABLE))),
             ("offsets", |it| Cell::text(pattern(it))),
             ("durable", |it| Cell::Count(it.durable())),
             ("new B/sync", |it| {
@@ -336,12 +337,17 @@ fn files(it: &CaptureFindings) -> Section {
         Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())
     };
     let all: u64 = it.sizes.iter().map(|it| it.count).sum();
-    let size = |it: &CapturedSize| {
-        let share = precise(it.count) / precise(all);
-        Bar::new(short(it.bytes), share, Colour::Second, percent(share))
+    let size = |name: String, count: u64| {
+        let share = precise(count) / precise(all);
+        Bar::new(name, share, Colour::Second, percent(share))
     };
-    let sizes =
-        BarGroup { title: String::new(), bars: it.sizes.iter().take(BARS_MAX).map(size).collect() };
+    let (named, others) = it.sizes.split_at(it.sizes.len().min(BARS_MAX));
+    let mut bars_of_sizes: Vec<Bar> =
+        named.iter().map(|size_of| size(short(size_of.bytes), size_of.count)).collect();
+    if !others.is_empty() {
+        bars_of_sizes.push(size("others".to_owned(), others.iter().map(|size| size.count).sum()));
+    }
+    let sizes = BarGroup { title: String::new(), bars: bars_of_sizes };
     section.charts([
         Chart::bars("Sizes of writes", vec![sizes], Vec::<(String, Colour)>::new()),
         bars("Bytes written, by file", |it| it.written_bytes, |it| Bytes::new(it).to_string()),
@@ -386,7 +392,7 @@ fn devices(it: &CaptureFindings) -> Section {
                 Cell::text(name),
                 Cell::Count(*writes),
                 Cell::Bytes(*written_bytes),
-                Cell::text(mix(sizes.get(..sizes.len().min(2)).unwrap_or_default())),
+                Cell::text(mix(sizes, SIZES_SHOWN_IN_TABLE)),
                 Cell::Count(*metadata_writes),
                 Cell::Count(*flushes),
                 Cell::Count(*fua),
@@ -462,7 +468,7 @@ fn file(it: &CapturedFileFindings) -> Section {
     if !it.flags.is_empty() {
         fact("opened", it.flags.join(", "));
     }
-    fact("write sizes", mix(&it.sizes));
+    fact("write sizes", mix(&it.sizes, SIZES_SHOWN));
     fact("multiples of", Bytes::new(it.alignment).to_string());
     let OffsetPattern { continued, tail_rewritten, elsewhere, unknown } = it.pattern;
     fact(
@@ -492,7 +498,7 @@ fn file(it: &CapturedFileFindings) -> Section {
         fact("durable writes", it.durable_writes.to_string());
     }
     if it.durable() > 0 {
-        fact("between syncs", format!("{} by bytes", mix(&it.batches)));
+        fact("between syncs", format!("{} by bytes", mix(&it.batches, SIZES_SHOWN)));
         let times = |[p50, p99]: [Option<u64>; 2]| {
             let one = |name, it: Option<u64>| it.map(|it| format!("{name} {}", latency(it)));
             [one("p50", p50), one("p99", p99)].into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -45,7 +45,7 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     let beside = |it: &&CapturedFileFindings| it.writes > 0 && log != Some(*it);
     let mut others: Vec<_> = findings.files.iter().filter(beside).collect();
     others.sort_by_key(|it| std::cmp::Reverse(it.written_bytes));
-    others.truncate(STREAMS_MAX);
+    let left_out = others.split_off(others.len().min(STREAMS_MAX));
     if findings.durable == 0 || (log.is_none() && others.is_empty()) {
         return None;
     }
@@ -61,7 +61,7 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
          [sources.guess]\nkind = \"durio-guess\"\ndocument = \"what a trace does not show\"",
         quoted(&format!("{} on {}", source.target, source.host)),
         quoted("captured: commits wait for the log; what else was written runs beside"),
-        notes(findings),
+        notes(findings, log, &others, &left_out),
         quoted(&format!(
             "{}; {}, Linux {}, {:.0} s: {}",
             source.target, source.date, source.kernel, findings.seconds, source.command
@@ -77,7 +77,12 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     Some(text)
 }
 
-fn notes(findings: &CaptureFindings) -> String {
+fn notes(
+    findings: &CaptureFindings,
+    log: Option<&CapturedFileFindings>,
+    streams: &[&CapturedFileFindings],
+    left_out: &[&CapturedFileFindings],
+) -> String {
     let mut notes = vec![
         "reads were not captured: add a [[read]] for what your database does".to_owned(),
         "how many commits share a sync is not in a trace: one committer stands for a batch"
@@ -91,6 +96,26 @@ fn notes(findings: &CaptureFindings) -> String {
         notes.push(format!(
             "{} operations went through io_uring and are not in it",
             findings.ring_operations
+        ));
+    }
+    if !left_out.is_empty() {
+        let bytes = left_out.iter().map(|file| file.written_bytes).sum();
+        notes.push(format!(
+            "{} more files are not in it: {:.1} % of the bytes written",
+            left_out.len(),
+            100.0 * share(bytes, findings.written_bytes)
+        ));
+    }
+    let mixes = log.map(|log| (log, &log.batches, "syncs")).into_iter();
+    let mixes = mixes.chain(streams.iter().map(|file| (*file, &file.sizes, "writes")));
+    for (file, sizes, what) in mixes.filter(|(_, sizes, _)| sizes.len() > SIZES_MAX) {
+        let count = |sizes: &[CapturedSize]| sizes.iter().map(|size| size.count).sum();
+        let rare = &sizes[SIZES_MAX..];
+        notes.push(format!(
+            "{}: {} sizes are not in it, of {:.1} % of its {what}",
+            file.path,
+            rare.len(),
+            100.0 * share(count(rare), count(sizes))
         ));
     }
     let quoted: Vec<String> = notes.iter().map(|it| quoted(it)).collect();

@@ -326,3 +326,30 @@ fn a_slowdown_is_told_where_the_halves_of_the_trace_are_alike() {
     assert_eq!(slowed(2.0, 2.0, 4.0), None, "a few calls");
     assert_eq!(slowed(1100.0, 1100.0, 1000.0), None, "faster by chance");
 }
+
+#[test]
+fn a_profile_says_which_share_of_files_and_sizes_it_leaves_out() {
+    let mut script = Script::default();
+    let log = script.file("/d/log", 2, 0, Some(0));
+    // 14 sizes: the first of 87 writes, each other of one; a profile takes 12.
+    let sizes = (0..87).map(|_| 512).chain((2..=14).map(|number| 512 * number));
+    let mut offset = 0;
+    for bytes in sizes {
+        script.call(1, "pwrite64", log, Some(offset), bytes);
+        script.call(1, "fdatasync", log, None, 0);
+        offset += u64::try_from(bytes).unwrap();
+    }
+    // Six files more, of which it takes the four that are written most.
+    for (name, pages) in ["a", "b", "c", "d", "e", "f"].into_iter().zip([70, 60, 50, 40, 2, 1]) {
+        let file = script.file(&format!("/d/{name}"), 2, 1 << 20, Some(0));
+        for page in 0..pages {
+            script.call(2, "pwrite64", file, Some(8192 * (page * 37 % 101)), 8192);
+        }
+    }
+    let profile = parsed(&script.finish(CaptureEnd::default()));
+    // 3 pages of 223, which with the log's 97,792 bytes are 1,924,608.
+    let files = "2 more files are not in it: 1.3 % of the bytes written".to_owned();
+    assert!(profile.notes.contains(&files), "{:?}", profile.notes);
+    let sizes = "/d/log: 2 sizes are not in it, of 2.0 % of its syncs".to_owned();
+    assert!(profile.notes.contains(&sizes), "{:?}", profile.notes);
+}

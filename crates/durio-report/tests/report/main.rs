@@ -10,6 +10,7 @@
 mod browser;
 mod campaign;
 mod campaign_sample;
+mod capture;
 mod compare;
 mod csv;
 mod durable;
