@@ -41,8 +41,13 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
 /// What only a long run needs: a fresh Debian to install durio in.
 const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
 
-const REQUIREMENTS: [Requirement; 24] = [
+const REQUIREMENTS: [Requirement; 25] = [
     program("fio", &["fio"]),
+    Requirement {
+        name: "fio-examples",
+        probe: Probe::File("/usr/share/doc/fio/examples/ssd-test.fio"),
+        packages: &["fio-examples"],
+    },
     program("jq", &["jq"]),
     program("mkfs.xfs", &["xfsprogs"]),
     program("mkfs.btrfs", &["btrfs-progs"]),

@@ -68,7 +68,7 @@ pub fn import(
     let mut copy = 0_u32;
     for job in jobs {
         said.begin(job);
-        sections.extend(section::section(job, copy, &mut targets, &mut said));
+        sections.extend(section::section(job, (copy, settings.seed), &mut targets, &mut said));
         copy = copy.saturating_add(job.copies);
     }
     if jobs.is_empty() {

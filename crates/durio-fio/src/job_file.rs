@@ -45,15 +45,19 @@ use crate::FioError;
 /// The longest line that is read, in bytes: fio cuts longer ones in two (`OPT_LEN_MAX`).
 pub const LINE_BYTES_MAX: usize = 8191;
 /// The longest job file, in bytes; fio has no limit.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
+pub const FILE_BYTES_MAX: usize = 4 << 20;
 /// How deep `include` may nest; fio has no limit.
 pub const INCLUDE_DEPTH_MAX: u32 = 8;
 /// How many settings a job file may have, with what it includes; fio has no limit.
-pub const SETTINGS_MAX: usize = 1 << 15;
-/// How many sections a job file may have; fio has no limit.
-pub const SECTIONS_MAX: usize = 512;
+pub const SETTINGS_MAX: usize = 1 << 17;
+/// How many jobs there may be, with all their copies: as many as fio takes (`REAL_MAX_JOBS`).
+pub const JOBS_MAX: u32 = 4096;
+/// How many sections may be read, with those of defaults; fio limits jobs alone.
+pub const SECTIONS_MAX: usize = 2 * JOBS_MAX as usize;
 /// How many files a job may name, with its defaults; fio has no limit.
 pub const FILENAMES_MAX: usize = 4096;
+/// How many files all jobs together may name, each with its defaults; fio has no limit.
+pub const ALL_FILENAMES_MAX: usize = 1 << 17;
 
 /// Where a setting stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -15,8 +15,8 @@ use super::rows::{CopiesPlace, StreamPlace};
 use super::section::{CopyPlace, Section};
 use crate::job_file::ExitScope;
 
-// The most loads of one step: a report of more would not be read.
-const LOADS_MAX: usize = 64;
+// Copies of a section are loads of their own up to this number: a report of more would not be read.
+const APART_MAX: usize = 64;
 
 /// The bounds of one copy; at least one of them is there, or else it was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,19 +80,13 @@ pub(super) fn steps(sections: &[Section], said: &mut Said) -> (Vec<Step>, Vec<Co
 fn parts_of_group(group: &[Section]) -> Vec<Part<'_>> {
     let copies: usize = group.iter().map(|section| section.copies.len()).sum();
     let mut parts: Vec<Part<'_>> = Vec::new();
-    for part in group.iter().flat_map(|section| parts_of(section, copies <= LOADS_MAX)) {
+    for part in group.iter().flat_map(|section| parts_of(section, copies <= APART_MAX)) {
         add(&mut parts, part);
     }
     parts
 }
 
 fn step(group: &[Section], parts: &[Part<'_>], is_last: bool, said: &mut Said) -> Option<Step> {
-    let first = group.first()?;
-    if parts.len() > LOADS_MAX {
-        let reason = format!("{} loads at the same time, more than {LOADS_MAX}", parts.len());
-        said.refuse_at(&first.at, "numjobs", &reason);
-        return None;
-    }
     tell_of_parts(group, parts, said);
     let mut loads = parts.iter().map(load);
     let load = loads.next()?;
@@ -376,6 +370,14 @@ fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Said) {
     // At least so much, and no more unless a group before ends by what it has moved.
     let (mut elapsed, mut is_known) = (Nanos::ZERO, true);
     for (group, step) in groups.zip(steps) {
+        let copies: usize = group.iter().map(|section| section.copies.len()).sum();
+        let draws = group.iter().find(|section| section.timing.draws_start);
+        if let Some(section) = draws.filter(|_| copies > 1) {
+            let reason = "fio draws a start for each job, durio starts all jobs of a group at the same \
+                          moment; give one delay, or let a job with a range run alone";
+            said.refuse_at(&section.at, "startdelay", reason);
+            continue;
+        }
         let reason = "durio starts all jobs of a group at the same moment; use stonewall for order";
         let delay = common(group, |it| Some(it.timing.start_delay), ("startdelay", reason), said);
         let delay = delay.unwrap_or(Nanos::ZERO);

@@ -4,7 +4,7 @@
 
 use durio_plan::{EngineKind, FileLayout};
 use durio_units::Bytes;
-use durio_workload::{CacheMode, Coverage, Pattern, Workload};
+use durio_workload::{CacheMode, Coverage, Pattern, Workload, job_seed};
 
 use super::accesses::{Sizes, accesses};
 use super::extent::{Extent, Extents};
@@ -57,14 +57,14 @@ impl CopyPlace {
     }
 }
 
-// More jobs than a plan may have.
-const COPIES_MAX: u32 = 4096;
+// No step has this number, so that the draw of a delay is no job's.
+const DELAY_DRAW: u64 = u64::MAX;
 
-/// Reads a section; `first` is the number of its first copy among those of all sections. None if it
+/// Reads a section; `first` is the number of its first copy among those of all sections, `seed` the plan's. None if it
 /// has no place to work on.
 pub(super) fn section(
     job: &ResolvedJob,
-    first: u32,
+    (first, seed): (u32, u64),
     targets: &mut Targets<'_>,
     said: &mut Said,
 ) -> Option<Section> {
@@ -80,11 +80,6 @@ pub(super) fn section(
         data,
         output,
     } = options;
-    // Before anything is made of each copy.
-    if *copies > COPIES_MAX {
-        said.refuse_at(at, "numjobs", &format!("durio runs at most {COPIES_MAX} jobs"));
-        return None;
-    }
     let (mut workload, sizes) = accesses(pattern, at, said);
     let direction = match (workload.reads(), workload.writes()) {
         (true, true) => Direction::Mixed,
@@ -92,7 +87,7 @@ pub(super) fn section(
         (false, _) => Direction::Write,
     };
     let queue = queue(queue_options, (direction, workload.read_share, &sizes), at, said);
-    let timing = timing(timing_options, at, said);
+    let timing = timing(timing_options, (at, job_seed(seed, DELAY_DRAW, first.into())), said);
     let writing = Writing {
         reads: workload.reads(),
         writes: workload.writes(),

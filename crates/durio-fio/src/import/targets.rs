@@ -3,6 +3,7 @@
 //! In: the options of targets, and what a path is. Out: paths to be looked at; [`Target`]s. Not here:
 //! regions.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use durio_plan::{FileLayout, Location, LocationFacts, Target};
@@ -15,7 +16,7 @@ use crate::job_file::{ResolvedJob, SourcePosition, TargetOptions};
 pub(super) type Locate<'f> = &'f dyn Fn(&Path) -> Option<Location>;
 
 /// What one copy of a job works on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TargetPath {
     /// A path that the job names.
     Named(PathBuf),
@@ -101,12 +102,13 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
 #[must_use]
 pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
+    let mut known: HashSet<PathBuf> = HashSet::new();
     for job in jobs {
         let target_paths = (0..job.copies).flat_map(|copy| target_paths(job, copy, is_device));
         // What is beyond is refused elsewhere.
         for spot in target_paths.take(FILES_MAX as usize) {
             let (TargetPath::Named(path) | TargetPath::Own { directory: path, .. }) = spot;
-            if !paths.contains(&path) {
+            if known.insert(path.clone()) {
                 paths.push(path);
             }
         }
@@ -118,6 +120,8 @@ pub(super) struct Targets<'f> {
     locate: Locate<'f>,
     file_name: &'f str,
     entries: Vec<Entry>,
+    /// The place of each spot among the entries.
+    places: HashMap<TargetPath, usize>,
 }
 
 struct Entry {
@@ -159,7 +163,7 @@ pub(super) struct Claim<'c> {
 
 impl<'f> Targets<'f> {
     pub(super) fn new(locate: Locate<'f>, file_name: &'f str) -> Self {
-        Self { locate, file_name, entries: Vec::new() }
+        Self { locate, file_name, entries: Vec::new(), places: HashMap::new() }
     }
 
     pub(super) fn is_device(&self, path: &Path) -> bool {
@@ -175,12 +179,12 @@ impl<'f> Targets<'f> {
         claim: &Claim<'_>,
         said: &mut Said,
     ) -> Option<usize> {
-        let known = self.entries.iter().position(|entry| entry.spot == spot);
-        let index = match known {
-            Some(index) => index,
+        let index = match self.places.get(&spot) {
+            Some(&index) => index,
             None => {
                 let location = self.located(&spot, claim.at, said)?;
                 let (layout, at) = (claim.layout, claim.at.clone());
+                self.places.insert(spot.clone(), self.entries.len());
                 self.entries.push(Entry { spot, location, layout, end: 0, at });
                 self.entries.len() - 1
             }

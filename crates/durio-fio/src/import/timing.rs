@@ -5,7 +5,7 @@
 use durio_units::Nanos;
 
 use super::{Said, or, place_or};
-use crate::job_file::{ExitScope, SourcePosition, TimingOptions};
+use crate::job_file::{ExitScope, Given, SourcePosition, TimingOptions};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
@@ -15,12 +15,19 @@ pub(super) struct Timing {
     pub(super) ramp: Nanos,
     /// Since the start of fio.
     pub(super) start_delay: Nanos,
+    /// The delay is drawn; in fio by each copy of a job.
+    pub(super) draws_start: bool,
     pub(super) loops: u32,
     /// The scope of `exitall`, if it is given.
     pub(super) ends: Option<ExitScope>,
 }
 
-pub(super) fn timing(options: &TimingOptions, at: &SourcePosition, said: &mut Said) -> Timing {
+/// Reads when and how long a job runs; `draw` is a number drawn from all of 64 bits.
+pub(super) fn timing(
+    options: &TimingOptions,
+    (at, draw): (&SourcePosition, u64),
+    said: &mut Said,
+) -> Timing {
     let TimingOptions {
         runtime_us,
         time_based,
@@ -47,17 +54,34 @@ pub(super) fn timing(options: &TimingOptions, at: &SourcePosition, said: &mut Sa
     if duration.is_some_and(|duration| duration > TIME_MAX) {
         said.refuse_at(place_or(runtime_us, at), "runtime", "more than a year");
     }
-    let one_delay = "durio draws no time to wait; give one";
-    said.refuse_unless(start_delay_us, |(least, most)| least == most, one_delay);
+    let start_delay = start_delay_us.as_ref().map_or(0, |given| drawn(given, draw, said));
     Timing {
         is_by_volume: !is_timed,
         duration,
         // What is moved in the ramp counts for the size of a job, in fio as in durio.
         ramp: nanos(or(ramp_us, 0)),
-        start_delay: nanos(or(start_delay_us, (0, 0)).0),
+        start_delay: nanos(start_delay),
+        draws_start: start_delay_us.as_ref().is_some_and(|given| given.value.0 < given.value.1),
         loops: or(loops, 1),
         ends: exit_all.as_ref().map(|_| or(exit_scope, ExitScope::Group)),
     }
+}
+
+/// Microseconds from the range, each as likely as another, as fio draws them.
+fn drawn(given: &Given<(u64, u64)>, draw: u64, said: &mut Said) -> u64 {
+    let (least, most) = given.value;
+    if most < least {
+        said.refuse(given, "the range begins after its end");
+    }
+    if most <= least {
+        return least;
+    }
+    // The high bits of a product: a remainder would favour low values.
+    let width = u128::from((most - least).saturating_add(1));
+    let above = (u128::from(draw) * width) >> 64;
+    let delay = least.saturating_add(u64::try_from(above).unwrap_or(0));
+    said.note(given, &format!("the drawn delay is {}", nanos(delay)));
+    delay
 }
 
 // Beyond a year, a unit was mistaken; and sums of times must not overflow.

@@ -10,8 +10,8 @@ use std::fmt;
 use super::options::{Class, OptionRow, Written, find_option};
 use super::values;
 use super::{
-    BlockSizeShare, Direction, FILENAMES_MAX, JobFile, JobOptions, PerDirection, Section, Setting,
-    SourcePosition,
+    ALL_FILENAMES_MAX, BlockSizeShare, Direction, FILENAMES_MAX, JOBS_MAX, JobFile, JobOptions,
+    PerDirection, Section, Setting, SourcePosition,
 };
 use crate::FioError;
 
@@ -104,6 +104,7 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut file_number = 0;
     let mut is_first_of_file = false;
     let exit_all = exit_all_anywhere(file);
+    let (mut copies, mut names) = (0_u32, 0_usize);
     for section in &file.sections {
         if section.file_number != file_number {
             // Each job file of a command line begins with fresh defaults in fio, and its first job
@@ -119,6 +120,16 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
         draft.add(section)?;
         draft.options.timing.exit_all.clone_from(&exit_all);
         let mut job = draft.job(section, (&jobs, &mut is_partial), is_first_of_file);
+        copies = copies.saturating_add(job.copies);
+        if copies > JOBS_MAX {
+            let what = format!("more than {JOBS_MAX} jobs with all copies, which is fio's limit");
+            return Err(FioError::job_file(&section.at, what));
+        }
+        names += job.options.target.filenames.as_ref().map_or(0, |given| given.value.len());
+        if names > ALL_FILENAMES_MAX {
+            let what = format!("the jobs so far name more than {ALL_FILENAMES_MAX} files");
+            return Err(FioError::job_file(&section.at, what));
+        }
         job.refusals.extend(file.read_only.as_ref().and_then(|at| writes_read_only(&job, at)));
         jobs.push(job);
         is_first_of_file = false;

@@ -303,6 +303,25 @@ fn a_delay_counts_from_the_start_of_all_jobs() {
 }
 
 #[test]
+fn a_delay_from_a_range_is_drawn_by_the_seed() {
+    let drawn = |seed: u64| {
+        let imported = super::imported_by("[a]\nfilename=/dev/a\nstartdelay=1:3", seed).unwrap();
+        let pause = imported.plan.steps[0].pause_before;
+        let note = format!("the drawn delay is {pause}");
+        assert!(imported.notes.iter().any(|it| it.what == note), "{:?}", imported.notes);
+        pause.get()
+    };
+    let drawn: Vec<u64> =
+        (0..40).inspect(|&it| assert_eq!(drawn(it), drawn(it))).map(drawn).collect();
+    assert!(drawn.iter().all(|it| (1_000_000_000..=3_000_000_000).contains(it)), "{drawn:?}");
+    // A draw is in a given quarter with one in four: 40 draws miss it once in 100,000 seeds.
+    let in_quarter = |from: u64| drawn.iter().filter(|&&it| it / 500_000_000 == from).count();
+    assert!((2..6).all(|from| in_quarter(from) > 0), "{drawn:?}");
+    let step = super::step("[a]\nfilename=/dev/a\nstartdelay=2:2\nnumjobs=2");
+    assert_eq!(step.pause_before, Nanos::from_secs(2), "nothing is to be drawn");
+}
+
+#[test]
 fn files_of_jobs_are_where_their_names_put_them() {
     let directory = |text: &str| match &plan(text).plan.targets[0].kind {
         TargetKind::NewFile { directory, .. } => directory.as_path().display().to_string(),

@@ -1,7 +1,6 @@
 //! Job files as plans: known answers, refusals by name and line, any text, and fio's own examples.
 //!
-//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line;
-//! `DURIO_FIO_EXAMPLES`, a folder with the examples that come with fio.
+//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -52,8 +51,12 @@ fn resolved(text: &str) -> Vec<ResolvedJob> {
 }
 
 fn imported(text: &str) -> Result<ImportedPlan, Vec<Remark>> {
+    imported_by(text, 7)
+}
+
+fn imported_by(text: &str, seed: u64) -> Result<ImportedPlan, Vec<Remark>> {
     let settings =
-        ImportSettings { seed: 7, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
+        ImportSettings { seed, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
     import(&resolved(text), &locate, &settings)
 }
 
@@ -81,6 +84,9 @@ fn load(text: &str) -> Load {
     assert!(step.beside.is_empty(), "{step:?}");
     step.load
 }
+
+/// Where Debian's package fio-examples has the job files that come with fio.
+const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 
 /// Says that a test did not run, to the terminal and to the file that lists skips.
 fn skip(test: &str, reason: &str) {

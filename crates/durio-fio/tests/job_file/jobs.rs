@@ -240,3 +240,23 @@ fn a_file_without_jobs_has_none() {
     assert!(good("# nothing\n[global]\nbs=4k").is_empty());
     assert!(parse("\u{1}\u{2}binary").is_err());
 }
+
+#[test]
+fn as_many_jobs_are_taken_as_fio_takes() {
+    let sections = |count: u32| (0..count).map(|it| format!("[s{it}]\n")).collect::<String>();
+    assert_eq!(good(&format!("[global]\nsize=1m\n{}", sections(4096))).len(), 4096);
+    let limit = "more than 4096 jobs with all copies, which is fio's limit";
+    let refused = |text: &str| jobs(text).unwrap_err().to_string();
+    assert!(refused(&sections(4097)).contains(&format!("j.fio:4097: {limit}")));
+    assert_eq!(good("[a]\nnumjobs=4000\n[b]\nnumjobs=96")[1].copies, 96);
+    assert!(refused("[a]\nnumjobs=4000\n[b]\nnumjobs=97").contains(limit));
+}
+
+#[test]
+fn defaults_with_many_files_are_not_taken_over_without_end() {
+    let files = format!("[global]\nfilename={}\n", "f:".repeat(4000));
+    let with = |count: usize| format!("{files}{}", "[s]\n".repeat(count));
+    assert_eq!(good(&with(32)).len(), 32);
+    let refusal = jobs(&with(33)).unwrap_err().to_string();
+    assert!(refusal.contains("j.fio:35: the jobs so far name more than 131072 files"), "{refusal}");
+}

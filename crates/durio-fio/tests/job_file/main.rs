@@ -1,7 +1,6 @@
 //! Job files as a whole: resolved jobs, fio itself as the oracle, and texts that nobody wrote.
 //!
-//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line;
-//! `DURIO_FIO_EXAMPLES`, a folder of job files that fio and this crate are compared over.
+//! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -36,6 +35,9 @@ fn jobs(text: &str) -> Result<Vec<ResolvedJob>, FioError> {
 fn good(text: &str) -> Vec<ResolvedJob> {
     jobs(text).unwrap_or_else(|error| panic!("{error}"))
 }
+
+/// Where Debian's package fio-examples has the job files that come with fio.
+const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 
 /// Says that a test did not run, to the terminal and to the file that lists skips.
 fn skip(test: &str, reason: &str) {

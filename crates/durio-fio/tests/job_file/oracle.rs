@@ -13,7 +13,7 @@ use durio_fio::job_file::{
 };
 use durio_fio::{FioError, job_file::JobFile};
 
-use super::{MACHINE, good, jobs, skip};
+use super::{EXAMPLES, MACHINE, good, jobs, skip};
 
 /// Runs fio and returns whether it succeeded, and what it printed.
 fn fio(arguments: &[&str], folder: &Path) -> Option<(bool, String, String)> {
@@ -467,10 +467,10 @@ fn mean_block_bytes(options: &JobOptions) -> f64 {
 #[test]
 fn the_examples_of_fio_are_read_as_fio_reads_them() {
     let test = "the_examples_of_fio_are_read_as_fio_reads_them";
-    let Some(folder) = std::env::var_os("DURIO_FIO_EXAMPLES") else {
-        return skip(test, "DURIO_FIO_EXAMPLES names no folder of job files");
-    };
-    let folder = Path::new(&folder);
+    let folder = Path::new(EXAMPLES);
+    if !folder.is_dir() {
+        return skip(test, "fio-examples is not installed");
+    }
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|it| it.unwrap().file_name().to_string_lossy().into_owned())

@@ -5,6 +5,7 @@
 
 mod stand_in;
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use durio_fio::job_file::{
     FILE_BYTES_MAX, HostParameters, JobFile, Machine, PrintSettings, Remark, Source,
     parse_command_line, resolve,
 };
-use durio_plan::ClockChoice;
+use durio_plan::{ClockChoice, Location};
 use durio_report::write_document;
 
 use super::PLAN_FILE_NAME;
@@ -163,7 +164,9 @@ fn import_file(
     let jobs = resolve(file).map_err(wrong_use)?;
     let paths = named_paths(&jobs, &is_device);
     let Located { places: locations, held } = locate(&paths, permission)?;
-    let located = |path: &Path| locations.iter().find(|it| it.path.as_path() == path).cloned();
+    let locations: HashMap<&Path, &Location> =
+        locations.iter().map(|location| (location.path.as_path(), location)).collect();
+    let located = |path: &Path| locations.get(path).map(|&location| location.clone());
     let ImportedPlan { plan, notes, shape } =
         import(&jobs, &located, settings).map_err(|refusals| refused(&refusals))?;
     let lines = file.notes.iter().chain(&notes).map(|note| format!("note: {note}"));
