@@ -55,4 +55,15 @@ mod tests {
         assert_eq!(clopper_pearson(0, 0, 0.95), None);
         assert_eq!(clopper_pearson(2, 1, 0.95), None);
     }
+
+    /// scipy.stats.beta.ppf(0.025, 3, 8) and ppf(0.975, 4, 7) of SciPy, by Clopper and Pearson.
+    #[test]
+    fn the_interval_is_exact_and_narrower_with_less_confidence() {
+        let [low, high] = clopper_pearson(3, 10, 0.95).unwrap();
+        assert!((low / 0.066_739_511_177_734_47 - 1.0).abs() < 1e-9, "{low}");
+        assert!((high / 0.652_452_850_059_997_3 - 1.0).abs() < 1e-9, "{high}");
+        let [lower, higher] = clopper_pearson(3, 10, 0.90).unwrap();
+        assert!(lower > low && higher < high, "{lower} {higher}");
+        close(clopper_pearson(1, 1, 0.95), [0.05, 1.0]);
+    }
 }

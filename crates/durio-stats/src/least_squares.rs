@@ -210,4 +210,50 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
+
+    /// By hand: Σw 7.5, Σwx 100, Σwx² 2000, Σwy 21.5, Σwxy 380, determinant 5000.
+    #[test]
+    fn weights_and_scales_of_columns_enter_parameters_and_their_variances() {
+        let rows = [[1.0, 0.0], [1.0, 10.0], [1.0, 20.0], [1.0, 40.0]];
+        let found = weighted(&rows, &[1.0, 3.0, 2.0, 9.0], &[1.0, 4.0, 2.0, 0.5]).unwrap();
+        let found = [found.parameters, found.unit_variance].concat();
+        for (found, expected) in found.iter().zip([1.0, 0.14, 0.4, 0.0015]) {
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_zeros_or_without_a_limit_has_no_solution() {
+        assert_eq!(weighted(&[[0.0, 1.0], [0.0, 2.0]], &[1.0, 2.0], &[1.0; 2]), None);
+        assert_eq!(weighted(&[[1.0], [f64::INFINITY]], &[1.0, 2.0], &[1.0; 2]), None);
+    }
+
+    #[test]
+    fn a_line_is_found_through_points_beside_it() {
+        // By hand: mean 4, slope (−1.5·1 − 0.5·2 + 0.5·6 + 1.5·7) ÷ 5 = 2.2.
+        let (first, slope) = line(&[1.0, 2.0, 6.0, 7.0]).unwrap();
+        assert!((first - 0.7).abs() < 1e-12 && (slope - 2.2).abs() < 1e-12, "{first} {slope}");
+        assert_eq!(line(&[]), None);
+        assert_eq!(mean(&[1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(median(&[f64::MAX, f64::MAX]), Some(f64::MAX));
+        assert_eq!(median(&[7.0]), Some(7.0));
+    }
+
+    #[test]
+    fn numbers_are_divided_added_and_bounded() {
+        assert_eq!((quotient(7, 2), quotient(7, 0), quotient(0, 3)), (3.5, 0.0, 0.0));
+        assert_eq!((count(3), float(5)), (3.0, 5.0));
+        assert_eq!(saturating_sum([3, 4, 5]), 12);
+        assert_eq!(saturating_sum([3, u64::MAX, 5]), u64::MAX);
+        assert_eq!(range([3.0, -2.5, 7.25, 1.0]), (-2.5, 7.25));
+        assert_eq!(range([]), (f64::INFINITY, f64::NEG_INFINITY));
+        assert_eq!(distinct([3.0, 1.5, 3.0, -2.0, 1.5]), [-2.0, 1.5, 3.0]);
+    }
+
+    #[test]
+    fn random_bits_give_each_position_its_share() {
+        assert_eq!([0, u64::MAX / 2, u64::MAX].map(|bits| position(bits, 10)), [0, 4, 9]);
+        assert_eq!(position(3 << 62, 4), 3);
+        assert_eq!(position((3 << 62) - 1, 4), 2);
+    }
 }

@@ -222,4 +222,89 @@ mod tests {
         assert!((found - (0.04_f64 / 3.0).sqrt()).abs() < 1e-12, "{found}");
         assert_eq!(scatter([&[0.0], &[5.0]]), None);
     }
+
+    #[test]
+    fn a_mean_has_the_variance_of_a_mean_and_one_degree_less_than_repeats() {
+        // By hand: squares 9 + 1 + 4 + 0 = 14, by 3 and by 4.
+        let found = Mean::of(&[1.0, 5.0, 2.0, 4.0]).unwrap();
+        assert_eq!((found.value, found.freedom), (3.0, 3.0));
+        is_near(found.variance, 10.0 / 3.0 / 4.0);
+    }
+
+    #[test]
+    fn a_shift_is_the_other_less_the_baseline_with_the_error_of_both() {
+        let baseline = Mean { value: 5.0, variance: 9.0, freedom: 4.0 };
+        let other = Mean { value: 7.5, variance: 16.0, freedom: 8.0 };
+        let found = Shift::between(baseline, other);
+        assert_eq!((found.value, found.error), (2.5, 5.0));
+        // 25² ÷ (9² ÷ 4 + 16² ÷ 8).
+        is_near(found.freedom, 625.0 / 52.25);
+        let still = |freedom| Mean { value: 1.0, variance: 0.0, freedom };
+        is_near(Shift::between(still(2.0), still(5.0)).freedom, 7.0);
+    }
+
+    /// Quantiles 0.975, 0.95 and 0.8 for 8 degrees of freedom by scipy.stats.t.ppf of SciPy.
+    #[test]
+    fn intervals_margins_and_what_is_visible_are_quantiles_times_the_error() {
+        let shift = Shift { value: 10.0, error: 2.0, freedom: 8.0 };
+        is_near(shift.interval()[0], 10.0 - 2.0 * 2.306_004_135_204_166);
+        is_near(shift.interval()[1], 10.0 + 2.0 * 2.306_004_135_204_166);
+        is_near(shift.margin(), 2.0 * 1.859_548_037_530_897_3);
+        is_near(shift.visible(), 2.0 * (2.306_004_135_204_166 + 0.888_889_517_767_020_2));
+    }
+
+    #[test]
+    fn an_effect_of_just_the_threshold_is_the_same_and_an_interval_that_touches_zero_is_open() {
+        let exact = |value| Shift { value, error: 0.0, freedom: 8.0 };
+        let threshold = 0.03_f64.exp_m1();
+        assert_eq!(exact(0.03).answer(threshold), Answer::Same);
+        assert_eq!(exact(0.031).answer(threshold), Answer::Higher);
+        let below = -(-0.03_f64).exp_m1();
+        assert_eq!(exact(-0.03).answer(below), Answer::Same);
+        assert_eq!(exact(-0.031).answer(below), Answer::Lower);
+        let half = Shift { value: 0.0, error: 0.1, freedom: 8.0 }.half_width();
+        let touching = |value| Shift { value, error: 0.1, freedom: 8.0 }.answer(0.01);
+        assert_eq!((touching(half), touching(-half)), (Answer::Open, Answer::Open));
+        assert_eq!(touching(half * 1.01), Answer::Higher);
+        assert_eq!(touching(-half * 1.01), Answer::Lower);
+    }
+
+    #[test]
+    fn as_many_repeats_as_needed_and_at_most_a_thousand() {
+        // One fewer per side does not show it.
+        for shift in [0.2, 0.35, 1.5, 4.0] {
+            let repeats = repeats_to_see(shift, 1.0).unwrap();
+            let visible = |repeats: usize| {
+                let error = (2.0 / count(repeats)).sqrt();
+                Shift { value: 0.0, error, freedom: count(2 * repeats - 2) }.visible()
+            };
+            assert!(visible(repeats) <= shift, "{shift}: {repeats}");
+            assert!(repeats == 2 || visible(repeats - 1) > shift, "{shift}: {repeats}");
+        }
+        // 1570 by Cohen's table for a tenth of a standard deviation.
+        assert!(repeats_to_see(0.13, 1.0).is_some_and(|repeats| (900..=1000).contains(&repeats)));
+        assert_eq!(repeats_to_see(0.12, 1.0), None);
+    }
+
+    #[test]
+    fn an_open_answer_says_what_scatters_and_what_could_be_seen() {
+        let said = why_open(Some(0.0421), 0.137);
+        assert_eq!(said, "the repeats scatter by 4.2 %, a change of 13.7 % could be seen");
+        let said = why_open(None, 10.0);
+        assert_eq!(
+            said,
+            "the repeats scatter by unknown, a change of more than 1000 % could be seen"
+        );
+        let said = why_open(Some(9.999), 9.99);
+        assert_eq!(said, "the repeats scatter by 999.9 %, a change of 999.0 % could be seen");
+    }
+
+    #[test]
+    fn the_chance_of_a_higher_shift_falls_with_the_shift() {
+        let chance = |value| Shift { value, error: 1.0, freedom: 8.0 }.p_above_zero();
+        is_near(chance(0.0), 0.5);
+        is_near(chance(2.306_004_135_204_166), 0.025);
+        is_near(chance(-2.306_004_135_204_166), 0.975);
+        assert_eq!(Shift { value: -1.0, error: 0.0, freedom: 8.0 }.p_above_zero(), 1.0);
+    }
 }
