@@ -214,4 +214,69 @@ mod tests {
             assert!((found.centre[3 + at].exp() / exact - 1.0).abs() < 0.001, "{quantile}");
         }
     }
+
+    #[test]
+    fn the_correlation_of_neighbours_has_kendall_s_correction() {
+        // By NumPy, from the definition.
+        let found = autocorrelation(&[1.0, 2.0, 4.0, 3.0, 5.0, 9.0, 8.0]);
+        assert!((found - 0.960_811_984_368_215_5).abs() < 1e-12, "{found}");
+        let found = autocorrelation(&[5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 6.0]);
+        assert!((found + 1.112_061_040_632_469_1).abs() < 1e-12, "{found}");
+        assert!(autocorrelation(&[4.0, 4.0, 4.0]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn blocks_have_the_length_and_the_stretch_of_their_correlation() {
+        // By NumPy, from the formulas above: r = 0.6223 in 200 cells.
+        let wave = [0, 40, 80, 60, -20, -60, -90, -30];
+        let rates = (0..200).map(|at| 1000 + wave[at % 8] + i64::try_from(at).unwrap() * 7919 % 61);
+        let (length, stretch) = blocks(&cells(rates.map(|rate| u64::try_from(rate).unwrap())));
+        assert_eq!(length, 11);
+        assert!((stretch - 1.107_446_384_012_031).abs() < 1e-9, "{stretch}");
+        // An eighth of the cells at most, and a stretch of two at most.
+        let rates =
+            (0..64).map(|at| 1000 + wave[at / 2 % 8] + i64::try_from(at).unwrap() * 7919 % 23);
+        let (length, stretch) = blocks(&cells(rates.map(|rate| u64::try_from(rate).unwrap())));
+        assert_eq!(length, 8);
+        assert!((stretch - 2.0).abs() < 1e-9, "{stretch}");
+        // A latency that wanders counts as a rate does.
+        let latency =
+            |at: u64| Latencies { count: 10, sum_ns: 1000 + at * at, ..Latencies::default() };
+        let cell = |at| Cell { span_ns: 1, count: 10, headline: latency(at), ..Cell::default() };
+        let wandering: Vec<Cell> = (0..64).map(cell).collect();
+        assert_eq!(blocks(&wandering).0, 8);
+        let even = vec![Cell { span_ns: 1, count: 5, ..Cell::default() }; 64];
+        assert_eq!(blocks(&even), (4, 1.0));
+    }
+
+    #[test]
+    fn each_figure_of_a_draw_is_in_its_place() {
+        // Ten cells that differ in all: sums by hand over the four cells drawn.
+        let bins = |nanos: u64| Bins::of_latencies(&mut [nanos]);
+        let latencies =
+            |count: u64, sum_ns: u64| Latencies { count, sum_ns, bins: bins(sum_ns / count) };
+        let cell = |at: u64| Cell {
+            span_ns: 10 + at,
+            count: 3 * at + 1,
+            bytes: 4096 * (at + 2),
+            headline: latencies(at + 1, 100 * (at + 1)),
+            sync: latencies(2, 2 * (at + 40)),
+        };
+        let cells: Vec<Cell> = (0..10).map(cell).collect();
+        // Blocks of two from cells 1 and 9, which goes around the end: cells 1, 2, 9 and 0.
+        let found = Sums::new(&cells, 2).figures(&[1, 9]).map(f64::exp);
+        let span = 11.0 + 12.0 + 19.0 + 10.0;
+        let near = |found: f64, expected: f64| {
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");
+        };
+        near(found[0], (4.0 + 7.0 + 28.0 + 1.0) / span);
+        near(found[1], 4096.0 * (3.0 + 4.0 + 11.0 + 2.0) / span);
+        near(found[2], 100.0);
+        near(found[6], (41.0 + 42.0 + 49.0 + 40.0) / 4.0);
+        // Percentiles of one latency per cell: of the headline all 100, of syncs 40, 41, 42, 49.
+        near(found[3], 100.5);
+        near(found[7], 42.0);
+        near(found[8], 49.0 + 0.96);
+        near(found[9], 49.0 + 0.996);
+    }
 }

@@ -338,3 +338,109 @@ pub struct Gate {
     #[serde(default)]
     pub repeats_needed: Option<usize>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(locations: [&str; 2], figures: Vec<FigureComparison>) -> StepComparison {
+        StepComparison {
+            name: "commit".to_owned(),
+            locations: locations.map(str::to_owned),
+            target: String::new(),
+            repeats: [2, 3],
+            different_workload: false,
+            differences: Vec::new(),
+            not_comparable: Vec::new(),
+            cautions: Vec::new(),
+            headline: OperationName::Commit,
+            figures,
+            curves: [Vec::new(), Vec::new()],
+        }
+    }
+
+    fn figure(figure: FigureName, effect: Option<f64>, word: Word) -> FigureComparison {
+        FigureComparison { figure, effect, word, ..FigureComparison::default() }
+    }
+
+    fn pair(steps: Vec<StepComparison>) -> Pair {
+        Pair {
+            baseline: "A".to_owned(),
+            other: "B".to_owned(),
+            remarks: Vec::new(),
+            environment: Vec::new(),
+            steps,
+            only_baseline: Vec::new(),
+            only_other: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_step_is_called_by_its_name_and_where_it_ran() {
+        let title = |a, b| step([a, b], Vec::new()).title();
+        assert_eq!(title("", ""), "commit");
+        assert_eq!(title("/a", "/a"), "commit at /a");
+        assert_eq!(title("/a", "/b"), "commit at /a against /b");
+        assert_eq!(title("/a", ""), "commit at /a against ");
+    }
+
+    #[test]
+    fn rates_and_99th_percentiles_are_gated_and_counted_by_their_word() {
+        let figures = FigureName::ALL.map(|name| figure(name, Some(0.1), Word::Slower));
+        let mut all = step(["", ""], figures.to_vec());
+        assert_eq!(all.figure(FigureName::P99).unwrap().figure, FigureName::P99);
+        all.figures.push(figure(FigureName::P99, None, Word::Faster));
+        let pair = pair(vec![all.clone(), all]);
+        assert_eq!(
+            [Word::Slower, Word::Faster, Word::NoDifference].map(|word| pair.gated_with(word)),
+            [4, 2, 0]
+        );
+    }
+
+    #[test]
+    fn sides_without_any_effect_were_not_compared() {
+        let without = figure(FigureName::Rate, None, Word::Undecided);
+        let with = figure(FigureName::P50, Some(0.0), Word::Undecided);
+        assert!(!pair(vec![step(["", ""], vec![without.clone()])]).is_any_compared());
+        assert!(!pair(Vec::new()).is_any_compared());
+        let steps =
+            vec![step(["", ""], vec![without.clone()]), step(["", ""], vec![without, with])];
+        assert!(pair(steps).is_any_compared());
+    }
+
+    #[test]
+    fn less_of_a_rate_and_more_of_a_latency_are_worse() {
+        let worse = |name, effect| figure(name, effect, Word::Undecided).worse_by();
+        assert_eq!(worse(FigureName::Rate, Some(-0.25)), Some(0.25));
+        assert_eq!(worse(FigureName::Bandwidth, Some(0.5)), Some(-0.5));
+        let others = FigureName::ALL.into_iter().skip(2);
+        others.for_each(|name| assert_eq!(worse(name, Some(0.25)), Some(0.25), "{name:?}"));
+        assert_eq!(worse(FigureName::Rate, None), None);
+    }
+
+    #[test]
+    fn each_figure_has_its_name() {
+        let names = FigureName::ALL.map(FigureName::name);
+        let expected = [
+            "rate",
+            "bandwidth",
+            "mean",
+            "p50",
+            "p99",
+            "p99.9",
+            "sync mean",
+            "sync p50",
+            "sync p99",
+            "sync p99.9",
+            "CPU per operation",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn three_percent_is_the_threshold_unless_another_is_given() {
+        let settings = Settings::default();
+        assert_eq!((settings.threshold, settings.seed), (0.03, 1));
+        assert_eq!((settings.forced, settings.fail_over), (false, None));
+    }
+}

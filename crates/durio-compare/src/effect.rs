@@ -164,3 +164,70 @@ pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usi
     // The scatter was turned into a share for readers; a shift is compared in logarithms.
     repeats_to_see(shift_of_loss(found.figure, share), found.repeats_scatter?.ln_1p())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");
+    }
+
+    #[test]
+    fn a_loss_and_its_shift_are_inverse_and_keep_their_direction() {
+        // A rate that falls to 0.8 and a latency that rises to 1.25 are shifts of the same length.
+        near(loss(FigureName::Rate, -0.8_f64.ln()), 0.2);
+        near(loss(FigureName::P99, 1.25_f64.ln()), 0.25);
+        near(loss(FigureName::Rate, -1.25_f64.ln()), -0.25);
+        near(loss(FigureName::P99, 0.8_f64.ln()), -0.2);
+        near(shift_of_loss(FigureName::Bandwidth, 0.2), -0.8_f64.ln());
+        near(shift_of_loss(FigureName::CpuPerOperation, 0.25), 1.25_f64.ln());
+        let shift = Shift { value: 0.3, error: 0.1, freedom: 5.0 };
+        assert_eq!(towards_worse(FigureName::Rate, shift), Shift { value: -0.3, ..shift });
+        assert_eq!(towards_worse(FigureName::P50, shift), shift);
+    }
+
+    #[test]
+    fn repeats_needed_are_those_of_the_loss_and_the_scatter_in_logarithms() {
+        let scattered = |figure, repeats_scatter| FigureComparison {
+            figure,
+            repeats_scatter,
+            ..FigureComparison::default()
+        };
+        // Both shifts are as long as the scatter: 17 repeats by Cohen's table.
+        let scatter = Some(0.25);
+        assert_eq!(repeats_needed(&scattered(FigureName::P99, scatter), 0.25), Some(17));
+        assert_eq!(repeats_needed(&scattered(FigureName::Rate, scatter), 0.2), Some(17));
+        assert_eq!(repeats_needed(&scattered(FigureName::Rate, None), 0.2), None);
+    }
+
+    fn replicates(centre: f64, draws: &[f64], blocks: usize, stretch: f64) -> Replicates {
+        let of = |value| [0.0, value, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let draws = draws.iter().map(|value| of(*value)).collect();
+        Replicates { centre: of(centre), draws, blocks, stretch }
+    }
+
+    fn repeat(replicates: Option<Replicates>) -> Repeat {
+        Repeat { values: [None; FigureName::ALL.len()], replicates }
+    }
+
+    #[test]
+    fn the_draws_of_repeats_are_averaged_around_each_run_s_own_centre() {
+        // By hand: (1, 3) − 1 times 2, and (10, 14) − 12, averaged: −1, 3; mean 1, variance 8.
+        let both = [
+            repeat(Some(replicates(1.0, &[1.0, 3.0], 5, 2.0))),
+            repeat(Some(replicates(12.0, &[10.0, 14.0, 99.0], 8, 1.0))),
+        ];
+        let found = drawn_mean(&both, 1).unwrap();
+        near(found.value, 1.0);
+        near(found.freedom, 11.0);
+        near(found.variance, 8.0 * (1.0 + 2.0 / 11.0));
+        let one = drawn_mean(&both[..1], 1).unwrap();
+        near(one.variance, 8.0 * (1.0 + 1.0 / 4.0));
+        let shift = by_blocks(1, 0.7, [&both[..1], &both]).unwrap();
+        near(shift.value, 0.7);
+        near(shift.error, (8.0 * 1.25 + 8.0 * 13.0 / 11.0_f64).sqrt());
+        assert!(drawn_mean(&[repeat(None)], 1).is_none());
+        assert!(by_blocks(1, 0.7, [&both, &[repeat(None)]]).is_none());
+    }
+}

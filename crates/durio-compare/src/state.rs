@@ -104,4 +104,38 @@ mod tests {
         assert_eq!(drift(&cells([5, 1])), None);
         assert_eq!(drift(&[]), None);
     }
+
+    fn of_counts(counts: impl IntoIterator<Item = u64>) -> Vec<Cell> {
+        counts.into_iter().map(|count| Cell { span_ns: 1, count, ..Cell::default() }).collect()
+    }
+
+    #[test]
+    fn a_drift_of_a_tenth_is_steady_and_a_little_more_is_not() {
+        // Mean 100,000; over ten steps the rate changes by a tenth of that.
+        assert_eq!(drift(&of_counts((0..11).map(|at| 95_000 + 1000 * at))), None);
+        let rising = drift(&of_counts((0..11).map(|at| 94_995 + 1001 * at))).unwrap();
+        assert!((rising - 0.1001).abs() < 1e-9, "{rising}");
+        let falling = drift(&of_counts((0..11).map(|at| 105_005 - 1001 * at))).unwrap();
+        assert!((falling + 0.1001).abs() < 1e-9, "{falling}");
+    }
+
+    #[test]
+    fn ten_cells_show_a_drift_and_nine_do_not() {
+        let rising = |cells: u64| drift(&of_counts((0..cells).map(|at| 1000 + 100 * at)));
+        assert_eq!(rising(9), None);
+        assert!((rising(10).unwrap() - 900.0 / 1450.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_drift_counts_from_three_standard_errors_on_with_neighbours_that_are_alike() {
+        // Errors by NumPy: the rest's correlation is 0.588; the slope is 2.994 and 3.015 errors.
+        let noise =
+            [0, 300, 500, 200, -400, -700, -300, 100, 600, 800, 300, -200, -600, -100, 400, -500];
+        let sloped = |slope: i64| {
+            let rates = (0..).zip(noise).map(|(at, noise)| 5000 + slope * at + noise);
+            drift(&of_counts(rates.map(|rate| u64::try_from(rate).unwrap())))
+        };
+        assert_eq!(sloped(161), None);
+        assert!((sloped(162).unwrap() - 0.354_779_411_764_706).abs() < 1e-9);
+    }
 }
