@@ -14,6 +14,7 @@
 //! from there; and it is stored anew before the next is made. docs/design/0014-raid-engine.md has the
 //! argument.
 
+use crate::claims::Damage;
 use crate::geometry::{BLOCK, Geometry};
 use crate::log_entry::{FoundLog, LogEntry};
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
@@ -27,20 +28,22 @@ pub struct Found {
     pub device: u8,
     /// Its newest superblock.
     pub superblock: Superblock,
-    /// In which slots of both pairs that was.
+    /// The pair of slots that stays when the next superblock is written.
     pub slot: u8,
     /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. Of a page that cannot be
     /// read, zeros.
     pub map: Vec<u8>,
     /// Its log.
     pub(crate) log: FoundLog,
+    /// Why its data is not to be trusted; what its superblock tells of the others counts.
+    pub damage: Option<Damage>,
 }
 
 impl Found {
     /// One of a level that has no log.
     #[must_use]
     pub fn without_log(device: u8, superblock: Superblock, slot: u8, map: Vec<u8>) -> Self {
-        Self { device, superblock, slot, map, log: FoundLog::default() }
+        Self { device, superblock, slot, map, log: FoundLog::default(), damage: None }
     }
 }
 
@@ -124,6 +127,14 @@ pub struct Plan {
     pub(crate) is_forced: bool,
 }
 
+impl Plan {
+    /// Whether the array uses this device.
+    #[must_use]
+    pub fn has(&self, device: u8) -> bool {
+        self.devices.iter().flatten().any(|it| it.device == device)
+    }
+}
+
 /// Why a parity may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
@@ -170,6 +181,7 @@ pub(crate) struct PlannedPage {
 /// # Errors
 /// [`AssembleError`]; then nothing is to be written.
 pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, AssembleError> {
+    let found = &known_once(found);
     let newest = newest_of(found)?;
     let mut table = newest.superblock.table.clone();
     table.revision = found.iter().map(|it| it.superblock.table.revision).max().unwrap_or(0);
@@ -179,11 +191,24 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let device_of = |entry: &Entry| found.iter().find(|it| it.superblock.member == entry.member);
     let devices: Vec<Option<&Found>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
+    // Of the others only what they know of the array counts.
+    let is_whole = |it: &&Found| match it.damage {
+        None => true,
+        // There is no other copy.
+        Some(Damage::EndsDiffer) if options.force && table.geometry.set_members() == 1 => true,
+        Some(damage) => damage.is_overlooked(options.fault),
+    };
+    let known = devices;
+    let devices: Vec<Option<&Found>> = known.iter().map(|it| it.filter(is_whole)).collect();
     settle_all(&mut table, &devices, &newest, options);
+    for (entry, (known, device)) in table.entries.iter_mut().zip(known.iter().zip(&devices)) {
+        // No map names what it lacks.
+        entry.by_map &= known.is_none() || device.is_some();
+    }
     let trusted = in_sync(&table);
     refuse_incomplete(&table)?;
     if !options.force {
-        refuse_too_few(&newest, trusted, &devices, options.fault)?;
+        refuse_too_few(&newest, trusted, &known, options.fault)?;
     }
     let is_used = |entry: &Entry| entry.state != MemberState::Faulty;
     let present = table.entries.iter().zip(&devices).map(|(entry, device)| {
@@ -230,6 +255,16 @@ fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
         }
     }
     Ok(newest)
+}
+
+/// Without devices that are damaged and say that they are a member that another is, too: a part of that
+/// was copied onto them.
+fn known_once(found: &[Found]) -> Vec<Found> {
+    let is_twin = |it: &Found, other: &Found| {
+        it.device != other.device && it.superblock.member == other.superblock.member
+    };
+    let is_copy = |it: &&Found| it.damage.is_some() && found.iter().any(|other| is_twin(it, other));
+    found.iter().filter(|it| !is_copy(it)).cloned().collect()
 }
 
 /// Every table that is here must be one from which the newest was made, or too old to know.

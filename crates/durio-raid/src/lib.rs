@@ -33,6 +33,7 @@
 
 mod assembly;
 mod chain;
+mod claims;
 mod create;
 mod engine;
 mod galois;
@@ -48,6 +49,7 @@ pub mod simulated;
 mod superblock;
 
 pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
+pub use claims::{Damage, Recognized, recognize};
 pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;
 pub use engine::output::{

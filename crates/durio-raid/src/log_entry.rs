@@ -5,6 +5,7 @@
 //! `engine/replaying.rs`). The format: docs/formats/raid-superblock.md.
 
 use crate::geometry::{BLOCK, Geometry};
+use crate::superblock::COUNTED_MAX;
 use crate::{Id, layout};
 
 const MAGIC: &[u8; 8] = b"durioLOG";
@@ -67,7 +68,8 @@ impl LogEntry {
             && from[8..10] == VERSION.to_le_bytes()
             && sum(CHECKSUM) == crc32c::crc32c(&from[..CHECKSUM]);
         let partial = chunk.get(..sum(LENGTH) as usize).filter(|_| is_header)?;
-        (crc32c::crc32c(partial) == sum(SUM)).then(|| Self {
+        let is_whole = crc32c::crc32c(partial) == sum(SUM) && word(NUMBER) < COUNTED_MAX;
+        is_whole.then(|| Self {
             array: id(ARRAY),
             member: id(MEMBER),
             epoch: word(EPOCH),

@@ -6,6 +6,7 @@
 
 use crate::Id;
 use crate::geometry::BLOCK;
+use crate::superblock::COUNTED_MAX;
 
 /// Regions in a page.
 pub(crate) const REGIONS_PER_PAGE: u32 = (CHECKSUM - REGIONS) as u32;
@@ -62,6 +63,7 @@ pub(crate) fn decode(name: PageName, from: &[u8]) -> Option<(u64, &[u8])> {
         && from[PAGE..PAGE + 4] == name.page.to_le_bytes()
         && from[ARRAY..ARRAY + 16] == name.array.0;
     let generation = from[GENERATION..GENERATION + 8].try_into().ok().map(u64::from_le_bytes)?;
+    let is_it = is_it && generation < COUNTED_MAX;
     is_it.then_some((generation, &from[REGIONS..CHECKSUM]))
 }
 

@@ -12,10 +12,11 @@ use durio_simdisk::{Disk, Leg, Request, Ticket};
 use durio_units::Nanos;
 
 use crate::geometry::{BLOCK, SECTOR};
-use crate::layout::{self, SUPERBLOCKS};
+use crate::layout;
 use crate::log_entry;
 use crate::{
-    Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, Sum, newest,
+    Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, Recognized, Sum,
+    recognize,
 };
 
 /// An operation that the engine has asked for.
@@ -175,12 +176,13 @@ impl Flight {
 /// What assembly reads of a disk; none if it has no superblock.
 pub(crate) fn find(disk: &mut Disk, device: u8) -> Option<Found> {
     let bytes = disk.size();
-    let mut blocks = [[0; BLOCK as usize]; SUPERBLOCKS as usize];
-    for (slot, block) in (0..).zip(&mut blocks) {
-        read(disk, layout::superblock_slot(bytes, slot)?, block);
-    }
-    let [a, b, c, d] = &blocks;
-    let (superblock, slot) = newest([a, b, c, d]).ok()?;
+    let read_block = |place| {
+        let mut block = vec![0; BLOCK as usize];
+        read(disk, place, &mut block);
+        Ok::<_, std::convert::Infallible>(block)
+    };
+    let Ok(recognized) = recognize(bytes, read_block);
+    let Recognized { superblock, slot, damage } = recognized.ok()?;
     let map_bytes = layout::map_bytes(&superblock.table.geometry);
     let mut map = vec![0; usize::try_from(map_bytes).unwrap_or(0)];
     let read_slot = |at: u64, into: &mut [u8]| disk.read(at / SECTOR, into, Leg::Any).is_ok();
@@ -190,7 +192,7 @@ pub(crate) fn find(disk: &mut Disk, device: u8) -> Option<Found> {
     {
         read(disk, at, block);
     }
-    Some(Found { device, superblock, slot, map, log })
+    Some(Found { device, superblock, slot, map, log, damage })
 }
 
 /// A block that cannot be read stays as it is.

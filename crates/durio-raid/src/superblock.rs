@@ -11,6 +11,8 @@ use crate::layout::{self, SUPERBLOCKS};
 pub const SPARES_MAX: usize = 8;
 /// Epochs whose lineage a table remembers.
 pub const HISTORY_EPOCHS: usize = 64;
+/// Epochs, revisions and generations are below: none comes there by counting, and the next one is one more.
+pub(crate) const COUNTED_MAX: u64 = 1 << 62;
 /// Bytes of an array's name at most.
 pub const NAME_BYTES: usize = 32;
 
@@ -172,16 +174,16 @@ pub struct Superblock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SuperblockError {
     /// Nothing of ours.
-    #[error("no superblock of a durio RAID")]
+    #[error("has no superblock of a durio RAID")]
     Missing,
     /// A superblock once.
-    #[error("the superblock is damaged")]
+    #[error("has a damaged superblock")]
     Damaged,
     /// Of a later durio.
-    #[error("the superblock has version {0}, and this durio reads up to 3: use a newer durio")]
+    #[error("has a superblock of version {0}, and this durio reads up to 3: use a newer durio")]
     Newer(u16),
     /// The checksum is right, and what it says is not.
-    #[error("the superblock contradicts itself: {0}")]
+    #[error("has a superblock that contradicts itself: {0}")]
     Invalid(&'static str),
 }
 
@@ -350,8 +352,21 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
     let geometry = &table.geometry;
     let needed = layout::data_at(geometry, BLOCK);
     let room = table.data_at.checked_add(geometry.member_bytes + 2 * BLOCK);
-    if table.data_at < needed || room.is_none_or(|room| room > superblock.device_bytes) {
+    let is_between_blocks = !table.data_at.is_multiple_of(BLOCK);
+    if table.data_at < needed
+        || is_between_blocks
+        || room.is_none_or(|room| room > superblock.device_bytes)
+    {
         return Err(SuperblockError::Invalid("sizes"));
+    }
+    if table.epoch >= COUNTED_MAX || table.revision >= COUNTED_MAX {
+        return Err(SuperblockError::Invalid("an epoch that no array comes to"));
+    }
+    if table.committed > table.epoch {
+        return Err(SuperblockError::Invalid("it counts before it was made"));
+    }
+    if table.voters.checked_shr(table.entries.len() as u32).is_some_and(|beyond| beyond != 0) {
+        return Err(SuperblockError::Invalid("votes of no member"));
     }
     let members = usize::from(geometry.members);
     let (roles, others) = table.entries.split_at(members);
@@ -386,6 +401,8 @@ pub fn newest(blocks: [&[u8]; SUPERBLOCKS as usize]) -> Result<(Superblock, u8),
     let mut best: Result<(Superblock, u8), _> = Err(SuperblockError::Missing);
     for (slot, block) in (0_u8..).zip(blocks) {
         match (decode(block, slot), &best) {
+            // What it wrote to the others may mean something else.
+            (Err(error @ SuperblockError::Newer(_)), _) => return Err(error),
             (Ok(found), Ok((held, _))) if found.table.revision <= held.table.revision => {}
             (Ok(found), _) => best = Ok((found, slot % 2)),
             (Err(error), Err(SuperblockError::Missing | SuperblockError::Damaged)) => {

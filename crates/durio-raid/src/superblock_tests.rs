@@ -10,7 +10,7 @@ const REPLACING: &str = "tests/golden/superblock-v2.bin";
 const STRIPES: &str = "tests/golden/superblock-v3.bin";
 const MAP_PAGE: &str = "tests/golden/map-page-v1.bin";
 
-fn table() -> Table {
+pub(crate) fn table() -> Table {
     let entry = |(number, state): (u8, MemberState)| Entry {
         member: Id([number; 16]),
         state,

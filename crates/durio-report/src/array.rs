@@ -326,7 +326,7 @@ pub struct ExaminedMember {
 pub struct ExaminedDevice {
     /// As it was named.
     pub path: String,
-    /// Why it is no member.
+    /// Why it is no member, or one that is not trusted.
     pub problem: Option<String>,
     /// What it says.
     pub member: Option<ExaminedMember>,
@@ -355,6 +355,9 @@ impl Report for ArrayExamination {
         let mut document = Document::new("durio raid examine", "");
         let mut section = Section::default();
         match &self.does_not_start {
+            None if self.devices.iter().any(|it| it.problem.is_some()) => {
+                section.say(Tone::Warning, "the members start, without those that have a problem");
+            }
             None => section.say(Tone::Good, "the members start together"),
             Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
         }
@@ -376,7 +379,8 @@ impl Report for ArrayExamination {
 fn device(device: &ExaminedDevice) -> Section {
     let mut section = Section::new(device.path.as_str());
     if let Some(problem) = &device.problem {
-        section.toned(Tone::Bad, "no member", problem.as_str());
+        let label = if device.member.is_some() { "damaged" } else { "no member" };
+        section.toned(Tone::Bad, label, problem.as_str());
     }
     let Some(member) = &device.member else { return section };
     let role = member.role.map_or_else(|| "no role".to_owned(), |role| format!("role {role}"));

@@ -3,6 +3,7 @@
 //! In: paths. Out: open files, what is on them. Not here: which of them make an array (durio-raid).
 
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,6 @@ pub(super) struct Device {
     /// The server's name of it.
     pub(super) number: u8,
     pub(super) path: PathBuf,
-    pub(super) bytes: u64,
     access: Arc<TargetAccess>,
     /// Open for writing. The ring's files are in no list of descriptors: by this one others see who has
     /// the device.
@@ -37,10 +37,26 @@ impl Device {
         identity.is_ok_and(|it| it == self.access.target().identity()) || self.path == path
     }
 
+    /// Its size now: a file may have been made longer since it was claimed.
+    pub(super) fn bytes(&self) -> Result<u64, BenchError> {
+        let size = (&self.file).seek(SeekFrom::End(0));
+        size.map_err(|error| BenchError::io("find the size of", &self.path, error))
+    }
+
+    /// Makes a file that was truncated as long as a member has to be.
+    pub(super) fn lengthen(&self, needed: u64) -> Result<(), BenchError> {
+        let is_file = matches!(self.access.target().kind(), TargetType::File(_));
+        if !is_file || self.bytes()? >= needed {
+            return Ok(());
+        }
+        let longer = self.file.set_len(needed);
+        longer.map_err(|error| BenchError::io("lengthen", &self.path, error))
+    }
+
     /// Reads what is on it.
     pub(super) fn find(&self) -> Result<Result<Found, SuperblockError>, BenchError> {
         let file = open_direct(&self.access, false)?;
-        let found = find_member(&file, self.number, self.bytes);
+        let found = find_member(&file, self.number, self.bytes()?);
         found.map_err(|error| BenchError::io("read the superblocks of", &self.path, error))
     }
 
@@ -95,7 +111,7 @@ pub(super) fn claim_devices(
         // What was read to recognise it is in the page cache, where each direct write would look for
         // pages that it makes old. Should they stay, that is all that it costs.
         let _ = drop_cached(file.as_fd(), 0, bytes);
-        Ok(Device { number, path, bytes, access, file })
+        Ok(Device { number, path, access, file })
     };
     (first..).zip(paths).map(claim).collect()
 }

@@ -26,7 +26,10 @@ pub fn examine_array(paths: &[PathBuf]) -> Result<ArrayExamination, BenchError> 
     let does_not_start = assembled.map(|error| assemble_words(&error, |it| shown(paths, it)));
     let device = |(path, found): (&PathBuf, Result<Found, SuperblockError>)| ExaminedDevice {
         path: path.display().to_string(),
-        problem: found.as_ref().err().map(ToString::to_string),
+        problem: match &found {
+            Ok(found) => found.damage.map(|it| it.to_string()),
+            Err(error) => Some(error.to_string()),
+        },
         member: found.ok().map(|it| examined(&it)),
     };
     Ok(ArrayExamination::new(paths.iter().zip(all).map(device).collect(), does_not_start))
@@ -60,7 +63,9 @@ fn examined(found: &Found) -> ExaminedMember {
         shape: shape_of(table),
         member: hexadecimal(found.superblock.member),
         role,
-        state: at.map_or(MemberStanding::GivenUp, |it| standings[it]),
+        state: at
+            .filter(|_| found.damage.is_none())
+            .map_or(MemberStanding::GivenUp, |it| standings[it]),
         epoch: table.epoch,
         revision: table.revision,
         regions_marked: marked_regions(found),

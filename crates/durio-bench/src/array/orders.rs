@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_nbd::{Arrived, Socket, control_of, send_answer, send_order};
+use durio_raid::layout;
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
 use durio_raid::{AddError, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus};
 use durio_report::{
@@ -287,6 +288,10 @@ fn take(
             open_device(served, &named, permission)?
         }
     };
+    if known.is_some() && consent.destroy {
+        let table = &served.table;
+        served.devices[at].lengthen(layout::device_bytes(&table.geometry, table.data_at))?;
+    }
     let joined = join(served, &served.devices[at], consent.destroy, wishes);
     if joined.is_err() && known.is_none() {
         let device = served.devices.swap_remove(at);
@@ -330,7 +335,7 @@ fn join(
     destroy: bool,
     wishes: &[JoinAs],
 ) -> Result<(), BenchError> {
-    let &Device { number, bytes, .. } = device;
+    let (number, bytes) = (device.number, device.bytes()?);
     // Nothing may be on its way to it when it is looked at.
     let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
         it if it.is_used => Err(ServerError::Used),
@@ -342,7 +347,7 @@ fn join(
         true => (random_id()?, None),
         false => {
             let found = device.find()?.map_err(|error| {
-                let text = format!("'{}': {error}", device.path.display());
+                let text = format!("'{}' {error}", device.path.display());
                 BenchError::cannot_measure(text)
                     .hint("give --destroy too, if what is on it may be lost")
             })?;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use durio_block::lock_memory;
 use durio_nbd::{ControlServer, control_of};
 use durio_raid::server::{ArrayHandle, ArrayServer, ServerError};
-use durio_raid::{AssembleOptions, Config, Found, Geometry, SuperblockError, Table, assemble};
+use durio_raid::{
+    AssembleError, AssembleOptions, Config, Found, Geometry, Plan, SuperblockError, Table, assemble,
+};
 use durio_units::Nanos;
 
 use super::devices::{Device, claim_devices};
@@ -145,23 +147,32 @@ fn start(
     mut front: Front,
     remark: &dyn Fn(&str),
 ) -> Result<(ArrayServer, Served), BenchError> {
-    let found = devices.iter().map(found_on).collect::<Result<Vec<_>, _>>()?;
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    for device in &devices {
+        let what = match found_on(device)? {
+            Ok(member) => {
+                let what = member.damage.map(|it| it.to_string());
+                found.push(member);
+                what
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let words = what.map(|what| format!("'{}' {what}", device.path.display()));
+        damaged.extend(words.map(|words| (device.number, words)));
+    }
     let newest = found.iter().max_by_key(|it| {
         let table = &it.superblock.table;
         (table.epoch, table.revision)
     });
     let Some(table) = newest.map(|it| it.superblock.table.clone()) else {
-        return Err(BenchError::wrong_use("an array has devices: name them"));
+        return Err(match damaged.is_empty() {
+            true => BenchError::wrong_use("an array has devices: name them"),
+            false => refused(&AssembleError::Nothing, wish, &damaged),
+        });
     };
     let options = AssembleOptions { force: wish.force, rejoin: true, ..AssembleOptions::default() };
-    let plan = assemble(&found, options).map_err(|error| {
-        let name = |device: u8| {
-            let path = wish.paths.get(usize::from(device));
-            path.map_or_else(String::new, |it| format!("'{}'", it.display()))
-        };
-        BenchError::cannot_measure(format!("it does not start: {}", assemble_words(&error, name)))
-            .hint("durio raid examine DEV... shows what each of them knows")
-    })?;
+    let plan = assemble(&found, options).map_err(|error| refused(&error, wish, &damaged))?;
+    let remarks: Vec<String> = damaged.iter().map(|it| damage_words(it, &plan)).collect();
     let alignments = devices.iter().map(Device::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
     let files = devices.iter().map(Device::member_file).collect::<Result<Vec<_>, _>>()?;
@@ -184,6 +195,7 @@ fn start(
     let config = Config { timeout: wish.timeout, requests_max, ..default };
     let array =
         ArrayServer::start(plan, config, alignment, &files, threads).map_err(server_error)?;
+    remarks.iter().for_each(|it| remark(it));
     let handle = array.handle();
     Ok((array, Served { handle, table, devices, alignment, front }))
 }
@@ -197,16 +209,39 @@ fn stripes_max(geometry: &Geometry) -> u16 {
     u16::try_from(STRIPE_MEMORY / each).unwrap_or(u16::MAX).max(STRIPES_MIN)
 }
 
-fn found_on(device: &Device) -> Result<Found, BenchError> {
+/// The inner error is of a device that was a member once.
+fn found_on(device: &Device) -> Result<Result<Found, SuperblockError>, BenchError> {
     let shown = device.path.display();
-    device.find()?.map_err(|error| {
-        let text = format!("'{shown}': {error}");
-        let failure = BenchError::cannot_measure(text);
-        match error {
-            SuperblockError::Newer(_) => failure,
-            _ => failure.hint("leave it out, and add it as a new device when the array runs"),
+    let failure = |error| BenchError::cannot_measure(format!("'{shown}' {error}"));
+    match device.find()? {
+        Err(error @ SuperblockError::Newer(_)) => Err(failure(error)),
+        Err(error @ SuperblockError::Missing) => {
+            Err(failure(error).hint("leave it out, and add it as a new device when the array runs"))
         }
-    })
+        found => Ok(found),
+    }
+}
+
+/// Why it does not start, and which devices are not trusted.
+fn refused(error: &AssembleError, wish: &ServeWish<'_>, damaged: &[(u8, String)]) -> BenchError {
+    let name = |device: u8| {
+        let path = wish.paths.get(usize::from(device));
+        path.map_or_else(String::new, |it| format!("'{}'", it.display()))
+    };
+    let damaged = damaged.iter().map(|(_, words)| format!("; {words}"));
+    let words = assemble_words(error, name) + &damaged.collect::<String>();
+    BenchError::cannot_measure(format!("it does not start: {words}"))
+        .hint("durio raid examine DEV... shows what each of them knows")
+}
+
+fn damage_words((device, words): &(u8, String), plan: &Plan) -> String {
+    match plan.has(*device) {
+        true => format!("{words}; it is used all the same, as --force asks"),
+        false => format!(
+            "{words}; the array runs without it and writes nothing to it: durio raid add --destroy \
+             rebuilds it"
+        ),
+    }
 }
 
 /// Until its first superblocks are stored.

@@ -56,6 +56,10 @@ pub enum Fault {
     StripeWrittenUnsettled,
     /// A member counts as in sync while writes are on their way of which it has no entry.
     PromotedUnderWriter,
+    /// A member that is shorter than its superblock says is trusted.
+    TruncatedMemberTrusted,
+    /// Superblocks at both ends of a member need not belong together.
+    EndsNotCompared,
 }
 
 impl Fault {
@@ -91,7 +95,7 @@ impl Fault {
     /// Whether only levels 5 and 6 have the rule.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn is_of_stripes(self) -> bool {
-        Self::ALL.iter().skip_while(|&&it| it != Self::LogLeftOut).any(|&it| it == self)
+        (Self::LogLeftOut..=Self::PromotedUnderWriter).contains(&self)
     }
 
     /// Whether this is the fault that is planted.
@@ -134,6 +138,8 @@ impl Fault {
             Self::StaleLogReplayed => "stale log replayed",
             Self::StripeWrittenUnsettled => "stripe written before a failure is stored",
             Self::PromotedUnderWriter => "parity taken into sync under a writer",
+            Self::TruncatedMemberTrusted => "truncated member trusted",
+            Self::EndsNotCompared => "ends of a member not compared",
         }
     }
 }

@@ -17,6 +17,7 @@ use super::output::Output;
 use super::{Engine, Members, NO_PLACE, Run};
 use crate::Id;
 use crate::assembly::{Found, Present};
+use crate::claims::Damage;
 use crate::layout;
 use crate::superblock::{Entry, MemberState, Relation, SPARES_MAX};
 
@@ -64,6 +65,9 @@ pub enum AddError {
     /// It went on alone, or was away for too long to know.
     #[error("the device may have gone on without the others: erase it to give up what it has")]
     Diverged,
+    /// Not all of it is what the array wrote.
+    #[error("the device {0}; it can join as a new one, if what is on it may be lost")]
+    Damaged(Damage),
     /// It is one already.
     #[error("the device is a member already")]
     Doubled,
@@ -202,11 +206,13 @@ impl Engine {
     ) -> Result<(), AddError> {
         self.refuse_newcomer(what, newcomer)?;
         let mut next_slot = 0;
-        if let Some(Found { superblock, slot, .. }) = &newcomer.found {
+        let Newcomer { device, device_bytes: mut bytes, id, ref found } = *newcomer;
+        if let Some(Found { superblock, slot, .. }) = found {
             self.table.revision = self.table.revision.max(superblock.table.revision);
             next_slot = 1 - slot;
+            // Of one that grew, the last superblocks stay where they are.
+            bytes = superblock.device_bytes;
         }
-        let Newcomer { device, device_bytes: bytes, id, ref found } = *newcomer;
         let present = Present { device, bytes, next_slot };
         match what {
             JoinAs::Member(role) => {
@@ -273,6 +279,9 @@ impl Engine {
         };
         if role.is_none() && self.table.entries.len() == members + SPARES_MAX {
             return Err(AddError::Full);
+        }
+        if let Some(damage) = newcomer.found.as_ref().and_then(|it| it.damage) {
+            return Err(AddError::Damaged(damage));
         }
         if newcomer.device_bytes < layout::device_bytes(&self.geometry, self.data_at) {
             return Err(AddError::TooSmall);

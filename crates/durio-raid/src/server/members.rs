@@ -16,7 +16,7 @@ use crate::assembly::own_marks;
 use crate::geometry::{BLOCK, Geometry};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::map_page::PageName;
-use crate::{Blocks, Found, SuperblockError, log_entry, newest};
+use crate::{Blocks, Found, Recognized, SuperblockError, log_entry, recognize};
 
 /// Reads the superblocks of a device, and its map; an error of the inner kind if it is no member.
 ///
@@ -27,18 +27,17 @@ pub fn find_member(
     device: u8,
     device_bytes: u64,
 ) -> io::Result<Result<Found, SuperblockError>> {
-    let mut blocks = Vec::new();
-    for slot in 0..SUPERBLOCKS {
-        let Some(place) = layout::superblock_slot(device_bytes, slot) else {
-            return Ok(Err(SuperblockError::Missing));
-        };
-        blocks.push(read(file, place, BLOCK)?);
-    }
-    let slots = std::array::from_fn(|slot| blocks[slot].slot(0));
-    let (superblock, slot) = match newest(slots) {
-        Ok(newest) => newest,
+    let read_block = |place| Ok(read(file, place, BLOCK)?.slot(0).to_vec());
+    let recognized = recognize(device_bytes, read_block).map_err(|error: io::Error| error)?;
+    let Recognized { superblock, slot, damage } = match recognized {
+        Ok(recognized) => recognized,
         Err(error) => return Ok(Err(error)),
     };
+    if damage.is_some() {
+        // Neither is trusted, and both may be beyond its end.
+        let found = Found::without_log(device, superblock, slot, Vec::new());
+        return Ok(Ok(Found { damage, ..found }));
+    }
     let map_bytes = layout::map_bytes(&superblock.table.geometry);
     let map = match map_bytes {
         0 => Vec::new(),
@@ -52,7 +51,7 @@ pub fn find_member(
         })
     };
     let log = log_entry::read_log(&superblock.table.geometry, read_slot);
-    Ok(Ok(Found { device, superblock, slot, map, log }))
+    Ok(Ok(Found { device, superblock, slot, map, log, damage }))
 }
 
 /// Regions that the map of a member marks: dirty ones, and such as another member may lack. All of a page

@@ -33,6 +33,7 @@ use super::campaign::{Campaign, set_of};
 use super::drives::Drive;
 use super::life::Life;
 use crate::geometry::{BLOCK, Level, SECTOR};
+use crate::layout;
 use crate::superblock::{self, MemberState, Table};
 use crate::{AssembleOptions, Buffer, Found, MemberOp, MemberOpKind, Plan, RoleStatus, assemble};
 
@@ -131,11 +132,11 @@ impl Liar {
         }
     }
 
-    /// What was found on it was written to it, in one of the two places of that slot.
+    /// What was found on it was written to it, in one of the slots.
     fn check_written(&self, found: &Found) -> Result<(), String> {
         let superblock::Superblock { table, member, device_bytes } = &found.superblock;
         let mut block = [0; BLOCK as usize];
-        for slot in [found.slot, found.slot + 2] {
+        for slot in 0..layout::SUPERBLOCKS {
             superblock::encode(table, *member, *device_bytes, slot, &mut block);
             if self.written.contains(&XxHash3_64::oneshot(&block)) {
                 return Ok(());

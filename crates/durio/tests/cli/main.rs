@@ -67,6 +67,7 @@ mod proving;
 mod proving_commands;
 mod proving_guests;
 mod raid;
+mod raid_claims;
 mod raid_replace;
 mod raid_sockets;
 mod raid_stripes;

@@ -19,7 +19,7 @@ use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
 
 pub(super) const MIB: u64 = 1 << 20;
-const MEMBER: u64 = 8 * MIB;
+pub(super) const MEMBER: u64 = 8 * MIB;
 /// docs/formats/raid-superblock.md, of an array of this size.
 const DATA_AT: u64 = MIB;
 
@@ -432,7 +432,7 @@ fn members_that_do_not_fit_together_are_told_by_name() {
     let mut random: Vec<u8> = (0..MEMBER).map(|at| (at * 2_654_435_761).to_le_bytes()[1]).collect();
     random[..8].copy_from_slice(b"durioRDS");
     fs::write(array.path("e"), &random).unwrap();
-    array.refused("a e").expect_stderr("/e': the superblock is damaged");
+    array.refused("a e").expect_stderr("/e' has a damaged superblock");
     assert!(fs::read(array.path("e")).unwrap() == random);
     // One that was overwritten by something else.
     File::options().write(true).open(array.path("b")).unwrap().write_all_at(b"XFSB", 0).unwrap();
@@ -461,7 +461,7 @@ fn a_newer_superblock_is_not_touched() {
 }
 
 /// Bit by bit, as RFC 3720 has it.
-fn crc32c(bytes: &[u8]) -> u32 {
+pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
     !bytes.iter().fold(u32::MAX, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }

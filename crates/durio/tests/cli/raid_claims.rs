@@ -1,0 +1,238 @@
+//! Members whose devices are not what their superblocks say: truncated, grown, overwritten in part,
+//! restored in part, with sizes and epochs that no array has.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::durio::Running;
+use crate::raid::{Array, MEMBER, MIB, can_serve, crc32c, standing};
+
+const HALF: u64 = MEMBER / 2;
+
+/// An array of as many files, with a pattern on all of it, ended in order.
+fn written(level: &str, members: &[&str]) -> Array {
+    let array = Array::of_files(members);
+    array.create(&format!("data --level {level} --assume-clean"), members).expect_exit(0);
+    serve(&array, members, &["write -P 7 0 6M"]);
+    array
+}
+
+/// Serves it once.
+fn serve(array: &Array, members: &[&str], orders: &[&str]) {
+    let running = array.start(&members.join(" "));
+    array.must(orders);
+    array.raid("stop").expect_exit(0);
+    running.wait().expect_exit(0);
+}
+
+fn open(array: &Array, name: &str) -> File {
+    File::options().read(true).write(true).open(array.path(name)).unwrap()
+}
+
+fn examined(array: &Array, members: &[&str]) -> Value {
+    let line = format!("raid examine --json {}", members.join(" "));
+    array.sandbox.durio(&line).run().expect_exit(0).json()
+}
+
+/// Starts without the member that is damaged, which is named and stays as it is; then it is rebuilt.
+#[track_caller]
+fn runs_without(array: &Array, members: &[&str], damaged: &str, words: &str) -> Running {
+    let role = members.iter().position(|it| *it == damaged).unwrap();
+    let before = fs::read(array.path(damaged)).unwrap();
+    let examined = examined(array, members);
+    assert_eq!(examined["does_not_start"], Value::Null);
+    assert!(examined["devices"][role]["problem"].as_str().unwrap().contains(words), "{examined}");
+    assert_eq!(examined["devices"][role]["member"]["state"], "given_up");
+    assert_eq!(examined["devices"][(role + 1) % 2]["problem"], Value::Null);
+    let running = array.start(&members.join(" "));
+    let said = running.stderr();
+    assert!(said.contains(&format!("/{damaged}' {words}")), "{said}");
+    let status = array.status();
+    assert_eq!(
+        (&status["state"], standing(&status, damaged)),
+        (&"degraded".into(), "given_up".into())
+    );
+    assert_eq!(status["devices"][role]["state"], "faulty", "{status}");
+    array.must(&["read -P 7 0 6M", "write -P 8 5M 1M", "read -P 7 0 5M", "read -P 8 5M 1M"]);
+    array.raid(&format!("add {damaged}")).expect_exit(3).expect_stderr(words);
+    assert!(fs::read(array.path(damaged)).unwrap() == before, "'{damaged}' was written to");
+    array.raid(&format!("add --destroy {damaged} {damaged}")).expect_exit(0);
+    let status = array.wait_for(|it| it["state"] == "running");
+    assert_eq!(standing(&status, damaged), "in_sync");
+    running
+}
+
+/// Every other member can fail now: what is read is of the member that was rebuilt.
+fn is_rebuilt(array: &Array, members: &[&str], others: &[&str], mut running: Running) {
+    for other in others {
+        array.raid(&format!("fail {other}")).expect_exit(0);
+    }
+    array.must(&["read -P 7 0 5M", "read -P 8 5M 1M"]);
+    running.signal(Signal::INT);
+    running.wait().expect_exit(0);
+    assert_eq!(examined(array, members)["devices"][0]["problem"], Value::Null);
+}
+
+#[test]
+fn a_truncated_member_is_not_trusted_at_any_level_and_is_rebuilt() {
+    if !can_serve() {
+        return;
+    }
+    let words = "has 4 MiB, its superblock says 8 MiB: it was truncated";
+    let all = ["a", "b", "c", "d"];
+    for (level, count, damaged, others) in [
+        ("1", 2, "b", &["a"][..]),
+        ("1", 2, "a", &["b"]),
+        ("10", 4, "c", &["d", "a"]),
+        ("5", 3, "a", &["c"]),
+        ("6", 4, "b", &["a", "d"]),
+    ] {
+        let members = &all[..count];
+        let array = written(level, members);
+        open(&array, damaged).set_len(HALF).unwrap();
+        let running = runs_without(&array, members, damaged, words);
+        let shape = &array.status();
+        let [data_at, data] =
+            ["data_at_bytes", "member_bytes"].map(|it| shape[it].as_u64().unwrap());
+        let length = fs::metadata(array.path(damaged)).unwrap().len();
+        assert_eq!(length, data_at + data + 8192, "level {level}");
+        is_rebuilt(&array, members, others, running);
+    }
+}
+
+#[test]
+fn what_has_no_other_copy_does_not_start_from_a_truncated_member() {
+    if !can_serve() {
+        return;
+    }
+    let members = ["a", "b", "c"];
+    let array = written("0", &members);
+    open(&array, "c").set_len(5 * MIB).unwrap();
+    let before = members.map(|it| fs::read(array.path(it)).unwrap());
+    let words = "c' has 5 MiB, its superblock says 8 MiB: it was truncated";
+    array.refused("a b c").expect_stderr(words).expect_stderr("set 2 has no member in sync");
+    array.refused("--force a b c").expect_stderr(words);
+    let both = Array::mirror(&[]);
+    open(&both, "a").set_len(HALF).unwrap();
+    open(&both, "b").set_len(12_288).unwrap();
+    let refused = both.refused("a b").expect_stderr("b' has 12 KiB, its superblock says 8 MiB");
+    refused.expect_stderr("a' has 4 MiB, its superblock says 8 MiB");
+    assert!(before == members.map(|it| fs::read(array.path(it)).unwrap()));
+}
+
+#[test]
+fn a_member_that_was_truncated_and_made_longer_again_is_not_trusted() {
+    if !can_serve() {
+        return;
+    }
+    let array = written("1", &["a", "b"]);
+    open(&array, "a").set_len(HALF).unwrap();
+    open(&array, "a").set_len(MEMBER).unwrap();
+    let words = "has superblocks at its start and at its end that do not belong together";
+    let running = runs_without(&array, &["a", "b"], "a", words);
+    is_rebuilt(&array, &["a", "b"], &["b"], running);
+}
+
+#[test]
+fn a_member_that_grew_is_what_it_was() {
+    if !can_serve() {
+        return;
+    }
+    let array = written("1", &["a", "b"]);
+    open(&array, "b").set_len(MEMBER + 3 * MIB).unwrap();
+    assert_eq!(examined(&array, &["a", "b"])["devices"][1]["problem"], Value::Null);
+    for _ in 0..2 {
+        serve(&array, &["a", "b"], &["read -P 7 0 6M", "write -P 7 1M 1M"]);
+        assert_eq!(examined(&array, &["a", "b"])["devices"][1]["member"]["state"], "in_sync");
+    }
+    assert!(array.data("a") == array.data("b"));
+    let mut behind = vec![1; usize::try_from(3 * MIB).unwrap()];
+    open(&array, "b").read_exact_at(&mut behind, MEMBER).unwrap();
+    assert!(behind.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn an_older_image_copied_back_in_part_is_not_trusted_and_a_whole_one_is_rebuilt() {
+    if !can_serve() {
+        return;
+    }
+    let half = usize::try_from(HALF).unwrap();
+    for part in [0..half, half..2 * half] {
+        let array = Array::mirror(&[]);
+        serve(&array, &["a", "b"], &["write -P 1 0 6M"]);
+        let image = fs::read(array.path("b")).unwrap();
+        serve(&array, &["a", "b"], &["write -P 7 0 6M"]);
+        // All of it is of an earlier epoch.
+        fs::write(array.path("b"), &image).unwrap();
+        let running = array.start("a b");
+        array.must(&["read -P 7 0 6M"]);
+        array.wait_for(|it| standing(it, "b") == "in_sync");
+        array.must(&["read -P 7 0 6M"]);
+        Array::end(running, Signal::INT).expect_exit(0);
+        assert!(array.data("a") == array.data("b"));
+        open(&array, "b").write_all_at(&image[part.clone()], part.start as u64).unwrap();
+        let words = "has superblocks at its start and at its end that do not belong together";
+        let running = runs_without(&array, &["a", "b"], "b", words);
+        is_rebuilt(&array, &["a", "b"], &["a"], running);
+    }
+}
+
+#[test]
+fn a_part_of_another_member_is_no_member_twice() {
+    if !can_serve() {
+        return;
+    }
+    let array = written("1", &["a", "b"]);
+    // The larger part, and both superblocks at the start.
+    let of_a = fs::read(array.path("a")).unwrap();
+    let part = usize::try_from(7 * MIB).unwrap();
+    open(&array, "b").write_all_at(&of_a[..part], 0).unwrap();
+    let refused = array.refused("a b").expect_stderr("1 of 2 members in sync are here");
+    refused.expect_stderr("/b' has superblocks at its start and at its end that do not belong");
+    let running = array.start("--force a b");
+    array.must(&["read -P 7 0 6M"]);
+    Array::end(running, Signal::INT).expect_exit(0);
+}
+
+/// Writes a number into the superblocks of a member, with their checksums.
+fn forge(array: &Array, name: &str, at: usize, value: u64) {
+    let file = open(array, name);
+    for place in [0, 4096, MEMBER - 8192, MEMBER - 4096] {
+        let mut block = [0; 4096];
+        file.read_exact_at(&mut block, place).unwrap();
+        block[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let checksum = crc32c(&block[..4092]).to_le_bytes();
+        block[4092..].copy_from_slice(&checksum);
+        file.write_all_at(&block, place).unwrap();
+    }
+}
+
+#[test]
+fn sizes_and_epochs_that_no_member_has_are_not_believed() {
+    if !can_serve() {
+        return;
+    }
+    let members = ["a", "b", "c"];
+    for (at, value, words) in [
+        (96, 1 << 40, "has 8 MiB, its superblock says 1 TiB: it was truncated"),
+        (48, u64::MAX, "has a superblock that contradicts itself: an epoch that no array comes to"),
+        (56, u64::MAX, "has a superblock that contradicts itself: an epoch that no array comes to"),
+    ] {
+        let array = written("5", &members);
+        forge(&array, "c", at, value);
+        let before = fs::read(array.path("c")).unwrap();
+        let running = array.start("a b c");
+        let said = running.stderr();
+        assert!(said.contains(&format!("/c' {words}")), "{said}");
+        assert_eq!(array.status()["state"], "degraded");
+        array.must(&["read -P 7 0 6M", "write -P 8 0 1M", "read -P 8 0 1M"]);
+        assert!(fs::read(array.path("c")).unwrap() == before);
+        Array::end(running, Signal::INT).expect_exit(0);
+        // Nothing has gone round to zero.
+        assert_eq!(examined(&array, &["a", "b"])["does_not_start"], Value::Null);
+        array.refused("b c").expect_stderr(words);
+    }
+}
