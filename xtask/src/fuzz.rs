@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo::{self, workspace_root};
 
 /// What is fuzzed, and where good inputs to begin with are.
-const TARGETS: [(&str, Option<&str>); 17] = [
+const TARGETS: [(&str, Option<&str>); 18] = [
     ("campaign", Some("crates/durio-spec/specs")),
     ("stack_bench", Some("crates/durio-spec/specs/stacks")),
     ("profile", Some("crates/durio-workload/profiles")),
@@ -33,6 +33,7 @@ const TARGETS: [(&str, Option<&str>); 17] = [
     ("stamp", None),
     ("ledger", None),
     ("operation_trace", Some("crates/durio-record/tests/golden/trace1")),
+    ("trace_text", Some("crates/durio-observe/tests/traces")),
 ];
 
 // Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of

@@ -46,6 +46,9 @@ pub struct CaptureFindings {
     /// Why it ended before its time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
+    /// What cannot be known, since the text of a tracer does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_shown: Option<String>,
     /// Processes that called anything.
     pub processes: usize,
     /// Writes to files, of all of them.
@@ -311,6 +314,7 @@ impl Capture {
             source,
             seconds,
             ended_early: end.ended_early.clone(),
+            not_shown: end.not_shown.clone(),
             processes: end.processes,
             writes: sum(|it| it.writes),
             written_bytes: sum(|it| it.written_bytes),

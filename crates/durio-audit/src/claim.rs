@@ -164,6 +164,17 @@ impl Claim {
         }))
     }
 
+    /// The part of the number in flight that is known where a latency is missing: no more than all of it.
+    #[must_use]
+    pub fn in_flight_at_least(&self) -> Option<Figure> {
+        let known = |operations, rate| in_flight_of(operations, rate).flatten();
+        let (read, write) =
+            (known(&self.read, self.read.rate), known(&self.write, self.write.rate));
+        let rate = self.sync.rate.or_else(|| self.sync_rate());
+        let sync = known(&self.sync, rate).filter(|_| self.durability == Durability::SyncCall);
+        Some(self.while_running(sum(sum(read, write), sync)?))
+    }
+
     /// With the bounds that the ends of the measured time leave, and of the time in which all jobs
     /// ran.
     fn while_running(&self, in_flight: Figure) -> Figure {

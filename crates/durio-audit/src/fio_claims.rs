@@ -79,13 +79,26 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     claim.sync = syncs(job, &write);
     let own_name = given.text(&["name"]);
     let knows_options = job.options.is_some() || !output.global_options.is_empty();
-    if knows_options && own_name.is_none_or(|own| own == job.jobname) {
+    if knows_options && own_name.is_none_or(|own| is_name(own, &job.jobname)) {
         settings(&mut claim, output, &given);
     } else {
         claim.note.push_str(": the settings of all its jobs are not told");
     }
+    // What a job does stands in its options; its name may say anything.
+    let name = std::mem::take(&mut claim.workload);
     describe(&mut claim);
+    claim.workload = name;
     claim
+}
+
+/// Bytes of a name that fio keeps in `jobname` (FIO_JOBNAME_SIZE, with the zero at its end); the options have all.
+const NAME_MAX: usize = 127;
+
+fn is_name(own: &str, jobname: &str) -> bool {
+    // A letter that was cut in two is replaced when it is read.
+    let kept = jobname.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let is_cut = own.len() > NAME_MAX && NAME_MAX - kept.len().min(NAME_MAX) < 4;
+    own == jobname || (is_cut && own.starts_with(kept))
 }
 
 fn settings(claim: &mut Claim, output: &FioOutput, given: &Given<'_>) {

@@ -6,7 +6,7 @@
 //! what figures mean.
 //!
 //! What is read without complaint, because fio does it: text before, between and after documents;
-//! several documents (`--status-interval`, the last complete one counts); `client_stats` instead of
+//! several documents (`--status-interval`: the last complete one of a run counts; `>> FILE`: runs before the last); `client_stats` instead of
 //! `jobs`; missing sections and keys; repeated keys; `nan` and `inf`; unsigned numbers printed as
 //! negative ones; control characters and broken UTF-8 in strings; numbers as strings. Keys that are
 //! not listed in the types are skipped.

@@ -164,6 +164,8 @@ pub struct CaptureEnd {
     pub cpu_ns: u64,
     /// What the watched processes did with and without a trace; none where nobody counted it.
     pub write_calls: Option<WriteCallRates>,
+    /// What the text of a tracer cannot show, in a sentence.
+    pub not_shown: Option<String>,
     /// Bytes of each file at the end, by its number; none of those that are gone.
     pub sizes: Vec<Option<u64>>,
 }

@@ -41,6 +41,7 @@ mod strace;
 mod superblock;
 mod survey;
 mod system_dir;
+mod trace_text;
 mod tracefs;
 mod tuning;
 
@@ -67,7 +68,7 @@ pub use open_files::{
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{ProcessFacts, process_names};
 pub use signature::Signature;
-pub use strace::{TraceTextError, read_strace};
+pub use strace::read_strace;
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
 pub use tracefs::{

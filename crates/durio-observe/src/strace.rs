@@ -19,36 +19,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
 use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
+use crate::trace_text::{TraceTextError, each_line, not_of_calls};
 use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
-
-/// Why a text cannot be taken.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TraceTextError(String);
-
-impl TraceTextError {
-    pub(crate) fn new(why: &str) -> Self {
-        Self(why.to_owned())
-    }
-}
-
-/// Reads whole lines; tells if the last one was cut off.
-pub(crate) fn each_line(
-    mut text: impl BufRead,
-    mut take: impl FnMut(&str),
-) -> Result<Option<String>, TraceTextError> {
-    let mut line = Vec::new();
-    let mut is_whole = true;
-    let io = |error: std::io::Error| TraceTextError(error.to_string());
-    while text.read_until(b'\n', &mut line).map_err(io)? > 0 {
-        is_whole = line.ends_with(b"\n");
-        if is_whole {
-            take(&String::from_utf8_lossy(&line));
-        }
-        line.clear();
-    }
-    Ok((!is_whole).then(|| "the trace ends amid a line".to_owned()))
-}
 
 /// A call that is told of.
 pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
@@ -60,6 +32,9 @@ const NO_FILES: [&str; 5] = ["/dev/null", "/dev/tty", "/dev/pts/", "/proc/", "/s
 
 const DAY: u64 = 86_400_000_000_000;
 
+/// In 1973, which no clock shows: such a time counts from something else.
+const LONG_AGO: u64 = 100_000_000_000_000_000;
+
 /// Reads a trace to its end.
 ///
 /// # Errors
@@ -69,24 +44,29 @@ pub fn read_strace(
     emit: &mut dyn FnMut(CaptureEvent),
 ) -> Result<CaptureEnd, TraceTextError> {
     let mut trace = Trace::new(emit);
-    let ended_early = each_line(text, |line| trace.line(line))?;
-    let Trace { calls, without_time, without_name, files, tasks, first, last, .. } = trace;
-    if calls == 0 {
-        let why = match (without_time, without_name) {
-            (1.., _) => "its lines have no time",
-            (_, 1..) => "its calls have no paths of files",
+    let mut other = None;
+    let ended_early = each_line(text, |line| {
+        trace.line(line);
+        if trace.calls == 0 && other.is_none() {
+            other = not_of_calls(line);
+        }
+    })?;
+    if trace.goes_back {
+        return Err(TraceTextError::new(
+            "its times go back, as those of -r whose first line is missing: run strace with -ttt",
+        ));
+    }
+    if trace.calls == 0 {
+        let why = match (trace.without_time, trace.without_name, other, &ended_early) {
+            (1.., ..) => "its lines have no times: run strace with -ttt",
+            (_, 1.., ..) => "its calls have no paths of files: run it with -y",
+            (_, _, Some(why), _) => why,
+            (_, _, None, Some(why)) => why,
             _ => "it has no call that writes or syncs a file",
         };
-        return Err(TraceTextError(why.to_owned()));
+        return Err(TraceTextError::new(why));
     }
-    Ok(CaptureEnd {
-        duration_ns: last.saturating_sub(first.unwrap_or(last)),
-        processes: tasks.len(),
-        ended_early,
-        events: calls,
-        sizes: files,
-        ..CaptureEnd::default()
-    })
+    Ok(trace.finish(ended_early))
 }
 
 /// A trace that is read.
@@ -98,14 +78,31 @@ struct Trace<'e> {
     files: Vec<Option<u64>>,
     /// The path of each descriptor of which the position is known.
     positions: HashMap<i32, String>,
-    /// Calls that have begun, by thread: when, and their arguments.
-    begun: HashMap<u32, (u64, String)>,
+    /// Calls that have begun, by thread.
+    begun: HashMap<u32, Begun>,
     tasks: HashSet<u32>,
     calls: u64,
     without_time: u64,
     without_name: u64,
+    /// Calls whose end no line says.
+    without_end: u64,
+    /// Times are whole seconds.
+    is_coarse: bool,
+    /// Each time counts from that of the line before (`-r`).
+    is_relative: bool,
+    goes_back: bool,
     first: Option<u64>,
+    /// The time of the last line.
+    at: u64,
+    /// The end of the last call.
     last: u64,
+}
+
+/// A call that has begun: when, its text, and itself if a capture was told.
+struct Begun {
+    at: u64,
+    text: String,
+    call: Option<&'static TracedCall>,
 }
 
 impl<'e> Trace<'e> {
@@ -120,7 +117,12 @@ impl<'e> Trace<'e> {
             calls: 0,
             without_time: 0,
             without_name: 0,
+            without_end: 0,
+            is_coarse: true,
+            is_relative: false,
+            goes_back: false,
             first: None,
+            at: 0,
             last: 0,
         }
     }
@@ -132,28 +134,32 @@ impl<'e> Trace<'e> {
             self.without_time += u64::from(call_of(rest).is_some());
             return;
         };
-        self.first.get_or_insert(at);
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.at = at;
         self.last = self.last.max(at);
-        if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
-            self.begun.insert(task, (at, begun.trim_end().to_owned()));
+        if let Some(text) = rest.strip_suffix("<unfinished ...>") {
+            let text = text.trim_end().to_owned();
+            let call = self.begin(task, &text, at);
+            self.begun.insert(task, Begun { at, text, call });
             return;
         }
-        let Some((call, answer)) = rest.rsplit_once(" = ") else { return };
+        let Some((text, answer)) = rest.rsplit_once(" = ") else { return };
         let Some(answer) = Answer::of(answer) else { return };
-        let took = answer.took.unwrap_or(0);
         if rest.starts_with("<... ") {
-            let Some((begin, call)) = self.begun.remove(&task) else { return };
+            let Some(Begun { at: begin, text, call }) = self.begun.remove(&task) else { return };
             let end = answer.took.map_or(at, |took| begin + took);
-            self.call(task, &call, (begin, end), &answer);
+            self.end(task, call, &text, end, &answer);
         } else {
-            let call = call.trim_end();
-            let call = call.strip_suffix(')').unwrap_or(call);
-            self.call(task, call, (at, at + took), &answer);
+            let text = text.trim_end();
+            let text = text.strip_suffix(')').unwrap_or(text);
+            let call = self.begin(task, text, at);
+            self.without_end += u64::from(answer.took.is_none() && call.is_some());
+            self.end(task, call, text, at + answer.took.unwrap_or(0), &answer);
         }
     }
 
-    /// Nanoseconds since 1970 (`-ttt`), or of the day (`-tt`, `-t`).
-    fn time_of<'t>(&self, rest: &'t str) -> Option<(u64, &'t str)> {
+    /// Nanoseconds since 1970 (`-ttt`), of the day (`-tt`, `-t`), or since the line before (`-r`).
+    fn time_of<'t>(&mut self, rest: &'t str) -> Option<(u64, &'t str)> {
         let (word, rest) = rest.split_once(' ')?;
         let is_of_day = word.split(':').count() == 3;
         // A number alone is a process.
@@ -164,28 +170,43 @@ impl<'e> Trace<'e> {
         let seconds = whole
             .split(':')
             .try_fold(0_u64, |sum, field| sum.checked_mul(60)?.checked_add(field.parse().ok()?))?;
-        let nanos = nanoseconds(seconds, part)?;
-        let is_past_midnight = is_of_day && nanos + DAY / 2 < self.last;
-        Some((nanos + if is_past_midnight { DAY } else { 0 }, rest.trim_start()))
+        let mut nanos = nanoseconds(seconds, part)?;
+        self.is_coarse &= !word.contains('.');
+        // With `-r` and `-t` both stand there.
+        let rest = rest.trim_start();
+        let rest = match rest.strip_prefix("(+").and_then(|rest| rest.split_once(") ")) {
+            Some((_, rest)) => rest,
+            None => rest,
+        };
+        if is_of_day {
+            while nanos + DAY / 2 < self.at {
+                nanos += DAY;
+            }
+        } else if self.is_relative || (self.first.is_none() && nanos == 0) {
+            self.is_relative = true;
+            nanos = self.at.checked_add(nanos)?;
+        } else {
+            self.goes_back |= nanos < self.at && nanos < LONG_AGO;
+        }
+        Some((nanos, rest))
     }
 
-    fn call(&mut self, task: u32, text: &str, (begin, end): (u64, u64), answer: &Answer<'_>) {
-        let Some((call, arguments)) = call_of(text) else { return };
-        self.last = self.last.max(end);
+    /// Tells that a call begins; none of what is not told.
+    fn begin(&mut self, task: u32, text: &str, at: u64) -> Option<&'static TracedCall> {
+        let (call, arguments) = call_of(text)?;
         if call.role == CallRole::Open {
-            self.opened(arguments, answer);
-            return;
+            return None;
         }
         let Some((fd, path)) = descriptor(arguments) else {
             self.without_name += u64::from(matches!(call.role, CallRole::Write | CallRole::Sync));
-            return;
+            return None;
         };
         if !is_file(path) {
-            return;
+            return None;
         }
         if call.role == CallRole::Close {
             self.positions.remove(&fd);
-            return;
+            return None;
         }
         let file = self.file(path, None);
         let holder = (0, fd);
@@ -193,12 +214,30 @@ impl<'e> Trace<'e> {
             self.positions.insert(fd, path.to_owned());
             (self.emit)(CaptureEvent::Opened { holder, file, position: Some(0) });
         }
-        self.tasks.insert(task);
-        self.calls += 1;
         let (offset, durable) = where_it_writes(call.name, arguments);
         let file = Some(file);
-        (self.emit)(CaptureEvent::Entered { at: begin, task, call, holder, file, offset, durable });
-        (self.emit)(CaptureEvent::Left { at: end, task, call, result: answer.result });
+        (self.emit)(CaptureEvent::Entered { at, task, call, holder, file, offset, durable });
+        Some(call)
+    }
+
+    fn end(
+        &mut self,
+        task: u32,
+        call: Option<&'static TracedCall>,
+        text: &str,
+        at: u64,
+        answer: &Answer<'_>,
+    ) {
+        if let Some(call) = call {
+            self.last = self.last.max(at);
+            self.tasks.insert(task);
+            self.calls += 1;
+            (self.emit)(CaptureEvent::Left { at, task, call, result: answer.result });
+        } else if let Some((call, arguments)) = call_of(text)
+            && call.role == CallRole::Open
+        {
+            self.opened(arguments, answer);
+        }
     }
 
     /// A descriptor is given: `openat(AT_FDCWD, "x", O_WRONLY|O_DSYNC) = 7</x>`.
@@ -230,6 +269,27 @@ impl<'e> Trace<'e> {
             }
         }
     }
+
+    fn finish(self, ended_early: Option<String>) -> CaptureEnd {
+        let mut not_shown = Vec::new();
+        if self.without_end > 0 {
+            not_shown.push("how long calls took is not in the text (strace -T shows it)");
+        }
+        if self.is_coarse {
+            not_shown.push(
+                "its times are whole seconds (strace -t; -ttt shows microseconds), so rates and times between syncs are rough",
+            );
+        }
+        CaptureEnd {
+            duration_ns: self.last.saturating_sub(self.first.unwrap_or(self.last)),
+            processes: self.tasks.len(),
+            ended_early,
+            events: self.calls,
+            not_shown: (!not_shown.is_empty()).then(|| not_shown.join("; ")),
+            sizes: self.files,
+            ..CaptureEnd::default()
+        }
+    }
 }
 
 /// What stands behind ` = `: `8192 <0.000012>`, `7</x> <0.000066>`, `-1 ENOSPC (No space left) <0.000008>`.
@@ -256,10 +316,15 @@ impl<'t> Answer<'t> {
 fn task_of(line: &str) -> (u32, &str) {
     let bracketed = line.strip_prefix("[pid").and_then(|it| it.split_once(']'));
     let found = match bracketed {
-        Some((number, rest)) => number.trim().parse().ok().map(|task| (task, rest)),
-        None => line.split_once(' ').and_then(|(word, rest)| Some((word.parse().ok()?, rest))),
+        Some((number, rest)) => process(number.trim()).map(|task| (task, rest)),
+        None => line.split_once(' ').and_then(|(word, rest)| Some((process(word)?, rest))),
     };
     found.map_or((0, line), |(task, rest)| (task, rest.trim_start()))
+}
+
+/// `812`, and `812<postgres>` by `-Y`.
+fn process(word: &str) -> Option<u32> {
+    word.split('<').next()?.parse().ok()
 }
 
 /// `0.000012`.
@@ -278,14 +343,21 @@ fn nanoseconds(seconds: u64, part: &str) -> Option<u64> {
 /// A call of those that count, and its arguments: `pwrite64`, `7</pg/wal/1>, "\320\227"..., 8192, 0`.
 fn call_of(text: &str) -> Option<(&'static TracedCall, &str)> {
     let (name, arguments) = text.split_once('(')?;
-    Some((traced_call(name)?, arguments))
+    // Before the name may stand its number (-n), or an address (-i).
+    Some((traced_call(name.rsplit(' ').next()?)?, arguments))
+}
+
+/// True for a line of a call that counts.
+pub(crate) fn is_call(line: &str) -> bool {
+    call_of(line).is_some() && line.contains(" = ")
 }
 
 /// `7</pg/wal/1>…`: the descriptor, and its path.
 fn descriptor(text: &str) -> Option<(i32, &str)> {
     let (number, rest) = text.split_once('<')?;
-    // In a path strace writes such a sign as \\76.
+    // In a path strace writes such signs as \\74 and \\76; of a device -yy adds what it is: `</dev/sda<block 8:0>>`.
     let (path, _) = rest.split_once('>')?;
+    let (path, _) = path.split_once('<').unwrap_or((path, ""));
     Some((number.parse().ok()?, path.trim_end_matches(" (deleted)")))
 }
 
@@ -370,10 +442,19 @@ mod tests {
         let (events, end) = read(text);
         let second = 5_000_000_000;
         let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
-        assert_eq!(begins, [second, second + 100_000]);
+        assert_eq!(begins, [second, second + 100_000, second + 600_000]);
+        // Both were under way at once, which a capture sees by the order of events.
+        let is_begin = |event: &CaptureEvent| match event {
+            CaptureEvent::Entered { .. } => Some(true),
+            CaptureEvent::Left { .. } => Some(false),
+            _ => None,
+        };
+        let order: Vec<bool> = events.iter().filter_map(is_begin).collect();
+        assert_eq!(order, [true, true, false, false, true]);
         // By strace's own duration where it is there, else by the line.
         assert_eq!(left(&events), [(second + 250_000, 0), (second + 500_000, 0)]);
-        assert_eq!(end.unwrap().processes, 2);
+        let end = end.unwrap();
+        assert_eq!((end.processes, end.events), (2, 2), "the third has no end");
     }
 
     #[test]
@@ -406,12 +487,107 @@ mod tests {
     }
 
     #[test]
+    fn relative_times_are_added_up() {
+        let text = "\
+812        0.000000 pwrite64(7</w>, \"a\"..., 4096, 8192) = 4096 <0.000020>\n\
+812        0.000250 fdatasync(7</w>) = 0 <0.000300>\n\
+813        0.000050 lseek(0</dev/null>, 0, SEEK_CUR) = 0 <0.000001>\n\
+812        1.500000 pwrite64(7</w>, \"a\"..., 512, 512) = 512 <0.000030>\n";
+        let (events, end) = read(text);
+        let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
+        assert_eq!(begins, [0, 250_000, 1_500_300_000]);
+        assert_eq!(left(&events), [(20_000, 4096), (550_000, 0), (1_500_330_000, 512)]);
+        assert_eq!(end.unwrap().duration_ns, 1_500_330_000);
+        // Without its first line nobody knows where they count from.
+        let (_, rest) = text.split_once('\n').unwrap();
+        let error = read(rest).1.unwrap_err().to_string();
+        assert!(error.contains("-r whose first line is missing"), "{error}");
+        // A clock that is set back is none.
+        let text = "1700000001.0 fsync(3</x>) = 0\n1700000000.9 fsync(3</x>) = 0\n";
+        assert_eq!(entered(&read(text).0).len(), 2);
+    }
+
+    #[test]
+    fn the_time_of_the_day_and_the_relative_one_may_stand_together() {
+        let (events, end) = read(
+            "13:59:01 (+     0.000000) fsync(3</x>) = 0 <0.000400>\n\
+             13:59:03 (+     2.000123) fsync(3</x>) = 0 <0.000500>\n",
+        );
+        let begin = ((13 * 60 + 59) * 60 + 1) * 1_000_000_000;
+        assert_eq!(left(&events), [(begin + 400_000, 0), (begin + 2_000_500_000, 0)]);
+        let not_shown = end.unwrap().not_shown.unwrap();
+        assert!(not_shown.contains("whole seconds") && !not_shown.contains("-T"), "{not_shown}");
+    }
+
+    #[test]
+    fn what_a_text_does_not_show_is_said() {
+        let not_shown = |text: &str| read(text).1.unwrap().not_shown;
+        let full = "1.000000 fsync(3</x>) = 0 <0.000400>\n";
+        assert_eq!(not_shown(full), None);
+        let without_end = not_shown("1.000000 fsync(3</x>) = 0\n").unwrap();
+        assert_eq!(without_end, "how long calls took is not in the text (strace -T shows it)");
+        // The lines of both halves say it.
+        let halves = "1.0 fsync(3</x> <unfinished ...>\n1.2 <... fsync resumed>) = 0\n";
+        assert_eq!(not_shown(halves), None);
+        let coarse = not_shown("13:59:01 fsync(3</x>) = 0 <0.000400>\n").unwrap();
+        assert!(coarse.starts_with("its times are whole seconds"), "{coarse}");
+    }
+
+    #[test]
+    fn what_other_options_add_is_passed_over() {
+        // -Y, -i, -n and -yy.
+        let text = "\
+812<postgres> 1.0 [00007f2a5c0e1d5f] [  18] pwrite64(7</dev/sda<block 8:0>>, \"a\"..., 512, 1024) = 512 <0.000012>\n\
+[pid   813<postgres>] 1.1 fsync(8</d/w>) = 0 <0.000013>\n";
+        let (events, end) = read(text);
+        let seen: Vec<_> = entered(&events).iter().map(|it| (it.1, it.2)).collect();
+        assert_eq!(seen, [("pwrite64", Some(1024)), ("fsync", None)]);
+        let paths: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                CaptureEvent::File(file) => Some(file.path.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(paths, ["/dev/sda", "/d/w"]);
+        assert_eq!(end.unwrap().processes, 2);
+    }
+
+    #[test]
+    fn a_time_of_the_day_goes_on_for_several_midnights() {
+        let hours = |hour: u32| format!("{hour:02}:00:00.0 fsync(3</x>) = 0 <0.000001>\n");
+        let text: String = [20, 2, 10, 20, 2].into_iter().map(hours).collect();
+        let hour = 3600 * 1_000_000_000_u64;
+        assert_eq!(read(&text).1.unwrap().duration_ns, 30 * hour + 1000);
+    }
+
+    #[test]
+    fn a_text_of_another_tracer_is_named() {
+        for (text, words) in [
+            ("% time     seconds  usecs/call     calls    errors syscall\n", "strace -c"),
+            ("  0.123 ( 0.010 ms): dd/12 write(fd: 1</d/x>, count: 512) = 512\n", "perf trace"),
+            ("254,0    0       64     0.0023000   114  D WS 16 + 8 [dd]\n", "--block-trace"),
+            ("0.000771 sync 22177 nvme1n1 W 41963894 3072 0.11 0.47\n", "--block-trace"),
+            ("COMM  PID  TYPE DEV BLOCK BYTES LATms\n", "iosnoop without times"),
+        ] {
+            let error = read(text).1.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_used_says_what_is_missing_and_a_cut_line_is_told() {
         let why = |text: &str| read(text).1.unwrap_err().to_string();
-        assert!(why("812 pwrite64(7</x>, \"\"..., 1, 0) = 1\n").contains("no time"));
-        assert!(why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n").contains("no paths"));
+        assert!(
+            why("812 pwrite64(7</x>, \"\"..., 1, 0) = 1\n")
+                .contains("no times: run strace with -ttt")
+        );
+        assert!(
+            why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n")
+                .contains("no paths of files: run it with -y")
+        );
         assert!(why("").contains("no call"));
-        assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("no call"));
+        assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 has zeros"));
         let (_, end) = read("1.0 fsync(7</x>) = 0\n1.1 fsync(7</x>) = ");
         assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
     }

@@ -101,7 +101,9 @@ fn summary(it: &CaptureFindings) -> Section {
     );
     section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
     section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
-    if it.durable == 0 {
+    if let Some(not_shown) = &it.not_shown {
+        section.say(Tone::Warning, not_shown);
+    } else if it.durable == 0 {
         section
             .say(Tone::Warning, "nothing was made durable while it was watched: run it under load");
     }
@@ -503,7 +505,9 @@ fn file(it: &CapturedFileFindings) -> Section {
             let one = |name, it: Option<u64>| it.map(|it| format!("{name} {}", latency(it)));
             [one("p50", p50), one("p99", p99)].into_iter().flatten().collect::<Vec<_>>().join(", ")
         };
-        fact("time of a sync", times([it.sync_p50_ns, it.sync_p99_ns]));
+        if it.sync_p50_ns.is_some() {
+            fact("time of a sync", times([it.sync_p50_ns, it.sync_p99_ns]));
+        }
         fact("from sync to sync", times([it.between_syncs_p50_ns, it.between_syncs_p99_ns]));
         fact(
             "who syncs",

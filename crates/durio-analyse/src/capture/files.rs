@@ -258,18 +258,23 @@ impl FileState {
         self.errors += u64::from(!is_good);
         *self.syncs.entry(call).or_default() += 1;
         self.syncers.insert(task);
-        self.sync_times.push(at.saturating_sub(begin));
+        self.took(begin, at);
     }
 
     pub(super) fn durable_write(&mut self, begin: u64, at: u64, task: u32) {
         self.durable_writes += 1;
         self.syncers.insert(task);
         self.begins_at(begin);
-        self.sync_times.push(at.saturating_sub(begin));
+        self.took(begin, at);
     }
 
-    const fn is_used(&self) -> bool {
-        self.writes > 0 || !self.sync_times.is_empty() || self.errors > 0
+    /// A call that ends when it begins is one whose end is not in the text of a tracer.
+    fn took(&mut self, begin: u64, at: u64) {
+        self.sync_times.extend(at.checked_sub(begin).filter(|nanos| *nanos > 0));
+    }
+
+    fn is_used(&self) -> bool {
+        self.writes > 0 || !self.syncs.is_empty() || self.errors > 0
     }
 }
 

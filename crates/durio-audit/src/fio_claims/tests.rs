@@ -134,3 +134,28 @@ fn a_slowest_sample_counts_where_there_are_enough() {
     job.write.get_or_insert_default().bw_samples = 8;
     assert_eq!(codes(vec![job]), ["stalls"]);
 }
+
+#[test]
+fn a_name_that_fio_cut_is_the_same_and_says_nothing_of_the_pattern() {
+    // Of 127 bytes, the last of which is the first half of a letter.
+    for name in [format!("a read of {}", "x".repeat(150)), format!("{}é and read", "x".repeat(126))]
+    {
+        let mut job = with_option("name", &name);
+        job.jobname = String::from_utf8_lossy(&name.as_bytes()[..127]).into_owned();
+        let output = FioOutput { jobs: vec![job.clone()], ..FioOutput::default() };
+        let claim = &fio_claims(&output)[0];
+        assert_eq!((claim.jobs, claim.read_share), (Some(1), Some(0.0)), "{}", claim.note);
+        // Shorter than fio cuts it, it is another.
+        job.jobname.truncate(100);
+        let output = FioOutput { jobs: vec![job], ..FioOutput::default() };
+        assert!(fio_claims(&output)[0].note.contains("not told"));
+    }
+    // Words of a name whose settings are not known.
+    let mut job = with_option("name", "last of the group");
+    job.jobname = "randread 4k fsync every 2".into();
+    let output = FioOutput { jobs: vec![job], ..FioOutput::default() };
+    let claim = &fio_claims(&output)[0];
+    assert_eq!((claim.read_share, claim.random), (None, None));
+    assert_eq!(claim.durability, Durability::Unknown);
+    assert_eq!(claim.workload, "randread 4k fsync every 2", "it is still its name");
+}

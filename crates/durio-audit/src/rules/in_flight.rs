@@ -19,6 +19,9 @@ const BUSY_MIN: f64 = 0.9;
 // Filesystems and RAID Configurations, 2025).
 const GENERATOR_NS: f64 = 1_000.0;
 
+// A write into the page cache takes less, in nanoseconds: 4 KiB take 1 to 5 µs, and 128 KiB some 30.
+const WRITE_NS_MAX: f64 = 100_000.0;
+
 /// How well the figures of a claim fit its jobs × depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
@@ -93,6 +96,29 @@ fn product(claim: &Claim) -> String {
 }
 
 pub(super) fn impossible(claim: &Claim) -> Option<Observation> {
+    all_known(claim).or_else(|| part_known(claim))
+}
+
+/// Where a latency is missing, what is known alone is too much.
+fn part_known(claim: &Claim) -> Option<Observation> {
+    let (in_flight, slots) = (claim.in_flight_at_least()?, claim.slots()?);
+    let fit = fit(in_flight, slots, claim.rate()?.value, claim.tolerance);
+    (claim.in_flight().is_none() && fit == Fit::Impossible).then(|| {
+        let reason = format!(
+            "{} is already {}; the other latency is not given",
+            product(claim),
+            beyond(in_flight, slots)
+        );
+        let figures = [
+            ("in_flight", in_flight.value),
+            ("in_flight_low", in_flight.low),
+            ("jobs_times_depth", slots),
+        ];
+        Observation::new(Tier::Impossible, reason, figures)
+    })
+}
+
+fn all_known(claim: &Claim) -> Option<Observation> {
     seen(claim, (Fit::Impossible, Tier::Impossible), |in_flight, slots| {
         // Some tables give the jobs per drive in the column of all jobs.
         let drives = drives(&claim.stack).map(f64::from).filter(|&drives| {
@@ -129,6 +155,41 @@ fn beyond(in_flight: Figure, slots: f64) -> String {
 }
 
 pub(super) fn shortfall(claim: &Claim) -> Option<Observation> {
+    with_writes(claim).or_else(|| sync_alone(claim))
+}
+
+/// Without a latency of writes: a sync after each that takes none of the time leaves all of it to a write into the
+/// page cache.
+fn sync_alone(claim: &Claim) -> Option<Observation> {
+    let (writes, sync) = (claim.write.rate?, claim.sync.latency_ns_mean?);
+    let is_each = claim.durability == Durability::SyncCall && claim.writes_per_sync == Some(1);
+    let is_alone = is_each && claim.write.latency_ns_mean.is_none() && claim.read.rate.is_none();
+    // A direct write may well take longer than the sync behind it.
+    if !is_alone || claim.buffered == Some(false) || claim.paced || writes.value <= 0.0 {
+        return None;
+    }
+    let slots = claim.slots()?;
+    let each = slots / writes.value * 1e9;
+    let left = each - sync.high;
+    (left > each * BUSY_MIN && left > WRITE_NS_MAX).then(|| {
+        let reason = format!(
+            "{} with a sync after each are {} for each, of which the sync takes {}: {} % is left to a write into the \
+             page cache, so that is not the latency of the sync",
+            rate(writes.value),
+            time(each),
+            time(sync.value),
+            number(100.0 - 100.0 * sync.value / each),
+        );
+        let figures = [
+            ("each_ns", each),
+            ("sync_latency_ns", sync.value),
+            ("left_share", 1.0 - sync.value / each),
+        ];
+        Observation::new(Tier::Shortfall, reason, figures)
+    })
+}
+
+fn with_writes(claim: &Claim) -> Option<Observation> {
     seen(claim, (Fit::Shortfall, Tier::Shortfall), |in_flight, slots| {
         format!(
             "{} in flight of {}: {} of the workers' time, {} at most",
@@ -210,6 +271,52 @@ mod tests {
         claim.sync.latency_ns_mean = Some(Figure::printed(34_800.0, 100.0));
         let seen = impossible(&claim).unwrap();
         assert!(seen.reason.contains("sync after each write 34.8 µs"), "{}", seen.reason);
+    }
+
+    #[test]
+    fn a_sync_that_takes_none_of_the_time_is_none() {
+        let mut claim = sound("write");
+        (claim.durability, claim.writes_per_sync) = (Durability::SyncCall, Some(1));
+        claim.buffered = Some(true);
+        claim.write = crate::Operations { rate: Some(Figure::exact(86.0)), ..Default::default() };
+        claim.sync.latency_ns_mean = Some(Figure::exact(4_300.0));
+        let reason = shortfall(&claim).unwrap().reason;
+        for words in ["11.63 ms for each", "the sync takes 4.3 µs", "99.96 % is left"] {
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+        // Half of the time is a sync's, though most of the rest is somebody else's.
+        claim.sync.latency_ns_mean = Some(Figure::exact(6e6));
+        assert_eq!(shortfall(&claim), None);
+        claim.sync.latency_ns_mean = Some(Figure::exact(4_300.0));
+        for spoil in [
+            |claim: &mut Claim| claim.buffered = Some(false),
+            |claim: &mut Claim| claim.paced = true,
+            |claim: &mut Claim| claim.durability = Durability::InTheWrite,
+            |claim: &mut Claim| claim.writes_per_sync = Some(32),
+            |claim: &mut Claim| claim.write.rate = Some(Figure::exact(20_000.0)),
+        ] {
+            let mut other = claim.clone();
+            spoil(&mut other);
+            assert_eq!(sync_alone(&other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_alone_may_be_too_much() {
+        let mut claim = sound("write");
+        (claim.durability, claim.writes_per_sync) = (Durability::SyncCall, Some(1));
+        claim.write = crate::Operations { rate: Some(Figure::exact(1000.0)), ..Default::default() };
+        claim.sync.latency_ns_mean = Some(Figure::exact(0.99e6));
+        assert!(!has(&claim, "in-flight-impossible"));
+        claim.sync.latency_ns_mean = Some(Figure::exact(5e6));
+        let reason = impossible(&claim).unwrap().reason;
+        assert!(reason.contains("sync after each write 5 ms is already 5 in flight"), "{reason}");
+        // Reads whose writes have no latency.
+        let mut claim = sound("randrw read70");
+        claim.write.latency_ns_mean = None;
+        assert!(!has(&claim, "in-flight-impossible"));
+        claim.read = operations(7000.0, 300.0);
+        assert!(has(&claim, "in-flight-impossible"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use durio_block::{open_input, read_bounded};
 use durio_units::Bytes;
 
 use super::cursor::{Cursor, Fault};
+use super::job::{Direction, FioJob};
 use super::output::FioOutput;
 use crate::FioError;
 
@@ -23,7 +24,9 @@ const TEXT_MAX_BYTES: usize = 64 << 10;
 pub struct FioFile {
     /// The last complete result; fio's results with `--status-interval` cover all since the start.
     pub output: FioOutput,
-    /// How many complete results the file has.
+    /// Complete results before it that are of other runs (`>> FILE`), in their order, each in its last state.
+    pub earlier: Vec<FioOutput>,
+    /// How many complete results the file has, states of one run among them.
     pub documents: u64,
     /// The line at which a further result ends too early or is damaged, if there is one after the
     /// last complete result.
@@ -104,7 +107,8 @@ const OTHER_MAX: u32 = 8;
 
 #[derive(Default)]
 struct Search {
-    output: Option<FioOutput>,
+    /// One for each run.
+    outputs: Vec<FioOutput>,
     documents: u64,
     /// The last damaged document of fio after the last complete one, and where it begins.
     damaged: Option<Fault>,
@@ -130,7 +134,10 @@ impl Search {
         let is_fio = cursor.has_first_key(&[VERSION]);
         match FioOutput::read_fio(&mut cursor) {
             Ok(Some(output)) => {
-                self.output = Some(output);
+                if self.outputs.last().is_some_and(|before| is_later_state(before, &output)) {
+                    self.outputs.pop();
+                }
+                self.outputs.push(output);
                 self.documents += 1;
                 // What was cut off before a complete result was repeated by it.
                 self.damaged = None;
@@ -169,15 +176,16 @@ impl Search {
         }
     }
 
-    fn finish(self, bytes: &[u8]) -> Result<FioFile, FioError> {
-        let Some(output) = self.output else {
+    fn finish(mut self, bytes: &[u8]) -> Result<FioFile, FioError> {
+        let Some(output) = self.outputs.pop() else {
             return Err(self.failure(bytes));
         };
         if is_too_old(&output.version) {
             return Err(FioError::TooOldResult { version: output.version });
         }
         let cut_off_line = self.damaged.map(|fault| fault.line);
-        Ok(FioFile { output, documents: self.documents, cut_off_line, text: self.text })
+        let (earlier, documents) = (self.outputs, self.documents);
+        Ok(FioFile { output, earlier, documents, cut_off_line, text: self.text })
     }
 
     fn failure(self, bytes: &[u8]) -> FioError {
@@ -189,6 +197,45 @@ impl Search {
             without_json(bytes)
         }
     }
+}
+
+/// How far the clock of fio's documents and its run times may be apart: documents have whole seconds.
+const CLOCKS_APART_MS: u64 = 2000;
+
+/// True if both are of one run, the second as it was later (`--status-interval`), or once more.
+///
+/// The same jobs must have done at least as much, and must have run for as long as lies between the documents: a
+/// run that was repeated has run for about the same time, however much later.
+fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
+    let sides =
+        |job: &FioJob| [&job.read, &job.write, &job.trim].map(|it| it.clone().unwrap_or_default());
+    let has_gone_on = |(before, after): (&FioJob, &FioJob)| {
+        let went_on = |(before, after): (Direction, Direction)| {
+            before.total_ios <= after.total_ios && before.runtime <= after.runtime
+        };
+        (&before.jobname, before.groupid) == (&after.jobname, after.groupid)
+            && sides(before).into_iter().zip(sides(after)).all(went_on)
+    };
+    let pairs = || before.jobs.iter().zip(&after.jobs);
+    if before.jobs.len() != after.jobs.len() || !pairs().all(has_gone_on) {
+        return false;
+    }
+    let is_same = |(before, after): (&FioJob, &FioJob)| {
+        (&before.read, &before.write, &before.sync) == (&after.read, &after.write, &after.sync)
+    };
+    let ran = |output: &FioOutput| {
+        let of_jobs = output.jobs.iter().flat_map(sides).map(|it| it.runtime);
+        of_jobs.max().unwrap_or(0)
+    };
+    let at = |output: &FioOutput| {
+        output.timestamp_ms.or_else(|| output.timestamp.map(|seconds| seconds.saturating_mul(1000)))
+    };
+    let ran_on = ran(after).saturating_sub(ran(before));
+    let is_on_time = || match at(before).zip(at(after)) {
+        Some((before, after)) => after.abs_diff(before).abs_diff(ran_on) <= CLOCKS_APART_MS,
+        None => true,
+    };
+    pairs().all(is_same) || (ran_on > 0 && is_on_time())
 }
 
 fn without_json(bytes: &[u8]) -> FioError {

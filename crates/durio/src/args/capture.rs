@@ -93,12 +93,13 @@ pub(crate) struct Whom {
     #[arg(long, value_name = "FILE")]
     pub(crate) strace: Option<PathBuf>,
 
-    /// Instead of watching, read what blkparse, perf script or iosnoop wrote of one device
+    /// Instead of watching, read what blkparse, perf, ftrace, iosnoop or biosnoop wrote of devices
     ///
-    /// The device counts as a file: its write requests are writes, durable with FUA, and its flushes
+    /// Each device counts as a file: its write requests are writes, durable with FUA, and its flushes
     /// are syncs. To make one: blktrace -d DEV -w 60 -o - | blkparse -i - > FILE; or perf record -a -c 1
     /// -e block:block_rq_issue -e block:block_rq_requeue -e block:block_rq_complete -- sleep 60, then
-    /// perf script > FILE; or iosnoop -ts 60 > FILE.
+    /// perf script > FILE; or perf trace with the same events; or the kernel's own trace of them; or
+    /// iosnoop -ts 60 > FILE; or biosnoop > FILE (of bcc, which shows neither flushes nor FUA).
     #[arg(long, value_name = "FILE")]
     pub(crate) block_trace: Option<PathBuf>,
 }

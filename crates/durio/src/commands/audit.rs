@@ -12,7 +12,7 @@ use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, r
 use durio_bench::{BenchError, BenchErrorKind, find_run, read_run};
 use durio_block::open_input;
 use durio_fio::FioError;
-use durio_fio::json::FioFile;
+use durio_fio::json::{FioFile, FioOutput};
 use durio_report::ShownAudit;
 
 use crate::args::Audit;
@@ -149,19 +149,39 @@ fn not_audited(error: FioError) -> BenchError {
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 
-fn of_fio(result: &FioFile) -> Result<AuditFindings, BenchError> {
-    if result.output.jobs.is_empty() {
+/// All results of a file: of each run the last.
+fn of_fio(file: &FioFile) -> Result<AuditFindings, BenchError> {
+    let results: Vec<&FioOutput> = file.earlier.iter().chain([&file.output]).collect();
+    let jobs = || results.iter().flat_map(|result| &result.jobs);
+    if jobs().next().is_none() {
         return Err(BenchError::cannot_measure("the JSON of fio has no job")
             .hint("fio was ended before its first job was; repeat the run"));
     }
     let mut auditor = Auditor::new();
-    if let Some(line) = result.cut_off_line {
+    if results.len() > 1 {
+        let first_job = |result: &&FioOutput| result.jobs.first().map(|job| job.line.to_string());
+        let lines: Vec<String> = results.iter().filter_map(first_job).collect();
+        auditor.note(format!(
+            "{} results are in the file and were all audited; their first jobs are in lines {}",
+            results.len(),
+            lines.join(", ")
+        ));
+    }
+    if let Some(line) = file.cut_off_line {
         auditor.note(format!("a later result ends too early in line {line} and is left out"));
     }
-    let wrong = result.output.jobs.iter().filter(|job| job.error != 0).count();
+    let wrong = jobs().filter(|job| job.error != 0).count();
     if wrong > 0 {
         auditor.note(format!("{wrong} of the entries ended with an error"));
     }
-    fio_claims(&result.output).into_iter().for_each(|claim| auditor.observe(claim));
+    for (number, result) in (1..).zip(&results) {
+        for mut claim in fio_claims(result) {
+            // Runs of one job are no rows that contradict each other.
+            if results.len() > 1 {
+                claim.note = format!("result {number}, {}", claim.note);
+            }
+            auditor.observe(claim);
+        }
+    }
     Ok(auditor.finish())
 }

@@ -1,7 +1,7 @@
 //! `durio capture`: what a running database does to its storage.
 
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,6 +9,7 @@ use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
 use durio_bench::{BenchError, BenchErrorKind};
+use durio_block::{open_input, read_bounded};
 use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
     read_strace,
@@ -16,6 +17,7 @@ use durio_observe::{
 use durio_record::{FolderName, OPERATIONS_MAX, OperationTrace, TracedOperation};
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
+use durio_units::Bytes;
 use durio_workload::profile::Profile;
 
 use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};
@@ -163,7 +165,7 @@ const STRACE: Tracer = Tracer {
 };
 
 const BLOCK_TRACE: Tracer = Tracer {
-    name: "blkparse, perf script or iosnoop",
+    name: "blkparse, perf, ftrace, iosnoop or biosnoop",
     read: read_block_trace,
     made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one; durio capture --help has the others",
 };
@@ -175,7 +177,7 @@ fn read_trace(
     taken: &mut Taken,
 ) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
-    let file = File::open(path).map_err(io)?;
+    let file = open_input(path).map_err(io)?;
     let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     if taken.is_full() {
@@ -197,17 +199,28 @@ fn read_trace(
     Ok(std::mem::take(&mut taken.capture).finish(&end, source))
 }
 
+/// Of findings as JSON: those of the longest capture that was tried, of 100,000 files, have 60 MB.
+const EARLIER_MAX: Bytes = Bytes::from_mib(256);
+
 /// `2026-11-25`.
 pub(super) fn day_of(time: SystemTime) -> String {
     FolderName::rfc3339(time).split('T').next().unwrap_or_default().to_owned()
 }
 
 fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {
-    let text = fs::read_to_string(path).map_err(|error| BenchError::io("read", path, error))?;
-    EarlierCapture::parse(&text).map_err(|why| {
+    let io = |error| BenchError::io("read", path, error);
+    let refused = |why: String| {
         BenchError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
             .hint("durio capture --json > FILE makes one")
-    })
+    };
+    let bytes = match open_input(path).and_then(|file| read_bounded(file, EARLIER_MAX)) {
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            return Err(refused(error.to_string()));
+        }
+        read => read.map_err(io)?,
+    };
+    let text = String::from_utf8(bytes).map_err(|_| refused("it is not text".to_owned()))?;
+    EarlierCapture::parse(&text).map_err(refused)
 }
 
 fn target(whom: &Whom) -> Result<CaptureTarget, BenchError> {

@@ -318,7 +318,90 @@ fn what_is_no_trace_of_strace_says_how_to_make_one() {
     read("no.txt").expect_exit(2).expect_stderr("no time").expect_stderr("strace -f -ttt -T -y");
     read("nowhere.txt").expect_exit(3).expect_stderr("nowhere.txt");
     read("no.txt --for 5s").expect_exit(2).expect_stderr("--for");
-    let device = sandbox.durio("capture --block-trace no.txt").run();
-    device.expect_exit(2).expect_stderr("no trace of blkparse").expect_stderr("blktrace -d DEV");
+    fs::write(sandbox.root().join("call.txt"), "812 1.0 write(3, \"x\", 1) = 1\n").unwrap();
+    let device = sandbox.durio("capture --block-trace call.txt").run();
+    let device = device.expect_exit(2).expect_stderr("no trace of blkparse");
+    device.expect_stderr("read it with --strace").expect_stderr("blktrace -d DEV");
     read("no.txt --pid 1").expect_exit(2).expect_stderr("--pid");
+}
+
+/// Four commits of a log, each of another size.
+const SIZES_OF_A_LOG: &str = "\
+77 100.000000 pwrite64(5</d/log>, \"x\"..., 4096, 0) = 4096 <0.000010>
+77 100.001000 fdatasync(5</d/log>) = 0 <0.000500>
+77 100.002000 pwrite64(5</d/log>, \"x\"..., 8192, 4096) = 8192 <0.000010>
+77 100.003000 fdatasync(5</d/log>) = 0 <0.000500>
+77 100.004000 pwrite64(5</d/log>, \"x\"..., 16384, 12288) = 16384 <0.000010>
+77 100.005000 fdatasync(5</d/log>) = 0 <0.000500>
+77 100.006000 pwrite64(5</d/log>, \"x\"..., 512, 28672) = 512 <0.000010>
+77 100.007000 fdatasync(5</d/log>) = 0 <0.000500>
+";
+
+#[test]
+fn sizes_of_a_file_are_shares_of_all_its_writes() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("log.strace"), SIZES_OF_A_LOG).unwrap();
+    for format in ["text", "markdown", "html"] {
+        let line = format!("capture --strace log.strace --verbose --format {format}");
+        let shown = sandbox.durio(&line).run().expect_exit(0);
+        shown
+            .expect_stdout("512 B 25.0 %, 4k 25.0 %, 8k 25.0 %, 16k 25.0 %")
+            .expect_stdout("512 B 25.0 %, 4k 25.0 %, 2 more 50.0");
+    }
+}
+
+#[test]
+fn biosnoop_is_read_and_says_what_it_does_not_show() {
+    let sandbox = Sandbox::new();
+    let trace = "\
+TIME(s)     COMM           PID     DISK    T SECTOR     BYTES  LAT(ms)
+0.000000    db             812     nvme0n1 W 1000       4096      3.10
+0.005000    jbd2/nvme0n1p1 477     nvme0n1 W 9000       8192      4.90
+0.012000    db             812     nvme0n1 W 1008       4096      3.20
+";
+    fs::write(sandbox.root().join("blk.txt"), trace).unwrap();
+    let line = "capture --block-trace blk.txt";
+    sandbox.durio(line).run().expect_exit(0).expect_stdout("neither flushes nor FUA");
+    let document = sandbox.durio(&format!("{line} --json")).run().expect_exit(0).json();
+    assert_eq!((&document["writes"], &document["written_bytes"]), (&3.into(), &16384.into()));
+    assert_eq!(document["files"][0]["path"], "device nvme0n1");
+    assert_eq!((&document["processes"], &document["seconds"]), (&2.into(), &0.0151.into()));
+    // The times of the requests, of which the middle one took 3.2 ms.
+    let line = "capture --block-trace blk.txt --trace blk.trace --quiet";
+    sandbox.durio(&line.replace(" --quiet", "")).run().expect_exit(0);
+    let lines = sh(&format!("gunzip -c < {}/blk.trace", sandbox.root().display()));
+    let times: Vec<u64> = lines
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()[1].as_u64().unwrap())
+        .collect();
+    assert_eq!(times, [3_100_000, 4_900_000, 3_200_000]);
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_it() {
+    let sandbox = Sandbox::new();
+    let torn = fs::File::create(sandbox.root().join("torn.strace")).unwrap();
+    std::io::Write::write_all(&mut &torn, SIZES_OF_A_LOG.as_bytes()).unwrap();
+    // More zeros than this machine has memory.
+    torn.set_len(1 << 40).unwrap();
+    let shown = sandbox.durio("capture --strace torn.strace").run().expect_exit(0);
+    shown.expect_stdout("line 9 has zeros").expect_stdout("4 (");
+    sandbox.durio("capture --block-trace torn.strace").run().expect_exit(2);
+    sandbox
+        .durio("capture --strace torn.strace --against torn.strace")
+        .run()
+        .expect_exit(2)
+        .expect_stderr("it is larger than 256 MiB");
+    sh(&format!("mkfifo {}/pipe", sandbox.root().display()));
+    for option in ["--strace", "--block-trace", "--against"] {
+        let read = |name: &str| {
+            let line = format!("capture {option} {name}");
+            let rest = if option == "--against" { " --strace torn.strace" } else { "" };
+            sandbox.durio(&(line + rest)).run()
+        };
+        read("/dev/zero").expect_exit(3).expect_stderr("it is a device");
+        // Nobody writes to it.
+        read("pipe").expect_exit(2);
+    }
 }

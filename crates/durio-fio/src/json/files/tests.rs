@@ -49,6 +49,39 @@ fn text_before_between_and_after_is_kept_and_the_last_document_counts() {
     assert_eq!(file.text, "fio: a { \"note\nJobs: 1 (f=1)\nuser text {x}\nbye");
 }
 
+/// A document of one job at this second, whose reads took so many milliseconds and were so many.
+fn state(name: &str, second: u64, runtime: u64, reads: u64) -> String {
+    format!(
+        "{{\"fio version\":\"fio-3.33\",\"timestamp\":{second},\"jobs\":[{{\"jobname\":\"{name}\",\
+         \"read\":{{\"total_ios\":{reads},\"runtime\":{runtime}}}}}]}}\n"
+    )
+}
+
+#[test]
+fn results_of_several_runs_are_all_there_and_states_of_one_run_are_one() {
+    let reads = |text: &str| {
+        let file = read(text.as_bytes()).unwrap();
+        let all = file.earlier.iter().chain([&file.output]);
+        let of = |output: &FioOutput| output.jobs[0].read.as_ref().unwrap().total_ios;
+        (all.map(of).collect::<Vec<_>>(), file.documents)
+    };
+    // Each second of one run, with its end twice.
+    let interval: Vec<String> = [(100, 1000, 10), (101, 2000, 19), (102, 3010, 31)]
+        .map(|(at, ran, reads)| state("a", at, ran, reads))
+        .into();
+    let text = interval.concat() + &interval[2];
+    assert_eq!(reads(&text), (vec![31], 4));
+    // The same job once more, with text between: it did more in about the same time, a minute later.
+    let again = text + "Jobs: 1 (f=1)\n" + &state("a", 162, 3020, 35);
+    assert_eq!(reads(&again), (vec![31, 35], 5));
+    // Another job at the same second, and one that did less.
+    let other = state("a", 100, 1000, 10) + &state("b", 100, 1000, 10) + &state("b", 101, 2000, 9);
+    assert_eq!(reads(&other), (vec![10, 10, 9], 3));
+    // In an array, as tools keep them.
+    let array = format!("[{},{}]", state("a", 7, 5, 1), state("c", 7, 5, 2));
+    assert_eq!(reads(&array), (vec![1, 2], 2));
+}
+
 #[test]
 fn a_further_document_that_is_cut_off_is_said_and_the_complete_one_counts() {
     let text = format!("note\n{}\n{}", document("{\"jobname\":\"a\"}"), &REAL[..REAL.len() / 2]);

@@ -1,0 +1,172 @@
+//! Texts of tracers: their lines, within bounds, and which tracer wrote a text that another reader was given.
+//!
+//! In: bytes of a file that anybody wrote. Out: whole lines; the name of the tracer. Not here: what lines say.
+
+use std::io::{BufRead, Read};
+
+use crate::block_trace::is_request;
+use crate::strace::is_call;
+
+/// Why a text cannot be taken.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TraceTextError(String);
+
+impl TraceTextError {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// Bytes of a line: strace with `-s` quotes much of a write, and a megabyte is more than any.
+const LINE_MAX: u64 = 1 << 20;
+
+/// Reads whole lines until the text ends, or is none any more: returns why if it was cut off.
+///
+/// A log that was torn by a crash may have gigabytes of zeros behind its last line, none of which is read.
+pub(crate) fn each_line(
+    mut text: impl BufRead,
+    mut take: impl FnMut(&str),
+) -> Result<Option<String>, TraceTextError> {
+    let mut line = Vec::new();
+    let mut number = 0_u64;
+    loop {
+        line.clear();
+        let read = text.by_ref().take(LINE_MAX).read_until(b'\n', &mut line);
+        if read.map_err(|error| TraceTextError::new(error.to_string()))? == 0 {
+            return Ok(None);
+        }
+        number += 1;
+        if number == 1
+            && let Some((_, what)) = BINARY.iter().find(|(magic, _)| line.starts_with(magic))
+        {
+            return Err(TraceTextError::new(*what));
+        }
+        if line.contains(&0) {
+            return Ok(Some(format!(
+                "line {number} has zeros, as a file that was torn by a crash"
+            )));
+        }
+        if !line.ends_with(b"\n") {
+            let is_long = line.len() as u64 == LINE_MAX;
+            let of_long = || format!("line {number} has more than {} KiB", LINE_MAX >> 10);
+            return Ok(Some(if is_long { of_long() } else { "the trace ends amid a line".into() }));
+        }
+        take(&String::from_utf8_lossy(&line));
+    }
+}
+
+/// How files begin that a tracer reads itself, or that have to be unpacked.
+const BINARY: [(&[u8], &str); 6] = [
+    (b"\x1f\x8b", "it is packed by gzip: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "it is packed by zstd: unpack it first"),
+    (b"\xfd7zXZ\0", "it is packed by xz: unpack it first"),
+    (b"PERFILE2", "it is what perf record writes: give what perf script makes of it"),
+    (
+        b"\x17\x08\x44tracing",
+        "it is what trace-cmd records: give what trace-cmd report makes of it",
+    ),
+    // BLK_IO_TRACE_MAGIC of a little-endian machine, and its version.
+    (b"\x07taee", "it is what blktrace writes: give what blkparse makes of it"),
+];
+
+/// A text by one of its lines, that is no trace of requests: what it is, and what to do.
+pub(crate) fn not_of_requests(line: &str) -> Option<&'static str> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let has = |word: &str| words.contains(&word);
+    if has("LATms") && has("COMM") && !has("STARTs") && !has("ENDs") {
+        return Some("it is the output of iosnoop without times: run it with -ts");
+    }
+    if has("TIME(ms)") && has("LAT(ms)") {
+        return Some(
+            "it is the output of biosnoop of bpftrace, which shows neither size, place nor direction of a request: \
+             biosnoop of bcc shows them",
+        );
+    }
+    if has("r/s") && has("w/s") {
+        return Some("it is the output of iostat, which has sums of requests and none alone");
+    }
+    if is_call(line) {
+        return Some("it has system calls, as strace shows them: read it with --strace");
+    }
+    if is_call_of_perf(line) {
+        return Some("it has system calls, as perf trace shows them: run strace -f -ttt -T -y");
+    }
+    let is_exact = |word: &&str| word.rsplit_once('.').is_some_and(|(_, part)| part.len() == 9);
+    let is_action = |word: &&str| matches!(*word, "Q" | "G" | "I" | "D" | "C");
+    if words.iter().any(is_exact) && words.iter().any(is_action) {
+        return Some(
+            "it is the output of blkparse by a format (-f) without '%S + %n': run it without -f",
+        );
+    }
+    // Of bio… and ext4slower, fileslower and their kin.
+    let is_table = has("COMM") && (has("PID") || has("TID")) && !has("SECTOR");
+    is_table.then_some("it is a table of another tracer: biosnoop of bcc shows each request")
+}
+
+/// The same of one that is no trace of system calls.
+pub(crate) fn not_of_calls(line: &str) -> Option<&'static str> {
+    if line.contains("usecs/call") {
+        return Some("it is the table of strace -c, which has sums: run it without -c");
+    }
+    if is_call_of_perf(line) {
+        return Some("it is the output of perf trace: run strace -f -ttt -T -y");
+    }
+    if is_request(line) {
+        return Some("it has requests of block devices: read it with --block-trace");
+    }
+    not_of_requests(line)
+}
+
+/// `0.123 ( 0.010 ms): dd/123 write(fd: 1</d/x>, …`.
+fn is_call_of_perf(line: &str) -> bool {
+    line.contains(" ms): ") && line.contains("(fd: ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: impl BufRead) -> (Vec<String>, Result<Option<String>, TraceTextError>) {
+        let mut seen = Vec::new();
+        let end = each_line(text, |line| seen.push(line.trim_end().to_owned()));
+        (seen, end)
+    }
+
+    #[test]
+    fn zeros_behind_a_torn_line_are_not_read() {
+        // More than any machine holds.
+        let zeros = std::io::repeat(0).take(1 << 50);
+        let (seen, end) = lines(std::io::BufReader::new("one\ntwo\nthr".as_bytes().chain(zeros)));
+        assert_eq!(seen, ["one", "two"]);
+        let why = "line 3 has zeros, as a file that was torn by a crash";
+        assert_eq!(end.unwrap().as_deref(), Some(why));
+    }
+
+    #[test]
+    fn a_line_has_a_bound() {
+        let long = std::io::repeat(b'x').take(1 << 50);
+        let (seen, end) = lines(std::io::BufReader::new("one\n".as_bytes().chain(long)));
+        assert_eq!(seen, ["one"]);
+        assert_eq!(end.unwrap().as_deref(), Some("line 2 has more than 1024 KiB"));
+        // Of 1 MiB with its end it is just within.
+        let most = [vec![b'x'; (1 << 20) - 1], b"\nlast\n".to_vec()].concat();
+        let (seen, end) = lines(most.as_slice());
+        assert_eq!((seen.len(), end), (2, Ok(None)));
+    }
+
+    #[test]
+    fn packed_and_binary_files_are_named() {
+        for (head, words) in [
+            (b"\x1f\x8b\x08".as_slice(), "packed by gzip"),
+            (b"\x28\xb5\x2f\xfd\x04", "packed by zstd"),
+            (b"\xfd7zXZ\0\0", "packed by xz"),
+            (b"PERFILE2h\0", "perf script"),
+            (b"\x17\x08\x44tracing6", "trace-cmd report"),
+            (b"\x07taee\0", "blkparse"),
+        ] {
+            let error = lines(head).1.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
