@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use durio_plan::{Limit, Load};
 use durio_units::Nanos;
 use durio_workload::{
-    Arrivals, AtEnd, BlockShare, CacheMode, Contents, Coverage, Pattern, PerMille, Region, Renewal,
-    Skew, SyncMethod, SyncPolicy, Workload, Zone,
+    Arrivals, AtEnd, BlockShare, ByteZone, CacheMode, Contents, Coverage, Pattern, PerMille,
+    Region, Renewal, Skew, SyncMethod, SyncPolicy, Workload, Zone,
 };
 
 use crate::FioError;
@@ -304,6 +304,9 @@ fn access_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         run_length,
         own_cursors,
         jumps,
+        // fio does by the limit.
+        cursors_wrap: _,
+        write_skew,
         hole,
         align,
         contents: _,
@@ -330,6 +333,9 @@ fn access_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         Pattern::Sequential if is_mixed && !own_cursors => {
             return refuse("sequential reads and writes at one place; fio has a place for each");
         }
+        Pattern::Random if is_mixed && *run_length > 1 && !own_cursors => {
+            return refuse("runs of reads and writes at one place; fio has a place for each");
+        }
         Pattern::Sequential => hole.get(),
         Pattern::Random => u64::from(*run_length),
     };
@@ -349,7 +355,9 @@ fn access_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
         let smallest = workload.block_sizes().first().map_or(block_size.get(), |size| size.get());
         let align = if align.get() > 0 { align.get() } else { smallest };
         options.push(option("blockalign", align));
-        options.extend(order_options(skew, *coverage, *run_length)?);
+        let goes_on = jumps.is_some() || *run_length > 1;
+        options.extend(coverage_option(*coverage, goes_on, skew)?);
+        options.extend(skew_option(skew, write_skew.as_ref())?);
         if let Some(jumps) = jumps {
             let reads = whole_percent(jumps.reads.0, "a share of jumps")?;
             let writes = whole_percent(jumps.writes.0, "a share of jumps")?;
@@ -384,22 +392,27 @@ fn split(mix: &[BlockShare]) -> Result<String, FioError> {
     Ok(parts.join(":"))
 }
 
-fn order_options(
-    skew: &Skew,
+fn coverage_option(
     coverage: Coverage,
-    run_length: u32,
-) -> Result<Vec<FioOption>, FioError> {
-    let is_each_once = coverage == Coverage::EachOnce;
-    if is_each_once && run_length > 1 {
-        return refuse("runs of blocks that each come once: fio's map cuts them short");
+    goes_on: bool,
+    skew: &Skew,
+) -> Result<Option<FioOption>, FioError> {
+    match coverage {
+        Coverage::Independent => Ok(Some(option("norandommap", 1))),
+        _ if !skew.is_uniform() => {
+            refuse("blocks that each come once, and some of them more often: fio has no map then")
+        }
+        Coverage::EachOnce if goes_on => {
+            refuse("runs of blocks that each come once: in fio's map only jumps count")
+        }
+        Coverage::EachOnce | Coverage::JumpsOnce => Ok(None),
     }
-    if is_each_once && matches!(skew, Skew::Zipf { .. } | Skew::Pareto { .. }) {
-        return refuse("zipf or pareto over blocks that each come once: fio has no map then");
-    }
-    let mut options = if is_each_once { Vec::new() } else { vec![option("norandommap", 1)] };
+}
+
+fn skew_option(skew: &Skew, write_skew: Option<&Skew>) -> Result<Option<FioOption>, FioError> {
     let thousandths = |number: u32| f64::from(number) / 1000.0;
     let distribution = match skew {
-        Skew::Uniform => return Ok(options),
+        Skew::Uniform => return Ok(None),
         // fio refuses it: its formula divides by 1 − theta.
         Skew::Zipf { theta_per_mille: 1000 } => {
             return refuse("zipf with theta 1; take 0.999 or 1.001");
@@ -409,18 +422,35 @@ fn order_options(
         Skew::Normal { .. } => {
             return refuse("a normal distribution: fio's is another, which is also scattered");
         }
-        Skew::Zones { zones } => {
-            let zone = |zone: &Zone| {
-                let accesses = whole_percent(zone.accesses.0, "a zone's share of accesses")?;
-                let size = whole_percent(zone.size.0, "a zone's share of the region")?;
-                Ok(format!("{accesses}/{size}"))
-            };
-            let zones = zones.iter().map(zone).collect::<Result<Vec<_>, FioError>>()?;
-            format!("zoned:{}", zones.join(":"))
-        }
+        Skew::Zones { zones } => format!("zoned:{}", zone_list(zones)?),
+        Skew::ByteZones { zones } => format!("zoned_abs:{}", byte_zone_list(zones)?),
     };
-    options.push(option("random_distribution", distribution));
-    Ok(options)
+    let of_writes = match (skew, write_skew) {
+        (_, None) => String::new(),
+        (Skew::Zones { .. }, Some(Skew::Zones { zones })) => format!(",{}", zone_list(zones)?),
+        (Skew::ByteZones { .. }, Some(Skew::ByteZones { zones })) => {
+            format!(",{}", byte_zone_list(zones)?)
+        }
+        _ => return refuse("reads and writes with skews of two kinds"),
+    };
+    Ok(Some(option("random_distribution", distribution + &of_writes)))
+}
+
+fn zone_list(zones: &[Zone]) -> Result<String, FioError> {
+    let zone = |zone: &Zone| {
+        let accesses = whole_percent(zone.accesses.0, "a zone's share of accesses")?;
+        let size = whole_percent(zone.size.0, "a zone's share of the region")?;
+        Ok(format!("{accesses}/{size}"))
+    };
+    Ok(zones.iter().map(zone).collect::<Result<Vec<_>, FioError>>()?.join(":"))
+}
+
+fn byte_zone_list(zones: &[ByteZone]) -> Result<String, FioError> {
+    let zone = |zone: &ByteZone| {
+        let accesses = whole_percent(zone.accesses.0, "a zone's share of accesses")?;
+        Ok(format!("{accesses}/{}", zone.size.get()))
+    };
+    Ok(zones.iter().map(zone).collect::<Result<Vec<_>, FioError>>()?.join(":"))
 }
 
 fn data_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {

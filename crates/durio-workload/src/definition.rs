@@ -79,6 +79,9 @@ pub enum Coverage {
     Independent,
     /// Each block comes once before any comes again, in an order that differs from pass to pass.
     EachOnce,
+    /// Each block is jumped to once before any is jumped to again. Accesses that follow a jump go on
+    /// over any block and do not count: fio's map of blocks.
+    JumpsOnce,
 }
 
 /// A share in thousandths, 0 to 1000.
@@ -138,6 +141,9 @@ pub struct Workload {
     /// Which blocks are hot, with a random pattern.
     #[serde(default, skip_serializing_if = "Skew::is_uniform")]
     pub skew: Skew,
+    /// The skew of writes, where it is not that of reads; both have zones then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_skew: Option<Skew>,
     /// In which order random blocks come back.
     #[serde(default, skip_serializing_if = "is_default")]
     pub coverage: Coverage,
@@ -150,6 +156,10 @@ pub struct Workload {
     /// With a random pattern, if some accesses do not jump: how many do. Needs `own_cursors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumps: Option<JumpShares>,
+    /// With a random pattern: an access that would go on past the region's end goes on at its begin;
+    /// else it jumps.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cursors_wrap: bool,
     /// With a sequential pattern: bytes left out after each block.
     #[serde(rename = "hole_bytes", default, skip_serializing_if = "is_default")]
     pub hole: Bytes,
@@ -220,10 +230,12 @@ impl Default for Workload {
             block_mix: Vec::new(),
             write_block_mix: Vec::new(),
             skew: Skew::Uniform,
+            write_skew: None,
             coverage: Coverage::Independent,
             run_length: 1,
             own_cursors: false,
             jumps: None,
+            cursors_wrap: false,
             hole: Bytes::ZERO,
             align: Bytes::ZERO,
             contents: Contents::Incompressible,
@@ -400,12 +412,22 @@ impl Workload {
 
     fn validate_order(&self) -> Result<(), DefinitionError> {
         self.skew.validate()?;
+        let write_skew = self.write_skew.as_ref();
+        write_skew.map_or(Ok(()), Skew::validate)?;
         let is_random = self.pattern == Pattern::Random;
-        let is_each_once = self.coverage == Coverage::EachOnce;
-        let random_only =
-            self.run_length > 1 || !self.skew.is_uniform() || self.jumps.is_some() || is_each_once;
+        let is_each_once = self.coverage != Coverage::Independent;
+        let random_only = self.run_length > 1
+            || !self.skew.is_uniform()
+            || self.jumps.is_some()
+            || self.cursors_wrap
+            || is_each_once;
         let has_hot_blocks = !matches!(self.skew, Skew::Uniform | Skew::Zones { .. });
         first_fault(&[
+            (
+                write_skew.is_some_and(|skew| skew.is_uniform() != self.skew.is_uniform())
+                    || write_skew.is_some() && is_each_once,
+                "reads and writes with zones of their own are independent draws",
+            ),
             (self.run_length == 0, "a run has at least one block"),
             (
                 // Aligned blocks may overlap, so they cannot each come once.

@@ -33,7 +33,7 @@ pub use definition::{
     Workload,
 };
 pub use group_commit::{CommitterThreads, GroupCommit};
-pub use skew::{Skew, Zone};
+pub use skew::{ByteZone, Skew, Zone};
 pub use software::{ClientThreads, LogWriter, Software};
 pub use stream::{Access, AccessKind, Stream, job_seed};
 pub use sync::{SyncMethod, SyncPolicy};

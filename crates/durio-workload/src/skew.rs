@@ -6,6 +6,7 @@
 //!
 //! Not here: uniform random offsets, which need no ranks.
 
+use durio_units::Bytes;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,17 @@ pub struct Zone {
     /// Share of the region, from where the zone before ends.
     #[serde(rename = "size_per_mille")]
     pub size: PerMille,
+}
+
+/// A part of the region by its bytes, with its own share of the accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteZone {
+    /// Share of the accesses.
+    #[serde(rename = "accesses_per_mille")]
+    pub accesses: PerMille,
+    /// Bytes, from where the zone before ends.
+    #[serde(rename = "size_bytes")]
+    pub size: Bytes,
 }
 
 /// Which blocks are hot.
@@ -51,6 +63,12 @@ pub enum Skew {
         /// At least one; sizes and accesses add up to 1000 each.
         zones: Vec<Zone>,
     },
+    /// Zones one after the other by their bytes, each uniform within; behind the last one no block is
+    /// touched.
+    ByteZones {
+        /// At least one; accesses add up to 1000, and the sizes fit into the region.
+        zones: Vec<ByteZone>,
+    },
 }
 
 impl Skew {
@@ -74,6 +92,7 @@ impl Skew {
                 fail("the deviation of a normal distribution must be 0.1 % to 100 %".to_owned())
             }
             Self::Zones { zones } => validate_zones(zones),
+            Self::ByteZones { zones } => validate_byte_zones(zones),
             _ => Ok(()),
         }
     }
@@ -92,6 +111,18 @@ fn validate_zones(zones: &[Zone]) -> Result<(), DefinitionError> {
         ));
     }
     if zones.iter().any(|zone| zone.size == PerMille::NONE && zone.accesses > PerMille::NONE) {
+        return Err(DefinitionError("a zone with accesses needs a size".to_owned()));
+    }
+    Ok(())
+}
+
+fn validate_byte_zones(zones: &[ByteZone]) -> Result<(), DefinitionError> {
+    let accesses = zones.iter().map(|zone| u32::from(zone.accesses.0)).sum::<u32>();
+    if zones.len() > 256 || accesses != 1000 {
+        let what = "the accesses of zones must add up to 100 %";
+        return Err(DefinitionError(what.to_owned()));
+    }
+    if zones.iter().any(|zone| zone.size == Bytes::ZERO && zone.accesses > PerMille::NONE) {
         return Err(DefinitionError("a zone with accesses needs a size".to_owned()));
     }
     Ok(())
@@ -121,8 +152,8 @@ pub(crate) enum BlockDistribution {
 }
 
 impl BlockDistribution {
-    /// The distribution of `count` blocks; none if all are alike.
-    pub(crate) fn new(skew: &Skew, count: u64) -> Option<Self> {
+    /// The distribution of `count` blocks of `unit` bytes; none if all are alike.
+    pub(crate) fn new(skew: &Skew, count: u64, unit: u64) -> Option<Self> {
         match skew {
             Skew::Uniform => None,
             Skew::Zipf { theta_per_mille } => {
@@ -138,7 +169,19 @@ impl BlockDistribution {
                 let deviation = thousandths((*deviation_per_mille).into());
                 Some(Self::Normal { deviation, count })
             }
-            Skew::Zones { zones } => Some(Self::Zones(zone_bounds(zones, count))),
+            Skew::Zones { zones } => {
+                let part = |per_mille: u64| {
+                    let part = u128::from(count) * u128::from(per_mille) / 1000;
+                    u64::try_from(part).unwrap_or(count)
+                };
+                let sizes = zones.iter().map(|zone| (zone.accesses, zone.size.0.into()));
+                Some(Self::Zones(zone_bounds(sizes, part, count)))
+            }
+            Skew::ByteZones { zones } => {
+                let part = |bytes: u64| bytes / unit;
+                let sizes = zones.iter().map(|zone| (zone.accesses, zone.size.get()));
+                Some(Self::Zones(zone_bounds(sizes, part, count)))
+            }
         }
     }
 
@@ -172,18 +215,21 @@ impl BlockDistribution {
     }
 }
 
-fn zone_bounds(zones: &[Zone], count: u64) -> Box<[(u64, u64, u64)]> {
-    let part = |per_mille: u64| {
-        u64::try_from(u128::from(count) * u128::from(per_mille) / 1000).unwrap_or(count)
-    };
-    let (mut accesses, mut size) = (0, 0);
-    let bounds = zones.iter().map(|zone| {
-        let first = part(size);
-        accesses += u64::from(zone.accesses.0);
-        size += u64::from(zone.size.0);
+/// Zones by their accesses and sizes; `part` makes blocks of a sum of sizes.
+fn zone_bounds(
+    zones: impl Iterator<Item = (PerMille, u64)>,
+    part: impl Fn(u64) -> u64,
+    count: u64,
+) -> Box<[(u64, u64, u64)]> {
+    let last = count.saturating_sub(1);
+    let (mut accesses, mut size) = (0, 0_u64);
+    let bounds = zones.map(|(share, length)| {
         // A zone smaller than a block is that block.
-        let first = first.min(count.saturating_sub(1));
-        ((accesses << 32) / 1000, first, part(size).saturating_sub(first).max(1))
+        let first = part(size).min(last);
+        accesses += u64::from(share.0);
+        size = size.saturating_add(length);
+        let blocks = part(size).saturating_sub(first).clamp(1, count - first);
+        ((accesses << 32) / 1000, first, blocks)
     });
     bounds.collect()
 }
@@ -318,7 +364,7 @@ mod tests {
 
     fn counts(skew: &Skew, blocks: u64, draws: u32) -> Vec<u32> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-        let distribution = BlockDistribution::new(skew, blocks).unwrap();
+        let distribution = BlockDistribution::new(skew, blocks, 4096).unwrap();
         let mut counts = vec![0; usize::try_from(blocks).unwrap()];
         for _ in 0..draws {
             counts[usize::try_from(distribution.draw(&mut random)).unwrap()] += 1;

@@ -18,7 +18,11 @@ enum Places {
         hole: u64,
     },
     Uniform,
-    Hot(BlockDistribution),
+    /// Writes have a distribution only where it is not that of reads.
+    Hot {
+        reads: BlockDistribution,
+        writes: Option<BlockDistribution>,
+    },
     /// Groups of a run's blocks, each once a pass.
     EachOnce {
         permutation: Permutation,
@@ -45,6 +49,9 @@ pub(crate) struct Varied {
     /// The end of the access before, from the region's begin: of reads and of writes, or of all.
     cursors: [u64; 2],
     own_cursors: bool,
+    /// What goes on past the region's end goes on at its begin, with a random pattern.
+    wraps: bool,
+    coverage: Coverage,
     jumps: Option<JumpThresholds>,
     run_length: u32,
     /// Blocks that still follow the last jump.
@@ -108,6 +115,8 @@ impl Varied {
             region,
             cursors: [0; 2],
             own_cursors: workload.own_cursors,
+            wraps: workload.cursors_wrap,
+            coverage: workload.coverage,
             jumps: workload.jumps.map(JumpThresholds::new),
             run_length: workload.run_length,
             run_left: 0,
@@ -127,8 +136,6 @@ impl Varied {
         let length = sizes.choose(draw >> 32);
         let mut found = self.find(kind, length, random);
         if matches!(found, Found::NewPass) {
-            // A pass begins with a jump.
-            self.run_left = 0;
             if self.drops_cache {
                 return self.region_access(AccessKind::DropCache);
             }
@@ -161,25 +168,73 @@ impl Varied {
         if matches!(self.places, Places::Sequential { .. }) {
             return self.follow(kind, (cursor, length), random);
         }
-        let fits = cursor + length <= self.region.length.get();
-        // A run ends where the region does.
-        let in_run = self.run_left > 0 && fits;
-        if in_run || (fits && self.stays(kind, random)) {
-            self.run_left = self.run_left.saturating_sub(u32::from(in_run));
-            if let Some(length) = self.go_on(cursor, length) {
-                return Found::Place { place: cursor, length };
-            }
+        let in_run = self.run_left > 0;
+        match in_run {
+            true => self.run_left -= 1,
+            // What is drawn here is the first of its run, whether it jumps or not.
+            false => self.run_left = self.run_length - 1,
         }
-        // The jump itself is the first of its run.
-        self.run_left = self.run_length - 1;
+        if in_run || self.stays(kind, random) {
+            if let Some(found) = self.go_on(kind, length, random) {
+                return found;
+            }
+            if self.coverage != Coverage::EachOnce {
+                return self.leave_the_end(kind, length, random);
+            }
+            self.run_left = self.run_length - 1;
+        }
         self.jump(kind, length, random)
     }
 
-    /// How much of `length` at the cursor is left to this pass; none where it has been there already.
-    fn go_on(&mut self, cursor: u64, length: u64) -> Option<u64> {
-        let Places::Untouched { touched, .. } = &mut self.places else { return Some(length) };
-        let free = touched.touch(cursor / self.unit, length.div_ceil(self.unit)) * self.unit;
-        (free > 0).then(|| length.min(free))
+    /// The place after the last access; none at the region's end, and where this pass has been there.
+    fn go_on(
+        &mut self,
+        kind: AccessKind,
+        length: u64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<Found> {
+        let cursor = self.cursor_of(kind);
+        let sizes = if kind == AccessKind::Read { &self.reads } else { &self.writes };
+        let size = self.region.length.get();
+        if size.saturating_sub(self.cursors[cursor]) < sizes.smallest() {
+            if !self.wraps {
+                return None;
+            }
+            self.cursors[cursor] = 0;
+            if self.drops_cache {
+                return Some(Found::NewPass);
+            }
+        }
+        let place = self.cursors[cursor];
+        let mut length = fitting(sizes, (length, size - place), random);
+        if let (Places::Untouched { touched, .. }, Coverage::EachOnce) =
+            (&mut self.places, self.coverage)
+        {
+            let free = touched.touch(place / self.unit, length.div_ceil(self.unit)) * self.unit;
+            length = length.min(free);
+        }
+        (length > 0).then_some(Found::Place { place, length })
+    }
+
+    /// A jump for want of a place to go on, which no map of blocks counts.
+    fn leave_the_end(
+        &mut self,
+        kind: AccessKind,
+        length: u64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Found {
+        if self.coverage == Coverage::Independent {
+            return self.jump(kind, length, random);
+        }
+        let last = (self.region.length.get() - length) / self.unit;
+        Found::Place { place: uniform(random, last + 1) * self.unit, length }
+    }
+
+    fn begin_pass(&mut self) -> Found {
+        self.cursors = [0; 2];
+        // A pass begins with a jump.
+        self.run_left = 0;
+        Found::NewPass
     }
 
     /// Whether a random access goes on where the one before of its kind ended.
@@ -214,20 +269,23 @@ impl Varied {
             // Never here: `follow` finds them.
             Places::Sequential { .. } => 0,
             // Independent draws never come round: a pass is what moves as much as the region holds.
-            Places::Uniform | Places::Hot(_) if self.drops_cache && self.pass_left == 0 => {
+            Places::Uniform | Places::Hot { .. } if self.drops_cache && self.pass_left == 0 => {
                 self.pass_left = self.region.length.get();
-                return Found::NewPass;
+                return self.begin_pass();
             }
             Places::Uniform => uniform(random, last + 1) * unit,
             // A large block at the end of the region begins where it just fits.
-            Places::Hot(distribution) => distribution.draw(random).min(last) * unit,
+            Places::Hot { reads, writes } => {
+                let hot = if kind == AccessKind::Write { writes.as_ref() } else { None };
+                hot.unwrap_or(reads).draw(random).min(last) * unit
+            }
             Places::EachOnce { permutation, key, next, groups, group_length } => {
                 if *next == *groups {
                     // Another key, or every pass would have the same order.
                     *key = key.wrapping_add(1);
                     *permutation = Permutation::new(*groups, *key);
                     *next = 0;
-                    return Found::NewPass;
+                    return self.begin_pass();
                 }
                 let group = permutation.of(*next);
                 *next += 1;
@@ -241,7 +299,7 @@ impl Varied {
                 };
                 let Some(place) = touched.next_free(drawn.min(units - 1)) else {
                     touched.clear();
-                    return Found::NewPass;
+                    return self.begin_pass();
                 };
                 // The region's end takes a size that fits, what is touched cuts an access short.
                 let left = self.region.length.get() - place * unit;
@@ -284,9 +342,11 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
     if workload.pattern == Pattern::Sequential {
         return Places::Sequential { hole: workload.hole.get() };
     }
-    let distribution = BlockDistribution::new(&workload.skew, region.length.get() / unit);
-    if workload.coverage == Coverage::EachOnce {
-        let is_even = !workload.has_mix() && workload.jumps.is_none();
+    let blocks_of = |skew| BlockDistribution::new(skew, region.length.get() / unit, unit);
+    let distribution = blocks_of(&workload.skew);
+    if workload.coverage != Coverage::Independent {
+        let jumps_alone = workload.coverage == Coverage::JumpsOnce;
+        let is_even = !workload.has_mix() && (workload.jumps.is_none() || jumps_alone);
         // Uneven steps do not fit groups of one length: what was touched has to be remembered.
         if !is_even || distribution.is_some() {
             return Places::Untouched {
@@ -294,13 +354,16 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
                 distribution,
             };
         }
-        let group_length = workload.block_size.get() * u64::from(workload.run_length);
+        let run_length = if jumps_alone { 1 } else { workload.run_length };
+        let group_length = workload.block_size.get() * u64::from(run_length);
         let groups = region.length.get().div_ceil(group_length);
         let permutation = Permutation::new(groups, seed);
         return Places::EachOnce { permutation, key: seed, next: 0, groups, group_length };
     }
     match distribution {
-        Some(distribution) => Places::Hot(distribution),
+        Some(reads) => {
+            Places::Hot { reads, writes: workload.write_skew.as_ref().and_then(blocks_of) }
+        }
         None => Places::Uniform,
     }
 }

@@ -3,7 +3,9 @@
 //! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its [`Sizes`]. Not here: regions.
 
 use durio_units::Bytes;
-use durio_workload::{BlockShare, Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone};
+use durio_workload::{
+    BlockShare, ByteZone, Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone,
+};
 
 use super::{Said, or, place_or};
 use crate::job_file::{
@@ -58,7 +60,9 @@ pub(super) fn accesses(
         AccessPattern::Random { run } => {
             random(&mut workload, options, (direction, run), said);
             if let Some(align) = sizes.alignment(at, said) {
-                if !matches!(workload.skew, Skew::Uniform | Skew::Zones { .. }) {
+                let has_places =
+                    matches!(workload.skew, Skew::Zones { .. } | Skew::ByteZones { .. });
+                if !workload.skew.is_uniform() && !has_places {
                     let reason = "durio's hot blocks are aligned to the smallest size";
                     said.refuse_at(at, "random_distribution", reason);
                 }
@@ -89,31 +93,28 @@ fn random(
     (direction, run): (Direction, u32),
     said: &mut Said,
 ) {
-    let PatternOptions { access, sequencer, distribution, no_random_map, generator, .. } = options;
+    let PatternOptions { sequencer, distribution, no_random_map, generator, .. } = options;
     workload.pattern = Pattern::Random;
     workload.run_length = run;
-    workload.skew =
-        distribution.as_ref().map_or(Skew::Uniform, |given| skew(given, direction, said));
+    if let Some(given) = distribution {
+        (workload.skew, workload.write_skew) = skews(given, direction, said);
+    }
     workload.jumps = jumps(&options.random_percent, direction);
-    workload.own_cursors = workload.jumps.is_some();
+    let goes_on = workload.jumps.is_some() || run > 1;
+    // fio has a place for reads and one for writes.
+    workload.own_cursors =
+        workload.jumps.is_some() || run > 1 && workload.reads() && workload.writes();
     said.refuse_unless(
         sequencer,
         |sequencer| *sequencer == Sequencer::Sequential || run == 1,
         "durio does not go to the same offset again and again",
     );
-    // Zipf and pareto have no map in fio, whatever norandommap says; lfsr needs none to give each once.
-    let is_hot = distribution.as_ref().is_some_and(|given| {
-        matches!(given.value, Distribution::Zipf { .. } | Distribution::Pareto { .. })
-    });
+    // fio has no map of blocks for any other distribution, whatever norandommap says; lfsr needs none
+    // to give each once.
+    let is_uniform = distribution.as_ref().is_none_or(|it| it.value == Distribution::Uniform);
     let is_lfsr = generator.as_ref().is_some_and(|given| given.value == RandomGenerator::Lfsr);
-    if is_hot || !is_lfsr && or(no_random_map, false) {
-        return;
-    }
-    workload.coverage = Coverage::EachOnce;
-    // In fio the accesses that follow a jump are not in its map.
-    if let (true, Some(given)) = (run > 1, access) {
-        let what = "durio's runs do not overlap within a pass over the blocks, fio's may";
-        said.note(given, what);
+    if is_uniform && (is_lfsr || !or(no_random_map, false)) {
+        workload.coverage = if goes_on { Coverage::JumpsOnce } else { Coverage::EachOnce };
     }
 }
 
@@ -126,12 +127,25 @@ fn jumps(percent: &Each<u8>, direction: Direction) -> Option<JumpShares> {
     (of_reads || of_writes).then_some(shares)
 }
 
-/// The skew of a distribution; uniform where it is refused.
-fn skew(given: &Given<Distribution>, direction: Direction, said: &mut Said) -> Skew {
-    convert(&given.value, direction).unwrap_or_else(|reason| {
-        said.refuse(given, reason);
-        Skew::Uniform
-    })
+/// The skew of a distribution, and that of writes where it is another; uniform where it is refused.
+fn skews(
+    given: &Given<Distribution>,
+    direction: Direction,
+    said: &mut Said,
+) -> (Skew, Option<Skew>) {
+    let mut of = |direction| {
+        convert(&given.value, direction).unwrap_or_else(|reason| {
+            said.refuse(given, reason);
+            Skew::Uniform
+        })
+    };
+    if direction == Direction::Write {
+        return (of(Direction::Write), None);
+    }
+    let reads = of(Direction::Read);
+    let writes = (direction == Direction::Mixed).then(|| of(Direction::Write));
+    let writes = writes.filter(|writes| *writes != reads);
+    (reads, writes)
 }
 
 fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, &'static str> {
@@ -152,8 +166,12 @@ fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, &'
              deviation at most, and scattered over the region; use zipf, pareto or zoned")
         }
         Distribution::Zoned(zones) => zoned(zones, direction),
-        Distribution::ZonedBytes(_) => {
-            Err("durio's zones are shares of the region; write them in percent (zoned)")
+        Distribution::ZonedBytes(zones) => {
+            let zone = |zone: &ZoneShare| ByteZone {
+                accesses: PerMille(u16::from(zone.access_percent) * 10),
+                size: Bytes::new(zone.size),
+            };
+            Ok(Skew::ByteZones { zones: side(zones, direction).iter().map(zone).collect() })
         }
     }
 }
@@ -168,14 +186,13 @@ fn thousandths(number: f64, max: u32) -> Option<u32> {
     (is_whole && is_within).then(|| scaled.round() as u32)
 }
 
+/// What is given for reads or for writes.
+fn side<T>(zones: &PerDirection<Vec<T>>, direction: Direction) -> &[T] {
+    if direction == Direction::Write { &zones.write } else { &zones.read }
+}
+
 fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<Skew, &'static str> {
-    let zones = match direction {
-        Direction::Mixed if zones.read != zones.write => {
-            return Err("durio's reads and writes have the same zones");
-        }
-        Direction::Write => &zones.write,
-        Direction::Read | Direction::Mixed => &zones.read,
-    };
+    let zones = side(zones, direction);
     let mut built = Vec::with_capacity(zones.len() + 1);
     let mut size_so_far = 0_u16;
     for zone in zones {

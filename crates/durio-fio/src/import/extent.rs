@@ -134,20 +134,27 @@ impl Extents<'_> {
                 let part = part.min(rest(existing.unwrap_or(0))?);
                 Ok(part - part % self.smallest_block)
             }
-            value => self.share(self.bytes("size", value, existing)?),
+            value => self.share(self.bytes("size", value, existing)?, offset, existing),
         }
     }
 
-    /// What of all files is in each.
-    fn share(&self, bytes: u64) -> Result<u64, Wrong> {
+    /// The share of each file, rounded down to whole blocks.
+    fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
         if self.files == 1 {
             return Ok(bytes);
         }
         let share = bytes / self.files;
-        match share * self.files == bytes && share.is_multiple_of(self.smallest_block) {
-            true => Ok(share),
-            false => wrong("size", "it is no whole number of blocks in each file"),
+        let (rest, block) = (bytes - share * self.files, self.smallest_block);
+        if rest >= block {
+            return wrong("size", "fio makes the first files longer; give a multiple of the files");
         }
+        let whole = share - share % block;
+        // fio lets the last block go over the share where the file goes on.
+        if whole < share && existing.is_some_and(|existing| existing > offset.saturating_add(whole))
+        {
+            return wrong("size", "it is no whole number of blocks in each file, which are longer");
+        }
+        Ok(whole)
     }
 
     fn file_length(&self, (least, most): (u64, u64), offset: u64) -> Result<u64, Wrong> {
@@ -179,6 +186,10 @@ impl Extents<'_> {
             // Where filesize says how large a file is, size says how much of it is moved.
             (Some(SizeValue::Bytes(bytes)), Some(_)) if bytes > 0 => Ok(bytes.min(length)),
             (Some(SizeValue::Percent(_)), Some(_)) => wrong("size", "with filesize give bytes"),
+            // Of several files, the sum of which fio does not round.
+            (Some(SizeValue::Bytes(bytes)), None) if self.files > 1 => {
+                Ok(length.max(bytes / self.files))
+            }
             _ => Ok(length),
         }
     }

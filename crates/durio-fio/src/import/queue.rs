@@ -23,8 +23,8 @@ pub(super) struct Queue {
     pub(super) read_share: Option<PerMille>,
 }
 
-/// The accesses that are queued: directions, the share of reads, sizes.
-type Accesses<'a> = (Direction, PerMille, &'a Sizes);
+/// The accesses that are queued: directions, sizes.
+type Accesses<'a> = (Direction, &'a Sizes);
 
 pub(super) fn queue(
     options: &QueueOptions,
@@ -165,7 +165,7 @@ fn sides<'g>(direction: Direction, read: &'g One<u64>, write: &'g One<u64>) -> S
 
 fn arrivals(
     options: &QueueOptions,
-    (direction, read_share, sizes): Accesses<'_>,
+    (direction, sizes): Accesses<'_>,
     said: &mut Said,
 ) -> (Arrivals, Option<PerMille>) {
     let QueueOptions { bytes_per_second: bytes, accesses_per_second: accesses, .. } = options;
@@ -180,6 +180,12 @@ fn arrivals(
             return (Arrivals::Closed, None);
         }
     };
+    if let (Direction::Mixed, (Some(given), None) | (None, Some(given))) = (direction, sides) {
+        let reason = "it limits reads or writes alone, and the others go as fast as they can; durio \
+                      has a rate for each or for none: write a section for reads and one for writes";
+        said.refuse(given, reason);
+        return (Arrivals::Closed, None);
+    }
     if let Some(given) = sides.0.or(sides.1) {
         if unit > 1 && !sizes.is_single() {
             said.refuse(given, "with several block sizes give rate_iops");
@@ -193,7 +199,7 @@ fn arrivals(
                     latency, response latency counts from the intended start";
         said.note(given, what);
     }
-    let (rate_per_second, read_share) = together((direction, read_share), sides, unit);
+    let (rate_per_second, read_share) = together(direction, sides, unit);
     let arrivals = match or(&options.rate_process, RateProcess::Linear) {
         RateProcess::Linear => Arrivals::Constant { rate_per_second },
         RateProcess::Poisson => Arrivals::Poisson { rate_per_second },
@@ -203,13 +209,8 @@ fn arrivals(
 
 /// Accesses per second, and the share of reads that follows from two rates.
 #[expect(clippy::cast_precision_loss, reason = "rates")]
-fn together(
-    (direction, read_share): (Direction, PerMille),
-    sides: Sides<'_>,
-    unit: u64,
-) -> (f64, Option<PerMille>) {
+fn together(direction: Direction, sides: Sides<'_>, unit: u64) -> (f64, Option<PerMille>) {
     let rate = |given: &Given<u64>| given.value as f64 / unit as f64;
-    let share = f64::from(read_share.0) / 1000.0;
     match (direction, sides) {
         (Direction::Mixed, (Some(reads), Some(writes))) => {
             let (reads, writes) = (rate(reads), rate(writes));
@@ -218,9 +219,6 @@ fn together(
             let share = PerMille(share as u16);
             (reads + writes, Some(share))
         }
-        // The other kind keeps its share beside the one that has a rate.
-        (Direction::Mixed, (Some(reads), None)) => (rate(reads) / share, None),
-        (Direction::Mixed, (None, Some(writes))) => (rate(writes) / (1.0 - share), None),
         (_, (given, other)) => (given.or(other).map_or(0.0, rate), None),
     }
 }

@@ -10,6 +10,8 @@ use crate::job_file::{One, OutputOptions, ResolvedJob};
 
 /// The most lines of a log per series; what is longer has fewer, of longer intervals.
 const LINES_MAX: u64 = 50_000;
+/// What fio's results keep of a job's name (`FIO_JOBNAME_SIZE` in its stat.h, with a zero at the end).
+const NAME_BYTES_MAX: usize = 127;
 /// The line of a log that is asked for per I/O.
 const FINEST: Nanos = Nanos::from_millis(100);
 
@@ -223,7 +225,7 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
     let description = job.options.name.description.as_ref();
     ResultRow {
-        name: job.name.clone(),
+        name: job.name[..job.name.floor_char_boundary(NAME_BYTES_MAX)].to_owned(),
         description: description.map_or_else(String::new, |it| it.value.clone()),
         group: job.reporting_group,
         options: job.listed.clone(),

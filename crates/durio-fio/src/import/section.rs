@@ -4,7 +4,7 @@
 
 use durio_plan::{EngineKind, FileLayout};
 use durio_units::Bytes;
-use durio_workload::{CacheMode, Coverage, Pattern, Workload, job_seed};
+use durio_workload::{CacheMode, Coverage, Pattern, Skew, Workload, job_seed};
 
 use super::accesses::{Sizes, accesses};
 use super::extent::{Extent, Extents};
@@ -86,7 +86,7 @@ pub(super) fn section(
         (true, false) => Direction::Read,
         (false, _) => Direction::Write,
     };
-    let queue = queue(queue_options, (direction, workload.read_share, &sizes), at, said);
+    let queue = queue(queue_options, (direction, &sizes), at, said);
     let timing = timing(timing_options, (at, job_seed(seed, DELAY_DRAW, first.into())), said);
     let writing = Writing {
         reads: workload.reads(),
@@ -108,6 +108,10 @@ pub(super) fn section(
     workload.cache = if is_direct { CacheMode::Direct } else { CacheMode::Buffered };
     set_data(data, &mut workload, said);
     workload.read_share = queue.read_share.unwrap_or(workload.read_share);
+    // fio goes back to the region's begin where time alone ends the job, and only in a single file.
+    let goes_on = workload.jumps.is_some() || workload.run_length > 1;
+    workload.cursors_wrap =
+        workload.pattern == Pattern::Random && goes_on && !timing.is_by_volume && is_one(target);
     let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
     let places = of_targets.places(target, targets, said)?;
     // After its places, so that its files are laid out.
@@ -140,6 +144,14 @@ pub(super) fn section(
         copies: places,
         first_copy: first,
     })
+}
+
+/// Whether each copy has one file.
+fn is_one(target: &TargetOptions) -> bool {
+    match &target.filenames {
+        Some(names) => names.value.len() == 1,
+        None => or(&target.files, 1) == 1,
+    }
 }
 
 pub(super) struct TargetsOf<'j> {
@@ -198,8 +210,8 @@ impl TargetsOf<'_> {
             let first = indices.first().copied()?;
             let existing = targets.existing(first).size.unwrap_or(0);
             let is_open = size_of_io.is_none() && existing > extent.end();
-            let bytes = self.bytes((&extent, is_open), accesses, said);
-            let bytes = bytes.map(|bytes| bytes.saturating_mul(each));
+            self.check_order((&extent, is_open), said);
+            let bytes = self.bytes((&extent, is_open, each), accesses, said);
             for &index in &indices {
                 self.of_file(targets.is_made(index), (allow_create, unlink), said);
             }
@@ -263,12 +275,43 @@ impl TargetsOf<'_> {
         None
     }
 
+    /// What of the order of accesses depends on the region.
+    fn check_order(&self, (extent, is_open): (&Extent, bool), said: &mut Said) {
+        let at = &self.job.at;
+        let skews = [Some(&self.workload.skew), self.workload.write_skew.as_ref()];
+        for skew in skews.into_iter().flatten() {
+            let Skew::ByteZones { zones } = skew else { continue };
+            let end = zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.size.get()));
+            if end > extent.length {
+                let reason = format!(
+                    "its zones end at {} and the region at {}; fio ends such a job",
+                    Bytes::new(end),
+                    Bytes::new(extent.length)
+                );
+                said.refuse_at(at, "random_distribution", &reason);
+            }
+        }
+        if self.workload.coverage != Coverage::JumpsOnce || !self.timing.is_by_volume {
+            return;
+        }
+        if self.timing.loops > 1 || extent.volume > extent.length {
+            let what = "fio starts a new pass over its map of blocks after each size, durio when all \
+                        blocks were jumped to";
+            said.note_at(at, "rw", what);
+        }
+        if is_open {
+            let what = "fio ends such a job early where accesses in a row meet the end of its size \
+                        within the file; durio jumps";
+            said.note_at(at, "rw", what);
+        }
+    }
+
     /// What a copy moves in all.
     // fio does whole blocks, one more where offsets are free. With holes it starts over until all
     // bytes are done, unless its pass ends before the file does (`is_open`).
     fn bytes(
         &self,
-        (extent, is_open): (&Extent, bool),
+        (extent, is_open, files): (&Extent, bool, u64),
         accesses: &One<u64>,
         said: &mut Said,
     ) -> Option<u64> {
@@ -287,7 +330,12 @@ impl TargetsOf<'_> {
         let fits = (extent.length - block.min(extent.length)) / step + 1;
         let ends_at_hole = self.workload.hole > Bytes::ZERO
             && (is_open || fits.saturating_mul(step) < extent.length);
+        let of_all = |bytes: u64| bytes.saturating_mul(files);
         let pass = match (self.sizes.is_single(), is_free) {
+            (true, true) if files > 1 => {
+                let all = of_all(extent.volume).checked_next_multiple_of(block);
+                return Some(all.unwrap_or(u64::MAX).saturating_mul(u64::from(self.timing.loops)));
+            }
             (true, false) if ends_at_hole => fits.saturating_mul(block),
             // Where the file goes on behind the size, the last block may go over it.
             (true, _) if extent.volume < extent.length => {
@@ -299,7 +347,7 @@ impl TargetsOf<'_> {
             (false, false) => extent.volume - extent.volume % self.sizes.smallest.max(1),
             (false, true) => extent.volume,
         };
-        let all = pass.saturating_mul(u64::from(self.timing.loops));
+        let all = of_all(pass).saturating_mul(u64::from(self.timing.loops));
         let Some(given) = accesses else { return Some(all) };
         if !self.sizes.is_single() {
             said.refuse(given, "with several block sizes give io_size");

@@ -70,7 +70,7 @@ impl fmt::Display for Remark {
 /// A job section with its options after all defaults before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedJob {
-    /// `name=`, or else the section's name.
+    /// `name=` of its own section, or else the section's name.
     pub name: String,
     /// The section's name, after which fio names files.
     pub section: String,
@@ -117,6 +117,8 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
             continue;
         }
         let mut draft = defaults.clone();
+        // fio gives each job its section's name after it has copied the defaults.
+        draft.options.name.name = None;
         draft.add(section)?;
         draft.options.timing.exit_all.clone_from(&exit_all);
         let mut job = draft.job(section, (&jobs, &mut is_partial), is_first_of_file);

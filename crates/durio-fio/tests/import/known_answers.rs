@@ -277,9 +277,13 @@ fn rates_of_reads_and_of_writes_are_one_with_their_shares() {
     let load = load("[a]\nfilename=/dev/a\nrw=randrw\nrate_iops=300,100");
     assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 400.0 });
     assert_eq!(load.workload.read_share, PerMille(750));
-    let load = super::load("[a]\nfilename=/dev/a\nrw=randrw\nrwmixread=20\nrate_iops=,80");
-    assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 100.0 });
-    assert_eq!(load.workload.read_share, PerMille(200));
+    // One value is that of each direction; what does not occur has none.
+    let load = super::load("[a]\nfilename=/dev/a\nrw=randrw\nbs=8k\nrate=800k");
+    assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 200.0 });
+    let load = super::load("[a]\nfilename=/dev/a\nrw=randwrite\nrate_iops=70,80");
+    assert_eq!(load.arrivals, Arrivals::Constant { rate_per_second: 80.0 });
+    let load = super::load("[a]\nfilename=/dev/a\nrw=randwrite\nrate_iops=70,");
+    assert_eq!(load.arrivals, Arrivals::Closed);
 }
 
 #[test]

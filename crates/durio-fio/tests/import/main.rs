@@ -8,6 +8,7 @@
 )]
 
 mod any_job;
+mod derived;
 mod examples;
 mod known_answers;
 mod refusals;

@@ -57,7 +57,7 @@ const URING: &[&str] = &["io_uring", "io_uring_cmd"];
 honoured! {
     /// What the job is called, and how many of it run.
     name: NameOptions {
-        name: One<String> = "name": TEXT, "the job's name, instead of its section's";
+        name: One<String> = "name": TEXT, "the job's name, instead of its section's; one in `[global]` names no job";
         description: One<String> = "description": TEXT, "text about the job";
         copies: One<u32> = "numjobs": COUNT, "copies of the job that run side by side";
         kb_base: One<u64> =
@@ -72,7 +72,7 @@ honoured! {
             "directory": NAMES, "where files are; copies of the job take turns";
         name_format: One<String> =
             "filename_format": ANY_TEXT, "how files are named that have no filename";
-        files: One<u32> = "nrfiles" | "nr_files": COUNT, "files per copy of the job";
+        files: One<u32> = "nrfiles" | "nr_files": COUNT, "files per copy of the job, which share its size in whole blocks";
         open_files: One<u32> = "openfiles": NUMBER, "how many files are open at once";
         file_service: One<FileService> =
             "file_service_type": FILE_ORDER, "in which order files are used";
@@ -119,9 +119,9 @@ honoured! {
         block_unaligned: One<bool> =
             "bs_unaligned" | "blocksize_unaligned": FLAG, "sizes from a range need no alignment";
         random_percent: Each<u8> =
-            "percentage_random": SHARES, "percent of accesses at random offsets";
+            "percentage_random": SHARES, "percent of accesses at random offsets; the others go on, reads and writes each";
         distribution: One<Distribution> =
-            "random_distribution": DISTRIBUTION, "how random offsets are distributed";
+            "random_distribution": DISTRIBUTION, "how random offsets are distributed; durio refuses normal and sequence";
         no_random_map: One<bool> =
             "norandommap": FLAG, "offsets may repeat before all have been used";
         generator: One<RandomGenerator> =
@@ -140,8 +140,8 @@ honoured! {
             "iodepth_batch_complete_max": NUMBER, "completions to take at most";
         depth_low: One<u32> =
             "iodepth_low": NUMBER, "refill the queue when it has drained to this depth";
-        bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second";
-        accesses_per_second: Each<u64> = "rate_iops": NUMBERS, "accesses per second";
+        bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second; of a mix, of both directions";
+        accesses_per_second: Each<u64> = "rate_iops": NUMBERS, "accesses per second; of a mix, of both directions";
         rate_process: One<RateProcess> =
             "rate_process": RateProcess::WORD, "constant or Poisson arrivals for a rate";
         submit_mode: One<SubmitMode> =
