@@ -71,6 +71,7 @@ pub use signature::Signature;
 pub use strace::read_strace;
 pub use survey::read_stack;
 pub use system_dir::{Fact, numbers_in_list};
+pub use trace_text::TraceTextError;
 pub use tracefs::{
     BinaryEvent, BlockRequest, BufferStats, CallRole, CaptureEventKind, CaptureFormats,
     DeviceRequest, EventFormat, SubBuffer, TRACED_CALLS, TraceClock, TraceEvent, TraceEventKind,
