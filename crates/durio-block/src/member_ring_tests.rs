@@ -206,3 +206,32 @@ fn a_claim_is_held_until_the_member_is_gone() {
         ring.exchange(Duration::from_millis(1), &mut Vec::new()).unwrap();
     }
 }
+
+/// The flags of the entry as the kernel reads them (io_uring_sqe.rw_flags), whatever ring they are for.
+#[test]
+fn a_durable_write_has_its_flag_in_the_entry_with_any_buffer() {
+    // Of the entry's 64 bytes: the operation's code, then after lengths and places its flags.
+    let words = |action, is_registered| {
+        let mut byte = 0;
+        let entry = entry_of(&operation(1, action, 7), &raw mut byte, is_registered);
+        // SAFETY: an entry is the 64 bytes of io_uring_sqe, and has no padding.
+        let bytes: [u8; 64] = unsafe { *std::ptr::from_ref(&entry).cast() };
+        (bytes[0], u32::from_ne_bytes(bytes[28..32].try_into().unwrap()))
+    };
+    const { assert!(size_of::<squeue::Entry>() == 64) };
+    let write = |flags| MemberAction::Write(flags);
+    let opcodes = [
+        opcode::WriteFixed::CODE,
+        opcode::Write::CODE,
+        opcode::ReadFixed::CODE,
+        opcode::Read::CODE,
+        opcode::Fsync::CODE,
+    ];
+    assert_eq!(words(write(WriteFlags::Dsync), true), (opcodes[0], 2));
+    assert_eq!(words(write(WriteFlags::Dsync), false), (opcodes[1], 2));
+    assert_eq!(words(write(WriteFlags::Sync), false), (opcodes[1], 4));
+    assert_eq!(words(write(WriteFlags::None), true), (opcodes[0], 0));
+    assert_eq!(words(MemberAction::Read, true), (opcodes[2], 0));
+    assert_eq!(words(MemberAction::Read, false), (opcodes[3], 0));
+    assert_eq!(words(MemberAction::Flush, false), (opcodes[4], 1));
+}

@@ -27,8 +27,12 @@
 
 mod array;
 mod core;
+#[cfg(test)]
+mod member_tests;
 mod members;
 mod nbd;
+#[cfg(test)]
+mod probe;
 mod queue;
 #[cfg(test)]
 mod tests;

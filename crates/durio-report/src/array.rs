@@ -42,8 +42,11 @@ pub struct ArrayShape {
 pub enum ArrayState {
     /// Its first superblocks are being written.
     Starting,
-    /// All members are in sync.
+    /// All members are in sync, and what they have in common is equal.
     Running,
+    /// All members have every acknowledged write; elsewhere their copies, or parities, are still being made
+    /// equal.
+    Resyncing,
     /// It runs, and members are missing or are being rebuilt.
     Degraded,
     /// It has stopped by itself.
@@ -130,6 +133,10 @@ pub struct ArrayStatus {
     pub epoch: u64,
     /// Every member knows of every failure.
     pub is_settled: bool,
+    /// Members that may fail, whichever they are, before an acknowledged write is lost.
+    pub may_fail: u8,
+    /// Regions of all members' data.
+    pub regions: u32,
     /// Regions that are marked as dirty.
     pub regions_dirty: u32,
     /// Of those, regions whose copies are still to be made equal.
@@ -186,12 +193,7 @@ impl Report for ArrayStatus {
     fn document(&self) -> Document {
         let mut document = Document::new("durio raid", self.shape.name.as_str());
         let mut section = Section::default();
-        let (tone, words) = match self.state {
-            ArrayState::Starting => (Tone::Warning, "starting: its first superblocks are written"),
-            ArrayState::Running => (Tone::Good, "running, all members in sync"),
-            ArrayState::Degraded => (Tone::Warning, "running, degraded"),
-            ArrayState::Stopped => (Tone::Bad, "stopped by itself: nothing is read or written"),
-        };
+        let (tone, words) = standing_words(self);
         section.say(tone, words);
         if let Some(why) = &self.stopped_because {
             section.toned(Tone::Bad, "why", why.as_str());
@@ -200,7 +202,7 @@ impl Report for ArrayStatus {
         section.facts(shape_facts(&self.shape));
         section.fact("requests", format!("{} on their way", self.requests));
         section.fact("regions", regions(self));
-        self.scrub.iter().for_each(|it| scrub(it, self.shape.level, &mut section));
+        self.scrub.iter().for_each(|it| scrub(it, self, &mut section));
         document.push(section);
         document.push(members(self));
         document.records = records(&self.devices);
@@ -208,20 +210,117 @@ impl Report for ArrayStatus {
     }
 }
 
-fn scrub(it: &ArrayScrub, level: u8, section: &mut Section) {
-    let has_parity = matches!(level, 5 | 6);
+/// What a user may rely on now.
+fn standing_words(status: &ArrayStatus) -> (Tone, String) {
+    let resync = resync_words(status);
+    match status.state {
+        ArrayState::Starting => {
+            (Tone::Warning, "starting: its first superblocks are written".to_owned())
+        }
+        ArrayState::Stopped => {
+            (Tone::Bad, "stopped by itself: nothing is read or written".to_owned())
+        }
+        ArrayState::Running if status.shape.level == 0 => {
+            let replacing = replacing_words(status);
+            (Tone::Good, format!("running, without redundancy: one failure loses data{replacing}"))
+        }
+        ArrayState::Running => {
+            let replacing = replacing_words(status);
+            (Tone::Good, format!("running, redundant: {}{replacing}", may_fail_words(status, "")))
+        }
+        ArrayState::Resyncing => {
+            let may_fail = may_fail_words(status, "");
+            (Tone::Warning, format!("{}; {may_fail}", resync.unwrap_or_default()))
+        }
+        ArrayState::Degraded => {
+            let lacking = status.devices.iter().filter_map(|member| lacking_words(member, status));
+            let lacking = lacking.chain(resync).collect::<Vec<_>>().join("; ");
+            let may_fail = may_fail_words(status, " more");
+            (Tone::Warning, format!("degraded: {lacking}; {may_fail}"))
+        }
+    }
+}
+
+fn may_fail_words(status: &ArrayStatus, more: &str) -> String {
+    match status.may_fail {
+        0 => format!("one{more} failure loses data"),
+        1 => format!("any one{more} member may fail"),
+        count => format!("any {count}{more} members may fail"),
+    }
+}
+
+fn replacing_words(status: &ArrayStatus) -> String {
+    let words = status.devices.iter().filter_map(|member| {
+        let (replaces, done) = (member.replaces?, member.rebuilt_bytes?);
+        Some(format!(
+            "; member {replaces} is being replaced, {}",
+            percent(done, status.shape.member_bytes)
+        ))
+    });
+    words.collect()
+}
+
+/// Of a member that lacks data.
+fn lacking_words(member: &MemberStatus, status: &ArrayStatus) -> Option<String> {
+    let role = member.role?;
+    match member.state {
+        MemberStanding::Faulty => Some(format!("member {role} is missing")),
+        MemberStanding::Rebuilding => {
+            let done = percent(member.rebuilt_bytes.unwrap_or(0), status.shape.member_bytes);
+            Some(format!("member {role} is being rebuilt, {done}"))
+        }
+        _ => None,
+    }
+}
+
+/// None if nothing is left to resync.
+fn resync_words(status: &ArrayStatus) -> Option<String> {
+    let (left, all) = (status.regions_to_resync, status.regions.max(status.regions_to_resync));
+    let done = percent((all - left).into(), all.into());
+    let what = if has_parity(status) { "parities may be wrong" } else { "copies may differ" };
+    (left > 0).then(|| format!("resyncing, {done}: elsewhere {what} until then"))
+}
+
+/// Rounded down: 100 % is all of it.
+fn percent(done: u64, all: u64) -> String {
+    let percent = u128::from(done) * 100 / u128::from(all.max(1));
+    format!("{percent} % done")
+}
+
+fn has_parity(status: &ArrayStatus) -> bool {
+    matches!(status.shape.level, 5 | 6)
+}
+
+fn scrub(it: &ArrayScrub, status: &ArrayStatus, section: &mut Section) {
+    let has_parity = has_parity(status);
     let what = if has_parity { "parities" } else { "copies of chunks" };
     let [done, all] = [it.done_bytes, it.all_bytes].map(Bytes::new);
-    let how_far = if it.is_running { format!("{done} of {all}") } else { format!("ended, {done}") };
-    let found = match (it.mismatches, it.unreadable) {
-        (0, 0) if has_parity => "all parities are right".to_owned(),
-        (0, 0) => "all copies are equal".to_owned(),
+    let is_rebuilding = |member: &MemberStatus| member.state == MemberStanding::Rebuilding;
+    let waits = status.regions_to_resync > 0 || status.devices.iter().any(is_rebuilding);
+    let (differ, unreadable) = (it.mismatches, it.unreadable);
+    let compared = it.done_bytes.saturating_sub(it.skipped_bytes);
+    let how_far = match (it.is_running, waits) {
+        (true, true) if it.done_bytes == 0 => "waits for resync and rebuild".to_owned(),
+        (true, true) => format!("{done} of {all}, paused by resync or rebuild"),
+        (true, false) => format!("running, {done} of {all}"),
+        (false, _) if it.done_bytes < it.all_bytes => format!("ended early, {done} of {all}"),
+        (false, _) => format!("finished, {done}"),
+    };
+    let is_whole = !it.is_running && it.done_bytes == it.all_bytes;
+    let found = match (differ, unreadable) {
+        (0, 0) if compared == 0 => "nothing was compared".to_owned(),
+        (0, 0) if !is_whole || it.skipped_bytes > 0 => {
+            let so_far = if it.is_running { " so far" } else { "" };
+            format!("no difference in {}{so_far}", Bytes::new(compared))
+        }
+        (0, 0) if has_parity => "all parities were right".to_owned(),
+        (0, 0) => "all copies were equal".to_owned(),
         (differ, 0) => format!("{what} that differ: {differ}"),
         (differ, unreadable) => {
             format!("{what} that differ: {differ}; chunks that cannot be read: {unreadable}")
         }
     };
-    let tone = if it.mismatches + it.unreadable > 0 { Tone::Bad } else { Tone::Plain };
+    let tone = if differ + unreadable > 0 { Tone::Bad } else { Tone::Plain };
     let repaired = if it.repairs { format!(", {} repaired", it.repaired) } else { String::new() };
     section.toned(tone, "scrub", format!("{how_far}: {found}{repaired}"));
     if it.skipped_bytes > 0 {
@@ -402,3 +501,7 @@ fn device(device: &ExaminedDevice) -> Section {
     );
     section
 }
+
+#[cfg(test)]
+#[path = "array_tests.rs"]
+mod tests;

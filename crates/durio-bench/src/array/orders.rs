@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use durio_nbd::{Arrived, Socket, control_of, send_answer, send_order};
 use durio_raid::layout;
 use durio_raid::server::{DEVICES_MAX, ServerError, ServerStatus, make_blank};
-use durio_raid::{AddError, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus};
+use durio_raid::{
+    AddError, Geometry, JoinAs, MemberState, Mismatch, Newcomer, RoleStatus, ScrubStatus,
+};
 use durio_report::{
     ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
 };
@@ -398,7 +400,9 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
     let given_up = given_up.map(|it| shown_device(served, status, Some(it.number)));
     // A replacement has everything a moment before it has the role.
     let stands_in = |role| engine.roles.iter().any(|it| it.is_read && it.replaces == Some(role));
-    let is_whole = (0..).zip(&engine.roles[..members]).all(|(at, it)| it.is_read || stands_in(at));
+    let has_all = (0..).zip(&engine.roles[..members]).map(|(at, it)| it.is_read || stands_in(at));
+    let has_all: Vec<bool> = has_all.collect();
+    let geometry = &served.table.geometry;
     ArrayStatus {
         schema: ArrayStatus::schema(),
         shape: shape_of(&served.table),
@@ -406,18 +410,35 @@ fn status_of(served: &Served, status: &ServerStatus) -> ArrayStatus {
         state: match (engine.stopped, engine.is_running) {
             (Some(_), _) => ArrayState::Stopped,
             (None, false) => ArrayState::Starting,
-            (None, true) if is_whole => ArrayState::Running,
-            (None, true) => ArrayState::Degraded,
+            (None, true) if has_all.contains(&false) => ArrayState::Degraded,
+            (None, true) if engine.regions_unsynced > 0 => ArrayState::Resyncing,
+            (None, true) => ArrayState::Running,
         },
         stopped_because: engine.stopped.map(|it| it.to_string()),
         epoch: engine.epoch,
         is_settled: engine.is_settled,
+        may_fail: may_fail(geometry, &has_all, engine.regions_unsynced),
+        regions: u32::from(geometry.sets()) * geometry.regions(),
         regions_dirty: engine.regions_dirty,
         regions_to_resync: engine.regions_unsynced,
         requests: status.requests,
         scrub: engine.scrub.as_ref().map(scrub_of),
         devices: roles.chain(given_up).collect(),
     }
+}
+
+/// Members that may fail, whichever they are, while those that have all data can still give it. A parity
+/// that is not right yet gives nothing.
+fn may_fail(geometry: &Geometry, has_all: &[bool], regions_unsynced: u32) -> u8 {
+    if geometry.level.parities() > 0 && regions_unsynced > 0 {
+        return 0;
+    }
+    let sets = has_all.chunks(geometry.set_members().into());
+    let spare = sets.map(|set| {
+        let whole = set.iter().filter(|has_all| **has_all).count() as u8;
+        whole.saturating_sub(geometry.columns())
+    });
+    spare.min().unwrap_or(0)
 }
 
 fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
@@ -451,5 +472,37 @@ fn shown_device(served: &Served, status: &ServerStatus, number: Option<u8>) -> M
         reads: counters.reads,
         writes: counters.writes,
         errors: counters.errors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_raid::Level;
+
+    use super::*;
+
+    #[test]
+    fn as_many_members_may_fail_as_the_weakest_set_has_to_spare() {
+        let of = |level, members, lacking: &[usize], unsynced| {
+            let geometry =
+                Geometry { level, members, chunk: 4096, region: 1 << 20, member_bytes: 1 << 20 };
+            let has_all: Vec<_> = (0..members.into()).map(|at| !lacking.contains(&at)).collect();
+            may_fail(&geometry, &has_all, unsynced)
+        };
+        assert_eq!([of(Level::Striped, 3, &[], 0), of(Level::Striped, 3, &[1], 0)], [0, 0]);
+        let mirror = |lacking: &[usize], unsynced| of(Level::Mirrored, 3, lacking, unsynced);
+        assert_eq!(
+            [mirror(&[], 0), mirror(&[], 9), mirror(&[2], 0), mirror(&[0, 2], 0)],
+            [2, 2, 1, 0]
+        );
+        let pairs = |lacking: &[usize]| of(Level::StripedMirrors, 6, lacking, 0);
+        assert_eq!([pairs(&[]), pairs(&[3]), pairs(&[0, 3])], [1, 0, 0]);
+        let parity = |lacking: &[usize], unsynced| of(Level::Parity, 4, lacking, unsynced);
+        assert_eq!([parity(&[], 0), parity(&[], 1), parity(&[3], 0)], [1, 0, 0]);
+        let double = |lacking: &[usize], unsynced| of(Level::DoubleParity, 5, lacking, unsynced);
+        assert_eq!(
+            [double(&[], 0), double(&[], 1), double(&[0], 0), double(&[0, 4], 0)],
+            [2, 0, 1, 0]
+        );
     }
 }

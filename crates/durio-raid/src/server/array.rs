@@ -289,7 +289,7 @@ impl Array {
 mod tests {
     use super::super::tests::Members;
     use super::*;
-    use crate::{Request, RequestKind};
+    use crate::{MemberOpKind, MemberState, Request, RequestKind};
 
     /// That runs: its first superblocks are stored.
     fn array(members: &Members) -> Array {
@@ -347,6 +347,112 @@ mod tests {
         array.note_lost();
         assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (1, 0));
         assert_eq!(array.due[1].ops[0].device, 0);
+    }
+
+    /// Does what the engine asks for, with this outcome; what has none stays on its way.
+    fn carry_out(array: &mut Array, mut outcome: impl FnMut(&MemberOp) -> Option<Outcome>) {
+        while !array.out.ops.is_empty() {
+            for op in std::mem::take(&mut array.out.ops) {
+                if !array.begins(&op) {
+                    continue;
+                }
+                let Some(outcome) = outcome(&op) else { continue };
+                let is_read = op.kind == MemberOpKind::Read;
+                let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
+                array.ended(op.device, outcome == Outcome::Done, is_read, is_metadata);
+                array.completed(op.tag, outcome);
+            }
+        }
+    }
+
+    /// Both threads look at the clock, again and again after so long.
+    fn pass(array: &mut Array, looks: u64, each: Duration) {
+        for _ in 0..looks {
+            let now = array.looked + each;
+            array.look(0, now);
+            array.look(1, now);
+            carry_out(array, |_| Some(Outcome::Done));
+        }
+    }
+
+    /// Member 0, which is asked first while nothing is on its way, refuses so many reads.
+    fn refuse_reads(array: &mut Array, count: u64) {
+        let before = array.devices[0].errors;
+        for round in 0.. {
+            if array.devices[0].errors == before + count {
+                return;
+            }
+            assert!(round < 1000, "member 0 is not read");
+            let (offset, length) = (round % 64 * 16384, 512);
+            let PieceName(name) = PieceName::new(1, 5);
+            let request =
+                Request { tag: name.into(), kind: RequestKind::Read, offset, length, buffer: name };
+            array.engine.submit(request, &mut array.out).unwrap();
+            let mut refused = false;
+            carry_out(array, |op| {
+                let refuses = op.device == 0 && op.kind == MemberOpKind::Read && !refused;
+                refused |= refuses;
+                Some(if refuses { Outcome::Error } else { Outcome::Done })
+            });
+            let answers = std::mem::take(&mut array.out.answers);
+            assert!(answers.len() == 1 && answers[0].result.is_ok());
+        }
+    }
+
+    fn state(array: &Array, role: usize) -> MemberState {
+        array.status().engine.roles[role].state
+    }
+
+    #[test]
+    fn the_21st_read_that_fails_within_an_hour_ends_a_member() {
+        let members = Members::new();
+        let mut array = array(&members);
+        refuse_reads(&mut array, 20);
+        pass(&mut array, 3599, STEP_MAX);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        refuse_reads(&mut array, 1);
+        assert_eq!((state(&array, 0), array.devices[0].is_used), (MemberState::Faulty, false));
+        assert_eq!((array.devices[0].errors, array.devices[1].errors), (21, 0));
+    }
+
+    #[test]
+    fn errors_count_half_after_each_hour_and_the_counters_keep_all_of_them() {
+        let members = Members::new();
+        let mut array = array(&members);
+        refuse_reads(&mut array, 20);
+        pass(&mut array, 3600, STEP_MAX);
+        // 10 are left, so 10 more are 20.
+        refuse_reads(&mut array, 10);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        pass(&mut array, 7200, STEP_MAX);
+        // 5 are left.
+        refuse_reads(&mut array, 15);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        refuse_reads(&mut array, 1);
+        assert_eq!((state(&array, 0), array.devices[0].errors), (MemberState::Faulty, 46));
+    }
+
+    #[test]
+    fn a_member_has_30_seconds_for_an_answer_and_no_look_at_the_clock_more() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        let owes = |op: &MemberOp| op.device == 1 && matches!(op.buffer, Buffer::Request { .. });
+        carry_out(&mut array, |op| (!owes(op)).then_some(Outcome::Done));
+        assert_eq!(array.devices[1].in_flight, 1);
+        pass(&mut array, 120, TICK);
+        assert_eq!((array.now, state(&array, 1)), (Duration::from_secs(30), MemberState::InSync));
+        assert!(array.out.answers.is_empty());
+        pass(&mut array, 1, TICK);
+        assert_eq!((state(&array, 1), array.devices[1].is_used), (MemberState::Faulty, false));
+        let answers = std::mem::take(&mut array.out.answers);
+        assert_eq!(answers.iter().map(|it| it.result).collect::<Vec<_>>(), [Ok(())]);
+        // It is no error that a member has answered with, and it is still owed.
+        assert_eq!((array.devices[1].errors, array.devices[1].in_flight), (0, 1));
     }
 
     #[test]

@@ -396,6 +396,8 @@ impl Core {
             length,
             tag: index,
         };
+        #[cfg(test)]
+        let operation = self.shared.probe.see(op, operation);
         let buffer = match (&flight.own, op.kind, op.buffer) {
             (
                 Own::Staged(lent)

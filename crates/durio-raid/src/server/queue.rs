@@ -126,6 +126,8 @@ pub(super) struct Shared {
     /// Of each thread.
     pub(super) desks: Vec<Arc<Desk>>,
     connections: AtomicUsize,
+    #[cfg(test)]
+    pub(super) probe: super::probe::Probe,
 }
 
 /// Where things are left for one of the server's threads.
@@ -161,6 +163,8 @@ impl Shared {
             array: Mutex::new(array),
             desks: wakers.map(|waker| Arc::new(Desk::new(chunk, waker))).collect(),
             connections: AtomicUsize::new(0),
+            #[cfg(test)]
+            probe: super::probe::Probe::default(),
         }
     }
 

@@ -12,8 +12,8 @@ use crate::{
     AssembleOptions, Geometry, Id, Level, Member, MemberState, Newcomer, assemble, create, layout,
 };
 
-const CHUNK: u32 = 16 << 10;
-const GEOMETRY: Geometry = Geometry {
+pub(super) const CHUNK: u32 = 16 << 10;
+pub(super) const GEOMETRY: Geometry = Geometry {
     level: Level::Mirrored,
     members: 2,
     chunk: CHUNK,
@@ -21,21 +21,28 @@ const GEOMETRY: Geometry = Geometry {
     member_bytes: 4 << 20,
 };
 
-/// Two files in a folder that are members of a new array.
+/// Files in a folder that are members of a new array.
 pub(super) struct Members {
     folder: tempfile::TempDir,
-    data_at: u64,
+    geometry: Geometry,
+    pub(super) data_at: u64,
 }
 
 impl Members {
     pub(super) fn new() -> Self {
+        Self::with(GEOMETRY)
+    }
+
+    pub(super) fn with(geometry: Geometry) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let data_at = layout::data_at(&GEOMETRY, layout::DATA_ALIGNMENT);
-        let device_bytes = layout::device_bytes(&GEOMETRY, data_at);
-        let members = [1, 2].map(|number| Member { id: Id([number; 16]), device_bytes });
+        let data_at = layout::data_at(&geometry, layout::DATA_ALIGNMENT);
+        let device_bytes = layout::device_bytes(&geometry, data_at);
+        let numbers = 1..=geometry.members;
+        let members: Vec<_> =
+            numbers.map(|number| Member { id: Id([number; 16]), device_bytes }).collect();
         let blocks =
-            create(Id([9; 16]), "test", GEOMETRY, layout::DATA_ALIGNMENT, &members).unwrap();
-        let it = Self { folder, data_at };
+            create(Id([9; 16]), "test", geometry, layout::DATA_ALIGNMENT, &members).unwrap();
+        let it = Self { folder, geometry, data_at };
         for (device, blocks) in (0..).zip(&blocks) {
             let file = File::create_new(it.path(device)).unwrap();
             file.set_len(device_bytes).unwrap();
@@ -44,26 +51,26 @@ impl Members {
         it
     }
 
-    fn path(&self, device: u8) -> std::path::PathBuf {
+    pub(super) fn path(&self, device: u8) -> std::path::PathBuf {
         self.folder.path().join(device.to_string())
     }
 
-    fn open(&self, device: u8) -> File {
+    pub(super) fn open(&self, device: u8) -> File {
         File::options().read(true).write(true).open(self.path(device)).unwrap()
     }
 
-    fn find(&self, device: u8) -> crate::Found {
+    pub(super) fn find(&self, device: u8) -> crate::Found {
         let bytes = self.open(device).metadata().unwrap().len();
         find_member(&self.open(device), device, bytes).unwrap().unwrap()
     }
 
     /// Serves it; none where the kernel has no io_uring.
-    fn serve(&self, devices: &[u8]) -> Option<ArrayServer> {
+    pub(super) fn serve(&self, devices: &[u8]) -> Option<ArrayServer> {
         // Connections go to both in turn.
         self.serve_by(2, devices)
     }
 
-    fn serve_by(&self, threads: u8, devices: &[u8]) -> Option<ArrayServer> {
+    pub(super) fn serve_by(&self, threads: u8, devices: &[u8]) -> Option<ArrayServer> {
         let plan = self.plan(devices);
         let files: Vec<_> = devices.iter().map(|&device| self.member(device)).collect();
         Self::start(plan, Config::default(), &files, threads)
@@ -92,34 +99,44 @@ impl Members {
 
     /// The data of a member, read by its path alone.
     fn data(&self, device: u8) -> Vec<u8> {
-        let mut bytes = vec![0; GEOMETRY.member_bytes as usize];
+        let mut bytes = vec![0; self.geometry.member_bytes as usize];
         self.open(device).read_exact_at(&mut bytes, self.data_at).unwrap();
         bytes
     }
 }
 
-fn carry_out(connection: &mut dyn Connection, command: Command<'_>) -> Result<(), Refusal> {
+pub(super) fn carry_out(
+    connection: &mut dyn Connection,
+    command: Command<'_>,
+) -> Result<(), Refusal> {
     let mut batch = [Request { command, outcome: Err(Refusal::Io) }];
     connection.carry_out(&mut batch);
     batch[0].outcome
 }
 
-fn write(connection: &mut dyn Connection, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+pub(super) fn write(
+    connection: &mut dyn Connection,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), Refusal> {
     carry_out(connection, Command::Write { offset, data, fua: false })
 }
 
-fn read(connection: &mut dyn Connection, offset: u64, length: usize) -> Vec<u8> {
+pub(super) fn read(connection: &mut dyn Connection, offset: u64, length: usize) -> Vec<u8> {
     let mut into = vec![0xee; length];
     carry_out(connection, Command::Read { offset, into: &mut into }).unwrap();
     into
 }
 
 /// Bytes that differ from place to place.
-fn pattern(length: usize, seed: usize) -> Vec<u8> {
+pub(super) fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| ((at + seed) * 31 % 251) as u8).collect()
 }
 
-fn wait_until(handle: &ArrayHandle, is_it: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
+pub(super) fn wait_until(
+    handle: &ArrayHandle,
+    is_it: impl Fn(&ServerStatus) -> bool,
+) -> ServerStatus {
     loop {
         let status = handle.status().unwrap();
         assert_eq!(status.engine.stopped, None);
@@ -130,7 +147,7 @@ fn wait_until(handle: &ArrayHandle, is_it: impl Fn(&ServerStatus) -> bool) -> Se
     }
 }
 
-fn state(status: &ServerStatus, role: usize) -> MemberState {
+pub(super) fn state(status: &ServerStatus, role: usize) -> MemberState {
     status.engine.roles[role].state
 }
 

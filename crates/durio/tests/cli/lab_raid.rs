@@ -133,7 +133,7 @@ fn two_queues_lose_nothing_when_their_server_is_killed_and_keep_the_copies_equal
         .expect_stdout("raid runs on 0\n")
         .expect_stdout("raid-1 runs on 1\n")
         .expect_stdout("queues: 2\nqueues: 2\nqueues: 2\nwhat was written is read")
-        .expect_stdout("all copies are equal")
+        .expect_stdout("all copies were equal")
         .expect_stderr("the block device keeps its 2 queues")
         .expect_stderr("3 queues are more than the processors here");
 }
@@ -203,7 +203,7 @@ fn zeroes_reach_all_copies_and_a_discard_or_larger_blocks_are_refused() {
         .expect_stdout(&format!("b has {left}"))
         .expect_stdout(&format!("read: {left}"))
         .expect_stderr(" takes blocks of 4096 bytes, and users may write 512")
-        .expect_stdout("all copies are equal");
+        .expect_stdout("all copies were equal");
 }
 
 /// The data of each member, by its documented place, is a member of an array of md's with the same geometry.

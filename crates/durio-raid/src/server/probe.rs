@@ -1,0 +1,44 @@
+//! What tests see of the operations that threads hand to the kernel, and which of them fail.
+
+use std::sync::Mutex;
+
+use durio_block::{MemberAction, MemberOperation};
+
+use crate::{MemberOp, MemberOpKind};
+
+/// A place that no file has: the kernel itself refuses what is done there.
+const NOWHERE: u64 = 1 << 63;
+
+type Rule = Box<dyn Fn(&MemberOp) -> bool + Send>;
+
+/// Stands between the threads of a server and their rings.
+#[derive(Default)]
+pub(super) struct Probe {
+    seen: Mutex<Vec<(MemberOp, MemberAction)>>,
+    fails: Mutex<Option<Rule>>,
+}
+
+impl Probe {
+    /// Has these operations fail from now on, and no others.
+    pub(super) fn fail(&self, rule: impl Fn(&MemberOp) -> bool + Send + 'static) {
+        *self.fails.lock().unwrap() = Some(Box::new(rule));
+    }
+
+    /// What was handed over since the last call.
+    pub(super) fn take(&self) -> Vec<(MemberOp, MemberAction)> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    /// Notes what the engine asked for and what the kernel is asked for.
+    pub(super) fn see(&self, op: &MemberOp, operation: MemberOperation) -> MemberOperation {
+        self.seen.lock().unwrap().push((*op, operation.action));
+        // A log's write is longer than what the engine asked for.
+        let header = if op.kind == MemberOpKind::Log { crate::BLOCK as u32 } else { 0 };
+        assert_eq!((operation.member, operation.offset), (op.device.into(), op.offset));
+        assert_eq!(operation.length, op.length + header);
+        match &*self.fails.lock().unwrap() {
+            Some(fails) if fails(op) => MemberOperation { offset: NOWHERE, ..operation },
+            _ => operation,
+        }
+    }
+}
