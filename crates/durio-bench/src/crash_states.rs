@@ -7,10 +7,11 @@
 //! as a filesystem's recovery does.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -222,7 +223,9 @@ struct Scratch {
 
 impl Scratch {
     fn new(recorded: &Recorded) -> Result<Self, BenchError> {
-        let made = tempfile::Builder::new().prefix("durio-states-").tempdir();
+        let only_owner = Permissions::from_mode(0o700);
+        let made =
+            tempfile::Builder::new().prefix("durio-states-").permissions(only_owner).tempdir();
         let parent = std::env::temp_dir();
         let folder = made.map_err(|it| BenchError::io("make a folder in", &parent, it))?;
         Ok(Self { image: folder.path().join("state.img"), size: recorded.size, folder })

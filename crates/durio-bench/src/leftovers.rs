@@ -1,11 +1,12 @@
-//! What runs that were killed left behind: files with names, and traces of the kernel.
+//! What runs that were killed left behind: files with names, traces of the kernel, sockets of disks.
 //!
-//! In: the state folder, the kernel's tracing files. Out: a line for each thing that was removed, or
+//! In: the state folder, the kernel's tracing files, the folder for temporary files. Out: a line for each thing that was removed, or
 //! that stays in doubt. Not here: settings of the kernel ([`crate::SettingGuard`]), stacks of a bench
 //! (durio-layers' `clean`).
 
 use std::path::Path;
 
+use durio_prove::background::remove_dead_servers;
 use durio_record::{Leftover, Leftovers, remove_leftovers};
 use durio_run::remove_dead_trace_instances;
 
@@ -16,7 +17,12 @@ pub fn clear_leftovers() -> Vec<String> {
     let leftovers = state_folder().as_deref().map(Leftovers::below);
     let files = leftovers.as_ref().map(remove_leftovers).unwrap_or_default();
     let traces = remove_dead_trace_instances(Path::new("/"));
-    files.iter().map(of_file).chain(traces.iter().map(|folder| of_trace(folder))).collect()
+    let servers = remove_dead_servers(&std::env::temp_dir());
+    let of_servers = servers.iter().map(|folder| {
+        format!("removed '{}', the socket of a disk which a killed run had left", folder.display())
+    });
+    let files = files.iter().map(of_file);
+    files.chain(traces.iter().map(|folder| of_trace(folder))).chain(of_servers).collect()
 }
 
 fn of_file(left: &Leftover) -> String {

@@ -9,15 +9,17 @@
 //! does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on kernels and
 //! in containers that refuse that call.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fcntl_getfl, fcntl_setfl, fstat, fsync,
-    mkdirat, open, openat, renameat, renameat_with, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, fcntl_getfl,
+    fcntl_setfl, flock, fstat, fsync, mkdirat, open, openat, renameat, renameat_with, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -259,6 +261,45 @@ impl Folder {
         match unlinkat(&self.held, single(name.as_ref())?, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Removes a folder in it that is empty.
+    ///
+    /// # Errors
+    /// If it is not, or cannot be removed.
+    pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(unlinkat(&self.held, single(name.as_ref())?, AtFlags::REMOVEDIR)?)
+    }
+
+    /// All names in it, in no order.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let is_entry = |name: &OsString| name != "." && name != "..";
+        let entries = Dir::read_from(&self.held)?;
+        let names =
+            entries.map(|entry| Ok(OsString::from_vec(entry?.file_name().to_bytes().to_vec())));
+        names.filter(|name| !name.as_ref().is_ok_and(|it| !is_entry(it))).collect()
+    }
+
+    /// Whether we, as this user, have made it.
+    ///
+    /// # Errors
+    /// If its facts cannot be read.
+    pub fn is_own(&self) -> io::Result<bool> {
+        Ok(fstat(&self.held)?.st_uid == geteuid().as_raw())
+    }
+
+    /// Locks it against other processes that lock it, as long as it is held; false if one of them has it.
+    ///
+    /// # Errors
+    /// If the filesystem has no locks.
+    pub fn try_lock(&self) -> io::Result<bool> {
+        match flock(&self.held, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            other => Ok(other.map(|()| true)?),
         }
     }
 

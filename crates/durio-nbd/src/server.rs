@@ -10,6 +10,7 @@
 //! that asks for it is told that there is none), who may connect (the permissions of the socket's
 //! folder, or of the network).
 
+mod budget;
 mod handshake;
 mod inbox;
 mod listener;
@@ -21,24 +22,26 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, recv};
 
 use crate::socket::{Socket, WatchedSocket};
 use crate::{Address, ErrorKind, NbdError, Storage};
-use handshake::Agreed;
-pub use listener::Listener;
+use budget::Budget;
 #[cfg(test)]
 pub(crate) use listener::full_listener;
-pub use stop::StopHandle;
+pub use listener::{Listener, is_dead_socket};
+use stop::OpenConnection;
+pub use stop::{CONNECTIONS_MAX, StopHandle};
 
-/// Connections at a time; one more is closed at once.
-pub const CONNECTIONS_MAX: usize = 64;
+/// How long a client may take in all until it has chosen an export: longer than any program takes.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a client may be silent before it has chosen an export: longer than any client takes, and
-/// short enough that silent ones do not use up the connections.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may be silent within a request, or leave its answers: what it holds of memory others
+/// may wait for.
+const WITHIN_REQUEST: Duration = Duration::from_secs(60);
 
 /// How long a full table of files, or another passing want, is waited for.
 const BREATH: Duration = Duration::from_millis(50);
@@ -120,9 +123,9 @@ impl Server {
 
     fn serve_client(&self, socket: Socket, storage: &dyn Storage) {
         // The one beyond the limit sees its connection closed.
-        let Some(open) = self.stop.register(Arc::new(socket), CONNECTIONS_MAX) else { return };
+        let Some(open) = self.stop.register(Arc::new(socket)) else { return };
         // A client that ended in the wrong way has nobody here who could be told.
-        let _ = serve_socket(open.socket(), storage);
+        let _ = serve_socket(&open, &self.stop, storage);
     }
 }
 
@@ -133,15 +136,72 @@ fn is_passing(error: &io::Error) -> bool {
         || error.raw_os_error().is_some_and(|it| wants.contains(&it))
 }
 
-fn serve_socket(socket: &Socket, storage: &dyn Storage) -> Result<(), NbdError> {
+fn serve_socket(
+    open: &OpenConnection<'_>,
+    stop: &StopHandle,
+    storage: &dyn Storage,
+) -> Result<(), NbdError> {
+    let socket = open.socket();
     let set = |timeout| {
         socket.set_timeout(timeout).map_err(|error| NbdError::new("set a timeout", error))
     };
-    set(Some(HANDSHAKE_TIMEOUT))?;
-    let mut stream = socket;
+    let mut stream = Hurried { socket, deadline: Instant::now() + HANDSHAKE };
     let Some(agreed) = handshake::run(&mut stream, storage.export())? else { return Ok(()) };
     set(None)?;
-    transmit(&mut WatchedSocket(socket), storage, &agreed)
+    if !open.chooses() {
+        return Ok(());
+    }
+    let mut connection = storage.connect();
+    if !has_come(socket) || !open.asks() {
+        return Ok(());
+    }
+    set(Some(WITHIN_REQUEST))?;
+    session::run(&mut WatchedSocket(socket), connection.as_mut(), &agreed, stop.budget())
+}
+
+/// Waits for the first request, which stays where it is; false if none comes.
+fn has_come(socket: &Socket) -> bool {
+    let mut first = [0; 1];
+    loop {
+        match recv(socket, &mut first[..], RecvFlags::PEEK) {
+            Err(rustix::io::Errno::INTR) => {}
+            outcome => return outcome.is_ok_and(|(count, _)| count > 0),
+        }
+    }
+}
+
+/// A socket on which all reads and writes together have a time.
+#[derive(Debug)]
+struct Hurried<'s> {
+    socket: &'s Socket,
+    deadline: Instant,
+}
+
+impl Hurried<'_> {
+    fn hurry(&self) -> io::Result<&Socket> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.socket.set_timeout(Some(left))?;
+        Ok(self.socket)
+    }
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.hurry()?.read(buffer)
+    }
+}
+
+impl Write for Hurried<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hurry()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Serves one client on a stream, from the first word to its end.
@@ -152,22 +212,41 @@ pub fn serve_stream(
     stream: &mut (impl Read + Write),
     storage: &dyn Storage,
 ) -> Result<(), NbdError> {
-    match handshake::run(stream, storage.export())? {
-        Some(agreed) => transmit(stream, storage, &agreed),
-        None => Ok(()),
-    }
-}
-
-fn transmit(
-    stream: &mut (impl Read + Write),
-    storage: &dyn Storage,
-    agreed: &Agreed,
-) -> Result<(), NbdError> {
-    let mut connection = storage.connect();
-    session::run(stream, connection.as_mut(), agreed)
+    let Some(agreed) = handshake::run(stream, storage.export())? else { return Ok(()) };
+    session::run(stream, storage.connect().as_mut(), &agreed, &Budget::new())
 }
 
 /// An error of a client that does not keep to the protocol.
 fn violation(reason: &str) -> NbdError {
     NbdError::because(ErrorKind::Protocol, "serve a client", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn all_words_of_a_handshake_together_have_10_seconds() {
+        let (mine, mut client) = UnixStream::pair().unwrap();
+        let socket = Socket::Unix(mine);
+        let begin = Instant::now();
+        let time = Duration::from_millis(100);
+        let mut stream = Hurried { socket: &socket, deadline: begin + time };
+        thread::scope(|scope| {
+            // It is never silent for long.
+            scope.spawn(|| {
+                while client.write_all(&[7]).is_ok() && begin.elapsed() < Duration::from_secs(20) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let error = stream.read_exact(&mut [0; 20_000]).unwrap_err();
+            let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+            assert!(kinds.contains(&error.kind()), "{error}");
+            assert!(begin.elapsed() >= time);
+            socket.shut_down();
+        });
+        assert_eq!((HANDSHAKE.as_secs(), WITHIN_REQUEST.as_secs()), (10, 60));
+    }
 }

@@ -2,16 +2,60 @@
 //!
 //! In: a disk. Out: a server that goes when its handle is dropped, with socket and folder. Not here: a
 //! disk that users serve (`serving.rs`).
+//!
+//! A process that is killed leaves the folder. Its lock went with the process, so that a later one can tell
+//! it from those that are in use.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use durio_nbd::{Address, NbdError, Server, StopHandle, Uri};
+use durio_block::Folder;
+use durio_nbd::{Address, NbdError, Server, StopHandle, Uri, is_dead_socket};
 use durio_simdisk::SharedDisk;
 use tempfile::TempDir;
 
 use crate::served::{Advertised, ServedDisk};
+
+/// What the names of the folders begin with, and what is in them.
+const PREFIX: &str = "durio-";
+const SOCKET: &str = "disk.sock";
+
+/// Removes what killed processes of this user have left below a folder for temporary files: folders that
+/// nobody has locked, in which there is nothing but a socket at which nobody answers. Those that are gone.
+pub fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
+    let Ok(parent) = Folder::open(place) else { return Vec::new() };
+    let names = parent.names().unwrap_or_default();
+    let candidates =
+        names.iter().filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    let mut removed: Vec<_> = candidates
+        .filter(|name| {
+            // What cannot be looked at or removed stays; the next call tries again.
+            parent
+                .folder(name)
+                .and_then(|folder| remove_if_dead(&parent, &folder, name))
+                .unwrap_or(false)
+        })
+        .map(|name| place.join(name))
+        .collect();
+    removed.sort();
+    removed
+}
+
+/// A lock is taken before the socket is made: what is not locked and has a socket is nobody's.
+fn remove_if_dead(parent: &Folder, folder: &Folder, name: &std::ffi::OsStr) -> io::Result<bool> {
+    let is_dead = folder.is_own()?
+        && folder.names()? == [SOCKET]
+        && folder.try_lock()?
+        && is_dead_socket(&folder.path().join(SOCKET));
+    if is_dead {
+        folder.remove_file(SOCKET)?;
+        parent.remove_folder(name)?;
+    }
+    Ok(is_dead)
+}
 
 /// Why a disk cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +77,7 @@ pub struct BackgroundServer {
     thread: Option<JoinHandle<()>>,
     // Dropped after the server has removed its socket.
     _folder: TempDir,
+    _lock: Folder,
 }
 
 impl BackgroundServer {
@@ -41,8 +86,12 @@ impl BackgroundServer {
     /// # Errors
     /// If there is no place for a socket.
     pub fn start(disk: &SharedDisk, advertised: Advertised) -> Result<Self, BackgroundError> {
-        let folder = tempfile::Builder::new().prefix("durio-").tempdir()?;
-        let socket = folder.path().join("disk.sock");
+        let only_owner = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir()?;
+        let lock = Folder::open(folder.path())?;
+        // Where there are no locks, the folder of a killed process may be told apart by its socket alone.
+        let _ = lock.try_lock();
+        let socket = folder.path().join(SOCKET);
         let storage = ServedDisk::new(disk.clone(), advertised);
         let server = Server::bind(&Address::Unix(socket.clone()))?;
         let (uri, stop) = (Uri::of(&server.address(), ""), server.stop_handle());
@@ -50,7 +99,7 @@ impl BackgroundServer {
             // It ends when it is stopped; whoever lost a connection hears of it.
             let _ = server.serve(&storage);
         });
-        Ok(Self { uri, socket, stop, thread: Some(thread), _folder: folder })
+        Ok(Self { uri, socket, stop, thread: Some(thread), _folder: folder, _lock: lock })
     }
 
     /// Where clients find it.
@@ -71,5 +120,47 @@ impl Drop for BackgroundServer {
         self.stop.stop();
         // A panic of the server has been told.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_server_left_goes_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let folder = |name: &str| {
+            fs::create_dir(path(name)).unwrap();
+            path(name).join(SOCKET)
+        };
+        drop(UnixListener::bind(folder("durio-dead")).unwrap());
+        let _answers = UnixListener::bind(folder("durio-answers")).unwrap();
+        drop(UnixListener::bind(folder("durio-locked")).unwrap());
+        let locked = Folder::open(&path("durio-locked")).unwrap();
+        assert!(locked.try_lock().unwrap());
+        folder("durio-empty");
+        fs::write(folder("durio-file"), "mine").unwrap();
+        drop(UnixListener::bind(folder("durio-more")).unwrap());
+        fs::write(path("durio-more/other"), "mine").unwrap();
+        drop(UnixListener::bind(folder("other-dead")).unwrap());
+        symlink(path("other-dead"), path("durio-link")).unwrap();
+        assert_eq!(remove_dead_servers(place.path()), [path("durio-dead")]);
+        let mut left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        let kept =
+            ["answers", "empty", "file", "link", "locked", "more"].map(|it| format!("durio-{it}"));
+        assert_eq!(left, [&kept[..], &["other-dead".to_owned()]].concat());
+        assert!(
+            path("durio-locked").join(SOCKET).exists() && path("other-dead").join(SOCKET).exists()
+        );
+        drop(locked);
+        assert_eq!(remove_dead_servers(place.path()), [path("durio-locked")]);
     }
 }

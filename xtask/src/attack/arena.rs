@@ -26,6 +26,7 @@ use super::launch::Launch;
 use super::users;
 use super::witness::{System, entries, loop_devices, processes, swap_files, tracing_instances};
 use crate::bench::Interrupt;
+use crate::cargo;
 
 /// Longer than this no command that only reads may take.
 pub(super) const READING_LIMIT: Duration = Duration::from_secs(5);
@@ -48,22 +49,13 @@ pub(super) struct Arena {
     mounted: OnceCell<PathBuf>,
 }
 
-/// Why a checkout cannot be attacked where it is: for root its folder would be covered, too.
-pub(super) fn hides(checkout: &Path) -> Option<String> {
-    let place = COVERED.into_iter().find(|it| is_root() && checkout.starts_with(it))?;
-    let checkout = checkout.display();
-    Some(format!("attacks by root hide {place}, where {checkout} is; clone it to another folder"))
-}
-
 impl Arena {
     /// Enters the folder, in which `durio` is; for root, inside of the namespaces.
     pub(super) fn enter(root: &Path) -> Result<Self> {
         // Without namespaces what only root can do would reach the machine.
         let is_root = is_root() && std::process::id() == 1;
         if is_root {
-            for place in COVERED {
-                sh(&format!("mount -t tmpfs attack {place}"))?;
-            }
+            cover(root, &cargo::workspace_root())?;
             for folder in SHARED {
                 fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
             }
@@ -148,6 +140,36 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Covers the folders. A checkout in one of them, where people clone to try, keeps its place.
+fn cover(scratch: &Path, checkout: &Path) -> Result<()> {
+    let is_covered = is_in_covered(checkout);
+    let aside = scratch.join("checkout");
+    let (shown, kept) = (quoted(checkout), quoted(&aside));
+    if is_covered {
+        fs::create_dir(&aside).context("no place for the checkout")?;
+        sh(&format!("mount --bind {kept} {kept} && mount --make-private {kept}"))?;
+        sh(&format!("mount --bind {shown} {kept}"))?;
+    }
+    for place in COVERED {
+        sh(&format!("mount -t tmpfs attack {place}"))?;
+    }
+    if is_covered {
+        fs::create_dir_all(checkout).context("no place for the checkout")?;
+        sh(&format!("mount --move {kept} {shown}"))?;
+        sh(&format!("umount {kept}"))?;
+    }
+    Ok(())
+}
+
+fn is_in_covered(path: &Path) -> bool {
+    COVERED.iter().any(|place| path.starts_with(place))
+}
+
+/// A path as a word of sh.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
 /// The place of one case.
 #[derive(Debug)]
 pub(super) struct Case {
@@ -201,7 +223,11 @@ fn end_leftovers() {
         let _ = fs::remove_dir(instance);
     }
     let all = COVERED.iter().flat_map(|folder| entries(Path::new(folder)));
-    for folder in all.filter(|it| !SHARED.iter().any(|shared| it == Path::new(shared))) {
+    let checkout = cargo::workspace_root();
+    let is_kept = |it: &PathBuf| {
+        SHARED.iter().any(|shared| it == Path::new(shared)) || checkout.starts_with(it)
+    };
+    for folder in all.filter(|it| !is_kept(it)) {
         let _ = if folder.is_dir() { fs::remove_dir_all(folder) } else { fs::remove_file(folder) };
     }
 }

@@ -13,6 +13,7 @@ use super::kills;
 use super::names;
 use super::races;
 use super::random::Random;
+use super::sockets;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,8 +64,16 @@ pub(super) fn fio(_: &Arena) -> Option<String> {
 }
 
 fn all() -> Vec<Row> {
-    [inputs::rows(), kills::rows(), races::rows(), devices::rows(), names::rows(), archives::rows()]
-        .concat()
+    [
+        inputs::rows(),
+        kills::rows(),
+        races::rows(),
+        devices::rows(),
+        names::rows(),
+        archives::rows(),
+        sockets::rows(),
+    ]
+    .concat()
 }
 
 /// The rows of these names, or whose group has one of them; all if there are none.

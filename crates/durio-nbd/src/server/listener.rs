@@ -139,6 +139,14 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
     }
 }
 
+/// Whether a unix socket has this name at which nobody answers.
+#[must_use]
+pub fn is_dead_socket(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let connected = connect_unix(path, None);
+    is_socket && connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
 /// The socket that this server made; it goes with the server, unless another stands there by then.
 #[derive(Debug)]
 struct OwnSocket {

@@ -9,9 +9,11 @@
 //! is within the export, aligned, allowed, and of some length; all else is refused here, in words if
 //! the client takes them. Not here: the bytes of answers (`replies`).
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
+use super::budget::{Budget, Share};
 use super::handshake::Agreed;
 use super::inbox::Inbox;
 use super::replies::{Answer, Replies};
@@ -26,14 +28,19 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Requests of a batch.
 const BATCH_REQUESTS: usize = 1024;
 
-/// Memory for data that is read, kept between batches.
+/// Memory for data that is read, kept between batches. More is taken from what all connections share, and
+/// so is a request's that is longer.
 const BYTES_KEPT: usize = 4 << 20;
+
+/// How long a request may take to arrive whose memory is taken from that.
+const LARGE_MAX: Duration = Duration::from_secs(60);
 
 /// Serves requests until the client leaves.
 pub(super) fn run(
     stream: &mut (impl Read + Write),
     connection: &mut dyn Connection,
     agreed: &Agreed,
+    budget: &Budget,
 ) -> Result<(), NbdError> {
     let mut session = Session {
         agreed,
@@ -44,24 +51,52 @@ pub(super) fn run(
         replies: Replies::new(agreed.structured),
         skipping: None,
     };
+    let mut large: Option<Large<'_>> = None;
     loop {
         let (used, next) = session.take();
-        if !session.batch.is_empty() && !session.answer(connection, stream)? {
-            return Ok(());
+        if !session.batch.is_empty() {
+            // Who waits for memory holds none that others wait for.
+            let share = session.share_to_read(budget, &mut large);
+            let Some(_share) = share else { return Ok(()) };
+            if !session.answer(connection, stream)? {
+                return Ok(());
+            }
         }
         session.inbox.consume(used);
         match next {
             Next::Again => {}
             Next::Wait(wanted) => {
-                let arrived = session.inbox.fill(stream, wanted).map_err(lost)?;
-                if arrived == 0 {
-                    return session.end_of_stream();
+                if wanted <= BYTES_KEPT {
+                    large = None;
+                } else if large.is_none() {
+                    let Some(share) = budget.take(wanted) else { return Ok(()) };
+                    large = Some(Large { _share: share, since: Instant::now() });
+                }
+                if large.as_ref().is_some_and(|it| it.since.elapsed() > LARGE_MAX) {
+                    return Err(violation("a request takes longer than a minute to arrive"));
+                }
+                match session.inbox.fill(stream, wanted) {
+                    Ok(0) => return session.end_of_stream(),
+                    Ok(_) => {}
+                    // Between two requests a client may be silent for as long as it likes.
+                    Err(error) if is_silence(&error) && session.is_between_requests() => {}
+                    Err(error) => return Err(lost(error)),
                 }
             }
             Next::End => return Ok(()),
             Next::Garbage => return Err(violation("what the client sends is no request")),
         }
     }
+}
+
+/// A request that is longer than the memory that each connection has.
+struct Large<'b> {
+    _share: Share<'b>,
+    since: Instant,
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// What comes after the requests that were taken.
@@ -172,13 +207,32 @@ impl Session<'_> {
         None
     }
 
+    fn bytes_to_read(&self) -> usize {
+        self.batch.iter().map(Taken::bytes_to_read).sum()
+    }
+
+    /// Memory for what the batch reads, until its answers have gone: a client may leave them. None if the
+    /// server ends.
+    fn share_to_read<'b>(
+        &self,
+        budget: &'b Budget,
+        large: &mut Option<Large<'b>>,
+    ) -> Option<Option<Share<'b>>> {
+        let length = self.bytes_to_read();
+        if length <= BYTES_KEPT {
+            return Some(None);
+        }
+        *large = None;
+        budget.take(length).map(Some)
+    }
+
     /// Carries the batch out and answers it; false if the power is cut.
     fn answer(
         &mut self,
         connection: &mut dyn Connection,
         stream: &mut impl Write,
     ) -> Result<bool, NbdError> {
-        let length: usize = self.batch.iter().map(Taken::bytes_to_read).sum();
+        let length = self.bytes_to_read();
         if self.data.len() < length {
             self.data.resize(length, 0);
         }
@@ -208,8 +262,12 @@ impl Session<'_> {
         Ok(true)
     }
 
+    fn is_between_requests(&self) -> bool {
+        self.inbox.bytes().is_empty() && self.skipping.is_none()
+    }
+
     fn end_of_stream(&self) -> Result<(), NbdError> {
-        if self.inbox.bytes().is_empty() && self.skipping.is_none() {
+        if self.is_between_requests() {
             return Ok(());
         }
         Err(violation("the connection ended within a request"))
@@ -336,6 +394,6 @@ fn words_of(refusal: Refusal) -> &'static str {
     }
 }
 
-fn lost(error: std::io::Error) -> NbdError {
+fn lost(error: io::Error) -> NbdError {
     NbdError::new("serve a client", error)
 }

@@ -1,4 +1,7 @@
-//! The end of a server: accept is woken, and open connections are shut down.
+//! The connections of a server, and its end: accept is woken, and open connections are shut down.
+//!
+//! Clients that have not chosen an export are counted apart, so silent ones take no place of those that
+//! work; nor does one that has chosen, and has asked for nothing when another needs its place.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -6,8 +9,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::budget::Budget;
 use crate::NbdError;
 use crate::socket::Socket;
+
+/// Connections at a time that have chosen an export; one more is closed, if each of them has asked for
+/// something.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// Clients at a time that have not chosen an export. For one more the first of them is closed.
+const GREETED_MAX: usize = 32;
 
 /// Ends a server from another thread.
 #[derive(Debug, Clone)]
@@ -20,20 +31,55 @@ struct Shared {
     awaited: PipeReader,
     wake: PipeWriter,
     open: Mutex<Open>,
+    budget: Budget,
 }
 
-/// Connections, each under a number of its own.
+/// Connections, each under a number of its own, in the order in which they came.
 #[derive(Debug, Default)]
 struct Open {
-    sockets: BTreeMap<u64, Arc<Socket>>,
+    sockets: BTreeMap<u64, (Arc<Socket>, Stage)>,
     next: u64,
+}
+
+/// How far a client has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has not chosen an export.
+    Greeted,
+    /// It has, and has asked for nothing.
+    Idle,
+    /// It has asked for something.
+    Used,
+}
+
+impl Open {
+    fn count(&self, is_counted: impl Fn(Stage) -> bool) -> usize {
+        self.sockets.values().filter(|(_, stage)| is_counted(*stage)).count()
+    }
+
+    /// False if it was closed meanwhile.
+    fn advance(&mut self, number: u64, stage: Stage) -> bool {
+        let known = self.sockets.get_mut(&number);
+        known.map(|(_, of)| *of = stage).is_some()
+    }
+
+    /// Closes the first that has come so far and no further; false if there is none.
+    fn evict(&mut self, stage: Stage) -> bool {
+        let first = self.sockets.iter().find(|(_, (_, of))| *of == stage);
+        let Some(number) = first.map(|(number, _)| *number) else { return false };
+        if let Some((socket, _)) = self.sockets.remove(&number) {
+            socket.shut_down();
+        }
+        true
+    }
 }
 
 impl StopHandle {
     pub(super) fn new() -> Result<Self, NbdError> {
         let (awaited, wake) = io::pipe().map_err(|error| NbdError::new("make a pipe", error))?;
         let stopped = AtomicBool::new(false);
-        Ok(Self(Arc::new(Shared { stopped, awaited, wake, open: Mutex::default() })))
+        let (open, budget) = (Mutex::default(), Budget::new());
+        Ok(Self(Arc::new(Shared { stopped, awaited, wake, open, budget })))
     }
 
     /// Ends the server: no further client is accepted, and the open connections are closed after
@@ -44,7 +90,8 @@ impl StopHandle {
         }
         // A pipe that nobody has read has room for a byte.
         let _ = (&self.0.wake).write_all(&[0]);
-        self.lock().sockets.values().for_each(|socket| socket.shut_down());
+        self.lock().sockets.values().for_each(|(socket, _)| socket.shut_down());
+        self.0.budget.end();
     }
 
     /// True from the first [`StopHandle::stop`] on.
@@ -58,16 +105,24 @@ impl StopHandle {
         self.0.awaited.as_fd()
     }
 
-    /// Notes a connection; none if there are as many as may be, or if the server ends.
-    pub(super) fn register(&self, socket: Arc<Socket>, most: usize) -> Option<OpenConnection<'_>> {
+    /// Memory for what is larger than most requests.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
+    /// Notes a client that has connected; none if as many as may be are at work, or if the server ends.
+    pub(super) fn register(&self, socket: Arc<Socket>) -> Option<OpenConnection<'_>> {
         let mut open = self.lock();
         // Under the lock: a stop after this finds the connection in the list.
-        if self.is_stopped() || open.sockets.len() >= most {
+        if self.is_stopped() || open.count(|stage| stage == Stage::Used) >= CONNECTIONS_MAX {
             return None;
+        }
+        if open.count(|stage| stage == Stage::Greeted) >= GREETED_MAX {
+            open.evict(Stage::Greeted);
         }
         let number = open.next;
         open.next += 1;
-        open.sockets.insert(number, Arc::clone(&socket));
+        open.sockets.insert(number, (Arc::clone(&socket), Stage::Greeted));
         Some(OpenConnection { handle: self, number, socket })
     }
 
@@ -87,6 +142,18 @@ pub(super) struct OpenConnection<'h> {
 impl OpenConnection<'_> {
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// It has chosen an export; false if there is no place for it.
+    pub(super) fn chooses(&self) -> bool {
+        let mut open = self.handle.lock();
+        let is_full = open.count(|stage| stage != Stage::Greeted) >= CONNECTIONS_MAX;
+        (!is_full || open.evict(Stage::Idle)) && open.advance(self.number, Stage::Idle)
+    }
+
+    /// It has asked for something; false if it was closed meanwhile.
+    pub(super) fn asks(&self) -> bool {
+        self.handle.lock().advance(self.number, Stage::Used)
     }
 }
 

@@ -35,6 +35,70 @@ fn client(socket: &Path) -> UnixStream {
     stream
 }
 
+/// One that has asked for something.
+fn at_work(socket: &Path) -> UnixStream {
+    let mut stream = client(socket);
+    read_16(&mut stream);
+    stream
+}
+
+fn read_16(stream: &mut UnixStream) {
+    stream.write_all(&request(0, READ, 1, 0, 16)).unwrap();
+    stream.read_exact(&mut [0; 32]).unwrap();
+}
+
+/// True if the server has closed it.
+fn is_closed(stream: &mut UnixStream) -> bool {
+    matches!(stream.read(&mut [0; 1]), Ok(0))
+}
+
+#[test]
+fn clients_that_say_nothing_take_no_place_of_others() {
+    let storage = Watched::new(Export::new("", 1 << 20));
+    served(&storage, |uri| {
+        let mut working: Vec<_> = (0..3).map(|_| at_work(&socket_of(uri))).collect();
+        let silent: Vec<_> =
+            (0..200).map(|_| UnixStream::connect(socket_of(uri)).unwrap()).collect();
+        working.push(at_work(&socket_of(uri)));
+        // These have chosen an export, and ask for nothing.
+        let mut idle: Vec<_> = (4..CONNECTIONS_MAX).map(|_| client(&socket_of(uri))).collect();
+        working.push(at_work(&socket_of(uri)));
+        assert!(is_closed(&mut idle[0]), "the first makes room");
+        read_16(&mut idle[1]);
+        working.iter_mut().for_each(read_16);
+        drop(silent);
+    });
+}
+
+#[test]
+fn large_requests_that_do_not_arrive_hold_up_no_small_ones_and_a_bounded_memory() {
+    let storage = Watched::new(Export::new("", 64 << 20));
+    served(&storage, |uri| {
+        let begun = |_| {
+            let mut stream = client(&socket_of(uri));
+            stream.write_all(&request(0, WRITE, 1, 0, 32 << 20)).unwrap();
+            stream
+        };
+        // More than there is memory for.
+        let mut halves: Vec<_> = (0..12).map(begun).collect();
+        until("all are there", || storage.connections.load(Ordering::SeqCst) == 12);
+        at_work(&socket_of(uri));
+        let whole = |stream: &mut UnixStream, length: u32| {
+            let data = vec![5; length as usize];
+            stream.write_all(&[&request(0, WRITE, 1, 0, length)[..], &data].concat()).unwrap();
+            stream.read_exact(&mut [0; 16]).unwrap();
+        };
+        whole(&mut client(&socket_of(uri)), 1 << 20);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| whole(&mut client(&socket_of(uri)), 8 << 20));
+            thread::sleep(Duration::from_millis(100));
+            assert!(!waiting.is_finished(), "there is memory for all of them");
+            halves.clear();
+            waiting.join().unwrap();
+        });
+    });
+}
+
 #[test]
 fn a_socket_at_which_somebody_answers_is_left_alone() {
     let folder = folder();
@@ -124,7 +188,7 @@ fn a_client_that_leaves_in_order_or_not_is_gone() {
 fn one_client_too_many_is_turned_away_and_the_others_stay() {
     let storage = Watched::new(Export::new("", 1 << 20));
     served(&storage, |uri| {
-        let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| client(&socket_of(uri))).collect();
+        let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| at_work(&socket_of(uri))).collect();
         let mut late = UnixStream::connect(socket_of(uri)).unwrap();
         // The end of the stream, or a reset if the client was quick to speak.
         assert!(matches!(late.read(&mut [0; 18]), Ok(0) | Err(_)));

@@ -63,7 +63,10 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
     let advertised =
         Advertised { flush, fua: flush && !arguments.no_fua, memory: arguments.memory.get() };
     let address = match arguments.listen {
-        Some(address) => Address::Tcp(address),
+        Some(address) => {
+            output::warn_of_reach(address, "can read and write the disk: it has no password");
+            Address::Tcp(address)
+        }
         // The URI is for clients anywhere.
         None => Address::Unix(absolute(&arguments.socket)?),
     };

@@ -39,7 +39,7 @@ fn scrub_finds_nothing(array: &Array) {
         (&0.into(), &0.into()),
         "{status}"
     );
-    array.raid("status").expect_exit(0).expect_stdout("all parities are right");
+    array.raid("status").expect_exit(0).expect_stdout("all parities were right");
 }
 
 #[test]
