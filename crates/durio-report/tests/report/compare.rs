@@ -31,7 +31,7 @@ fn side(label: &str, source: &str) -> SideFacts {
 
 const REASON: &str = "the repeats scatter by 4.2 %, a change of 9.3 % could be seen";
 
-fn figure(figure: FigureName, values: [f64; 2], word: Word) -> FigureComparison {
+pub(crate) fn figure(figure: FigureName, values: [f64; 2], word: Word) -> FigureComparison {
     let effect = values[1] / values[0] - 1.0;
     FigureComparison {
         figure,
@@ -57,7 +57,7 @@ fn curve(factor: u64) -> Vec<CurvePoint> {
     (0..60).map(point).collect()
 }
 
-fn step(name: &str) -> StepComparison {
+pub(crate) fn step(name: &str) -> StepComparison {
     StepComparison {
         name: name.into(),
         locations: ["/srv/db".into(), "/srv/db".into()],
@@ -81,7 +81,7 @@ fn step(name: &str) -> StepComparison {
     }
 }
 
-fn comparison(steps: Vec<StepComparison>) -> Comparison {
+pub(crate) fn comparison(steps: Vec<StepComparison>) -> Comparison {
     let pair = Pair {
         baseline: "A".into(),
         other: "B".into(),
