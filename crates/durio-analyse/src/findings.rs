@@ -128,6 +128,9 @@ pub struct Distribution {
     pub mean_ns: f64,
     /// Exact minimum.
     pub min_ns: u64,
+    /// 5th percentile; absent below 20 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p5_ns: Option<u64>,
     /// 50th percentile.
     pub p50_ns: Option<u64>,
     /// 90th percentile.
@@ -159,7 +162,7 @@ pub struct OperationFindings {
     /// Operations per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
-    /// Bytes per second.
+    /// Bytes per second; of commits, those that their writes moved.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: f64,
     /// Service latency (for commits: write and sync together).
@@ -511,6 +514,19 @@ impl WorkloadFindings {
     #[must_use]
     pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
         self.operations.iter().find(|operation| operation.operation == name)
+    }
+
+    /// Why there is no figure of it, if no operation was completed after the ramp; its rates of 0 are
+    /// none.
+    #[must_use]
+    pub fn unmeasured(&self) -> Option<String> {
+        let ramped = self.intervals.iter().any(|point| point.phase == Phase::Ramp);
+        let nothing = "no operation was completed";
+        self.operations.is_empty().then(|| match ramped && self.measured == Nanos::ZERO {
+            true => "it was done before its ramp was over".to_owned(),
+            false if self.measured == Nanos::ZERO => nothing.to_owned(),
+            false => format!("{nothing} in the {} that count", self.measured),
+        })
     }
 
     /// Commits per second where there are any, else accesses per second.

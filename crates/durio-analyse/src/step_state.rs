@@ -270,10 +270,20 @@ impl StreamState {
         self.totals.get(&name).map_or(0, |total| total.service.exact.count)
     }
 
+    /// The bytes that an operation moved. Most commits are recorded without: theirs were counted with
+    /// their writes.
+    fn bytes(&self, name: OperationName) -> u64 {
+        let recorded = |name| self.totals.get(&name).map_or(0, |total: &Total| total.bytes);
+        match (name, recorded(name)) {
+            (OperationName::Commit, 0) => recorded(OperationName::Write),
+            (_, bytes) => bytes,
+        }
+    }
+
     fn operations(&self, headline: OperationName, measured: Nanos) -> Vec<OperationFindings> {
         let mut operations: Vec<_> = OperationName::ALL
             .into_iter()
-            .filter_map(|name| operation(name, self.totals.get(&name)?, measured))
+            .filter_map(|name| operation(name, self.totals.get(&name)?, self.bytes(name), measured))
             .collect();
         // Reports take the first for the headline.
         operations.sort_by_key(|operation| operation.operation != headline);
@@ -395,14 +405,19 @@ fn kept(total: &Total) -> KeptLatencies {
     }
 }
 
-fn operation(name: OperationName, total: &Total, measured: Nanos) -> Option<OperationFindings> {
+fn operation(
+    name: OperationName,
+    total: &Total,
+    bytes: u64,
+    measured: Nanos,
+) -> Option<OperationFindings> {
     let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
     let (service, response) = (Latency::from(&total.service), of(&total.response));
     let figures = distribution(&service)?;
     Some(OperationFindings {
         operation: name,
         rate: Rate::of(service.exact.count, measured).per_second(),
-        bandwidth: Rate::of(total.bytes, measured).per_second(),
+        bandwidth: Rate::of(bytes, measured).per_second(),
         service: with_fio_bins(figures, &total.fio_bins),
         submit: of(&total.submit).as_ref().and_then(distribution),
         completion: of(&total.completion).as_ref().and_then(distribution),
@@ -466,3 +481,6 @@ pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
     };
     Rate::of(counted, interval.to.saturating_sub(interval.from)).per_second()
 }
+
+#[cfg(test)]
+mod tests;

@@ -278,8 +278,28 @@ impl Beginning<'_> {
         };
         let findings = judged(analyser.finish(folder.display().to_string()));
         save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
-        Ok(Executed { findings, outcome: outcome.map_err(Into::into) })
+        let outcome = outcome.map_err(BenchError::from).and_then(|outcome| match outcome {
+            Outcome::Complete => all_measured(&findings).map(|()| outcome),
+            Outcome::Interrupted | Outcome::Failed => Ok(outcome),
+        });
+        Ok(Executed { findings, outcome })
     }
+}
+
+/// Refuses a run with workloads of which nothing was measured: a script must not take the absence of a
+/// figure for one.
+fn all_measured(findings: &Findings) -> Result<(), BenchError> {
+    let mut unmeasured = findings.workloads.iter().filter_map(|it| Some((it, it.unmeasured()?)));
+    let Some((first, why)) = unmeasured.next() else { return Ok(()) };
+    let more = match unmeasured.count() {
+        0 => String::new(),
+        more => format!("; nor of {more} more"),
+    };
+    let text = format!("nothing was measured of {}: {why}{more}", first.name);
+    Err(BenchError::cannot_measure(text).hint(
+        "give it more to do than its ramp takes, or a shorter ramp; what was done in the ramp is no \
+         figure here (fio reports it if the job is done before its ramp_time)",
+    ))
 }
 
 /// Keeps what was found beside the record: for programs, and for a browser.

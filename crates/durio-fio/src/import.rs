@@ -40,6 +40,9 @@ pub struct ImportSettings {
     pub clock: ClockChoice,
     /// Name of files that durio makes, where the filesystem has no unnamed ones; a number is added.
     pub file_name: String,
+    /// Copies of a section are measured apart, for fio's results have a row for each unless it asks
+    /// for `group_reporting`; else a section is one load wherever its copies can be.
+    pub copies_apart: bool,
 }
 
 /// A plan, and what its reader must know.
@@ -68,7 +71,7 @@ pub fn import(
     let mut copy = 0_u32;
     for job in jobs {
         said.begin(job);
-        sections.extend(section::section(job, (copy, settings.seed), &mut targets, &mut said));
+        sections.extend(section::section(job, copy, settings, &mut targets, &mut said));
         copy = copy.saturating_add(job.copies);
     }
     if jobs.is_empty() {

@@ -8,10 +8,13 @@ mod campaign;
 mod figures;
 mod machine;
 mod storage;
+#[cfg(test)]
+mod threshold_tests;
 
 pub(crate) use storage::invalid;
 
 use durio_analyse::campaign::SectionFindings;
+use durio_analyse::grouping::grouped;
 use durio_analyse::{Explanation, ExplanationKind, WarningFinding, WorkloadFindings};
 use durio_plan::EngineKind;
 use durio_units::counted;
@@ -63,6 +66,10 @@ rules! {
         "the process was stopped, the machine suspended, or others had its processors: what was in \
          flight seems to last that long, and nothing begins meanwhile",
         "do not read these latencies as the storage's; run again";
+    Workload "unmeasured" figures::unmeasured:
+        "no operation was completed after the ramp",
+        "nothing was measured: there is no figure, and a rate of 0 would be a wrong one",
+        "give it more to do, or a shorter ramp; run again";
     Workload "inconsistent" figures::inconsistent:
         "mean latency × rate and an independent count of operations in flight differ by more \
          than 2 %",
@@ -280,20 +287,31 @@ fn per_workload(
     seen: impl Fn(&WorkloadFindings) -> Option<String>,
 ) -> Option<Sight> {
     let several = basis.plan.locations().len() > 1;
-    let (mut about, mut texts) = (Vec::new(), Vec::new());
+    let (mut about, mut found) = (Vec::new(), Vec::new());
     for workload in basis.workloads {
         let Some(text) = seen(workload) else { continue };
         let name = match several {
             true => format!("{} on {}", workload.name, workload.location),
             false => workload.name.clone(),
         };
-        texts.push(format!("{}: {text}", place(workload, &name)));
-        // A campaign measures a workload in many steps.
-        if basis.campaign.is_none() || !about.contains(&name) {
+        found.push((place(workload, &name), text));
+        // A campaign measures a workload in many steps, and fio's jobs may share a name.
+        if !about.contains(&name) {
             about.push(name);
         }
     }
+    let alike = grouped(found, |(one, _), (other, _)| one == other);
+    let texts: Vec<String> = alike.iter().map(|alike| in_short(alike)).collect();
     Some((about, some_joined(basis, &texts)?))
+}
+
+/// What was seen of the workloads of one place: the first in full, the others counted.
+fn in_short(alike: &[(String, String)]) -> String {
+    match alike {
+        [] => String::new(),
+        [(place, text)] => format!("{place}: {text}"),
+        [(place, text), others @ ..] => format!("{place}: {text}; and {} more of it", others.len()),
+    }
 }
 
 /// The name with the levels of its ladder and the round.
@@ -328,8 +346,27 @@ fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::warnings;
+    use super::{WorkloadFindings, warnings};
     use crate::tests::sample;
+
+    #[test]
+    fn a_warning_names_jobs_of_one_name_once_with_their_number() {
+        let mut sample = sample();
+        let cache = durio_workload::CacheMode::Buffered;
+        sample.workloads[0].definition.sync = durio_workload::SyncPolicy::NONE;
+        sample.workloads[0].effective.cache = cache;
+        sample.workloads[0].name = "reader".into();
+        let first = sample.workloads[0].clone();
+        sample.workloads.extend((1..32).map(|stream| WorkloadFindings { stream, ..first.clone() }));
+        sample.workloads.push(WorkloadFindings { name: "other".into(), ..first });
+        let warnings = warnings(&sample.basis());
+        let found = warnings.iter().find(|warning| warning.code == "page-cache").unwrap();
+        assert_eq!(found.about, ["reader", "other"]);
+        assert_eq!(
+            found.seen,
+            "reader: went through the page cache; and 31 more of it; other: went through the page cache"
+        );
+    }
 
     #[test]
     fn a_clean_run_gives_no_warning() {

@@ -151,6 +151,7 @@ fn operation_findings(operation: OperationName) -> OperationFindings {
             count: 10_000,
             mean_ns: 500_000.0,
             min_ns: 300_000,
+            p5_ns: Some(310_000),
             p50_ns: Some(480_000),
             p90_ns: Some(600_000),
             p99_ns: Some(700_000),

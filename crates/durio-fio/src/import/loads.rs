@@ -252,7 +252,7 @@ impl Part<'_> {
         let [target] = other.targets.as_slice() else { return false };
         let (ours, theirs) = (self.section, other.section);
         let is_another = !std::ptr::eq(ours, theirs) && !self.targets.contains(target);
-        let in_one_row = !ours.reporting.is_apart && !theirs.reporting.is_apart;
+        let in_one_row = ours.reporting.is_grouped && theirs.reporting.is_grouped;
         // Beside several targets of its own, one more would change whose turn it is.
         let same_places = self.targets.len() == self.names.len()
             && (self.rule, self.within, self.copies_each, self.bounds)

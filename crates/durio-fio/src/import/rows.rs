@@ -19,12 +19,15 @@ const FINEST: Nanos = Nanos::from_millis(100);
 pub(super) struct Reporting {
     /// Each copy has a row or a log of its own.
     pub(super) is_apart: bool,
+    /// Sections have one row together.
+    pub(super) is_grouped: bool,
     /// How long the lines of its logs are.
     pub(super) log_interval: Option<Nanos>,
 }
 
 pub(super) fn reporting(
     options: &OutputOptions,
+    copies_apart: bool,
     duration: Option<Nanos>,
     said: &mut Said,
 ) -> Reporting {
@@ -53,8 +56,10 @@ pub(super) fn reporting(
         );
         said.note_at(place_or(log_average_ms, &log.at), "log_avg_msec", &what);
     }
+    let is_grouped = log.is_none() && or(group_reporting, false);
     Reporting {
-        is_apart: log.is_some() || !or(group_reporting, false),
+        is_apart: copies_apart && !is_grouped,
+        is_grouped,
         log_interval: log.map(|_| interval),
     }
 }

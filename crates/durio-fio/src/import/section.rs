@@ -14,7 +14,7 @@ use super::rows::{Reporting, reporting};
 use super::targets::{Claim, Targets};
 use super::timing::{Timing, timing};
 use super::writes::{Writing, set_data, set_syncs};
-use super::{Said, or, place_or};
+use super::{ImportSettings, Said, or, place_or};
 use crate::job_file::{
     Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SourcePosition, TargetOptions,
 };
@@ -60,11 +60,12 @@ impl CopyPlace {
 // No step has this number, so that the draw of a delay is no job's.
 const DELAY_DRAW: u64 = u64::MAX;
 
-/// Reads a section; `first` is the number of its first copy among those of all sections, `seed` the plan's. None if it
+/// Reads a section; `first` is the number of its first copy among those of all sections. None if it
 /// has no place to work on.
 pub(super) fn section(
     job: &ResolvedJob,
-    (first, seed): (u32, u64),
+    first: u32,
+    settings: &ImportSettings,
     targets: &mut Targets<'_>,
     said: &mut Said,
 ) -> Option<Section> {
@@ -87,7 +88,8 @@ pub(super) fn section(
         (false, _) => Direction::Write,
     };
     let queue = queue(queue_options, (direction, &sizes), at, said);
-    let timing = timing(timing_options, (at, job_seed(seed, DELAY_DRAW, first.into())), said);
+    let timing =
+        timing(timing_options, (at, job_seed(settings.seed, DELAY_DRAW, first.into())), said);
     let writing = Writing {
         reads: workload.reads(),
         writes: workload.writes(),
@@ -140,7 +142,7 @@ pub(super) fn section(
         binding: binding(placement, (first, *copies), said),
         timing,
         drops_cache,
-        reporting: reporting(output, timing.duration, said),
+        reporting: reporting(output, settings.copies_apart, timing.duration, said),
         copies: places,
         first_copy: first,
     })

@@ -175,7 +175,12 @@ fn check(text: &str) -> Result<(), TestCaseError> {
     let source = Source { name: "j.fio".into(), text: text.into() };
     let jobs = parse_job_file(&source, &mut host).and_then(|file| resolve(&file));
     let Ok(jobs) = jobs else { return Ok(()) };
-    let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
+    let settings = ImportSettings {
+        seed: 1,
+        clock: ClockChoice::Auto,
+        file_name: "f".to_owned(),
+        copies_apart: true,
+    };
     let plan = match import(&jobs, &locate, &settings) {
         Ok(imported) => imported.plan,
         Err(refusals) => {

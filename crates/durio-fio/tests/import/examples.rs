@@ -27,7 +27,12 @@ fn import_file(path: &Path) -> Result<ImportedPlan, String> {
         .and_then(|file| resolve(&file))
         .map_err(|error| error.to_string())?;
     let _ = named_paths(&jobs, &|_| false);
-    let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "f".to_owned() };
+    let settings = ImportSettings {
+        seed: 1,
+        clock: ClockChoice::Auto,
+        file_name: "f".to_owned(),
+        copies_apart: true,
+    };
     import(&jobs, &locate, &settings).map_err(|refusals| {
         assert!(refusals.iter().all(|refusal| !refusal.option.is_empty()));
         let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();

@@ -56,8 +56,12 @@ fn imported(text: &str) -> Result<ImportedPlan, Vec<Remark>> {
 }
 
 fn imported_by(text: &str, seed: u64) -> Result<ImportedPlan, Vec<Remark>> {
-    let settings =
-        ImportSettings { seed, clock: ClockChoice::Auto, file_name: ".durio-x".to_owned() };
+    let settings = ImportSettings {
+        seed,
+        clock: ClockChoice::Auto,
+        file_name: ".durio-x".to_owned(),
+        copies_apart: true,
+    };
     import(&resolved(text), &locate, &settings)
 }
 
@@ -97,4 +101,28 @@ fn skip(test: &str, reason: &str) {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         writeln!(file, "{test}: {reason}").unwrap();
     }
+}
+
+#[test]
+fn copies_are_one_load_unless_fios_results_have_a_row_for_each() {
+    let text = "[a]\nrw=randread\nbs=4k\nsize=1m\nnumjobs=5\nfilename=/data/a\n\
+                [b]\nrw=randread\nbs=4k\nsize=1m\nnumjobs=3\nfilename=/data/b\n";
+    let loads = |copies_apart: bool| {
+        let settings = ImportSettings {
+            seed: 7,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-x".to_owned(),
+            copies_apart,
+        };
+        let plan = import(&resolved(text), &locate, &settings).unwrap().plan;
+        let loads = plan.steps[0]
+            .loads()
+            .map(|load| (load.workload.name.clone(), load.workload.jobs, load.target));
+        loads.collect::<Vec<_>>()
+    };
+    let of = |name: &str, jobs, target| (name.to_owned(), jobs, target);
+    // Sections stay apart, for each is a row of durio's report.
+    assert_eq!(loads(false), [of("a", 5, 0), of("b", 3, 1)]);
+    let apart = [vec![of("a", 1, 0); 5], vec![of("b", 1, 1); 3]].concat();
+    assert_eq!(loads(true), apart);
 }

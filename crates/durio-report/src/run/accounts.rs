@@ -73,7 +73,10 @@ fn account(workload: &WorkloadFindings) -> Section {
     let place = location_name(&workload.location);
     let mut group = Section::detail(format!("{} at {place}", workload.name));
     group.fact("measured for", workload.measured.to_string());
-    group.fact("Little's law", in_flight_line(&workload.in_flight));
+    // Of a ramp alone nothing else is told.
+    if !workload.operations.is_empty() {
+        group.fact("Little's law", in_flight_line(&workload.in_flight));
+    }
     group.fact("clock", clock(workload));
     group.fact("CPU of the jobs", cpu_of_jobs(workload));
     group.facts(cpu_of_machine(workload));
@@ -189,7 +192,8 @@ fn in_flight_line(in_flight: &InFlight) -> String {
 fn largest_deviation(findings: &Findings) -> Option<&WorkloadFindings> {
     let distance = |it: &WorkloadFindings| it.in_flight.deviation.abs();
     // total_cmp puts NaN, which is unknown, above every number.
-    findings.workloads.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))
+    let measured = findings.workloads.iter().filter(|it| !it.operations.is_empty());
+    measured.max_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
 fn switches_line(workload: &WorkloadFindings) -> Option<String> {

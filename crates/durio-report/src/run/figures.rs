@@ -25,6 +25,9 @@ const COLUMNS: [&str; 10] = [
 ];
 const OVER_TIME: &str = "rate over time";
 
+// In place of the rate of what completed no operation.
+const NOT_MEASURED: &str = "nothing was measured";
+
 // Characters of a rate over time.
 const TREND_MAX: usize = 14;
 
@@ -132,6 +135,9 @@ fn rows(workload: &WorkloadFindings, label: &str, place: &str) -> Vec<Row> {
     let service = workload.operation(workload.headline).map(|it| &it.service);
     // The bytes of a commit are counted with its write; the whole row has those of the workload.
     let mut whole = cells([label, place], headline_rate(workload), workload.bandwidth, service);
+    if workload.operations.is_empty() {
+        whole[2] = Cell::Absent(NOT_MEASURED);
+    }
     whole.push(trend(workload));
     let part = |part: &OperationFindings| {
         let label = operation_label(workload, part.operation);
@@ -184,7 +190,10 @@ fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
             let service = workload.and_then(|it| it.operation(it.headline)).map(|it| &it.service);
             let percentiles: [fn(&Distribution) -> Option<u64>; 3] =
                 [|it| it.p50_ns, |it| it.p99_ns, |it| it.p99_9_ns];
-            let rate = Cell::of(workload, |it| Cell::Rate(headline_rate(it)));
+            let rate = Cell::of(workload, |it| match it.operations.is_empty() {
+                true => Cell::Absent(NOT_MEASURED),
+                false => Cell::Rate(headline_rate(it)),
+            });
             let cell = move |percentile: fn(&Distribution) -> Option<u64>| {
                 Cell::of(service, |it| Cell::percentile(percentile(it)))
             };

@@ -295,6 +295,7 @@ fn many(mean_ns: f64) -> Distribution {
         count: 71_200,
         mean_ns,
         min_ns: at(mean_ns, 0.0),
+        p5_ns: Some(at(mean_ns, 0.05)),
         p50_ns: Some(at(mean_ns, 0.5)),
         p90_ns: Some(at(mean_ns, 0.9)),
         p99_ns: Some(at(mean_ns, 0.99)),

@@ -54,6 +54,31 @@ fn swallowed_flushes_are_suspect_and_counted_ones_a_fact() {
 }
 
 #[test]
+fn fewer_than_one_flush_for_two_of_twenty_syncs_are_missing() {
+    let counted = |syncs: u64, count: u64| {
+        found(flushes_per_sync, |sample| {
+            flushes(count)(sample);
+            sample.operation(OperationName::Sync).service.count = syncs;
+        })
+    };
+    let ids = |signals: Vec<Signal>| signals.into_iter().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(ids(counted(20, 9)), ["flushes-missing"]);
+    assert_eq!(ids(counted(20, 10)), ["flushes-counted"]);
+    assert_eq!(ids(counted(19, 0)), [""; 0], "too few syncs");
+    let said = counted(31, 7);
+    let values: Vec<&str> = said[0].read.iter().map(|it| it.value.as_str()).collect();
+    assert_eq!(values, ["31", "7"]);
+    // Of an array each layer counts the same flush: the most of one counts.
+    let array = found(flushes_per_sync, |sample| {
+        let device =
+            |count| DeviceCounters { flushes_completed: Some(count), ..DeviceCounters::default() };
+        sample.workloads[0].devices = [4, 12, 7].map(device).into();
+        sample.operation(OperationName::Sync).service.count = 20;
+    });
+    assert_eq!((array[0].id.as_str(), array[0].read[1].value.as_str()), ("flushes-counted", "12"));
+}
+
+#[test]
 fn flushes_are_not_held_against_many_writers_nor_against_a_cache_that_gets_none() {
     let crowded = |sample: &mut Sample| {
         flushes(3)(sample);
@@ -85,37 +110,92 @@ fn writes_that_are_durable_by_themselves_are_held_against_flushes_unless_they_ar
     assert_eq!(found(flushes_per_sync, by_fua(true)), []);
 }
 
+fn p5(sample: &mut Sample, micros: u64) {
+    sample.operation(OperationName::Sync).service.p5_ns = Some(micros * 1000);
+}
+
 #[test]
 fn a_sync_is_not_faster_than_its_medium() {
-    let fast = |micros| move |sample: &mut Sample| p50(sample, OperationName::Sync, micros);
-    let flash = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, fast(50));
-    assert!(flash.implies.contains("150"), "{}", flash.implies);
-    assert_eq!(found(latency_floor, fast(151)), []);
-    let disk = |sample: &mut Sample| {
-        fast(900)(sample);
-        sample.block().rotational = Some(true);
+    let fast = |micros| move |sample: &mut Sample| p5(sample, micros);
+    let flash = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, fast(149));
+    assert_eq!(flash.read[0].what, "time of a sync by fdatasync, p5");
+    assert_eq!(flash.read[0].value, "149 µs");
+    assert!(flash.implies.contains("needs more than 150 µs"), "{}", flash.implies);
+    assert_eq!(found(latency_floor, fast(150)), []);
+    let disk = |micros| {
+        move |sample: &mut Sample| {
+            p5(sample, micros);
+            sample.block().rotational = Some(true);
+        }
     };
-    assert_one(latency_floor, "flush-fast", SignalWord::Suspect, disk);
+    let turning = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, disk(999));
+    assert!(turning.implies.contains("needs more than 1 ms"), "{}", turning.implies);
+    assert_eq!(found(latency_floor, disk(1000)), []);
     let virtual_disk = |sample: &mut Sample| {
-        disk(sample);
+        disk(999)(sample);
         sample.environment.host.hypervisor = Some("kvm".into());
     };
     assert_eq!(found(latency_floor, virtual_disk), [], "hypervisors call anything rotational");
     let volume = |micros| {
         move |sample: &mut Sample| {
-            fast(micros)(sample);
+            p5(sample, micros);
             sample.block().model = Some("Amazon Elastic Block Store".into());
         }
     };
-    let replicated = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, volume(90));
+    let replicated = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, volume(99));
     assert!(replicated.implies.contains("general knowledge"));
-    assert_eq!(found(latency_floor, volume(120)), []);
+    assert!(replicated.implies.contains("needs more than 100 µs"), "{}", replicated.implies);
+    assert_eq!(found(latency_floor, volume(100)), []);
+}
+
+#[test]
+fn a_busy_machine_hides_no_fast_flush_and_a_few_syncs_show_none() {
+    // As one disk was measured idle and under load: the fastest syncs are the same.
+    for median in [121, 480, 2300] {
+        let loaded = |sample: &mut Sample| {
+            p5(sample, 62);
+            p50(sample, OperationName::Sync, median);
+        };
+        let found = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, loaded);
+        assert_eq!(found.read[0].value, "62 µs", "p50 of {median} µs");
+    }
+    let few = |count| {
+        move |sample: &mut Sample| {
+            p5(sample, 62);
+            sample.operation(OperationName::Sync).service.count = count;
+        }
+    };
+    assert_one(latency_floor, "flush-fast", SignalWord::Suspect, few(100));
+    assert_eq!(found(latency_floor, few(99)), []);
+}
+
+#[test]
+fn of_workloads_and_places_on_a_disk_the_fastest_syncs_speak_and_once() {
+    let several = |sample: &mut Sample| {
+        p5(sample, 140);
+        let mut fastest = sample.workloads[0].clone();
+        (fastest.name, fastest.location) = ("fastest".into(), "/other".into());
+        let mut stack = sample.environment.stacks[0].clone();
+        stack.target = "/other".into();
+        sample.environment.stacks.push(stack);
+        let location = Some(durio_plan::RawPath::from("/other"));
+        let target = durio_plan::Target { location, ..sample.plan.targets[0].clone() };
+        sample.plan.targets.push(target);
+        sample.workloads.push(fastest);
+        p5(sample, 145);
+        sample.workloads[1].operations.iter_mut().for_each(|it| it.service.p5_ns = Some(77_000));
+    };
+    let found = assert_one(latency_floor, "flush-fast", SignalWord::Suspect, several);
+    assert_eq!(
+        (found.read[0].place.as_str(), found.read[0].value.as_str()),
+        ("fastest at /other", "77 µs")
+    );
 }
 
 #[test]
 fn a_device_that_gets_no_flush_is_not_too_fast() {
     let write_through = |sample: &mut Sample| {
-        p50(sample, OperationName::Sync, 5);
+        p5(sample, 5);
         sample.block().write_cache = Some(WriteCache::WriteThrough);
     };
     assert_eq!(found(latency_floor, write_through), []);
@@ -131,7 +211,20 @@ fn a_flush_that_adds_nothing_to_a_direct_write_is_suspect() {
         }
     };
     assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, medians(100, 105));
-    assert_eq!(found(flush_delta, medians(100, 120)), []);
+    let free =
+        assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, medians(100, 109));
+    let values: Vec<&str> = free.read.iter().map(|it| it.value.as_str()).collect();
+    assert_eq!(values, ["100 µs", "109 µs"], "the write, then both");
+    assert_eq!(found(flush_delta, medians(100, 110)), []);
+    assert_eq!(found(flush_delta, medians(109, 600)), []);
+    let of_size = |kib| {
+        move |sample: &mut Sample| {
+            medians(100, 105)(sample);
+            sample.workloads[0].definition.block_size = Bytes::from_kib(kib);
+        }
+    };
+    assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, of_size(16));
+    assert_eq!(found(flush_delta, of_size(17)), []);
     let buffered = |sample: &mut Sample| {
         medians(100, 105)(sample);
         sample.workloads[0].effective.cache = CacheMode::Buffered;
@@ -156,8 +249,20 @@ fn both_ways(fua: u64) -> impl FnOnce(&mut Sample) {
 fn fua_at_the_price_of_a_plain_write_is_a_hint_where_flushes_cost() {
     let found_hint =
         assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, both_ways(105));
-    assert_eq!(found_hint.read.len(), 3);
-    assert_eq!(found(fua_against_flush, both_ways(300)), []);
+    let values: Vec<&str> = found_hint.read.iter().map(|it| it.value.as_str()).collect();
+    assert_eq!(values, ["100 µs", "105 µs", "900 µs"], "plain, by FUA, with a flush");
+    assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, both_ways(114));
+    assert_eq!(found(fua_against_flush, both_ways(116)), []);
+    let with_flush = |micros: u64| {
+        move |sample: &mut Sample| {
+            both_ways(105)(sample);
+            let commits = sample.workloads[1].operations.iter_mut();
+            let commits = commits.filter(|it| it.operation == OperationName::Commit);
+            commits.for_each(|it| it.service.p50_ns = Some(micros * 1000));
+        }
+    };
+    assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, with_flush(200));
+    assert_eq!(found(fua_against_flush, with_flush(199)), []);
     let without_fua = |sample: &mut Sample| {
         both_ways(105)(sample);
         sample.block().fua = Some(false);

@@ -44,6 +44,11 @@ const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 // a slow loop that is a share of what there is to count.
 const LOST_SECONDS: f64 = 10e-3;
 
+/// Why there is no figure at all.
+pub(super) fn unmeasured(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    workload.unmeasured()
+}
+
 /// What of the accounting does not hold.
 pub(super) fn inconsistent(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     let in_flight = &workload.in_flight;
@@ -218,6 +223,39 @@ mod tests {
     use durio_workload::{Arrivals, PerMille, SyncPolicy};
 
     #[test]
+    fn a_workload_without_operations_is_said_to_be_unmeasured_and_why() {
+        let spoil = |phase: Phase, seconds: u64| {
+            seen("unmeasured", |sample: &mut Sample| {
+                let workload = &mut sample.workloads[0];
+                workload.operations.clear();
+                workload.measured = Nanos::from_secs(seconds);
+                workload.intervals = vec![IntervalPoint { phase, ..point(0) }];
+            })
+        };
+        let ramp = spoil(Phase::Ramp, 0).unwrap();
+        assert_eq!(ramp, "commit: it was done before its ramp was over");
+        let idle = spoil(Phase::Measure, 7).unwrap();
+        assert_eq!(idle, "commit: no operation was completed in the 7 s that count");
+        assert_eq!(spoil(Phase::Measure, 0).unwrap(), "commit: no operation was completed");
+        check_quiet("unmeasured", |_| {});
+    }
+
+    fn point(unwatched_millis: u64) -> IntervalPoint {
+        IntervalPoint {
+            phase: Phase::Measure,
+            from: Nanos::ZERO,
+            to: Nanos::from_secs(1),
+            rate: 1000.0,
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            unwatched_max: Some(Nanos::from_millis(unwatched_millis)),
+            kept: Vec::new(),
+            cut_short: false,
+        }
+    }
+
+    #[test]
     fn a_planted_accounting_fault_is_named() {
         check_warns("inconsistent", |sample| {
             sample.workloads[0].in_flight.deviation = -0.021;
@@ -284,19 +322,7 @@ mod tests {
     #[test]
     fn intervals_in_which_nobody_looked_are_named_if_they_are_many_and_longer_than_usual() {
         let spoil = |sample: &mut Sample, unwatched: &[u64]| {
-            let point = |&millis: &u64| IntervalPoint {
-                phase: Phase::Measure,
-                from: Nanos::ZERO,
-                to: Nanos::from_secs(1),
-                rate: 1000.0,
-                p50_ns: None,
-                p99_ns: None,
-                max_ns: None,
-                unwatched_max: Some(Nanos::from_millis(millis)),
-                kept: Vec::new(),
-                cut_short: false,
-            };
-            sample.workloads[0].intervals = unwatched.iter().map(point).collect();
+            sample.workloads[0].intervals = unwatched.iter().copied().map(point).collect();
             sample.workloads[0].unwatched_max =
                 unwatched.iter().max().copied().map(Nanos::from_millis);
         };

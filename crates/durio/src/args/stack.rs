@@ -117,7 +117,7 @@ pub(crate) struct StackPlan {
 ///   durio stack bench loop-layers
 ///   durio stack bench ram-layers --only xfs --only xfs-on-raid5 --scale-time 0.1
 ///   durio stack bench my-stacks.toml --destroy /dev/nvme1n1 --destroy /dev/nvme2n1
-///   durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.1
+///   durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.3
 ///
 /// The result is a bench folder (docs/formats/bench-folder.md): a manifest, and a run folder for
 /// each point. `durio report` accepts either.

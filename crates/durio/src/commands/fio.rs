@@ -46,7 +46,7 @@ pub(crate) fn fio(arguments: &Fio) -> Result<Exit, BenchError> {
 fn run_words(words: &[String], options: &Measuring) -> Result<Exit, BenchError> {
     let execution = begin("fio", options)?;
     let file = parse(words)?;
-    let settings = running(&execution, options);
+    let settings = ImportSettings { copies_apart: false, ..running(&execution, options) };
     let imported = import_file(&file, options.permission(), &settings)?;
     imported.notes.iter().for_each(|note| output::remark(note));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
@@ -60,7 +60,12 @@ fn run_words(words: &[String], options: &Measuring) -> Result<Exit, BenchError> 
 
 /// Settings of an import that is to be run.
 fn running(execution: &Execution, options: &Measuring) -> ImportSettings {
-    ImportSettings { seed: execution.seed, clock: options.clock, file_name: execution.file_name() }
+    ImportSettings {
+        seed: execution.seed,
+        clock: options.clock,
+        file_name: execution.file_name(),
+        copies_apart: true,
+    }
 }
 
 /// Settings of an import that is only looked at.
@@ -70,6 +75,7 @@ fn planning(options: &Measuring) -> ImportSettings {
         seed: options.seed.unwrap_or(0),
         clock: options.clock,
         file_name: PLAN_FILE_NAME.to_owned(),
+        copies_apart: true,
     }
 }
 
@@ -83,7 +89,8 @@ pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, Benc
 pub(crate) fn plan_file(path: &Path, arguments: &Plan) -> Result<durio_plan::Plan, BenchError> {
     check_alone(&arguments.target, &arguments.expanding)?;
     let file_name = PLAN_FILE_NAME.to_owned();
-    let settings = ImportSettings { seed: 0, clock: ClockChoice::Auto, file_name };
+    let settings =
+        ImportSettings { seed: 0, clock: ClockChoice::Auto, file_name, copies_apart: false };
     let Plan { destroy, force_signature, .. } = arguments;
     let permission = Permission::Named { destroy, force_signature: *force_signature };
     let imported = import_file(&parse(&[word(path)?])?, permission, &settings)?;

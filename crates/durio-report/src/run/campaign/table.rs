@@ -17,7 +17,7 @@ type Figure = fn(&Row) -> Cell;
 /// Heading, figure, and who has room for it.
 const COLUMNS: [(&str, Figure, Level); 16] = [
     ("offered", offered, Level::Summary),
-    ("IOPS", |row| Cell::Rate(row.rate), Level::Summary),
+    ("IOPS", rate, Level::Summary),
     ("range", range, Level::Summary),
     ("bandwidth", |row| Cell::bandwidth(row.bandwidth), Level::Summary),
     ("mean", |row| mean(row.service.as_ref()), Level::Summary),
@@ -33,6 +33,14 @@ const COLUMNS: [(&str, Figure, Level); 16] = [
     ("phase", |row| Cell::of(row.phase, |it| Cell::text(phase_name(it))), Level::Summary),
     ("limit", limit, Level::Summary),
 ];
+
+/// A row without an operation has no rate.
+fn rate(row: &Row) -> Cell {
+    match row.service.is_none() && row.iops == 0.0 {
+        true => Cell::Absent("nothing was measured"),
+        false => Cell::Rate(row.rate),
+    }
+}
 
 const READ: &str = "device read";
 const WRITTEN: &str = "device written";

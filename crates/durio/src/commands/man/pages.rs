@@ -342,7 +342,7 @@ const PAGES: &[PageNotes] = &[
         examples: &[
             ("durio stack bench loop-layers", "Build and measure stacks on loop devices, as root."),
             (
-                "durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.1",
+                "durio stack bench raid-modes --lab --scale-time 0.02 --scale-size 0.3",
                 "RAID in a virtual machine, without any privileges.",
             ),
             (
