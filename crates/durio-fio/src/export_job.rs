@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use durio_plan::{Limit, Load};
+use durio_plan::{AccessAdvice, Limit, Load};
 use durio_units::Nanos;
 use durio_workload::{
     Arrivals, AtEnd, BlockShare, ByteZone, CacheMode, Contents, Coverage, Pattern, PerMille,
@@ -89,6 +89,15 @@ fn refuse<T>(what: impl Into<String>) -> Result<T, FioError> {
     Err(FioError::NotInFio { what: what.into() })
 }
 
+fn hint_of(advice: Option<AccessAdvice>) -> &'static str {
+    match advice {
+        None => "0",
+        Some(AccessAdvice::Random) => "random",
+        Some(AccessAdvice::Sequential) => "sequential",
+        Some(AccessAdvice::NoReuse) => "noreuse",
+    }
+}
+
 type FioOption = (String, String);
 
 #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
@@ -113,7 +122,15 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         blocking_syncs,
         // In the terms.
         own_limit: _,
+        file_order: _,
+        drain,
+        // fio's own time is another.
+        completion_time: _,
+        advice,
     } = load;
+    if drain.is_some() {
+        return refuse("a queue that drains before it is filled again");
+    }
     if *blocking_syncs {
         return refuse("syncs that hold up their job in one fio and not in the next (3.41)");
     }
@@ -130,7 +147,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         // Before the step durio drops the cache itself; this is for the passes of fio.
         option("invalidate", u8::from(workload.drops_cache_each_pass)),
         // durio gives the kernel no advice either.
-        option("fadvise_hint", 0),
+        option("fadvise_hint", hint_of(*advice)),
         option("create_fsync", 0),
         // If durio is killed, the kernel kills fio: as threads its jobs end with it.
         option("thread", 1),

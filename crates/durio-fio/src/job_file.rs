@@ -35,9 +35,9 @@ pub use options::{
 pub use printing::{OutputFormat, PrintSettings, Question};
 pub use resolve::{Each, Given, One, Remark, ResolvedJob, resolve};
 pub use terms::{
-    AccessPattern, BlockSizeShare, CpuPolicy, Direction, Distribution, Engine, ExitScope,
-    Fallocate, FileService, FileServiceOrder, MemoryPolicy, PerDirection, RandomGenerator,
-    RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode, SyncOpen, ZoneShare,
+    AccessPattern, AdviceHint, BlockSizeShare, CpuPolicy, Direction, Distribution, Engine,
+    ExitScope, Fallocate, FileService, FileServiceOrder, MemoryPolicy, PerDirection,
+    RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode, SyncOpen, ZoneShare,
 };
 
 use crate::FioError;

@@ -25,8 +25,8 @@ pub use location::{Location, LocationFacts};
 pub use path::RawPath;
 pub use shared_walk::SharedWalk;
 pub use step::{
-    BatchPolicy, ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role,
-    Step,
+    AccessAdvice, BatchPolicy, ClockChoice, CompletionTime, DrainPolicy, JobPlace, Limit, Load,
+    NullScript, ParameterValue, Placement, Role, Step,
 };
 pub use target::{FileLayout, Target, TargetKind};
 

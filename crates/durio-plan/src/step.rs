@@ -2,7 +2,7 @@
 
 use durio_block::EngineKind;
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, AtEnd, CommitterThreads, RegionRule, Workload};
+use durio_workload::{Arrivals, AtEnd, CommitterThreads, FileOrder, RegionRule, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How many operations a job gathers before it enters the kernel.
@@ -16,6 +16,41 @@ impl BatchPolicy {
     /// Four: most of what larger batches save in CPU time (docs/benchmarks.md), without letting the
     /// device run dry as they do (docs/design/0002-refill-as-reaped.md).
     pub const DEFAULT: Self = Self { submit_max: 4 };
+}
+
+/// A queue that fills up, then drains before it is filled again; else each place is refilled as it
+/// is reaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainPolicy {
+    /// At least this many completions are taken at a time.
+    pub take_min: u32,
+    /// At most this many.
+    pub take_max: u32,
+    /// The queue is filled again when no more than this many operations are left in it.
+    pub refill_at: u32,
+}
+
+/// When an asynchronous operation is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionTime {
+    /// When a look for completions first sees it.
+    #[default]
+    Seen,
+    /// When the job takes it from the queue, in which it may have waited for others: fio's.
+    Taken,
+}
+
+/// What the kernel is told of the accesses of a load (posix_fadvise).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessAdvice {
+    /// POSIX_FADV_RANDOM: no read-ahead.
+    Random,
+    /// POSIX_FADV_SEQUENTIAL: twice the read-ahead.
+    Sequential,
+    /// POSIX_FADV_NOREUSE.
+    NoReuse,
 }
 
 /// Which clock stamps the operations.
@@ -137,6 +172,18 @@ pub struct Load {
     /// When this load ends, if not with the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_limit: Option<Limit>,
+    /// In which order a job uses its targets, if it has several.
+    #[serde(default, skip_serializing_if = "FileOrder::is_each_in_turn")]
+    pub file_order: FileOrder,
+    /// How the queue drains, if places are not refilled as they are reaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainPolicy>,
+    /// Where the latency of an asynchronous operation ends.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub completion_time: CompletionTime,
+    /// What the kernel is told of the accesses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AccessAdvice>,
 }
 
 impl Load {
@@ -156,6 +203,10 @@ impl Load {
             placement: Placement::DeviceNode,
             blocking_syncs: false,
             own_limit: None,
+            file_order: FileOrder::EACH_IN_TURN,
+            drain: None,
+            completion_time: CompletionTime::Seen,
+            advice: None,
         }
     }
 
@@ -280,7 +331,21 @@ impl Load {
         if self.workload.jobs < self.groups() {
             return Err(format!("has {} jobs for {count} targets", self.workload.jobs));
         }
+        if self.drain.is_some() {
+            self.validate_drain()?;
+        }
         if each > 1 { self.validate_turns() } else { Ok(()) }
+    }
+
+    /// What a queue that drains cannot do.
+    fn validate_drain(&self) -> Result<(), String> {
+        let what = match () {
+            () if !self.arrivals.is_closed() => "starts each access when it is due",
+            () if self.workload.group_commit.is_some() => "is a log",
+            () if !self.engine.is_asynchronous() => "has one access in flight",
+            () => return Ok(()),
+        };
+        Err(format!("{what}, so its queue cannot drain before it is filled again"))
     }
 
     /// What a job over several targets in turn cannot do.

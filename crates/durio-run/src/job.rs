@@ -8,10 +8,10 @@ use durio_block::{
     BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullEngine,
     Script, SyncEngine, Ticks, TscClock, WriteFlags,
 };
-use durio_plan::{EngineKind, NullScript};
+use durio_plan::{CompletionTime, DrainPolicy, EngineKind, NullScript};
 use durio_units::Nanos;
 use durio_workload::{
-    BlockFiller, CommitterThreads, Region, Schedule, Stream, SyncMethod, Workload,
+    BlockFiller, CommitterThreads, FileOrder, Region, Schedule, Stream, SyncMethod, Workload,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -66,6 +66,9 @@ pub(crate) struct JobInput {
     /// The files that it works on in turn; one, but for a few loads, and none with the null engine.
     pub(crate) files: Vec<OwnedFd>,
     pub(crate) files_each: u32,
+    pub(crate) file_order: FileOrder,
+    pub(crate) drain: Option<DrainPolicy>,
+    pub(crate) completion_time: CompletionTime,
     /// A second descriptor of the file, whose cached pages each pass drops.
     pub(crate) pass_file: Option<OwnedFd>,
     /// A sync holds up the job.
@@ -243,7 +246,8 @@ fn drive<E: Engine>(
 ) -> Option<JobOutcome> {
     let workload = &input.workload;
     let asynchronous = engine.capabilities().asynchronous;
-    let stream = Stream::over_files(workload, input.region, input.seed, input.files_each);
+    let files = (input.files_each, input.file_order);
+    let stream = Stream::over_files(workload, input.region, input.seed, files);
     let kinds = (asynchronous, input.schedule.is_some());
     let mut recorder =
         Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
@@ -263,6 +267,8 @@ fn drive<E: Engine>(
         pass_file: input.pass_file.take(),
         syncs_at_end: workload.syncs_at_end && workload.writes(),
         files: input.files_each,
+        drain: input.drain,
+        completion_time: input.completion_time,
     };
     let facts = engine.facts();
     // Everything that allocates, before the job says that it is ready.

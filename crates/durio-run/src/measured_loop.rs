@@ -7,6 +7,7 @@
 mod alike;
 mod blocking;
 mod data;
+mod draining;
 mod group_commit;
 mod in_flight;
 mod open;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use durio_block::{
     BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
 };
+use durio_plan::{CompletionTime, DrainPolicy};
 use durio_record::{Accounting, OperationName};
 use durio_units::Nanos;
 use durio_workload::{Access, AccessKind, BlockFiller, Stream, SyncMethod};
@@ -134,6 +136,9 @@ pub(crate) struct LoopInput<'a> {
     /// The job ends with an fsync of each file.
     pub(crate) syncs_at_end: bool,
     pub(crate) files: u32,
+    /// How the queue drains, if places are not refilled as they are reaped.
+    pub(crate) drain: Option<DrainPolicy>,
+    pub(crate) completion_time: CompletionTime,
 }
 
 impl<'a, E: Engine> MeasuredLoop<'a, E> {
@@ -187,7 +192,11 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         let is_plain = self.follows == Follows::Nothing
             && !self.input.varied
             && !self.input.commits
-            && self.input.files == 1;
+            && self.input.files == 1
+            && self.input.completion_time == CompletionTime::Seen;
+        if let Some(policy) = self.input.drain {
+            return self.run_draining(started, policy);
+        }
         match (is_plain && !self.input.stream.has_passes(), self.engine.capabilities().asynchronous)
         {
             (true, false) if self.places == 1 => self.run_blocking(started),
@@ -217,6 +226,9 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
                 }
             };
             self.queued = 0;
+            if !PLAIN {
+                self.stamp_taken(&mut completions[..count]);
+            }
             // Operations of two looks are never recorded as one, though the stamps may be equal.
             let mut look = Look::NONE;
             for completion in &completions[..count] {
@@ -234,6 +246,14 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
         self.record_alike();
         self.finish(Ticks::default())
+    }
+
+    /// Where operations are over when they are taken, that is now.
+    fn stamp_taken(&self, completions: &mut [Completion]) {
+        if self.input.completion_time == CompletionTime::Taken {
+            let now = self.engine.clock().now();
+            completions.iter_mut().for_each(|completion| completion.completed_at = now);
+        }
     }
 
     #[inline]

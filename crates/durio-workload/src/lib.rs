@@ -12,6 +12,7 @@ mod blocks;
 mod catalogue;
 mod contents;
 mod definition;
+mod file_order;
 mod group_commit;
 mod permutation;
 pub mod profile;
@@ -32,6 +33,7 @@ pub use definition::{
     AtEnd, CacheMode, Coverage, DefinitionError, JumpShares, Pattern, PerMille, Region, RegionRule,
     Workload,
 };
+pub use file_order::{FileChoice, FileOrder};
 pub use group_commit::{CommitterThreads, GroupCommit};
 pub use skew::{ByteZone, Skew, Zone};
 pub use software::{ClientThreads, LogWriter, Software};

@@ -5,8 +5,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::block_filler::spread;
+use crate::file_order::{FileOrder, FileTurns};
 use crate::varied::Varied;
-use crate::{AtEnd, Pattern, Region, SyncMethod, Workload};
+use crate::{AtEnd, Coverage, Pattern, Region, SyncMethod, Workload};
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +75,10 @@ struct OtherOrder {
 #[expect(clippy::large_enum_variant, reason = "one per job, and in a box of its own")]
 enum OtherKind {
     Varied(Varied),
-    /// File after file, an access each: the accesses of each file, and whose turn it is.
-    InTurn {
+    /// The accesses of each of several files, and whose turn it is.
+    Files {
         files: Box<[Stream]>,
-        turn: usize,
+        turns: FileTurns,
     },
 }
 
@@ -103,7 +104,7 @@ impl OtherOrder {
     fn next(&mut self, random: &mut Xoshiro256PlusPlus, read_threshold: u64) -> &Access {
         self.access = match &mut self.kind {
             OtherKind::Varied(varied) => varied.next(random, read_threshold),
-            OtherKind::InTurn { files, turn } => next_in_turn(files, turn),
+            OtherKind::Files { files, turns } => next_of(files, turns.next(random)),
         };
         &self.access
     }
@@ -161,21 +162,31 @@ impl Stream {
         }
     }
 
-    /// The stream of a job over several files: they are accessed in turn, each in its own order over
-    /// the same region. For one file it is that of [`Stream::new`].
+    /// The stream of a job over several files: `order` says whose turn it is, and each has its own
+    /// order over the same region. For one file it is that of [`Stream::new`].
     ///
     /// # Panics
     /// As [`Stream::new`].
     #[must_use]
-    pub fn over_files(workload: &Workload, region: Region, seed: u64, files: u32) -> Self {
+    pub fn over_files(
+        workload: &Workload,
+        region: Region,
+        seed: u64,
+        (files, order): (u32, FileOrder),
+    ) -> Self {
         let stream = Self::new(workload, region, seed);
         if files <= 1 {
             return stream;
         }
         // Seeds of their own, or all files would be accessed in one order.
         let of_file = |file: u32| Self::new(workload, region, job_seed(seed, 0, file.into()));
-        let files = (0..files).map(of_file).collect();
-        Self { order: Order::other(OtherKind::InTurn { files, turn: 0 }), ..stream }
+        let files: Box<[Self]> = (0..files).map(of_file).collect();
+        // Blocks that are drawn again and again never come to an end.
+        let is_free =
+            workload.pattern == Pattern::Random && workload.coverage == Coverage::Independent;
+        let each = (!is_free).then_some(stream.block_count);
+        let turns = FileTurns::new(order, files.len(), each);
+        Self { order: Order::other(OtherKind::Files { files, turns }), ..stream }
     }
 
     /// True if something is to be done where a pass over the region begins: it is returned to the
@@ -289,9 +300,7 @@ const fn of_file(kind: AccessKind) -> Access {
     Access { kind, file: 0, offset: 0, length: 0 }
 }
 
-fn next_in_turn(files: &mut [Stream], turn: &mut usize) -> Access {
-    let file = *turn;
-    *turn = if file + 1 == files.len() { 0 } else { file + 1 };
+fn next_of(files: &mut [Stream], file: usize) -> Access {
     // A load has as many files as a plan has targets at most: their number fits.
     #[expect(clippy::cast_possible_truncation, reason = "see above")]
     let number = file as u32;

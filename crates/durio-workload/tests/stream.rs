@@ -3,8 +3,8 @@
 
 use durio_units::Bytes;
 use durio_workload::{
-    Access, AccessKind, AtEnd, BlockShare, Coverage, JumpShares, Pattern, PerMille, Region,
-    RegionRule, Skew, Stream, SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
+    Access, AccessKind, AtEnd, BlockShare, Coverage, FileOrder, JumpShares, Pattern, PerMille,
+    Region, RegionRule, Skew, Stream, SyncMethod, SyncPolicy, Workload, check_workloads, job_seed,
 };
 use proptest::prelude::*;
 
@@ -412,7 +412,7 @@ fn sizes_of_a_mix_fill_a_pass_to_its_end() {
 fn several_files_are_accessed_in_turn_each_in_its_own_order() {
     let workload = Workload { coverage: Coverage::EachOnce, ..definition(Pattern::Random, 1000) };
     let region = Region { offset: Bytes::ZERO, length: Bytes::from_kib(64) };
-    let mut stream = Stream::over_files(&workload, region, 1, 3);
+    let mut stream = Stream::over_files(&workload, region, 1, (3, FileOrder::EACH_IN_TURN));
     let accesses: Vec<_> = (0..48).map(|_| stream.next_access()).collect();
     assert!((0..3).cycle().zip(&accesses).all(|(file, access)| access.file == file));
     let offsets = |file| -> Vec<u64> {

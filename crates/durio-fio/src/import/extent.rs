@@ -5,12 +5,34 @@
 //! `file_service_type=roundrobin`: an access of each file, each with a place or a map of its own. What
 //! fio does otherwise with several files is refused. Not here: where files are.
 
+use durio_workload::{FileChoice, FileOrder};
+
 use super::section::TargetsOf;
 use super::targets::{Claim, Existing, FILES_MAX, Targets, target_paths};
 use super::{Said, or, place_or};
 use crate::job_file::{
     Engine, FileService, FileServiceOrder, SizeValue, SourcePosition, TargetOptions,
 };
+
+/// In which order a job uses its files.
+// fio opens the first `openfiles` files, and another when one of them is done.
+pub(super) fn file_order(options: &TargetOptions) -> FileOrder {
+    let open_max = or(&options.open_files, 0);
+    let Some(service) = options.file_service.as_ref().map(|given| &given.value) else {
+        return FileOrder { open_max, ..FileOrder::EACH_IN_TURN };
+    };
+    match service.order {
+        FileServiceOrder::Random => {
+            FileOrder { choice: FileChoice::Random, run: service.accesses, open_max }
+        }
+        FileServiceOrder::RoundRobin | FileServiceOrder::Skewed(_) => {
+            FileOrder { choice: FileChoice::InTurn, run: service.accesses, open_max }
+        }
+        FileServiceOrder::Sequential => {
+            FileOrder { choice: FileChoice::InTurn, run: u32::MAX, open_max }
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
@@ -254,12 +276,17 @@ impl TargetsOf<'_> {
 
     /// Refuses what fio does otherwise than an access of each file in turn.
     fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut Said) {
-        let is_in_turn =
-            |it: &FileService| it.order == FileServiceOrder::RoundRobin && it.accesses == 1;
-        let in_turn = "durio uses several files in turn, an access each";
-        said.refuse_unless(&options.file_service, is_in_turn, in_turn);
-        let all_open = "durio has all files of a job open at the same time";
-        said.refuse_unless(&options.open_files, |open| *open == 0 || *open >= each, all_open);
+        let is_even = |service: &FileService| !matches!(service.order, FileServiceOrder::Skewed(_));
+        let reason = "durio has no files that are used more than others; give random, roundrobin or \
+                      sequential";
+        said.refuse_unless(&options.file_service, is_even, reason);
+        let order = file_order(options);
+        let ends_files = order.run > 1 || (1..each).contains(&order.open_max);
+        if ends_files && (options.io_size.is_some() || options.accesses.is_some()) {
+            let reason = "when a file is done depends on the order of files; leave out io_size and \
+                          number_ios, or use files in turn (file_service_type=roundrobin:1)";
+            said.refuse_at(&self.job.at, "file_service_type", reason);
+        }
         self.check_amounts(options, said);
         let at = &self.job.at;
         if self.workload.run_length > 1 || self.workload.hole.get() > 0 {

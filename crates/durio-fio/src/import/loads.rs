@@ -4,9 +4,9 @@
 //! are loads of their own; sections that differ in nothing but their file are one load over several
 //! targets. Not here: what a section does.
 
-use durio_plan::{Limit, Load, Role, Step};
+use durio_plan::{CompletionTime, Limit, Load, Role, Step};
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Region, RegionRule, Workload};
+use durio_workload::{FileOrder, Region, RegionRule, Workload};
 
 use super::Said;
 use super::extent::Extent;
@@ -262,7 +262,8 @@ impl Part<'_> {
             _ => false,
         };
         let alike = |it: &Section| {
-            (it.queue.engine, it.queue.batch, it.queue.arrivals, it.timing, it.reporting_group)
+            let queue = (it.queue.engine, it.queue.batch, it.queue.drain, it.queue.arrivals);
+            (queue, it.advice, it.file_order, it.timing, it.reporting_group)
         };
         let nameless = |workload: &Workload| Workload {
             name: String::new(),
@@ -318,6 +319,17 @@ fn load(part: &Part<'_>) -> Load {
         arrivals: arrivals.at_rate(total),
         placement: CpuBinding::interleaved(&part.bindings, part.copies_each),
         blocking_syncs: section.blocking_syncs,
+        file_order: if part.targets_each > 1 {
+            section.file_order
+        } else {
+            FileOrder::EACH_IN_TURN
+        },
+        drain: section.queue.drain,
+        completion_time: match section.queue.engine.is_asynchronous() {
+            true => CompletionTime::Taken,
+            false => CompletionTime::Seen,
+        },
+        advice: section.advice,
         ..Load::new(first, workload, section.queue.engine)
     }
 }

@@ -3,7 +3,7 @@
 //! In: [`QueueOptions`]. Out: engine, depth, batch, and the rate of one copy. Not here: how many
 //! copies there are.
 
-use durio_plan::{BatchPolicy, EngineKind};
+use durio_plan::{BatchPolicy, DrainPolicy, EngineKind};
 use durio_workload::{Arrivals, PerMille};
 
 use super::accesses::Sizes;
@@ -17,6 +17,7 @@ pub(super) struct Queue {
     pub(super) engine: EngineKind,
     pub(super) depth: u32,
     pub(super) batch: BatchPolicy,
+    pub(super) drain: Option<DrainPolicy>,
     /// Of one copy.
     pub(super) arrivals: Arrivals,
     /// The share of reads, where rates of reads and of writes decide it.
@@ -68,9 +69,14 @@ pub(super) fn queue(
             }
         }
     }
-    let batch = batch(options, queue_depth, said);
+    let (batch, drain) = batch(options, queue_depth, said);
     let (arrivals, read_share) = arrivals(options, accesses, said);
-    Queue { engine: kind, depth: queue_depth, batch, arrivals, read_share }
+    if drain.is_some() && !arrivals.is_closed() {
+        let reason = "at a rate durio starts each access when it is due, and no batches; leave the \
+                      rate out, or iodepth_low and the batches of completions";
+        said.refuse_at(at, "iodepth_batch_complete_min", reason);
+    }
+    Queue { engine: kind, depth: queue_depth, batch, drain, arrivals, read_share }
 }
 
 fn offloaded(kind: EngineKind, given: &Given<SubmitMode>, depth: u32, said: &mut Said) {
@@ -120,36 +126,35 @@ fn depth_of(engine: EngineKind, given: Option<&Given<u32>>, said: &mut Said) -> 
     }
 }
 
-// As many are submitted at once as were taken at once; fio's default is one by one.
-fn batch(options: &QueueOptions, depth: u32, said: &mut Said) -> BatchPolicy {
+// fio fills its queue, submits whenever a batch is together, and takes completions when the queue is
+// full. Where that is one refilled for one taken, durio's own loop does the same.
+fn batch(
+    options: &QueueOptions,
+    depth: u32,
+    said: &mut Said,
+) -> (BatchPolicy, Option<DrainPolicy>) {
     let QueueOptions { submit_batch, complete_batch_min, complete_batch_max, depth_low, .. } =
         options;
     // With one in flight there is nothing to gather, whatever is said.
     if depth == 1 {
-        return BatchPolicy { submit_max: 1 };
+        return (BatchPolicy { submit_max: 1 }, None);
     }
-    let submit = match or(submit_batch, 1) {
-        // fio takes 0 for the depth.
-        0 => depth,
-        batch => batch.min(depth),
-    };
-    let complete = or(complete_batch_max, 1).min(depth).max(1);
+    // fio takes 0 and what is beyond the depth for the depth.
+    let within = |number: u32| if number == 0 { depth } else { number.min(depth) };
+    let submit = within(or(submit_batch, 1));
     said.refuse_unless(
         complete_batch_min,
-        |least| *least == 1,
-        "durio takes what is complete as soon as one is, and waits for no more",
+        |least| *least > 0,
+        "durio waits for a completion when the queue is full, and does not poll",
     );
-    said.refuse_unless(
-        depth_low,
-        |low| *low == 0 || *low >= depth,
-        "durio refills each place as it is free and lets no queue run low",
-    );
-    said.refuse_unless(
-        complete_batch_max,
-        |_| complete <= submit,
-        "durio submits together what it took together; give iodepth_batch as large",
-    );
-    BatchPolicy { submit_max: submit.min(complete) }
+    let take_min = or(complete_batch_min, 1).clamp(1, depth);
+    let take_max = or(complete_batch_max, 1).clamp(take_min, depth);
+    let refill_at = within(or(depth_low, 0));
+    if take_min == 1 && refill_at == depth && take_max <= submit {
+        return (BatchPolicy { submit_max: take_max }, None);
+    }
+    let drain = DrainPolicy { take_min, take_max, refill_at };
+    (BatchPolicy { submit_max: submit }, Some(drain))
 }
 
 /// What is given for reads and for writes.

@@ -2,12 +2,12 @@
 //!
 //! In: a [`ResolvedJob`]. Out: a [`Section`]. Not here: which sections become one load.
 
-use durio_plan::{EngineKind, FileLayout};
+use durio_plan::{AccessAdvice, EngineKind, FileLayout};
 use durio_units::Bytes;
-use durio_workload::{CacheMode, Coverage, Pattern, Skew, Workload, job_seed};
+use durio_workload::{CacheMode, Coverage, FileOrder, Pattern, Skew, Workload, job_seed};
 
 use super::accesses::{Sizes, accesses};
-use super::extent::{Extent, Extents};
+use super::extent::{Extent, Extents, file_order};
 use super::placement::{CpuBinding, binding};
 use super::queue::{Queue, queue};
 use super::rows::{Reporting, reporting};
@@ -16,7 +16,8 @@ use super::timing::{Timing, timing};
 use super::writes::{Writing, set_data, set_syncs};
 use super::{ImportSettings, Said, or, place_or};
 use crate::job_file::{
-    Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SourcePosition, TargetOptions,
+    AdviceHint, Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SourcePosition,
+    TargetOptions,
 };
 
 /// A job section with everything but the region of its load.
@@ -35,6 +36,8 @@ pub(super) struct Section {
     pub(super) drops_cache: Option<bool>,
     pub(super) reporting: Reporting,
     pub(super) copies: Vec<CopyPlace>,
+    pub(super) file_order: FileOrder,
+    pub(super) advice: Option<AccessAdvice>,
     /// The number of the first copy among those of all sections.
     pub(super) first_copy: u32,
 }
@@ -124,7 +127,8 @@ pub(super) fn section(
         return None;
     }
     let is_null = places.iter().flat_map(|it| &it.targets).all(|&it| targets.is_null(it));
-    let drops_cache = of_targets.drops_cache(&target.invalidate, is_null, said);
+    let drops_cache = of_targets.drops_cache(&target.invalidate, is_null);
+    let advice = advice(or(&target.advice, AdviceHint::Pattern), of_targets.workload.pattern);
     let has_passes = of_targets.has_passes(&places);
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
     if workload.drops_cache_each_pass && places.iter().any(|place| place.targets.len() > 1) {
@@ -144,6 +148,8 @@ pub(super) fn section(
         drops_cache,
         reporting: reporting(output, settings.copies_apart, timing.duration, said),
         copies: places,
+        file_order: file_order(target),
+        advice: advice.filter(|_| !is_null),
         first_copy: first,
     })
 }
@@ -153,6 +159,19 @@ fn is_one(target: &TargetOptions) -> bool {
     match &target.filenames {
         Some(names) => names.value.len() == 1,
         None => or(&target.files, 1) == 1,
+    }
+}
+
+fn advice(hint: AdviceHint, pattern: Pattern) -> Option<AccessAdvice> {
+    match (hint, pattern) {
+        (AdviceHint::None, _) => None,
+        (AdviceHint::Random, _) | (AdviceHint::Pattern, Pattern::Random) => {
+            Some(AccessAdvice::Random)
+        }
+        (AdviceHint::Sequential, _) | (AdviceHint::Pattern, Pattern::Sequential) => {
+            Some(AccessAdvice::Sequential)
+        }
+        (AdviceHint::NoReuse, _) => Some(AccessAdvice::NoReuse),
     }
 }
 
@@ -191,6 +210,7 @@ impl TargetsOf<'_> {
             allow_create,
             unlink,
             invalidate: _,
+            advice: _,
             direct: _,
         } = options;
         let each = self.files_each(options, said)?;
@@ -376,15 +396,10 @@ impl TargetsOf<'_> {
     }
 
     // fio drops what is cached of a file before it begins, unless it is told not to.
-    fn drops_cache(&self, invalidate: &One<bool>, is_null: bool, said: &mut Said) -> Option<bool> {
+    fn drops_cache(&self, invalidate: &One<bool>, is_null: bool) -> Option<bool> {
         // Neither has cached pages.
         if self.workload.cache == CacheMode::Direct || is_null {
             return None;
-        }
-        if self.workload.reads() {
-            let what = "fio advises the kernel of the order of accesses (fadvise_hint), durio does \
-                        not: read-ahead of buffered reads may differ";
-            said.note_at(&self.job.at, "fadvise_hint", what);
         }
         Some(or(invalidate, true))
     }

@@ -40,6 +40,8 @@ pub struct OptionRow {
     pub class: Class,
     /// The engines that have it; empty: every job has it.
     pub engines: &'static [&'static str],
+    /// Of an honoured one, what of it is refused all the same.
+    pub limit: Option<&'static str>,
 }
 
 const NO_VALUE: &str = "it needs a value";
@@ -196,6 +198,7 @@ fn group(text: &'static str) -> Option<Vec<OptionRow>> {
             meaning: meaning.trim(),
             class,
             engines,
+            limit: None,
         })
     };
     rows.iter().map(row).collect()

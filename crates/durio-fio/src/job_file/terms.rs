@@ -217,6 +217,21 @@ pub enum Fallocate {
     Truncate,
 }
 
+/// `fadvise_hint`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdviceHint {
+    /// None.
+    None,
+    /// Random or sequential, as the job's accesses are: fio's default.
+    Pattern,
+    /// Random.
+    Random,
+    /// Sequential.
+    Sequential,
+    /// Once.
+    NoReuse,
+}
+
 /// `exit_what`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitScope {

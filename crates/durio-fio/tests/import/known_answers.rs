@@ -1,10 +1,13 @@
 //! What single options become.
 
-use durio_plan::{BatchPolicy, EngineKind, FileLayout, Limit, Placement, TargetKind};
+use durio_plan::{
+    AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, EngineKind, FileLayout, Limit,
+    Placement, TargetKind,
+};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
-    Arrivals, CacheMode, Contents, Coverage, Pattern, PerMille, Region, RegionRule, Renewal, Skew,
-    SyncMethod, SyncPolicy,
+    Arrivals, CacheMode, Contents, Coverage, FileChoice, FileOrder, Pattern, PerMille, Region,
+    RegionRule, Renewal, Skew, SyncMethod, SyncPolicy,
 };
 
 use super::{load, plan, step};
@@ -337,4 +340,72 @@ fn files_of_jobs_are_where_their_names_put_them() {
     let text = "[a]\nfilename_format=$jobnum.x\nnumjobs=2\nsize=1m\n[b]\nstonewall\n\
                 filename_format=1.x\nsize=1m";
     assert_eq!(plan(text).plan.targets.len(), 2, "the last is the second copy's file");
+}
+
+#[test]
+fn batches_and_low_queues_drain_and_others_are_refilled_as_they_are_reaped() {
+    let queue = |lines: &str| {
+        let text = format!("[a]\nfilename=/dev/a\nioengine=libaio\niodepth=16\n{lines}");
+        let load = load(&text);
+        (load.batch.submit_max, load.drain)
+    };
+    let drain = |take_min, take_max, refill_at| Some(DrainPolicy { take_min, take_max, refill_at });
+    assert_eq!(queue(""), (1, None));
+    assert_eq!(queue("iodepth_batch=8\niodepth_batch_complete_max=4"), (4, None));
+    assert_eq!(queue("iodepth_batch=0\niodepth_batch_complete_max=64"), (16, None));
+    assert_eq!(queue("iodepth_batch=2\niodepth_batch_complete_max=4"), (2, drain(1, 4, 16)));
+    assert_eq!(queue("iodepth_batch=4\niodepth_batch_complete=6"), (4, drain(6, 6, 16)));
+    assert_eq!(queue("iodepth_batch_complete_min=99"), (1, drain(16, 16, 16)));
+    assert_eq!(queue("iodepth_low=5"), (1, drain(1, 1, 5)));
+    assert_eq!(queue("iodepth_low=17"), (1, None), "as fio takes what is beyond the depth");
+    for lines in ["iodepth_batch_complete_min=0", "iodepth_low=5\nrate_iops=100"] {
+        let text = format!("[a]\nfilename=/dev/a\nioengine=libaio\niodepth=16\n{lines}");
+        let refusals = super::imported(&text).unwrap_err();
+        assert_eq!(refusals[0].option, "iodepth_batch_complete_min", "{refusals:?}");
+    }
+}
+
+#[test]
+fn the_order_of_files_is_the_job_s() {
+    let order = |lines: &str| {
+        load(&format!("[a]\ndirectory=dir\nrw=read\nsize=16m\nnrfiles=4\n{lines}")).file_order
+    };
+    let in_turn = |run, open_max| FileOrder { choice: FileChoice::InTurn, run, open_max };
+    assert_eq!(order(""), FileOrder::EACH_IN_TURN);
+    assert_eq!(order("openfiles=2"), in_turn(1, 2));
+    assert_eq!(order("file_service_type=roundrobin:3"), in_turn(3, 0));
+    assert_eq!(order("file_service_type=sequential"), in_turn(u32::MAX, 0));
+    let random = FileOrder { choice: FileChoice::Random, run: 5, open_max: 3 };
+    assert_eq!(order("file_service_type=random:5\nopenfiles=3"), random);
+    for lines in
+        ["file_service_type=zipf:1.2", "openfiles=1\nio_size=1m", "openfiles=1\nnumber_ios=9"]
+    {
+        let text = format!("[a]\ndirectory=dir\nrw=read\nsize=16m\nnrfiles=4\n{lines}");
+        let refusals = super::imported(&text).unwrap_err();
+        assert_eq!(refusals[0].option, "file_service_type", "{refusals:?}");
+    }
+}
+
+#[test]
+fn the_kernel_is_told_of_the_order_of_accesses_as_fio_tells_it() {
+    let advice = |lines: &str| load(&format!("[a]\nfilename=/dev/a\n{lines}")).advice;
+    assert_eq!(advice("rw=read"), Some(AccessAdvice::Sequential));
+    assert_eq!(advice("rw=randread"), Some(AccessAdvice::Random));
+    assert_eq!(advice("rw=randwrite\nfadvise_hint=1"), Some(AccessAdvice::Random));
+    assert_eq!(advice("rw=randread\nfadvise_hint=sequential"), Some(AccessAdvice::Sequential));
+    assert_eq!(advice("rw=read\nfadvise_hint=random"), Some(AccessAdvice::Random));
+    assert_eq!(advice("rw=read\nfadvise_hint=noreuse"), Some(AccessAdvice::NoReuse));
+    assert_eq!(advice("rw=read\nfadvise_hint=0"), None);
+    assert_eq!(load("[a]\nfilename=/dev/zero\nsize=1m\nrw=read").advice, None);
+}
+
+#[test]
+fn an_asynchronous_completion_counts_from_when_it_is_taken_as_in_fio() {
+    let time = |engine: &str| {
+        load(&format!("[a]\nfilename=/dev/a\niodepth=4\nioengine={engine}")).completion_time
+    };
+    assert_eq!(time("io_uring"), CompletionTime::Taken);
+    assert_eq!(time("libaio"), CompletionTime::Taken);
+    // What waits for each access sees its end at once.
+    assert_eq!(time("psync"), CompletionTime::Seen);
 }

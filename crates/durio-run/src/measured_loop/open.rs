@@ -54,6 +54,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 self.engine.exchange_until(&self.queue[..queued], &mut completions, deadline);
             match exchanged {
                 Ok(count) => {
+                    self.stamp_taken(&mut completions[..count]);
                     let reference = self.engine.clock().reference_nanos();
                     // With one reading for all of a look: their places came free at the same
                     // moment.

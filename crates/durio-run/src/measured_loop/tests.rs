@@ -2,6 +2,7 @@
 //! that must show.
 
 mod data;
+mod draining;
 mod syncs;
 
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -10,6 +11,7 @@ use durio_block::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, NullEngine,
     Operation, Script, Ticks, VirtualClock, WriteFlags,
 };
+use durio_plan::{CompletionTime, DrainPolicy};
 use durio_record::{LatencyHistogram, OperationName};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
@@ -45,6 +47,16 @@ fn run_bounded<E: Engine>(
     bounds: Bounds,
     schedule: Option<Schedule>,
 ) -> (LoopResult, Receiver<ClosedInterval>) {
+    run_draining(engine, workload, bounds, (schedule, None))
+}
+
+/// As [`run_bounded`], with a queue that drains if there is a policy of it.
+fn run_draining<E: Engine>(
+    engine: &mut E,
+    workload: &Workload,
+    bounds: Bounds,
+    (schedule, drain): (Option<Schedule>, Option<DrainPolicy>),
+) -> (LoopResult, Receiver<ClosedInterval>) {
     let (closed, intervals) = sync_channel(10_000);
     let (spare, empty) = sync_channel(10_000);
     for _ in 0..100 {
@@ -68,6 +80,8 @@ fn run_bounded<E: Engine>(
         pass_file: None,
         syncs_at_end: workload.syncs_at_end,
         files: 1,
+        drain,
+        completion_time: CompletionTime::Seen,
     };
     let measured = MeasuredLoop::new(engine, bounds, input);
     let mut result = None;

@@ -4,9 +4,10 @@
 use std::os::fd::OwnedFd;
 
 use durio_block::OpenMode;
-use durio_plan::{EngineKind, Load, Role};
+use durio_plan::{AccessAdvice, EngineKind, Load, Role};
 use durio_units::Bytes;
 use durio_workload::{AtEnd, CacheMode, Pattern, Region, SyncMethod, Workload};
+use rustix::fs::{Advice, fadvise};
 
 use crate::error::RunError;
 use crate::layout::PreparedTarget;
@@ -82,7 +83,26 @@ pub(crate) fn open_files(
         measure_cache(effective);
         opened = open_each(open_mode(&effective.workload))?;
     }
-    Ok(opened.into_iter().map(|of_job| of_job.into_iter().map(|it| it.file).collect()).collect())
+    let files: Vec<Vec<OwnedFd>> =
+        opened.into_iter().map(|of_job| of_job.into_iter().map(|it| it.file).collect()).collect();
+    if let Some(advice) = load.advice {
+        files.iter().flatten().try_for_each(|file| advise(file, advice))?;
+    }
+    Ok(files)
+}
+
+/// Tells the kernel of the accesses to come; it holds for this descriptor alone.
+fn advise(file: &OwnedFd, advice: AccessAdvice) -> Result<(), RunError> {
+    let advice = match advice {
+        AccessAdvice::Random => Advice::Random,
+        AccessAdvice::Sequential => Advice::Sequential,
+        AccessAdvice::NoReuse => Advice::NoReuse,
+    };
+    fadvise(file, 0, None, advice).map_err(|errno| {
+        RunError::target("cannot advise the kernel of the order of accesses")
+            .because(std::io::Error::from(errno))
+            .hint("give fadvise_hint=0")
+    })
 }
 
 fn open_mode(workload: &Workload) -> OpenMode {

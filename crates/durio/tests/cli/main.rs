@@ -38,6 +38,7 @@ mod explain;
 mod filesystems;
 mod fio_engine;
 mod fio_jobs;
+mod fio_latency;
 mod fio_plot;
 mod fio_stand_in;
 mod flush_signals;

@@ -4,7 +4,7 @@
 //! everywhere means that the job file says nothing, and fio's default counts.
 
 use super::super::terms::{
-    BlockSizeShare, CpuPolicy, Distribution, Engine, ExitScope, Fallocate, FileService,
+    AdviceHint, BlockSizeShare, CpuPolicy, Distribution, Engine, ExitScope, Fallocate, FileService,
     MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode,
     SyncOpen,
 };
@@ -17,12 +17,13 @@ use super::reader::{
 };
 use super::{Class, OptionRow};
 
-/// `field: type = "name" | "alias" of ENGINES: READER, "meaning";`, with further options of the same
-/// field after `or`.
+/// `field: type = "name" | "alias" of ENGINES: READER, "meaning", but "limit";`, with further options of
+/// the same field after `or`; the limit is what of it is refused.
 macro_rules! honoured {
     ($($(#[$doc:meta])* $group:ident: $Options:ident {$(
         $field:ident: $type:ty = $(
             $name:literal $(| $alias:literal)? $(of $engines:ident)?: $reader:expr, $meaning:literal
+            $(, but $limit:literal)?
         )or+;
     )+})+) => {
         /// What a job does, by theme.
@@ -47,6 +48,7 @@ macro_rules! honoured {
             kind: $reader.kind,
             meaning: $meaning,
             class: Class::Honoured(|job, it| set(&mut job.$group.$field, &$reader, it)),
+            limit: [$(Some($limit),)? None][0],
             engines: [$($engines,)? &[]][0],
         },)+)+)+];
     };
@@ -73,11 +75,14 @@ honoured! {
         name_format: One<String> =
             "filename_format": ANY_TEXT, "how files are named that have no filename";
         files: One<u32> = "nrfiles" | "nr_files": COUNT, "files per copy of the job, which share its size in whole blocks";
-        open_files: One<u32> = "openfiles": NUMBER, "how many files are open at once";
+        open_files: One<u32> = "openfiles": NUMBER, "how many files are open at once",
+            but "with io_size or number_ios only as many as there are files";
         file_service: One<FileService> =
-            "file_service_type": FILE_ORDER, "in which order files are used";
+            "file_service_type": FILE_ORDER, "in which order files are used",
+            but "zipf, pareto and normal are refused";
         file_bytes: One<(u64, u64)> =
-            "filesize": SIZE_OR_RANGE, "bytes of each file, or the least and the most";
+            "filesize": SIZE_OR_RANGE, "bytes of each file, or the least and the most",
+            but "a range is refused";
         size: One<SizeValue> = "size": SIZE_OR_SHARE, "bytes of the region, over all files";
         io_size: One<SizeValue> = "io_size" | "io_limit": SIZE_OR_SHARE,
             "how much is read and written, which may be more or less than size";
@@ -88,22 +93,28 @@ honoured! {
         offset_align_bytes: One<u64> =
             "offset_align": SIZE, "alignment of an offset given in percent";
         fallocate: One<Fallocate> =
-            "fallocate": Fallocate::WORD, "how space is allocated for files that are made";
+            "fallocate": Fallocate::WORD, "how space is allocated for files that are made",
+            but "keep and truncate are refused";
         overwrite: One<bool> = "overwrite": BOOL, "files are written in full before the job";
         create_on_open: One<bool> =
-            "create_on_open": BOOL, "files are created when they are opened";
+            "create_on_open": BOOL, "files are created when they are opened",
+            but "refused for a job that reads";
         create_only: One<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
-        unlink: One<bool> = "unlink": BOOL, "files are removed at the end";
+        unlink: One<bool> = "unlink": BOOL, "files are removed at the end",
+            but "refused for a file that is there before";
         invalidate: One<bool> =
             "invalidate": BOOL, "cached pages of the file are dropped before the job";
+        advice: One<AdviceHint> =
+            "fadvise_hint": AdviceHint::WORD, "what the kernel is told of the order of accesses";
         direct: One<bool> = "direct": BOOL, "past the page cache (O_DIRECT)"
             or "buffered": NOT, "through the page cache; the reverse of direct";
     }
     /// Which accesses.
     pattern: PatternOptions {
         access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
-            "read, write or mixed, sequential or random; :N for runs or holes";
+            "read, write or mixed, sequential or random; :N for runs or holes",
+            but "trim and negative steps are refused";
         sequencer: One<Sequencer> = "rw_sequencer": Sequencer::WORD, "what the number of rw means";
         // Two names of one number: the later line counts.
         read_percent: One<u8> = "rwmixread": PERCENT, "percent of mixed accesses that read"
@@ -121,7 +132,8 @@ honoured! {
         random_percent: Each<u8> =
             "percentage_random": SHARES, "percent of accesses at random offsets; the others go on, reads and writes each";
         distribution: One<Distribution> =
-            "random_distribution": DISTRIBUTION, "how random offsets are distributed; durio refuses normal and sequence";
+            "random_distribution": DISTRIBUTION, "how random offsets are distributed",
+            but "normal and sequence are refused";
         no_random_map: One<bool> =
             "norandommap": FLAG, "offsets may repeat before all have been used";
         generator: One<RandomGenerator> =
@@ -129,17 +141,20 @@ honoured! {
     }
     /// How accesses are submitted, and how fast.
     queue: QueueOptions {
-        engine: One<Engine> = "ioengine": ENGINE, "which system calls do the accesses";
+        engine: One<Engine> = "ioengine": ENGINE, "which system calls do the accesses",
+            but "null is refused, as are engines that are not listed";
         depth: One<u32> = "iodepth": COUNT, "accesses in flight";
         submit_batch: One<u32> = "iodepth_batch" | "iodepth_batch_submit": NUMBER,
             "accesses submitted at once; 0 means the depth";
         complete_batch_min: One<u32> =
             "iodepth_batch_complete_min" | "iodepth_batch_complete": NUMBER,
-            "completions to wait for at least";
+            "completions to wait for at least",
+            but "0 (polling) is refused; with a rate only 1";
         complete_batch_max: One<u32> =
             "iodepth_batch_complete_max": NUMBER, "completions to take at most";
         depth_low: One<u32> =
-            "iodepth_low": NUMBER, "refill the queue when it has drained to this depth";
+            "iodepth_low": NUMBER, "refill the queue when it has drained to this depth",
+            but "with a rate only the depth";
         bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second; of a mix, of both directions";
         accesses_per_second: Each<u64> = "rate_iops": NUMBERS, "accesses per second; of a mix, of both directions";
         rate_process: One<RateProcess> =
@@ -165,7 +180,8 @@ honoured! {
         time_based: One<bool> = "time_based": FLAG, "the job starts over until its runtime is over";
         ramp_us: One<u64> = "ramp_time": SECONDS, "warm-up before the measurement";
         start_delay_us: One<(u64, u64)> =
-            "startdelay": TIME_OR_RANGE, "delay from fio's own start, or a range to draw it from";
+            "startdelay": TIME_OR_RANGE, "delay from fio's own start, or a range to draw it from",
+            but "refused where jobs of a group differ; a range needs a group of one job";
         loops: One<u32> = "loops": COUNT, "repetitions of the job";
         stonewall: One<bool> =
             "stonewall" | "wait_for_previous": FLAG, "the job waits for all before it";
@@ -174,17 +190,22 @@ honoured! {
         // fio takes it for all jobs if it stands anywhere, whatever its value.
         exit_all: One<bool> = "exitall": FLAG, "the first job to end also ends the others";
         exit_scope: One<ExitScope> = "exit_what": ExitScope::WORD,
-            "which jobs exitall ends: the group, those running, or all";
+            "which jobs exitall ends: the group, those running, or all",
+            but "refused unless it is all jobs that run";
     }
     /// On which CPUs and memory.
     placement: PlacementOptions {
         thread: One<bool> = "thread": FLAG, "copies are threads and not processes";
-        cpus: One<Vec<u32>> = "cpus_allowed": CPUS, "the CPUs on which the job runs"
-            or "cpumask": CPU_MASK, "the CPUs on which the job runs, as bits";
+        cpus: One<Vec<u32>> = "cpus_allowed": CPUS, "the CPUs on which the job runs",
+                but "several are refused without cpus_allowed_policy=split"
+            or "cpumask": CPU_MASK, "the CPUs on which the job runs, as bits",
+                but "several are refused without cpus_allowed_policy=split";
         cpu_policy: One<CpuPolicy> =
             "cpus_allowed_policy": CpuPolicy::WORD, "whether each copy gets a CPU of its own";
-        cpu_nodes: One<Vec<u32>> = "numa_cpu_nodes": NODES, "the NUMA nodes whose CPUs are used";
-        memory: One<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from";
+        cpu_nodes: One<Vec<u32>> = "numa_cpu_nodes": NODES, "the NUMA nodes whose CPUs are used",
+            but "several nodes are refused";
+        memory: One<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from",
+            but "only the node of numa_cpu_nodes, or the default";
     }
     /// What is written.
     data: DataOptions {

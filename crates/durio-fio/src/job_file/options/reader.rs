@@ -4,9 +4,9 @@
 //! function that reads are one [`Reader`], so that they cannot differ.
 
 use super::super::terms::{
-    AccessPattern, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate, FileService,
-    MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue, SubmitMode,
-    SyncOpen,
+    AccessPattern, AdviceHint, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate,
+    FileService, MemoryPolicy, RandomGenerator, RateProcess, ReadWrite, Sequencer, SizeValue,
+    SubmitMode, SyncOpen,
 };
 use super::super::values::{self, KbBase, by_direction, choice, pieces};
 use super::super::{BlockSizeShare, Each, Given, One, PerDirection, Setting};
@@ -139,6 +139,10 @@ words_of! {
     Fallocate {
         "none" None, "native" Native, "posix" Posix, "keep" Keep, "truncate" Truncate, "0" None,
         "1" Posix
+    }
+    AdviceHint {
+        "0" None, "1" Pattern, "none" None, "random" Random, "sequential" Sequential,
+        "noreuse" NoReuse
     }
     ExitScope { "group" Group, "stonewall" Stonewall, "all" All }
     CpuPolicy { "shared" Shared, "split" Split }

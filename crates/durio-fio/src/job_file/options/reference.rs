@@ -11,7 +11,7 @@ use super::{
 pub fn option_help(name: &str) -> Result<String, String> {
     if matches!(name, "" | "all") {
         let line =
-            |row: &OptionRow| format!("{:<24}: {} [{}]\n", row.name, row.meaning, row.class.word());
+            |row: &OptionRow| format!("{:<24}: {} [{}]\n", row.name, row.meaning, row.word());
         return Ok(option_rows().map(line).collect());
     }
     let Some(row) = find_option(name) else {
@@ -27,7 +27,7 @@ pub fn option_help(name: &str) -> Result<String, String> {
         ("alias", row.alias.map(str::to_owned)),
         ("type", Some(row.kind.words())),
         ("engines", engines),
-        ("durio", Some(row.class.sentence())),
+        ("durio", Some(row.sentence())),
     ]))
 }
 
@@ -43,6 +43,22 @@ impl ProgramClass {
             Self::Section | Self::ReadOnly | Self::Printing(_) => "honoured".to_owned(),
             Self::Noted => "noted".to_owned(),
             Self::Refused(reason) => format!("refused: {reason}"),
+        }
+    }
+}
+
+impl OptionRow {
+    fn word(&self) -> &'static str {
+        match self.limit {
+            Some(_) => "partly honoured",
+            None => self.class.word(),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        match self.limit {
+            Some(limit) => format!("{}: {limit}", self.word()),
+            None => self.class.sentence(),
         }
     }
 }
@@ -80,7 +96,9 @@ mod tests {
         Written from the table of options in `crates/durio-fio/src/job_file/options`; \
         `DURIO_TEST_REWRITE=1 cargo test -p durio-fio --lib` writes it anew. \
         `durio fio --cmdhelp=NAME` prints a row of it.\n\n\
-        - *honoured*: the job does it. What it cannot do as fio does is refused by name and line.\n\
+        - *honoured*: the job does it.\n\
+        - *partly honoured*: the same, but for some values or together with some options, which are \
+        refused by name and line.\n\
         - *noted*: what is measured stays the same; the option is ignored with a note.\n\
         - *refused*: it changes what is done, and durio has no counterpart; with the values after \
         *except* it changes nothing and is fine.\n\n\
@@ -97,14 +115,18 @@ mod tests {
     }
 
     fn job_options(word: &str, of_engines: bool) -> impl Iterator<Item = &'static OptionRow> {
-        let rows = option_rows().filter(move |row| row.class.word() == word);
+        let rows = option_rows().filter(move |row| row.word() == word);
         rows.filter(move |row| row.engines.is_empty() != of_engines)
     }
 
     fn document() -> String {
-        let honoured = option_rows().filter(|row| row.class.word() == "honoured");
-        let honoured =
-            honoured.map(|row| vec![code(row.names()), row.kind.words(), row.meaning.to_owned()]);
+        let honoured = |word: &'static str| {
+            option_rows().filter(move |row| row.word() == word).map(|row| {
+                let mut cells = vec![code(row.names()), row.kind.words(), row.meaning.to_owned()];
+                cells.extend(row.limit.map(str::to_owned));
+                cells
+            })
+        };
         let unused = |word: &'static str, of_engines: bool| {
             job_options(word, of_engines).map(move |row| {
                 let mut cells = vec![code(row.names()), row.meaning.to_owned()];
@@ -121,7 +143,9 @@ mod tests {
         [
             HEAD.to_owned(),
             "\n## Honoured\n".to_owned(),
-            table("| option | value | meaning |", honoured),
+            table("| option | value | meaning |", honoured("honoured")),
+            "\n## Partly honoured\n".to_owned(),
+            table("| option | value | meaning | but |", honoured("partly honoured")),
             "\n## Noted or refused\n".to_owned(),
             table(without, unused("noted", false).chain(unused("refused", false))),
             "\n## Of single engines, noted or refused\n".to_owned(),

@@ -156,6 +156,8 @@ impl Case {
             pass_file: None,
             syncs_at_end: workload.syncs_at_end,
             files: 1,
+            drain: None,
+            completion_time: durio_plan::CompletionTime::Seen,
         };
         let measured = MeasuredLoop::new(engine, self.bounds, input);
         let mut result = None;

@@ -1,0 +1,116 @@
+//! A closed loop that lets its queue fill, then drain: fio's `iodepth_batch_complete_min`,
+//! `iodepth_batch_complete_max` and `iodepth_low`.
+//!
+//! In: a [`DrainPolicy`]. Out: the same as from the other loops. As in fio, completions are taken
+//! only when the queue is full or nothing more is to start, and count from when they are taken.
+
+use durio_block::{Clock, Completion, Engine, Ticks};
+use durio_plan::DrainPolicy;
+
+use super::{LoopResult, MeasuredLoop};
+
+/// Completions that the engine gave and the job has not taken, the oldest first.
+struct Given {
+    buffer: Box<[Completion]>,
+    count: usize,
+}
+
+impl<E: Engine> MeasuredLoop<'_, E> {
+    pub(super) fn run_draining(mut self, started: Ticks, policy: DrainPolicy) -> LoopResult {
+        // One place more than completions can wait here, so that an exchange always has room.
+        let buffer = vec![Completion::default(); self.slots.len() + 1].into_boxed_slice();
+        let mut given = Given { buffer, count: 0 };
+        self.begin(started);
+        let begin = self.engine.clock().now();
+        self.last_completion = begin;
+        for slot in (0..self.places).rev() {
+            self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), begin));
+        }
+        while self.fill_and_drain(&mut given, policy) {}
+        self.finish(Ticks::default())
+    }
+
+    /// One turn; gives false after the last one.
+    fn fill_and_drain(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+        if self.is_over() {
+            self.remaining = 0;
+        }
+        if self.next_pass.is_some() && !self.begin_pass() || !self.fill_up(given) {
+            return false;
+        }
+        let is_full = self.free.is_empty();
+        while self.in_flight.now > 0 {
+            if !self.take(given, policy) {
+                return false;
+            }
+            if is_full && self.in_flight.now <= u64::from(policy.refill_at) {
+                break;
+            }
+        }
+        self.in_flight.now > 0 || self.remaining > 0 || self.next_pass.is_some()
+    }
+
+    /// Starts accesses until the queue is full, and hands them over by the batch.
+    fn fill_up(&mut self, given: &mut Given) -> bool {
+        while let Some(&(slot, _)) = self.free.last() {
+            let now = self.engine.clock().now();
+            if now >= self.end {
+                self.remaining = 0;
+            }
+            if self.remaining == 0 || !self.start_next::<false>(slot as usize, now) {
+                break;
+            }
+            self.free.pop();
+            let nanos = self.engine.clock().reference_nanos();
+            self.in_flight.change(1, nanos);
+            if self.queued >= self.batch && !self.hand_over(given, false) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Hands over what is queued, and keeps what is complete; waits for that if asked to. Gives false
+    /// if the engine failed.
+    fn hand_over(&mut self, given: &mut Given, waits: bool) -> bool {
+        self.fill_writes();
+        self.result.exchanges += 1;
+        let queued = std::mem::take(&mut self.queued);
+        let (operations, room) = (&self.queue[..queued], &mut given.buffer[given.count..]);
+        let exchanged = match waits {
+            true => self.engine.exchange(operations, room),
+            false => self.engine.exchange_until(operations, room, Ticks::default()),
+        };
+        match exchanged {
+            Ok(count) => given.count += count,
+            Err(error) => self.break_off(error),
+        }
+        self.result.ending.engine_error.is_none()
+    }
+
+    /// Takes as many completions as one call of fio's would, all with one time.
+    fn take(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+        let least = u64::from(policy.take_min.max(1)).min(self.in_flight.now);
+        let least = usize::try_from(least).unwrap_or(usize::MAX);
+        while self.queued > 0 || given.count < least {
+            let waits = given.count < least;
+            if !self.hand_over(given, waits) {
+                return false;
+            }
+        }
+        let taken = given.count.min(policy.take_max as usize).max(least);
+        let now = self.engine.clock().now();
+        self.see(now);
+        let nanos = self.engine.clock().reference_nanos();
+        for place in 0..taken {
+            let completion = Completion { completed_at: now, ..given.buffer[place] };
+            if let Some(slot) = self.conclude(completion.slot as usize, &completion) {
+                self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), now));
+                self.in_flight.change(-1, nanos);
+            }
+        }
+        given.buffer.copy_within(taken..given.count, 0);
+        given.count -= taken;
+        true
+    }
+}
