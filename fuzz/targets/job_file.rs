@@ -15,7 +15,12 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         environment: &|_| None,
         machine: Machine { page_bytes: 4096, memory_mib: 8192, cpus: 4 },
     };
-    let settings = ImportSettings { seed: 1, clock: ClockChoice::Auto, file_name: "x".to_owned() };
+    let settings = ImportSettings {
+        seed: 1,
+        clock: ClockChoice::Auto,
+        file_name: "x".to_owned(),
+        copies_apart: true,
+    };
     let locate = |path: &Path| {
         let facts = LocationFacts::Directory { free: Bytes::from_gib(100), filesystem: 1 };
         Some(Location { path: RawPath::from(path), facts, destroy: false })

@@ -68,6 +68,7 @@ impl Shown for Skew {
                 format!("normal {} %", f64::from(*deviation_per_mille) / 10.0)
             }
             Self::Zones { zones } => format!("{} zones", zones.len()),
+            Self::ByteZones { zones } => format!("{} zones by bytes", zones.len()),
         }
     }
 }
