@@ -63,6 +63,7 @@ pub fn plan_power_proof(
     seed: Option<u64>,
     cuts: Option<u32>,
     only: &[String],
+    token: Option<&str>,
 ) -> Result<ProofPlan, BenchError> {
     let built_in = name_if_no_file(path).and_then(shipped_proof_spec);
     let (name, text) = match built_in {
@@ -80,7 +81,7 @@ pub fn plan_power_proof(
         if let ProofTarget::Agent(target) = &mut series.target
             && target.token.is_empty()
         {
-            target.token = random_token();
+            target.token = token.map_or_else(random_token, str::to_owned);
         }
     }
     if plan.series.is_empty() {

@@ -12,14 +12,14 @@ use std::time::Duration;
 use durio_analyse::proof::{ProofFindings, analyse_proof};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
-use durio_prove::agent::follow;
+use durio_prove::agent::{follow, introduce};
 use durio_prove::evidence::compare;
 use durio_prove::layout::{CELL, CELLS_MIN, USED_MAX};
 use durio_prove::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
 use durio_prove::stamp::Owner;
 use durio_prove::verify::verify;
 use durio_prove::wire::{AgentSays, WitnessSays};
-use durio_prove::witness::{LoadHeard, WitnessError, WitnessServer, hear_load};
+use durio_prove::witness::{LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
 use durio_record::Outcome;
 use durio_record::proof::{CutRecord, PROOF_FOLDER_SCHEMA, ProofManifest};
 use durio_run::StopFlag;
@@ -71,8 +71,9 @@ pub fn keep_ledger(
     observer.remark(&format!("durio: seed {}", wish.seed));
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
-    let (mut link, hello) = server.accept(forever, &|| stop.is_set()).map_err(cannot)?;
-    let usable = hello.size.min(wish.size.map_or(USED_MAX, Bytes::get));
+    let stopped = || stop.is_set();
+    let (mut link, agent) = server.accept(forever, &stopped).map_err(cannot)?;
+    let usable = agent.size.min(wish.size.map_or(USED_MAX, Bytes::get));
     let cells = usable / CELL as u64;
     if cells < CELLS_MIN {
         let text = format!("the target has {usable} bytes; a proof needs 256 KiB");
@@ -82,22 +83,22 @@ pub fn keep_ledger(
     run[..8].copy_from_slice(&wish.seed.to_le_bytes());
     run[8..].copy_from_slice(&crate::random_seed().to_le_bytes());
     let (owner, arm) = (Owner { run, target: 1 }, wish.arm);
-    let head = LedgerHead { power: hello.power(), ..LedgerHead::new(owner, cells, arm) };
+    let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
-    if link.answer(STAMPING).map_err(cannot)? != AgentSays::Prepared {
+    let patience = Patience { time: STAMPING, stop: &stopped };
+    if link.answer(patience).map_err(cannot)? != AgentSays::Prepared {
         return Err(cannot(WitnessError::Unexpected));
     }
     book.record(LedgerLine::Prepared { at: server.now() }).map_err(cannot)?;
     observer.remark("durio: the target is stamped; it is written to until its power goes");
     let load = WitnessSays::Load { owner, cells, arm, first_seq: 1, seed: wish.seed };
     link.say(&load).map_err(cannot)?;
-    let mut heard = LoadHeard::default();
-    let silence = wish.silence.get();
+    let mut heard = LoadHeard::nothing_since(server.now());
     while !stop.is_set() {
         match hear_load(&mut link, &server, &mut book, &mut heard, LOOK) {
             Ok(true) => {}
-            Ok(false) if server.now().get() > heard.last_at.get().saturating_add(silence) => break,
+            Ok(false) if heard.is_silent(server.now(), wish.silence) => break,
             Ok(false) => {}
             Err(WitnessError::Ledger(error)) => return Err(cannot(error)),
             // Its power is gone, or its target: that is what is waited for.
@@ -123,6 +124,8 @@ pub fn be_agent(
     witness: SocketAddr,
     token: &str,
 ) -> Result<(), BenchError> {
+    let inventory = storage.inventory();
+    let introduction = introduce(&mut storage, inventory).map_err(cannot)?;
     let reach = || -> io::Result<TcpStream> {
         let stream = TcpStream::connect(witness)?;
         // Each acknowledgement leaves at once.
@@ -131,8 +134,7 @@ pub fn be_agent(
     };
     let stream = reach()
         .map_err(|error| cannot(error).context(format!("cannot reach the witness at {witness}")))?;
-    let hello = storage.hello(token);
-    follow(&stream, &mut storage, hello).map_err(cannot)
+    follow(&stream, &mut storage, token, introduction).map_err(cannot)
 }
 
 /// Holds a target against a ledger.

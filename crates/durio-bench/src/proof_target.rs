@@ -14,7 +14,6 @@ use durio_nbd::{NbdEngine, Uri};
 use durio_observe::{PowerState, read_host, read_power_state, read_stack};
 use durio_prove::agent::{Target, Wanted};
 use durio_prove::layout::CELL;
-use durio_prove::wire::{Hello, PROTOCOL};
 use durio_record::proof::Inventory;
 
 use crate::error::{BenchError, BenchErrorKind};
@@ -103,17 +102,6 @@ impl ProofStorage {
         }
         let text = format!("'{}' cannot be read past the page cache (O_DIRECT)", path.display());
         Err(BenchError::cannot_measure(text).hint("use a block device, or a file on ext4 or XFS"))
-    }
-
-    /// What an agent says first.
-    #[must_use]
-    pub fn hello(&self, token: &str) -> Hello {
-        Hello {
-            protocol: PROTOCOL,
-            token: token.to_owned(),
-            inventory: Some(Box::new(self.inventory())),
-            ..Hello::default()
-        }
     }
 
     /// What is under test, and what shows later whether its power was gone.

@@ -56,6 +56,15 @@ impl Socket {
         }
     }
 
+    /// Reads what has come, and waits for nothing.
+    ///
+    /// # Errors
+    /// Of the kind "would block" if nothing has come; else those of recv(2).
+    pub fn read_by_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = recv(self, buffer, RecvFlags::DONTWAIT)?;
+        Ok(count)
+    }
+
     /// Ends the connection, also for a thread that is waiting for it.
     pub fn shut_down(&self) {
         // One that has ended already is what is wanted.

@@ -10,6 +10,7 @@ use std::io::{self, BufReader, Read, Write};
 
 use durio_block::{BlockError, Clock, Engine, EngineUser, MonotonicClock};
 use durio_plan::proof::{Arm, DurablePath, FileWrites};
+use durio_record::proof::Inventory;
 use durio_units::Nanos;
 
 use crate::layout::{CELL, Layout};
@@ -17,7 +18,9 @@ use crate::ledger::{Intent, Witness};
 use crate::reading::{extend_by_log, label_of, observe, observe_cell};
 use crate::schedule::Schedule;
 use crate::stamp::Owner;
-use crate::wire::{AgentSays, CELLS_AT_ONCE, CellText, Hello, WitnessSays, receive, send};
+use crate::wire::{
+    AgentSays, CELLS_AT_ONCE, CellText, Hello, Introduction, PROTOCOL, WitnessSays, receive, send,
+};
 use crate::with_causes;
 use crate::writer::{Writer, WriterError, prepare};
 
@@ -76,17 +79,34 @@ pub enum AgentError {
     Failed(String),
 }
 
+/// What an agent says of its target. It is read before the witness is called, who does not wait long.
+///
+/// # Errors
+/// If the target cannot be read.
+pub fn introduce(
+    target: &mut impl Target,
+    inventory: Inventory,
+) -> Result<Introduction, AgentError> {
+    let label = target.open(Wanted::READING, LabelReader)?;
+    Ok(Introduction { size: target.size(), label, inventory: Some(Box::new(inventory)) })
+}
+
 /// Does what the witness asks until it says that this was all.
 ///
 /// # Errors
 /// If the witness is gone or refuses, or the target fails.
-pub fn follow<S>(stream: S, target: &mut impl Target, hello: Hello) -> Result<(), AgentError>
+pub fn follow<S>(
+    stream: S,
+    target: &mut impl Target,
+    token: &str,
+    introduction: Introduction,
+) -> Result<(), AgentError>
 where
     S: Copy + Read + Write,
 {
     let mut link = Link { stream, reader: BufReader::new(stream) };
-    let label = target.open(Wanted::READING, LabelReader)?;
-    link.say(&AgentSays::Hello(Hello { label, size: target.size(), ..hello }))?;
+    link.say(&AgentSays::Hello(Hello { protocol: PROTOCOL, token: token.to_owned() }))?;
+    link.say(&AgentSays::Has(introduction))?;
     loop {
         let done = match link.hear()? {
             WitnessSays::Done => return Ok(()),

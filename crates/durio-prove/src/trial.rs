@@ -34,8 +34,8 @@ use crate::layout::{CELL, CELLS_MIN, USED_MAX};
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
 use crate::stamp::Owner;
 use crate::verify::settle;
-use crate::wire::{AgentSays, Hello, WitnessSays};
-use crate::witness::{AgentLink, LoadHeard, WitnessError, WitnessServer, hear_load};
+use crate::wire::{AgentSays, Introduction, WitnessSays};
+use crate::witness::{AgentLink, LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
 
 /// How long a command that cuts or restores may take.
 const COMMAND_MAX: Duration = Duration::from_secs(120);
@@ -90,6 +90,10 @@ impl std::fmt::Debug for Operator<'_> {
 }
 
 impl Operator<'_> {
+    fn for_an_answer(&self) -> Patience<'_> {
+        Patience { time: ANSWER, stop: self.stop }
+    }
+
     fn check(&self) -> Result<(), TrialError> {
         if (self.stop)() { Err(WitnessError::Stopped.into()) } else { Ok(()) }
     }
@@ -112,7 +116,7 @@ pub struct AgentTrials {
     /// The agent of this life, if it was started here.
     agent: Option<ProcessGroup>,
     /// The agent that has verified the last life; the next load is its.
-    link: Option<(AgentLink, Hello)>,
+    link: Option<(AgentLink, Introduction)>,
     /// As the first agent told it, until somebody takes it.
     inventory: Option<Box<Inventory>>,
     has_told: bool,
@@ -165,12 +169,12 @@ impl AgentTrials {
             // nothing shows that it was a cut; but what was acknowledged must be there.
             let at = self.server.now();
             self.book()?.record(LedgerLine::Cut { at })?;
-            let findings = self.verify(&mut link)?;
+            let findings = self.verify(&mut link, operator)?;
             self.link = Some((link, before));
             return Ok((evidence, findings));
         }
         if self.book.is_none() {
-            self.prepare(&mut link, &before)?;
+            self.prepare(&mut link, &before, operator)?;
         }
         let silent = self.load(link, &mut evidence, operator)?;
         self.agent = None;
@@ -185,7 +189,7 @@ impl AgentTrials {
         if after.size < before.size {
             return Ok((evidence, gone(self.book()?.state.history.as_ref())));
         }
-        let findings = self.verify(&mut link)?;
+        let findings = self.verify(&mut link, operator)?;
         self.link = Some((link, after));
         Ok((evidence, findings))
     }
@@ -200,7 +204,7 @@ impl AgentTrials {
     }
 
     /// Waits for an agent; one is started if the target says how.
-    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Hello), TrialError> {
+    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Introduction), TrialError> {
         let stop = operator.stop;
         if let Some((program, arguments)) = self.target.start.split_first() {
             let Address::Tcp(witness) = self.server.address() else {
@@ -212,6 +216,8 @@ impl AgentTrials {
             };
             let mut command = Command::new(filled(program));
             command.args(arguments.iter().map(filled)).stdin(Stdio::null()).stdout(Stdio::null());
+            // A word of its command line is seen by every user of this machine.
+            command.env("DURIO_TOKEN", &self.target.token);
             let started = ProcessGroup::start(&mut command);
             let fail = |error| failed("start the agent", &self.target.start, &error);
             self.agent = Some(started.map_err(fail)?);
@@ -228,7 +234,12 @@ impl AgentTrials {
         }
     }
 
-    fn prepare(&mut self, link: &mut AgentLink, agent: &Hello) -> Result<(), TrialError> {
+    fn prepare(
+        &mut self,
+        link: &mut AgentLink,
+        agent: &Introduction,
+        operator: Operator<'_>,
+    ) -> Result<(), TrialError> {
         let size = agent.size;
         let usable = size.min(self.target.size.map_or(USED_MAX, Bytes::get));
         let cells = usable / CELL as u64;
@@ -240,7 +251,7 @@ impl AgentTrials {
         Xoshiro256PlusPlus::seed_from_u64(self.seed).fill_bytes(&mut run);
         let owner = Owner { run, target: 1 };
         link.say(&WitnessSays::Prepare { owner, cells, arm: self.arm })?;
-        let AgentSays::Prepared = link.answer(ANSWER)? else {
+        let AgentSays::Prepared = link.answer(operator.for_an_answer())? else {
             return Err(WitnessError::Unexpected.into());
         };
         let file = File::options().read(true).write(true).create_new(true).open(&self.ledger);
@@ -269,7 +280,7 @@ impl AgentTrials {
         let load = self.target.load.get();
         let more = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64() % (load + 1);
         let span = Duration::from_nanos(load.saturating_add(more));
-        let (begin, mut heard) = (Instant::now(), LoadHeard::default());
+        let (begin, mut heard) = (Instant::now(), LoadHeard::nothing_since(self.server.now()));
         while begin.elapsed() < span || heard.acknowledged < ACKNOWLEDGED_MIN {
             operator.check()?;
             if begin.elapsed() > ANSWER.max(2 * span) {
@@ -341,13 +352,18 @@ impl AgentTrials {
         Ok(())
     }
 
-    fn verify(&mut self, link: &mut AgentLink) -> Result<CutFindings, TrialError> {
+    fn verify(
+        &mut self,
+        link: &mut AgentLink,
+        operator: Operator<'_>,
+    ) -> Result<CutFindings, TrialError> {
+        let patience = operator.for_an_answer();
         let book = self.book()?;
         let (owner, cells) = (book.state.head.owner, book.state.head.cells);
         let Some(before) = book.state.history.clone() else { return Err(not_stamped()) };
-        let first = link.reading(owner, cells, before.cells().start, ANSWER)?;
-        let second = link.reading(owner, cells, before.cells().start, ANSWER)?;
-        let again = |cell| Ok(link.again(owner, cell, ANSWER)?);
+        let first = link.reading(owner, cells, before.cells().start, patience)?;
+        let second = link.reading(owner, cells, before.cells().start, patience)?;
+        let again = |cell| Ok(link.again(owner, cell, patience)?);
         settle(book, &before, [&first, &second], again)
     }
 

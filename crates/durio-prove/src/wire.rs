@@ -16,7 +16,7 @@ use crate::reading::{Observed, SectorState};
 use crate::stamp::Owner;
 
 /// The version of the conversation.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The longest line; longer than any message.
 const LINE_MAX: u64 = 1 << 20;
 /// Cells that are told in one message: each takes some 20 bytes, or 500 if it is damaged.
@@ -28,6 +28,8 @@ pub const CELLS_AT_ONCE: usize = 1024;
 pub enum AgentSays {
     /// First of all.
     Hello(Hello),
+    /// What it has, once it has said the token.
+    Has(Introduction),
     /// The label and the stamps are written, and durable by the path of the task.
     Prepared,
     /// Writes that will be done.
@@ -68,13 +70,18 @@ pub enum AgentSays {
     },
 }
 
-/// Who the agent is, and what it has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// Who the agent is: a short line, for it is read before anything is known of who says it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
     /// What the witness gave to whoever may speak to it.
     pub token: String,
+}
+
+/// What an agent has.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Introduction {
     /// Bytes of the target.
     pub size: u64,
     /// Whose label the target has.
@@ -84,7 +91,7 @@ pub struct Hello {
     pub inventory: Option<Box<Inventory>>,
 }
 
-impl Hello {
+impl Introduction {
     /// What shows later whether the machine's power was gone.
     #[must_use]
     pub fn power(&self) -> PowerState {

@@ -3,6 +3,7 @@
 //! In: agents that connect. Out: a ledger, observations. Not here: when the power goes (`cutter.rs`),
 //! verdicts.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,21 @@ use serde::de::DeserializeOwned;
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
 use crate::reading::Observed;
 use crate::stamp::Owner;
-use crate::wire::{AgentSays, Hello, PROTOCOL, WitnessSays, is_silence, send};
+use crate::wire::{AgentSays, Hello, Introduction, PROTOCOL, WitnessSays, is_silence, send};
 
 /// How often the wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long who has connected may take to say who it is.
-const GREETING: Duration = Duration::from_secs(10);
+/// How long a client may take for its first line, which has the token.
+const HELLO_TIME: Duration = Duration::from_secs(2);
+/// The longest first line: nobody knows yet who sends it.
+const HELLO_MAX: usize = 4 << 10;
+/// How long an agent that knows the token may take to say what it has.
+const INTRODUCTION_TIME: Duration = Duration::from_secs(10);
 /// The longest line.
 const LINE_MAX: usize = 1 << 20;
+/// Clients that are heard at once. Of more, the one that has waited longest is sent away: an agent says
+/// its first line at once.
+const CLIENTS_MAX: usize = 256;
 
 /// Why a witness cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +89,8 @@ impl WitnessServer {
         Nanos::new(self.offset.get().saturating_add(elapsed))
     }
 
-    /// Waits for an agent. Who does not know the token, or speaks another protocol, is sent away.
+    /// Waits for an agent. A client that does not know the token, speaks another protocol, or says neither
+    /// in time, is sent away; all that have connected are heard at once.
     ///
     /// # Errors
     /// [`WitnessError::NoAgent`], [`WitnessError::Stopped`].
@@ -89,38 +98,93 @@ impl WitnessServer {
         &self,
         patience: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(AgentLink, Hello), WitnessError> {
-        let begin = Instant::now();
+    ) -> Result<(AgentLink, Introduction), WitnessError> {
+        let (begin, mut clients) = (Instant::now(), VecDeque::new());
         loop {
             if stop() {
                 return Err(WitnessError::Stopped);
             }
-            if let Ok(socket) = self.listener.accept() {
-                if let Some(known) = self.greet(socket) {
-                    return Ok(known);
+            // As many as are heard: a flood of them keeps nobody from looking at the time.
+            for socket in (0..CLIENTS_MAX).map_while(|_| self.listener.accept().ok()) {
+                clients.push_back(Client::new(socket));
+                if clients.len() > CLIENTS_MAX {
+                    clients.pop_front();
                 }
-            } else if begin.elapsed() > patience {
+            }
+            for mut client in std::mem::take(&mut clients) {
+                match self.greet(&mut client) {
+                    Greeting::Expected => clients.push_back(client),
+                    Greeting::SentAway => {}
+                    Greeting::Known(introduction) => return Ok((client.link, introduction)),
+                }
+            }
+            if begin.elapsed() > patience {
                 return Err(WitnessError::NoAgent(patience));
-            } else {
-                std::thread::sleep(LOOK);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Hears what a client has said by now.
+    fn greet(&self, client: &mut Client) -> Greeting {
+        loop {
+            let (longest, time) = match client.knows_token {
+                false => (HELLO_MAX, HELLO_TIME),
+                true => (LINE_MAX, INTRODUCTION_TIME),
+            };
+            let line = match client.link.said_by_now(longest) {
+                Ok(Some(line)) => line,
+                Ok(None) if client.since.elapsed() <= time => return Greeting::Expected,
+                Ok(None) | Err(_) => return Greeting::SentAway,
+            };
+            match serde_json::from_slice(&line) {
+                Ok(AgentSays::Hello(hello)) if !client.knows_token => {
+                    if let Some(reason) = self.refusal(&hello) {
+                        // Who is sent away may be gone already.
+                        let _ = client.link.say(&WitnessSays::Refused { reason });
+                        return Greeting::SentAway;
+                    }
+                    (client.knows_token, client.since) = (true, Instant::now());
+                }
+                Ok(AgentSays::Has(introduction)) if client.knows_token => {
+                    return Greeting::Known(introduction);
+                }
+                _ => return Greeting::SentAway,
             }
         }
     }
 
-    fn greet(&self, socket: Socket) -> Option<(AgentLink, Hello)> {
-        let mut link = AgentLink { socket, pending: Vec::new() };
-        let Ok(Some(AgentSays::Hello(hello))) = link.hear(GREETING) else { return None };
-        let refusal = if hello.protocol != PROTOCOL {
-            format!("it speaks protocol {PROTOCOL}, and the agent {}", hello.protocol)
+    fn refusal(&self, hello: &Hello) -> Option<String> {
+        if hello.protocol != PROTOCOL {
+            Some(format!("it speaks protocol {PROTOCOL}, and the agent {}", hello.protocol))
         } else if !is_same(hello.token.as_bytes(), self.token.as_bytes()) {
-            "the token is wrong".to_owned()
+            Some("the token is wrong".to_owned())
         } else {
-            return Some((link, hello));
-        };
-        // Who is sent away may be gone already.
-        let _ = link.say(&WitnessSays::Refused { reason: refusal });
-        None
+            None
+        }
     }
+}
+
+/// Who has connected, and may be an agent.
+struct Client {
+    link: AgentLink,
+    knows_token: bool,
+    /// It connected, or said the token.
+    since: Instant,
+}
+
+impl Client {
+    fn new(socket: Socket) -> Self {
+        let link = AgentLink { socket, pending: Vec::new(), looked_at: 0 };
+        Self { link, knows_token: false, since: Instant::now() }
+    }
+}
+
+enum Greeting {
+    /// It may say more.
+    Expected,
+    SentAway,
+    Known(Introduction),
 }
 
 /// In a time that does not depend on where they differ.
@@ -134,6 +198,8 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 pub struct AgentLink {
     socket: Socket,
     pending: Vec<u8>,
+    /// Bytes of `pending` that have no end of a line.
+    looked_at: usize,
 }
 
 impl AgentLink {
@@ -145,7 +211,7 @@ impl AgentLink {
         send(&self.socket, message).map_err(WitnessError::Agent)
     }
 
-    /// Waits for what it says next; none if it says nothing for so long.
+    /// Waits for what it says next; none if it has not said it after so long.
     ///
     /// # Errors
     /// If it is gone, or says what is no message.
@@ -161,37 +227,80 @@ impl AgentLink {
     }
 
     fn hear_line(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
-        self.socket.set_timeout(Some(patience))?;
-        let mut looked_at = 0;
+        let deadline = Instant::now() + patience;
         loop {
-            if let Some(end) = self.pending[looked_at..].iter().position(|&it| it == b'\n') {
-                let rest = self.pending.split_off(looked_at + end + 1);
-                return Ok(Some(std::mem::replace(&mut self.pending, rest)));
+            if let Some(line) = self.line(LINE_MAX)? {
+                return Ok(Some(line));
             }
-            looked_at = self.pending.len();
-            if looked_at > LINE_MAX {
-                return Err(io::ErrorKind::InvalidData.into());
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.socket.set_timeout(Some(left))?;
+            let mut bytes = [0; 16 << 10];
+            let count = (&self.socket).read(&mut bytes);
+            self.take(count, &bytes)?;
+        }
+    }
+
+    /// A line, if all of it has come: waits for nothing.
+    fn said_by_now(&mut self, longest: usize) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(line) = self.line(longest)? {
+                return Ok(Some(line));
             }
             let mut bytes = [0; 16 << 10];
-            match (&self.socket).read(&mut bytes) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.pending.extend_from_slice(&bytes[..count]),
-                Err(error) if is_silence(&error) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let count = self.socket.read_by_now(&mut bytes);
+            if !self.take(count, &bytes)? {
+                return Ok(None);
             }
+        }
+    }
+
+    /// A line of what has come.
+    fn line(&mut self, longest: usize) -> io::Result<Option<Vec<u8>>> {
+        let end = self.pending[self.looked_at..].iter().position(|&byte| byte == b'\n');
+        let length = end.map_or(self.pending.len(), |end| self.looked_at + end + 1);
+        if length > longest {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.looked_at = if end.is_some() { 0 } else { length };
+        Ok(end.map(|_| {
+            let rest = self.pending.split_off(length);
+            std::mem::replace(&mut self.pending, rest)
+        }))
+    }
+
+    /// Takes what a read has given; false if that was nothing.
+    fn take(&mut self, count: io::Result<usize>, bytes: &[u8]) -> io::Result<bool> {
+        match count {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                self.pending.extend_from_slice(&bytes[..count]);
+                Ok(true)
+            }
+            Err(error) if is_silence(&error) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
     /// Waits for the answer to a task.
     ///
     /// # Errors
-    /// If the agent is gone, fails, or says nothing for so long.
-    pub fn answer(&mut self, patience: Duration) -> Result<AgentSays, WitnessError> {
-        match self.hear(patience)? {
-            Some(AgentSays::Failed { reason }) => Err(WitnessError::Failed(reason)),
-            Some(said) => Ok(said),
-            None => Err(WitnessError::Agent(io::ErrorKind::TimedOut.into())),
+    /// If the agent is gone, fails, or says nothing for so long; [`WitnessError::Stopped`].
+    pub fn answer(&mut self, patience: Patience<'_>) -> Result<AgentSays, WitnessError> {
+        let begin = Instant::now();
+        loop {
+            match self.hear(LOOK)? {
+                Some(AgentSays::Failed { reason }) => return Err(WitnessError::Failed(reason)),
+                Some(said) => return Ok(said),
+                None if (patience.stop)() => return Err(WitnessError::Stopped),
+                None if begin.elapsed() > patience.time => {
+                    return Err(WitnessError::Agent(io::ErrorKind::TimedOut.into()));
+                }
+                None => {}
+            }
         }
     }
 
@@ -204,7 +313,7 @@ impl AgentLink {
         owner: Owner,
         cells: u64,
         first_cell: u64,
-        patience: Duration,
+        patience: Patience<'_>,
     ) -> Result<Vec<Observed>, WitnessError> {
         self.say(&WitnessSays::Read { owner, cells })?;
         let mut observed: Vec<Observed> = Vec::new();
@@ -232,7 +341,7 @@ impl AgentLink {
         &mut self,
         owner: Owner,
         cell: u64,
-        patience: Duration,
+        patience: Patience<'_>,
     ) -> Result<Observed, WitnessError> {
         self.say(&WitnessSays::Again { owner, cell })?;
         match self.answer(patience)? {
@@ -245,13 +354,42 @@ impl AgentLink {
     }
 }
 
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// At most.
+    pub time: Duration,
+    /// True if it is not wanted any more.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Patience").field(&self.time).finish()
+    }
+}
+
 /// What was heard during a load.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadHeard {
     /// Acknowledgements.
     pub acknowledged: u64,
-    /// The last one.
+    /// The last one; before the first, when the load was asked for.
     pub last_at: Nanos,
+}
+
+impl LoadHeard {
+    /// Nothing yet of a load that is asked for now.
+    #[must_use]
+    pub fn nothing_since(at: Nanos) -> Self {
+        Self { acknowledged: 0, last_at: at }
+    }
+
+    /// True if the agent has been silent for longer than `silence`.
+    #[must_use]
+    pub fn is_silent(&self, now: Nanos, silence: Nanos) -> bool {
+        now.get() > self.last_at.get().saturating_add(silence.get())
+    }
 }
 
 /// Hears one message of a load, and writes it to the ledger. False if nothing was said for so long.
@@ -285,3 +423,6 @@ pub fn hear_load(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

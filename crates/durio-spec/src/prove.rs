@@ -97,10 +97,12 @@ table! {
         name: Placed<Name>,
         /// Where this machine waits for the agent. Default: 127.0.0.1:0, any free port.
         listen: One<String>,
-        /// What the agent must know (durio prove write --token). Default: a random one.
+        /// What the agent must know (durio prove write --token-file). Default: that of durio prove run
+        /// --token-file, or a random one.
         token: One<String>,
-        /// Starts an agent, durio prove write at the target; "{witness}" and "{token}" stand for the
-        /// address and the token. Without it the agent starts by itself, when its machine boots.
+        /// Starts an agent, durio prove write at the target; "{witness}" stands for the address. The
+        /// command has the token in $DURIO_TOKEN; "{token}" puts it into a word. Without it the agent
+        /// starts by itself, when its machine boots.
         start: One<Texts>,
         /// Takes the power away; when the command ends, it is gone. Without it, or as "by hand",
         /// durio says when you are to cut it, and notices that you did.

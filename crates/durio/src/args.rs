@@ -51,7 +51,9 @@ pub(crate) use lab::{InGuest, Lab, LabCommand, LabCompare, LabRun};
 pub(crate) use output::Output;
 pub(crate) use predict::Predict;
 pub(crate) use profile::{Calibrate, Profile, ProfileCommand};
-pub(crate) use prove::{Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite};
+pub(crate) use prove::{
+    Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
+};
 pub(crate) use prove_exec::ProveExec;
 pub(crate) use prove_plan::ProvePlan;
 pub(crate) use prove_states::ProveStates;

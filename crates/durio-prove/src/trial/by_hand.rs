@@ -26,7 +26,7 @@ impl AgentTrials {
             "cut the power of '{name}' now; leave it off for {off}, then switch it on"
         ));
         let (begin, patience) = (Instant::now(), self.target.patience);
-        let mut heard = LoadHeard { acknowledged: 0, last_at: self.server.now() };
+        let mut heard = LoadHeard::nothing_since(self.server.now());
         let at_hand = loop {
             operator.check()?;
             if begin.elapsed() > Duration::from_nanos(patience.get()) {
@@ -39,7 +39,7 @@ impl AgentTrials {
                 Err(_) => break None,
                 Ok(()) => {}
             }
-            if self.server.now().get() > heard.last_at.get().saturating_add(SILENCE.get()) {
+            if heard.is_silent(self.server.now(), SILENCE) {
                 break Some(link);
             }
         };
@@ -50,7 +50,7 @@ impl AgentTrials {
     /// How many acknowledgements came from an agent that had been silent: it had power all the time.
     pub(super) fn heard_late(&mut self, link: Option<AgentLink>) -> Result<u64, TrialError> {
         let (Some(mut link), Some(book)) = (link, &mut self.book) else { return Ok(0) };
-        let mut heard = LoadHeard::default();
+        let mut heard = LoadHeard::nothing_since(self.server.now());
         loop {
             match hear_load(&mut link, &self.server, book, &mut heard, LOOK) {
                 Ok(true) => {}

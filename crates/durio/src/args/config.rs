@@ -14,9 +14,12 @@ use crate::exit_code::TABLE;
 ///   goal = ["commit p99 < 5ms"]
 ///
 ///   [stack.bench]
-///   yes = true
+///   quiet = true
 ///
-/// An option on the command line overrides the file. The record of a run has the combined command line.
+/// An option on the command line overrides the file. What permits a loss (--destroy, --force,
+/// --force-signature, --create, --assume-clean,
+/// --repair, --yes) is not taken from a file, and root takes none that
+/// belongs to, or can be written by, somebody else. The record of a run has the combined command line.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ConfigCommand {}

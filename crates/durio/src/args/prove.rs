@@ -82,12 +82,31 @@ pub(crate) struct ProveRun {
     #[arg(long, value_name = "NUMBER", help_heading = "What")]
     pub(crate) seed: Option<u64>,
 
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
+
     /// Create the folder in this directory instead of the state folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// The word by which a witness knows its writers.
+///
+/// Without an option it is that of `$DURIO_TOKEN`, which other users do not see in the list of processes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TokenOptions {
+    /// The word by which witness and writer know each other; every user of the machine sees it in the list
+    /// of processes, and it goes over the network as it is [default: $DURIO_TOKEN; without it, witness and
+    /// run make one up]
+    #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+
+    /// Read the token from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Keep the ledger of what a writer acknowledges
@@ -97,7 +116,7 @@ pub(crate) struct ProveRun {
 /// target its power back, and run `durio prove verify`.
 ///
 ///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
-///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token TOKEN
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token-file token
 ///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -110,10 +129,8 @@ pub(crate) struct ProveWitness {
     #[arg(long, value_name = "FILE")]
     pub(crate) ledger: PathBuf,
 
-    /// What the writer must know; it goes over the network as it is [default: a random one, which is
-    /// told]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
 
     /// What makes writes durable: fsync, fdatasync, rwf_dsync or o_dsync
     #[arg(long, value_name = "PATH", default_value = "fdatasync", value_parser = values::durable_path,
@@ -153,7 +170,7 @@ pub(crate) struct ProveWitness {
 /// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
 /// overwritten, so --destroy must name it; what is mounted or in use is refused.
 ///
-///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token TOKEN
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token-file token
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveWrite {
@@ -165,9 +182,8 @@ pub(crate) struct ProveWrite {
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) witness: SocketAddr,
 
-    /// What the witness told
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) token: String,
+    #[command(flatten)]
+    pub(crate) token: TokenOptions,
 
     /// Allow overwriting this target (exact path, URI or serial number)
     #[arg(long, value_name = "TARGET", help_heading = "What may be overwritten")]

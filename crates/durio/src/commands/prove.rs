@@ -1,18 +1,23 @@
 //! `durio prove`: power cuts, and what they left.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
 use durio_bench::{
-    BenchError, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish, be_agent,
-    command_in_guest, find_run, keep_ledger, plan_power_proof, prove_in_guest, prove_power,
-    random_seed, random_token, read_power_proof, resume_power_proof, verify_target,
+    BenchError, BenchErrorKind, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish,
+    be_agent, command_in_guest, find_run, keep_ledger, plan_power_proof, prove_in_guest,
+    prove_power, random_seed, random_token, read_power_proof, resume_power_proof, verify_target,
 };
-use durio_plan::proof::Arm;
+use durio_plan::proof::{Arm, ProofTarget};
 use durio_report::Format;
 use durio_units::shell_word;
 
-use crate::args::{Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite};
+use crate::args::{
+    Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
+};
 use crate::exit_code::Exit;
 use crate::output;
 use crate::progress::Terminal;
@@ -41,7 +46,17 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
         (Some(folder), _) => resume_power_proof(&find_run(folder)?, &stop, &terminal)?,
         (None, spec) => {
             let spec = spec.as_deref().unwrap_or(Path::new(""));
-            let plan = plan_power_proof(spec, arguments.seed, arguments.cuts, &arguments.only)?;
+            let token = token(&arguments.token)?;
+            let token = token.as_deref();
+            let plan =
+                plan_power_proof(spec, arguments.seed, arguments.cuts, &arguments.only, token)?;
+            for series in &plan.series {
+                if let ProofTarget::Agent(target) = &series.target
+                    && let Ok(address) = target.listen.parse()
+                {
+                    warn_of_reach(address);
+                }
+            }
             let options = RunOptions { out: arguments.out.as_deref(), ..RunOptions::default() };
             prove_power(plan, &options, &stop, &terminal)?
         }
@@ -72,11 +87,12 @@ fn verdict(findings: &ProofFindings) -> Exit {
 
 fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
-    let token = arguments.token.clone().unwrap_or_else(|| {
+    let token = token(&arguments.token)?.unwrap_or_else(|| {
         let token = random_token();
         output::remark(&format!("durio: the token is {token}"));
         token
     });
+    warn_of_reach(arguments.listen);
     let wish = WitnessWish {
         listen: arguments.listen,
         token: &token,
@@ -97,9 +113,50 @@ fn witness(arguments: &ProveWitness) -> Result<Exit, BenchError> {
 
 fn write(arguments: &ProveWrite) -> Result<Exit, BenchError> {
     let ProveWrite { target, destroy, force_signature, engine, .. } = arguments;
+    let token = token(&arguments.token)?.ok_or_else(|| {
+        BenchError::wrong_use("no token: the witness does not let in a writer without it")
+            .hint("give --token-file or --token, or set DURIO_TOKEN")
+    })?;
     let storage = ProofStorage::find(target, destroy, *force_signature, *engine)?;
-    be_agent(storage, arguments.witness, &arguments.token)?;
+    be_agent(storage, arguments.witness, &token)?;
     Ok(Exit::Fine)
+}
+
+fn warn_of_reach(address: SocketAddr) {
+    output::warn_of_reach(address, "and knows the token can be the writer");
+}
+
+/// The longest token: it must have room in the first line of an agent.
+const TOKEN_BYTES_MAX: u64 = 1024;
+
+/// The token that is given: by an option, a file or the environment.
+fn token(options: &TokenOptions) -> Result<Option<String>, BenchError> {
+    let token = match (&options.token, &options.token_file) {
+        (Some(token), _) => token.clone(),
+        (None, Some(path)) => token_of(path)?,
+        (None, None) => match std::env::var("DURIO_TOKEN") {
+            Ok(token) => token,
+            Err(std::env::VarError::NotPresent) => return Ok(None),
+            Err(error) => {
+                return Err(BenchError::of(BenchErrorKind::WrongUse, error).context("DURIO_TOKEN"));
+            }
+        },
+    };
+    let length = token.len() as u64;
+    if length == 0 || length > TOKEN_BYTES_MAX || token.contains('\n') {
+        let text = format!("the token has {length} bytes; expected one line of 1 to 1024 bytes");
+        return Err(BenchError::wrong_use(text));
+    }
+    Ok(Some(token))
+}
+
+fn token_of(path: &Path) -> Result<String, BenchError> {
+    let cannot = |error| BenchError::io("read the token file", path, error);
+    let mut text = String::new();
+    // With the end of its line, and one byte that shows that it is too long.
+    let file = File::open(path).map_err(cannot)?;
+    file.take(TOKEN_BYTES_MAX + 3).read_to_string(&mut text).map_err(cannot)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {

@@ -14,7 +14,7 @@ pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, BenchError> {
     };
     output::refuse_fio(arguments.output, "PROOF")?;
     // The seed of a proof is its own.
-    let plan = plan_power_proof(spec, Some(0), None, &arguments.only)?;
+    let plan = plan_power_proof(spec, Some(0), None, &arguments.only, None)?;
     output::report(arguments.output, &plan).map(|()| Exit::Fine)
 }
 

@@ -2,6 +2,8 @@
 //! verifier, the cutter a command. The way of real hardware without the hardware.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -143,6 +145,90 @@ fn nobody_writes_without_permission_or_token_and_nothing_is_overwritten() {
     assert!(sandbox.differences().is_empty());
 }
 
+/// A line of an agent that this test is.
+fn say(mut agent: &TcpStream, line: &str) {
+    agent.write_all(line.as_bytes()).unwrap();
+    agent.write_all(b"\n").unwrap();
+}
+
+#[test]
+fn a_witness_that_waited_long_waits_for_the_first_write_of_a_slow_disk() {
+    let sandbox = Sandbox::new();
+    let (witness, address) = witness(&sandbox, "");
+    // Longer than --silence.
+    sleep(Duration::from_millis(1500));
+    let agent = TcpStream::connect(&address).unwrap();
+    say(&agent, r#"{"say":"hello","protocol":2,"token":"secret"}"#);
+    say(&agent, r#"{"say":"has","size":1048576,"label":null}"#);
+    let mut lines = BufReader::new(&agent).lines().map(|line| line.unwrap());
+    assert!(lines.next().unwrap().contains(r#""say":"prepare""#));
+    say(&agent, r#"{"say":"prepared"}"#);
+    assert!(lines.next().unwrap().contains(r#""say":"load""#));
+    // A disk drive takes so long, several looks of the witness.
+    sleep(Duration::from_millis(300));
+    say(&agent, r#"{"say":"intend","writes":[{"seq":1,"sector":512,"sectors":8}]}"#);
+    assert!(lines.next().unwrap().contains(r#""say":"intended""#));
+    say(&agent, r#"{"say":"acknowledged","seq":1}"#);
+    // Then it is silent, and still connected.
+    let ended = witness.wait().expect_exit(0);
+    ended.expect_stdout("1 writes were acknowledged");
+}
+
+#[test]
+fn who_does_not_know_the_token_keeps_neither_agents_nor_signals_from_a_witness() {
+    let sandbox = Sandbox::new();
+    let _disk = served(&sandbox, "write-back");
+    let (mut waiting, address) = witness(&sandbox, "");
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    say(&silent[0], r#"{"say":"hello","protocol":2,"token":"guessed"}"#);
+    waiting.signal(Signal::INT);
+    waiting.wait().expect_exit(3).expect_stderr("interrupted");
+    fs::remove_file(sandbox.root().join("ledger")).unwrap();
+    let (mut witness, address) = witness(&sandbox, "");
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let _writer = writer(&sandbox, &address, &permitted(&sandbox));
+    wait_until("the writer writes", || lines(&sandbox.root().join("ledger")) > 10);
+    witness.signal(Signal::TERM);
+    witness.wait().expect_exit(130);
+    drop(silent);
+}
+
+#[test]
+fn a_token_comes_from_a_file_or_the_environment_and_stands_in_no_list_of_processes() {
+    let sandbox = Sandbox::new();
+    let _disk = served(&sandbox, "write-back");
+    fs::write(sandbox.root().join("token"), "from a file\nand more\n").unwrap();
+    let line = "prove witness --ledger ledger --silence 1s --token-file token";
+    let mut witness = sandbox.durio(line).start();
+    wait_until("the witness waits", || witness.stderr().contains("waits at"));
+    let stderr = witness.stderr();
+    assert!(!stderr.contains("from a file") && !stderr.contains("not loopback"), "{stderr}");
+    let address = stderr.split_once("waits at ").unwrap().1.lines().next().unwrap().to_owned();
+    let write = |options: &str| {
+        let line = format!("prove write --witness {address} {options}");
+        sandbox.durio(&line).words(&permitted(&sandbox)).word(uri(&sandbox))
+    };
+    write("").run().expect_exit(2).expect_stderr("DURIO_TOKEN");
+    write("").env("DURIO_TOKEN", "guessed").run().expect_exit(3).expect_stderr("token is wrong");
+    write("--token a --token-file token").run().expect_exit(2).expect_stderr("--token-file");
+    for (token, word) in [("", "has 0 bytes"), (&"x".repeat(1025), "has 1025 bytes")] {
+        fs::write(sandbox.root().join("bad"), token).unwrap();
+        write("--token-file bad").run().expect_exit(2).expect_stderr(word);
+    }
+    write("--token-file missing").run().expect_exit(3).expect_stderr("'missing'");
+    let _writer = write("").env("DURIO_TOKEN", "from a file").start();
+    wait_until("the writer writes", || lines(&sandbox.root().join("ledger")) > 10);
+    witness.signal(Signal::INT);
+    witness.wait().expect_exit(130);
+    let mut open = sandbox.durio("prove witness --ledger open --listen 0.0.0.0:0").start();
+    wait_until("it says who can come", || {
+        open.stderr()
+            .contains("every machine that reaches it and knows the token can be the writer")
+    });
+    open.signal(Signal::TERM);
+    open.wait().expect_exit(3);
+}
+
 /// A spec whose agent, cutter and switch are commands.
 fn spec(sandbox: &Sandbox, cuts: u32) {
     let durio = env!("CARGO_BIN_EXE_durio");
@@ -151,7 +237,7 @@ fn spec(sandbox: &Sandbox, cuts: u32) {
     let text = format!(
         "schema = 1\nname = \"four\"\ncuts = {cuts}\n[[target]]\nname = \"disk\"\n\
          start = [\"{durio}\", \"prove\", \"write\", \"{uri}\", \"--destroy\", \"{uri}\", \
-         \"--witness\", \"{{witness}}\", \"--token\", \"{{token}}\"]\n\
+         \"--witness\", \"{{witness}}\"]\n\
          cut = [\"{durio}\", \"simdisk\", \"cut\", \"--socket\", \"{socket}\"]\n\
          restore = [\"{durio}\", \"simdisk\", \"restore\", \"--socket\", \"{socket}\"]\n\
          off = \"10ms\"\nload = \"100ms\"\n[[arm]]\npath = \"rwf_dsync\"\ndepth = 4\n"
