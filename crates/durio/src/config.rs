@@ -5,18 +5,26 @@
 //! parser of the command line reads both.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::{ErrorKind, Read as _};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
 use durio_bench::BenchError;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use toml::{Table, Value};
 
 use crate::args::Arguments;
 
 /// Larger files are no options of anybody.
 const BYTES_MAX: u64 = 1 << 20;
+
+/// Options that permit what cannot be undone. Only the person at the command line does that, each time.
+const CONSENT: [&str; 7] =
+    ["assume-clean", "create", "destroy", "force", "force-signature", "repair", "yes"];
 
 /// Names another file, or none if it is empty: for scripts that want no user's defaults.
 const VARIABLE: &str = "DURIO_CONFIG";
@@ -38,18 +46,20 @@ impl Config {
                 .hint(format!("durio config explains the file; {VARIABLE}= runs without it"))
         };
         let mut text = String::new();
-        match fs::File::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Self { path: Some(path), table: Table::new() });
-            }
-            Err(error) => return Err(wrong(error.to_string())),
-            // A pipe or a device in its place would be waited for.
-            Ok(file) if !file.metadata().is_ok_and(|it| it.is_file()) => {
-                return Err(wrong("it is no file".to_owned()));
-            }
-            Ok(file) => file.take(BYTES_MAX).read_to_string(&mut text),
+        // Not blocking: a pipe in its place would be waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match open(&path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Self { path: Some(path), table: Table::new() }),
+            opened => File::from(opened.map_err(|errno| wrong(errno.to_string()))?),
+        };
+        let facts = file.metadata().map_err(|error| wrong(error.to_string()))?;
+        if !facts.is_file() {
+            return Err(wrong("it is not a regular file".to_owned()));
         }
-        .map_err(|error| wrong(error.to_string()))?;
+        if let Some(why) = distrusted(geteuid().is_root(), facts.uid(), facts.mode()) {
+            return Err(wrong(why));
+        }
+        file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
         let table: Table =
             text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         check(&table, &Arguments::command()).map_err(wrong)?;
@@ -81,6 +91,19 @@ impl Config {
     /// Each command with its defaults, as a command line.
     pub(crate) fn lines(&self) -> Vec<String> {
         lines_of(&self.table, "durio")
+    }
+}
+
+/// Why root does not take options from a file of this owner and mode: whoever can write to it would add
+/// options to root's commands.
+fn distrusted(is_root: bool, owner: u32, mode: u32) -> Option<String> {
+    const OTHERS_WRITE: u32 = 0o022;
+    match (is_root, owner) {
+        (true, 1..) => Some(format!("it belongs to user {owner}, and this is root")),
+        (true, 0) if mode & OTHERS_WRITE != 0 => {
+            Some("others can write to it, and this is root".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -116,6 +139,11 @@ fn check(table: &Table, command: &Command) -> Result<(), String> {
         if !known.contains(&key.as_str()) {
             let like = durio_workload::did_you_mean(key, &known, "there are");
             return Err(format!("'{key}' is no option of {of} ({like})"));
+        }
+        if CONSENT.contains(&key.as_str()) {
+            return Err(format!(
+                "'{key}' of {of} is a consent, which only the command line can give"
+            ));
         }
         if matches!(value, Value::Datetime(_)) {
             return Err(format!(
@@ -161,16 +189,16 @@ mod tests {
 
     #[test]
     fn options_that_are_given_replace_defaults_and_others_stay_out() {
-        let config = "[check]\nsize = \"4GiB\"\ngoal = [\"a\", \"b\"]\nyes = true\nquick = false\n\
+        let config = "[check]\nsize = \"4GiB\"\ngoal = [\"a\", \"b\"]\nquiet = true\nquick = false\n\
                       [stack.bench]\nseed = 7\n";
         let goals = "--goal a --goal b";
         assert_eq!(
             applied(config, "durio check /d"),
-            format!("durio check {goals} --size 4GiB --yes /d")
+            format!("durio check {goals} --quiet --size 4GiB /d")
         );
         assert_eq!(
-            applied(config, "durio check --size=1G --yes"),
-            format!("durio check {goals} --size=1G --yes")
+            applied(config, "durio check --size=1G --quiet"),
+            format!("durio check {goals} --size=1G --quiet")
         );
         assert_eq!(applied(config, "durio stack bench x"), "durio stack bench --seed 7 x");
         assert_eq!(applied(config, "durio stack x"), "durio stack x");
@@ -184,5 +212,44 @@ mod tests {
         assert!(wrong("[check]\nsise = \"1G\"").contains("did you mean 'size'"));
         assert!(wrong("size = \"1G\"").contains("no option of durio"));
         assert!(wrong("[check]\nsize = 2026-01-01").contains("is a date"));
+    }
+
+    #[test]
+    fn no_option_that_permits_a_loss_is_taken_from_a_file() {
+        fn options(command: &Command, of: &str, found: &mut Vec<(String, String)>) {
+            for inner in command.get_subcommands() {
+                let name = format!("{of}{}", inner.get_name());
+                for option in inner.get_arguments() {
+                    let heading = option.get_help_heading().unwrap_or_default();
+                    let long = option.get_long().unwrap_or_default();
+                    let is_consent = heading.contains("overwritten")
+                        || ["destroy", "force", "yes", "create"].contains(&long);
+                    if is_consent && !long.is_empty() {
+                        found.push((name.clone(), long.to_owned()));
+                    }
+                }
+                options(inner, &format!("{name}."), found);
+            }
+        }
+        let mut found = Vec::new();
+        options(&Arguments::command(), "", &mut found);
+        assert!(found.len() > 20, "{found:?}");
+        for (command, option) in found {
+            let table = format!("[{command}]\n{option} = true");
+            let why = check(&table.parse().unwrap(), &Arguments::command()).unwrap_err();
+            assert!(why.contains(&format!("'{option}' of")), "{table}: {why}");
+            assert!(why.contains("only the command line can give"), "{table}: {why}");
+        }
+    }
+
+    #[test]
+    fn root_takes_options_from_its_own_files_alone() {
+        assert_eq!(distrusted(true, 0, 0o100_644), None);
+        assert_eq!(distrusted(true, 0, 0o100_600), None);
+        assert!(distrusted(true, 0, 0o100_664).unwrap().contains("others can write"));
+        assert!(distrusted(true, 0, 0o100_646).unwrap().contains("others can write"));
+        assert!(distrusted(true, 1000, 0o100_600).unwrap().contains("user 1000"));
+        assert_eq!(distrusted(false, 1000, 0o100_666), None);
+        assert_eq!(distrusted(false, 0, 0o100_666), None);
     }
 }

@@ -23,6 +23,7 @@ use clap::Parser;
 use durio_bench::{BenchError, BenchErrorKind};
 
 fn main() -> ExitCode {
+    stop_signals::outlive_file_limits();
     // Before clap says anything, which asks the same library about colours.
     output::begin();
     // Before clap, which would refuse fio's options as unknown ones.

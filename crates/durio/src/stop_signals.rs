@@ -52,14 +52,20 @@ pub(crate) fn stop_in_order() -> Result<StopFlag, BenchError> {
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register(signal, stop.as_atomic()).map_err(cannot_handle)?;
     }
-    // Beyond the user's limit on the size of files the write shall fail, not end the process with
-    // its files left behind.
-    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(cannot_handle)?;
     Ok(stop)
 }
 
+/// Beyond the user's limit on the size of files (`ulimit -f`) a write fails, and does not end the process
+/// with its files left behind.
+pub(crate) fn outlive_file_limits() {
+    // By a handler: commands that durio starts would inherit that a signal is ignored. The system refuses
+    // this for no signal that it has.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
 fn cannot_handle(error: std::io::Error) -> BenchError {
-    BenchError::of(BenchErrorKind::Fault, error).context("cannot handle signals")
+    // Too few descriptors or threads.
+    BenchError::of(BenchErrorKind::CannotMeasure, error).context("cannot handle signals")
 }
 
 // Under nohup(1) a hang-up is ignored, and shall stay so.

@@ -1,9 +1,12 @@
 //! A user's defaults: applied, replaced, recorded, refused where they are wrong.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::requirements::has;
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -49,4 +52,65 @@ fn a_file_that_is_wrong_stops_every_command_with_what_to_do() {
     let none = sandbox.durio("config").env("DURIO_CONFIG", &file).run();
     none.expect_exit(0).expect_stdout("sets nothing");
     assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
+
+#[test]
+fn a_file_gives_no_consent_for_anybody() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.root().join("config.toml");
+    let before = fs::read(sandbox.user_file()).unwrap();
+    let target = sandbox.user_file();
+    for (text, option) in [
+        (
+            format!("[run]\ndestroy = [\"{}\"]\nrw = \"write\"\n", target.display()),
+            "'destroy' of run",
+        ),
+        ("[run]\nyes = true\n".to_owned(), "'yes' of run"),
+        ("[run]\ncreate = true\n".to_owned(), "'create' of run"),
+        ("[run]\nforce-signature = false\n".to_owned(), "'force-signature' of run"),
+        ("[raid.create]\nassume-clean = true\n".to_owned(), "'assume-clean' of create"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let run = sandbox.durio("run --ops 20 --target").word(&target);
+        let ended = run.env("DURIO_CONFIG", &file).run().expect_exit(2);
+        ended.expect_stderr(option).expect_stderr("only the command line can give");
+    }
+    assert_eq!(fs::read(target).unwrap(), before);
+    assert!(sandbox.runs().is_empty());
+}
+
+#[test]
+fn root_takes_no_options_that_somebody_else_can_write() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.root().join("config.toml");
+    fs::write(&file, "[run]\nops = \"20\"\n").unwrap();
+    let ended = || sandbox.durio("config").env("DURIO_CONFIG", &file).run();
+    let set = |mode: u32, owner: u32| {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&file, Some(owner), None).unwrap();
+    };
+    for (mode, owner, word) in [
+        (0o644, 1000, "belongs to user 1000"),
+        (0o666, 0, "others can write to it"),
+        (0o664, 0, "others can write to it"),
+    ] {
+        set(mode, owner);
+        ended().expect_exit(2).expect_stderr(word).expect_stderr("DURIO_CONFIG= runs without it");
+    }
+    set(0o644, 0);
+    ended().expect_exit(0).expect_stdout("durio run --ops 20");
+}
+
+#[test]
+fn a_pipe_or_a_device_in_place_of_the_file_is_refused_and_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let pipe = sandbox.root().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for place in [pipe.as_path(), "/dev/zero".as_ref(), sandbox.root()] {
+        let ended = sandbox.durio("runs").env("DURIO_CONFIG", place).run().expect_exit(2);
+        ended.expect_stderr("it is not a regular file");
+    }
 }

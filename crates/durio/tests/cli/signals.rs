@@ -151,3 +151,21 @@ fn has_begun(run: &std::path::Path) -> bool {
     let events = fs::read_to_string(run.join("events.jsonl")).unwrap_or_default();
     events.contains("\"event\":\"interval\"")
 }
+
+#[test]
+fn a_limit_of_files_or_descriptors_is_an_error_and_ends_no_command_by_a_signal() {
+    let sandbox = Sandbox::new();
+    let limited = |limit: &str, line: &str| {
+        let shell = format!("ulimit {limit}; exec \"$@\"");
+        sandbox.durio(line).within(["sh", "-c", &shell, "sh"]).run()
+    };
+    // What they say goes to files, too.
+    for line in ["doctor data", "runs", "explain torn-pages"] {
+        let code = limited("-f 0", line).code();
+        assert!([2, 3].contains(&code), "{line}: {code}");
+    }
+    for line in ["watch data", "prove witness --ledger ledger", "prove run prove-smoke"] {
+        limited("-n 4", line).expect_exit(3).expect_stderr("Too many open files");
+    }
+    assert!(sandbox.differences().is_empty(), "{:?}", sandbox.differences());
+}
