@@ -142,24 +142,23 @@ impl<'a> Search<'a> {
 
     fn access(&mut self, target: HeldTarget) -> Result<TargetAccess, BenchError> {
         let path = target.path().to_owned();
-        let fail = |refusal| refused(&path, refusal, false);
-        let (reason, usage) = match self.permission {
-            Permission::Built => (WriteReason::Built, usage_of(&target)?),
-            Permission::Members => return member_access(target),
+        let reason = match self.permission {
+            Permission::Built => WriteReason::Built,
+            Permission::Members => WriteReason::Member,
             Permission::Named { destroy, force_signature } => {
                 // Who else uses it matters only for what may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
                 let serial = usage.as_ref().and_then(|it| it.as_ref().ok()?.serial.clone());
                 self.unmatched.retain(|named| !names(named, &target, serial.as_deref()));
                 if !destroy.iter().any(|named| names(named, &target, serial.as_deref())) {
-                    let lock = target.lock_to_read().map_err(fail)?;
+                    let lock = target.lock_to_read();
+                    let lock = lock.map_err(|refusal| refused(&path, refusal, false))?;
                     return Ok(TargetAccess::Read(target, lock));
                 }
-                (WriteReason::Named { force_signature }, usage_of(&target)?)
+                WriteReason::Named { force_signature }
             }
         };
-        let usage = usage_for(reason, &usage, target.kind());
-        target.permit(reason, &usage).map(TargetAccess::Write).map_err(fail)
+        write_access(target, reason)
     }
 
     /// A path that does not exist is one that can be made if its directory exists.
@@ -184,24 +183,37 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How long a claim is waited for that nobody is seen to have: the kernel lets go of the files of a server
-/// that was killed when the last of its requests has ended. On a busy machine that took 4.8 s.
+/// How long a claim on a member is waited for that nobody is seen to have: the kernel lets go of the files
+/// of a server that was killed when the last of its requests has ended. On a busy machine that took 4.8 s.
 const CLAIM_PASSES: Duration = Duration::from_secs(30);
 
-fn member_access(mut target: HeldTarget) -> Result<TargetAccess, BenchError> {
+/// How long a program that writes is waited for: one that has just ended. The kernel lets go of the files
+/// of an io_uring some time after the process.
+const WRITER_PASSES: Duration = Duration::from_secs(2);
+
+/// True if it may be free in a moment, for nobody uses it in a way that lasts.
+fn may_pass(refusal: &GuardRefusal, found: &DeviceUse, reason: WriteReason) -> bool {
+    let is_member = reason == WriteReason::Member;
+    match refusal {
+        // A program that has a member open is a server that lives.
+        GuardRefusal::InUse(_) if is_member => found.users().is_empty(),
+        GuardRefusal::InUse(_) => found.users().len() == found.writers.len(),
+        GuardRefusal::Claimed | GuardRefusal::Written => true,
+        GuardRefusal::Locked => is_member,
+        _ => false,
+    }
+}
+
+fn write_access(mut target: HeldTarget, reason: WriteReason) -> Result<TargetAccess, BenchError> {
     let (path, identity) = (target.path().to_owned(), target.identity());
+    let patience = if reason == WriteReason::Member { CLAIM_PASSES } else { WRITER_PASSES };
     let begin = Instant::now();
     loop {
         let found = usage_of(&target)?;
-        let usage = usage_for(WriteReason::Member, &found, target.kind());
-        match target.permit(WriteReason::Member, &usage) {
+        let usage = usage_for(reason, &found, target.kind());
+        match target.permit(reason, &usage) {
             Ok(permit) => return Ok(TargetAccess::Write(permit)),
-            Err(
-                GuardRefusal::InUse(_)
-                | GuardRefusal::Locked
-                | GuardRefusal::Claimed
-                | GuardRefusal::Written,
-            ) if found.users().is_empty() && begin.elapsed() < CLAIM_PASSES => {
+            Err(refusal) if may_pass(&refusal, &found, reason) && begin.elapsed() < patience => {
                 thread::sleep(Duration::from_millis(20));
                 target = HeldTarget::open(&path)?;
                 if target.identity() != identity {
@@ -209,7 +221,7 @@ fn member_access(mut target: HeldTarget) -> Result<TargetAccess, BenchError> {
                     return Err(BenchError::cannot_measure(text));
                 }
             }
-            Err(refusal) => return Err(refused(&path, refusal, true)),
+            Err(refusal) => return Err(refused(&path, refusal, reason == WriteReason::Member)),
         }
     }
 }

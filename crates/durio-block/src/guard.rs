@@ -266,8 +266,11 @@ pub enum GuardRefusal {
     /// Somebody holds the device for itself, possibly in another namespace.
     #[error("somebody has it open exclusively")]
     Claimed,
-    /// Somebody has the file open for writing: a program, a loop device, swap.
-    #[error("somebody has it open for writing")]
+    /// The file is open for writing: by a program, a loop device, swap.
+    #[error(
+        "something that cannot be named has it open for writing: the kernel, such as a loop device or an \
+         NFS server, or a program of another user"
+    )]
     Written,
     /// Another durio is at work on it.
     #[error("another durio, or another program that locks it, is at work on it")]

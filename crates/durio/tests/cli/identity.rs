@@ -171,6 +171,46 @@ fn a_file_that_a_program_has_open_for_writing_is_refused_and_the_program_named()
 }
 
 #[test]
+fn a_program_that_is_about_to_close_a_file_is_waited_for() {
+    let sandbox = Sandbox::new();
+    let data = sandbox.root().join("db");
+    fs::write(&data, vec![1; MIB]).unwrap();
+    let file = fs::OpenOptions::new().append(true).open(&data).unwrap();
+    let mut cat = Command::new("cat");
+    let mut program = cat.stdin(Stdio::piped()).stdout(Stdio::from(file)).spawn().unwrap();
+    // It would keep the file open in this process.
+    drop(cat);
+    let run = "run --quiet --rw randwrite --ops 10 --no-self-cost --target db --destroy db";
+    let running = sandbox.durio(run).start();
+    thread::sleep(Duration::from_millis(500));
+    drop(program.stdin.take());
+    program.wait().unwrap();
+    running.wait().expect_exit(0);
+    assert_ne!(fs::read(&data).unwrap(), vec![1; MIB]);
+}
+
+#[test]
+fn what_writes_and_has_no_name_is_said_to_have_none() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.root().join("db"), vec![1; MIB]).unwrap();
+    // Outside of the namespace of processes in which durio looks.
+    let hidden = "exec 3>>db; exec sleep 600";
+    let mut shell = Command::new("sh");
+    let mut program = shell.args(["-c", hidden]).current_dir(sandbox.root()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let run = "run --quiet --rw randwrite --ops 10 --no-self-cost --target db --destroy db";
+    let alone = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let ended = sandbox.durio(run).within(alone).run();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    ended.expect_exit(3).expect_stderr("something that cannot be named has it open for writing");
+    assert_eq!(fs::read(sandbox.root().join("db")).unwrap(), vec![1; MIB]);
+}
+
+#[test]
 fn what_is_written_to_is_what_was_named_though_its_name_is_given_to_another_file() {
     let sandbox = Sandbox::new();
     let (named, moved) = (sandbox.root().join("named"), sandbox.root().join("moved"));
