@@ -315,6 +315,33 @@ mod tests {
         assert_eq!((found.at_risk, found.as_expected), (59 * 90, Some(true)));
     }
 
+    /// Clopper-Pearson as R's binom.test has it; without a loss 1 - 0.05^(1/n), the exact rule of three.
+    #[test]
+    fn the_interval_is_that_of_95_percent_over_the_cuts_that_count() {
+        assert_eq!((CONFIDENCE, ACKNOWLEDGED_MIN), (0.95, 32));
+        let sound = |number| cut(number, &[], Some(5));
+        let mut idle = sound(90);
+        idle.findings.acknowledged_late = ACKNOWLEDGED_MIN - 1;
+        let mut just_busy = sound(91);
+        just_busy.findings.acknowledged_late = ACKNOWLEDGED_MIN;
+        // A loss counts in any cut.
+        let mut losing = cut(92, &[10], None);
+        losing.findings.acknowledged_late = 0;
+        let [idle, just_busy, losing] = [&idle, &just_busy, &losing];
+        for (cuts, counts, interval) in [
+            (vec![&sound(1), idle], (1, 0), [0.0, 0.95]),
+            (vec![&sound(1), just_busy, idle], (2, 0), [0.0, 0.776_393]),
+            (vec![&sound(1), just_busy, losing, idle], (3, 1), [0.008_404, 0.905_701]),
+            (vec![losing, losing, losing], (3, 3), [0.368_403, 1.0]),
+        ] {
+            let found = series_findings(&series(None), &cuts, true);
+            assert_eq!((found.effective, found.losing), counts);
+            let [low, high] = found.interval.unwrap();
+            let is_close = |a: f64, b: f64| (a - b).abs() < 1e-5;
+            assert!(is_close(low, interval[0]) && is_close(high, interval[1]), "{low} {high}");
+        }
+    }
+
     #[test]
     fn crash_states_bound_no_share_and_count_though_few_writes_came_before() {
         let (mut first, mut second) = (cut(1, &[], None), cut(2, &[], Some(5)));

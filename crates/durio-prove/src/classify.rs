@@ -293,3 +293,6 @@ fn controls(history: &History, reading: &[Observed]) -> Controls {
     let written = latest.len() as u64;
     Controls { written, lost: written - latest.iter().filter(is_there).count() as u64 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -248,3 +248,6 @@ impl History {
         (at / CHUNK, at % CHUNK)
     }
 }
+
+#[cfg(test)]
+mod tests;
