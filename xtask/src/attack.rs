@@ -15,6 +15,7 @@ mod kills;
 mod launch;
 mod mutate;
 mod names;
+mod network;
 mod races;
 mod random;
 mod rows;

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -148,6 +149,16 @@ impl Running {
             // Gone is what it should be.
             let _ = kill_process(pid, signal);
         }
+    }
+
+    /// What it has said on stderr so far.
+    pub(super) fn said(&self) -> Result<String> {
+        let length = usize::try_from(self.stderr.metadata()?.len().min(OUTPUT_BYTES_MAX))?;
+        let mut bytes = vec![0; length];
+        // Past the place in the file, which is where the process writes next.
+        let count = self.stderr.read_at(&mut bytes, 0).context("cannot read what it says")?;
+        bytes.truncate(count);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(super) fn is_alive(&mut self) -> bool {

@@ -11,6 +11,7 @@ use super::devices;
 use super::inputs;
 use super::kills;
 use super::names;
+use super::network;
 use super::races;
 use super::random::Random;
 use super::sockets;
@@ -72,6 +73,7 @@ fn all() -> Vec<Row> {
         names::rows(),
         archives::rows(),
         sockets::rows(),
+        network::rows(),
     ]
     .concat()
 }
