@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings};
-use durio_block::HeldTargets;
+use durio_block::{Folder, HeldTargets};
 use durio_plan::{Plan, RawPath};
 use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
-    RecordError, RecordWriter, RoundDecision, file_names,
+    RecordError, RecordWriter, RoundDecision, StateFolder, file_names,
 };
 use durio_report::{Format, Options, Report};
 use durio_run::{Context, EventSink, LayoutProgress, Resume, RunErrorKind, StopFlag};
@@ -25,7 +25,8 @@ use crate::environment::{devices, environment, processors};
 use crate::error::BenchError;
 use crate::observer::{Observer, RunObserver};
 use crate::resume::Interrupted;
-use crate::state_folder::{runs_folder, state_folder};
+use crate::runs::remove_run_folder;
+use crate::state_folder::{runs_folder, state_for};
 
 /// What the user wishes of a run, beside its plan.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,6 +47,7 @@ pub struct Execution {
     name: FolderName,
     started: SystemTime,
     folder: PathBuf,
+    state: Option<StateFolder>,
     leftovers: Option<Leftovers>,
     /// The seed of all random choices.
     pub seed: u64,
@@ -66,7 +68,12 @@ impl Execution {
         let started = SystemTime::now();
         let name = FolderName::new(command, started, std::process::id());
         let folder = runs_folder(options.out)?.join(name.as_str());
-        let leftovers = state_folder().as_deref().map(Leftovers::below);
+        // One that cannot be used matters only if nothing else was named.
+        let state = match state_for("what a run makes") {
+            Err(error) if options.out.is_none() => return Err(error),
+            other => other.ok(),
+        };
+        let leftovers = state.as_ref().map(Leftovers::below);
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
         // Runs that begin at the same moment differ by their process.
@@ -74,7 +81,18 @@ impl Execution {
         let (is_named, histograms) = (options.out.is_some(), options.histograms);
         let label = options.label.map(str::to_owned);
         let is_within = false;
-        Ok(Self { name, started, folder, leftovers, seed, is_within, is_named, histograms, label })
+        Ok(Self {
+            name,
+            started,
+            folder,
+            state,
+            leftovers,
+            seed,
+            is_within,
+            is_named,
+            histograms,
+            label,
+        })
     }
 
     /// The run, with findings that have their histograms.
@@ -90,6 +108,7 @@ impl Execution {
             name: self.name.clone(),
             started: SystemTime::now(),
             folder: self.folder.join(name),
+            state: self.state.clone(),
             leftovers: None,
             is_within: true,
             label: None,
@@ -107,6 +126,16 @@ impl Execution {
     #[must_use]
     pub fn runs(&self) -> &Path {
         self.folder.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Removes its folder, once it has ended and is of no use any more.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self) -> Result<(), BenchError> {
+        Folder::open(self.runs())
+            .and_then(|runs| remove_run_folder(&runs, self.name.as_str()))
+            .map_err(|error| BenchError::io("remove", &self.folder, error))
     }
 
     /// The name of files on filesystems without unnamed files.
@@ -169,8 +198,8 @@ impl Execution {
         let journal = self.journal()?;
         let analyser = self.analyser(manifest, plan, &environment);
         let resume = None;
-        let folder = &self.folder;
-        Beginning { folder, plan, writer, journal, held, analyser, environment, resume }
+        let (folder, state) = (&self.folder, self.state.clone());
+        Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
             .carry_out(stop, observer)
     }
 
@@ -193,15 +222,20 @@ impl Execution {
         let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
         // Behind the last whole one a power cut has torn the record.
         let mut events = folder.events()?;
-        for event in events.by_ref().map_while(Result::ok) {
-            analyser.observe(&event.event);
+        while let Some(event) = events.next() {
+            match event {
+                Ok(event) => analyser.observe(&event.event),
+                // What cannot be read now is not cut off: it may be whole.
+                Err(error) if error.is_of_storage() => return Err(error.into()),
+                Err(_) => break,
+            }
         }
         let part = point.resumed_before + 1;
         let writer = RecordWriter::resume(folder.path(), part, events.whole_bytes())?;
         let journal = Journal::resume(folder.path(), self.leftovers.as_ref())?;
         let resume = Some(interrupted.resume());
-        let folder = folder.path();
-        Beginning { folder, plan, writer, journal, held, analyser, environment, resume }
+        let (folder, state) = (folder.path(), self.state.clone());
+        Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
             .carry_out(stop, observer)
     }
 
@@ -245,17 +279,19 @@ struct Beginning<'a> {
     held: HeldTargets,
     analyser: Analyser,
     environment: Environment,
+    state: Option<StateFolder>,
     resume: Option<Resume>,
 }
 
 impl Beginning<'_> {
     fn carry_out(self, stop: &StopFlag, observer: &dyn Observer) -> Result<Executed, BenchError> {
-        let Self { folder, plan, writer, mut journal, held, analyser, environment, resume } = self;
+        let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
+            self;
         let mut recording = Recording { plan, analyser, writer, observer: observer.run() };
         let context = Context {
             journal: &mut journal,
             targets: held,
-            state: state_folder(),
+            state,
             devices: devices(plan, &environment),
             processors: processors(plan, &environment),
             stop: stop.clone(),

@@ -4,25 +4,50 @@
 //! that stays in doubt. Not here: settings of the kernel ([`crate::SettingGuard`]), stacks of a bench
 //! (durio-layers' `clean`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use durio_prove::background::remove_dead_servers;
 use durio_record::{Leftover, Leftovers, remove_leftovers};
-use durio_run::remove_dead_trace_instances;
+use durio_run::{remove_dead_captures, remove_dead_trace_instances};
 
+use crate::capture_mark::DeadMarks;
 use crate::state_folder::state_folder;
 
+const ROOT: &str = "/";
+
+/// Where captures are looked for that nothing else shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookFor {
+    /// What the state folder has a mark of.
+    Marked,
+    /// All: also of captures whose state folder is another.
+    All,
+}
+
 /// Removes what dead runs left behind, where that is proved to be theirs; a line for each thing.
-pub fn clear_leftovers() -> Vec<String> {
-    let leftovers = state_folder().as_deref().map(Leftovers::below);
+pub fn clear_leftovers(look_for: LookFor) -> Vec<String> {
+    // What is in a folder of another user is not acted on.
+    let state = state_folder().ok().flatten();
+    let leftovers = state.as_ref().map(Leftovers::below);
     let files = leftovers.as_ref().map(remove_leftovers).unwrap_or_default();
-    let traces = remove_dead_trace_instances(Path::new("/"));
+    let mut traces = remove_dead_trace_instances(Path::new(ROOT));
+    let marks = state.as_ref().map(DeadMarks::of).unwrap_or_default();
+    if look_for == LookFor::All || !marks.is_empty() {
+        traces.extend(traces_of_captures(marks));
+    }
     let servers = remove_dead_servers(&std::env::temp_dir());
     let of_servers = servers.iter().map(|folder| {
         format!("removed '{}', the socket of a disk which a killed run had left", folder.display())
     });
     let files = files.iter().map(of_file);
     files.chain(traces.iter().map(|folder| of_trace(folder))).chain(of_servers).collect()
+}
+
+fn traces_of_captures(marks: DeadMarks) -> Vec<PathBuf> {
+    // Without the right to look the marks stay, for whoever has it.
+    let Ok(removed) = remove_dead_captures(Path::new(ROOT)) else { return Vec::new() };
+    marks.forget();
+    removed
 }
 
 fn of_file(left: &Leftover) -> String {

@@ -51,6 +51,7 @@ mod array;
 mod bench;
 mod calibrate;
 mod campaign;
+mod capture_mark;
 mod command_in_guest;
 mod command_trials;
 mod compare;
@@ -92,6 +93,7 @@ pub use bench::{
 };
 pub use calibrate::{CalibrationWish, busy_processors, calibrate};
 pub use campaign::{CampaignWish, Scale, plan_of_spec};
+pub use capture_mark::CaptureMark;
 pub use command_in_guest::command_in_guest;
 pub use compare::{read_compared_run, read_comparison};
 pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
@@ -106,7 +108,7 @@ pub use interleave::{Interleaved, interleave};
 pub use lab_compare::{
     LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
 };
-pub use leftovers::clear_leftovers;
+pub use leftovers::{LookFor, clear_leftovers};
 pub use locate::{Located, Permission, locate};
 pub use observer::{Observer, RunObserver};
 pub use power_proof::{
@@ -120,7 +122,7 @@ pub use proof_target::ProofStorage;
 pub use read_back::{ReadBack, read_bench, read_run};
 pub use replay::replay_trace;
 pub use resume::{Interrupted, interrupted};
-pub use runs::{checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
+pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
 pub use setting_guard::restore_settings;
-pub use state_folder::{build_journals, probes_folder, runs_folder};
+pub use state_folder::{build_journals, journals_of_builds, probes_folder, runs_folder};
 pub use text_file::{name_if_no_file, read_text};

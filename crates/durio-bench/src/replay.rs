@@ -3,17 +3,16 @@
 //! In: a trace, a directory. Out: how it went. Not here: doing it (`durio-run`), what it adds up to
 //! (`durio-analyse`).
 
-use std::fs::{self, DirBuilder};
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use durio_record::{FolderName, Journal, Leftovers};
+use durio_block::Folder;
+use durio_record::{FolderName, Journal, Leftovers, StatePart, file_names};
 use durio_run::{Replay, ReplayProgress, ReplayWish, StopFlag, replay};
 
 use crate::error::BenchError;
-use crate::state_folder::state_for;
+use crate::state_folder::{path_of, refused, state_for};
 
 /// Replays a trace.
 ///
@@ -26,33 +25,48 @@ pub fn replay_trace(
 ) -> Result<Replay, BenchError> {
     let state = state_for("the files of a replay")?;
     let leftovers = Leftovers::below(&state);
-    let journals = state.join("replays");
-    let name = FolderName::new("replay", SystemTime::now(), std::process::id());
-    let folder = journals.join(name.as_str());
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .map_err(|error| BenchError::io("make", &folder, error))?;
+    let path = path_of(&state, StatePart::Replays);
+    let journals = state.make_part(StatePart::Replays).map_err(|error| refused(&path, &error))?;
     forget_dead(&journals, &leftovers);
-    let mut journal = Journal::begin(&folder, Some(&leftovers))?;
+    let name = FolderName::new("replay", SystemTime::now(), std::process::id());
+    let folder = journals
+        .make_folder(name.as_str())
+        .map_err(|error| BenchError::io("make", &path.join(name.as_str()), error))?;
+    let mut journal = Journal::begin_in(&folder, Some(&leftovers))?;
     let replayed = replay(wish, &mut journal, stop, progress);
     if journal.end() {
         // What is left of it is one journal, all of whose files are gone.
-        let _ = fs::remove_dir_all(&folder);
+        let _ = forget(&journals, OsStr::new(name.as_str()));
     }
     Ok(replayed?)
 }
 
-/// A replay that begins has a folder before something points to it.
+/// A replay that begins has a folder before its journal is locked.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Removes the journals of replays that were killed, once nothing points to them: then their files are gone.
-fn forget_dead(journals: &Path, leftovers: &Leftovers) {
-    for it in fs::read_dir(journals).into_iter().flatten().filter_map(io::Result::ok) {
-        let age = it.metadata().and_then(|it| it.modified()).map(|it| it.elapsed());
-        if !leftovers.has(&it.file_name()) && age.is_ok_and(|it| it.is_ok_and(|it| it > YOUNG)) {
-            let _ = fs::remove_dir_all(it.path());
+fn forget_dead(journals: &Folder, leftovers: &Leftovers) {
+    for name in journals.names().unwrap_or_default() {
+        let is_replay =
+            name.to_str().and_then(FolderName::parse).is_some_and(|it| it.is_of("replay"));
+        if is_replay && !leftovers.has(&name) {
+            // What is not proved to be a dead replay's stays.
+            let _ = forget(journals, &name);
         }
     }
 }
+
+/// Removes the folder of a replay that has ended: nothing but its journal may be in it.
+fn forget(journals: &Folder, name: &OsStr) -> io::Result<()> {
+    let Some(folder) = journals.own_folder(name)? else { return Ok(()) };
+    match Journal::hold_ended(&folder)? {
+        Some(_held) => folder.remove_file(file_names::JOURNAL)?,
+        None if folder.age()? < YOUNG => return Ok(()),
+        None => {}
+    }
+    journals.remove_folder(name)
+}
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

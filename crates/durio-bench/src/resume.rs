@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use durio_plan::{Plan, TargetKind};
 use durio_record::{
-    FolderName, Journal, ResumePoint, RunFolder, RunResumed, TimedEvent, resume_point,
+    FolderName, Journal, RecordError, ResumePoint, RunFolder, RunResumed, TimedEvent, resume_point,
 };
 use durio_run::Resume;
 
@@ -56,8 +56,12 @@ pub fn interrupted(
             && is_same(plan, &folder.plan)
     };
     for path in latest_folders(runs) {
-        let Some(folder) = RunFolder::open(&path).ok().filter(is_same_campaign) else { continue };
-        let Some(point) = resume_point_of(&folder) else { continue };
+        let folder = match RunFolder::open(&path) {
+            Err(error) if error.is_of_storage() => return Err(unreadable(error)),
+            opened => opened.ok().filter(is_same_campaign),
+        };
+        let Some(folder) = folder else { continue };
+        let Some(point) = resume_point_of(&folder)? else { continue };
         // Before the journal is opened, which makes it where it is missing.
         folder.check_owner().map_err(|error| {
             BenchError::from(error).hint("or start over with --fresh, which leaves it as it is")
@@ -70,23 +74,35 @@ pub fn interrupted(
     Ok(None)
 }
 
-fn resume_point_of(folder: &RunFolder) -> Option<ResumePoint> {
-    resume_point(&folder.plan, readable_events(folder)?.iter())
+fn resume_point_of(folder: &RunFolder) -> Result<Option<ResumePoint>, BenchError> {
+    let events = readable_events(folder).map_err(unreadable)?;
+    Ok(events.and_then(|events| resume_point(&folder.plan, events.iter())))
 }
 
 /// The events up to where a power cut tore the record; none of a record that is damaged elsewhere.
-fn readable_events(folder: &RunFolder) -> Option<Vec<TimedEvent>> {
-    let mut reader = folder.events().ok()?;
+fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, RecordError> {
+    let mut reader = match folder.events() {
+        Err(error) if error.is_of_storage() => return Err(error),
+        Err(_) => return Ok(None),
+        Ok(reader) => reader,
+    };
     let mut events = Vec::new();
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => events.push(event),
+            // What is there and cannot be read now is no torn end, behind which all is cut off.
+            Err(error) if error.is_of_storage() => return Err(error),
             // The step that was cut off is run again anyway.
             Err(_) if reader.is_torn_end(&folder.plan) => {}
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         }
     }
-    Some(events)
+    Ok(Some(events))
+}
+
+/// Of a record that may be the one to go on with.
+fn unreadable(error: RecordError) -> BenchError {
+    BenchError::from(error).hint("--fresh starts over, and leaves that run as it is")
 }
 
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {

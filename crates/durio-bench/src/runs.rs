@@ -19,12 +19,14 @@ use durio_block::Folder;
 use durio_record::bench::BenchFolder;
 use durio_record::lab_compare::LabCompareFolder;
 use durio_record::proof::{PROOF_MANIFEST, ProofFolder};
-use durio_record::{FolderManifest, Journal, OperationName, Outcome, file_names};
+use durio_record::{
+    FolderManifest, FolderName, Journal, OperationName, Outcome, StateFolder, StatePart, file_names,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
-use crate::state_folder::{probes_folder, runs_folder};
+use crate::state_folder::{path_of, refused, state_folder, state_path};
 
 /// The form of the index; another one is made anew.
 const INDEX_SCHEMA: u32 = 1;
@@ -42,17 +44,60 @@ struct Indexed {
     row: RunRow,
 }
 
-/// Every run in a folder of the state folder ([`runs_folder`], [`probes_folder`]), the latest first.
+/// The runs that the state folder keeps, or the probes of watchers.
+#[derive(Debug)]
+pub struct KeptRuns {
+    part: StatePart,
+    /// None if nothing was kept yet.
+    held: Option<(StateFolder, Folder)>,
+}
+
+impl KeptRuns {
+    /// The runs.
+    ///
+    /// # Errors
+    /// If the state folder, or its part, is a link or another user's.
+    pub fn runs() -> Result<Self, BenchError> {
+        Self::open(StatePart::Runs)
+    }
+
+    /// The probes.
+    ///
+    /// # Errors
+    /// As [`KeptRuns::runs`].
+    pub fn probes() -> Result<Self, BenchError> {
+        Self::open(StatePart::Probes)
+    }
+
+    fn open(part: StatePart) -> Result<Self, BenchError> {
+        let Some(state) = state_folder()? else { return Ok(Self { part, held: None }) };
+        let folder = state.part(part).map_err(|error| refused(&path_of(&state, part), &error))?;
+        Ok(Self { part, held: folder.map(|folder| (state, folder)) })
+    }
+
+    /// Where they are; none if there are none.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.held.as_ref().map(|(_, runs)| runs.path())
+    }
+
+    /// The file with what was read of them, next to their folder.
+    fn index(&self) -> String {
+        format!("{}-index.json", self.part.name())
+    }
+}
+
+/// Every run that is kept, the latest first.
 ///
 /// # Errors
-/// If it cannot be read.
-pub fn list_runs(runs: &Path) -> Result<Vec<RunRow>, BenchError> {
-    let index = index_of(runs);
-    let mut known = index.as_ref().map(read_index).unwrap_or_default();
+/// If they cannot be read.
+pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, BenchError> {
+    let Some((state, runs)) = &kept.held else { return Ok(Vec::new()) };
+    let mut known = read_index(state.folder(), &kept.index());
     let mut is_changed = false;
     let mut rows = BTreeMap::new();
     for name in names(runs)? {
-        let folder = runs.join(&name);
+        let folder = runs.path().join(&name);
         let stamps = stamps(&folder);
         let same = known.rows.remove(&name).filter(|it| it.stamps == stamps);
         is_changed |= same.is_none();
@@ -61,11 +106,10 @@ pub fn list_runs(runs: &Path) -> Result<Vec<RunRow>, BenchError> {
     }
     is_changed |= !known.rows.is_empty();
     let index_of_today = Index { schema: INDEX_SCHEMA, rows };
-    if let Some((folder, file)) = index.filter(|_| is_changed) {
-        // Without it the next list takes longer: a folder that is full or another user's is no reason
-        // to tell nothing.
+    if is_changed {
+        // Without it the next list takes longer: a folder that is full is no reason to tell nothing.
         let bytes = serde_json::to_vec(&index_of_today).unwrap_or_default();
-        let _ = folder.replace(&file, &bytes);
+        let _ = state.folder().replace(kept.index(), &bytes);
     }
     Ok(index_of_today.rows.into_values().rev().map(|it| it.row).collect())
 }
@@ -81,8 +125,10 @@ pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
     if word.exists() || text.contains('/') {
         return Ok(word.to_owned());
     }
-    let Ok(runs) = runs_folder(None) else { return Ok(word.to_owned()) };
-    let names = names(&runs).unwrap_or_default();
+    if state_path().is_none() {
+        return Ok(word.to_owned());
+    }
+    let (runs, names) = kept_names(&KeptRuns::runs()?);
     if let Some(back) = steps_back(&text) {
         if names.is_empty() {
             return Err(BenchError::cannot_measure("there are no runs yet")
@@ -104,8 +150,9 @@ pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
         names.iter().filter(is_meant).map(|it| folder.join(it)).collect()
     };
     let mut found = if named.is_empty() { of_name(&runs, &names) } else { named };
-    if let Some(probes) = probes_folder().ok().filter(|_| found.is_empty()) {
-        found = of_name(&probes, &self::names(&probes).unwrap_or_default());
+    if found.is_empty() {
+        let (probes, names) = kept_names(&KeptRuns::probes()?);
+        found = of_name(&probes, &names);
     }
     match found.as_slice() {
         [one] => Ok(one.clone()),
@@ -138,77 +185,97 @@ pub fn checked_label(text: &str) -> Result<String, String> {
     }
 }
 
-/// Removes the folder of a run in `runs` that has ended.
+/// Removes the folder of a kept run that has ended.
 ///
 /// # Errors
 /// If it is no run's, lives, or cannot be removed.
-pub fn remove_run(runs: &Path, name: &str) -> Result<(), BenchError> {
-    let folder = runs.join(name);
+pub fn remove_run(kept: &KeptRuns, name: &str) -> Result<(), BenchError> {
     let refused = |why: &str| BenchError::cannot_measure(format!("'{name}' stays: {why}"));
-    // Only what durio made, where durio makes it: a link could lead to somebody's data.
-    let facts = fs::symlink_metadata(&folder).map_err(|error| refused(&error.to_string()))?;
-    if !facts.is_dir() || manifest_name(&folder).is_none() {
-        return Err(refused("it is no folder of a run"));
+    let Some((_, runs)) = &kept.held else { return Err(refused("there is no such run")) };
+    remove_run_folder(runs, name).map_err(|error| refused(&error.to_string()))
+}
+
+/// Removes a folder that has a name, an owner, a manifest and locks as only durio's have.
+pub(crate) fn remove_run_folder(runs: &Folder, name: &str) -> io::Result<()> {
+    // Each of them: a link, or a folder that was put there, could be somebody's data.
+    let is_named = FolderName::parse(name).is_some();
+    let folder = runs.own_folder(name)?.filter(|_| is_named);
+    let folder = folder.ok_or_else(|| io::Error::other("it is no folder of a run"))?;
+    let manifests = MANIFESTS.map(|manifest| folder.open_own(manifest));
+    if manifests.iter().all(Result::is_err) {
+        let linked = manifests.into_iter().filter_map(Result::err);
+        let why = linked.filter(|error| error.kind() != io::ErrorKind::NotFound).next();
+        let why = why.map_or_else(|| "it has none".to_owned(), |error| error.to_string());
+        return Err(io::Error::other(format!("it has no manifest of a run: {why}")));
     }
-    // Held until it is removed, so that nobody resumes the run meanwhile.
-    let has_journal = folder.join(file_names::JOURNAL).exists();
-    let held = has_journal.then(|| Journal::resume(&folder, None)).transpose();
-    let held = held.map_err(|error| refused(&error.to_string()))?;
-    fs::remove_dir_all(&folder).map_err(|error| refused(&error.to_string()))?;
-    drop(held);
-    Ok(())
+    // Held until it is removed, so that nobody goes on with the run meanwhile.
+    let _held = hold_journals(&folder, JOURNAL_DEPTH)?;
+    runs.remove_own_folder(name)
+}
+
+/// A bench has folders of stacks, which have those of runs.
+const JOURNAL_DEPTH: u32 = 3;
+
+fn hold_journals(folder: &Folder, depth: u32) -> io::Result<Vec<fs::File>> {
+    let mut held: Vec<fs::File> = Journal::hold_ended(folder)?.into_iter().collect();
+    for name in folder.names()?.into_iter().filter(|_| depth > 0) {
+        if let Ok(Some(inside)) = folder.own_folder(&name) {
+            held.extend(hold_journals(&inside, depth - 1)?);
+        }
+    }
+    Ok(held)
 }
 
 /// The runs that go, of a list with the latest first: older than `age` and not among the latest
-/// `keep`. Runs that somebody gave a name stay.
+/// `keep`. Runs that somebody gave a name stay, and damaged ones, whose age nobody knows.
 #[must_use]
 pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) -> Vec<&RunRow> {
     // Of the same form they sort by time; a clock that was wrong makes a run old or new, and the
     // latest `keep` stay whatever it said.
     let before = now.checked_sub(age).filter(|it| *it > SystemTime::UNIX_EPOCH);
-    let before = before.map(durio_record::FolderName::rfc3339).unwrap_or_default();
-    let is_old = |row: &&RunRow| row.started < before && row.label.is_none();
+    let before = before.map(FolderName::rfc3339).unwrap_or_default();
+    let is_old =
+        |row: &&RunRow| row.started < before && row.label.is_none() && row.damage.is_none();
     rows.iter().skip(keep).filter(is_old).collect()
 }
 
-/// `runs-index.json` beside the folder `runs`.
-fn index_of(runs: &Path) -> Option<(Folder, String)> {
-    let file = format!("{}-index.json", runs.file_name()?.display());
-    Some((Folder::open(runs.parent()?).ok()?, file))
-}
-
 /// What was known; nothing of an index that is damaged, of another form, or somebody else's.
-fn read_index((folder, file): &(Folder, String)) -> Index {
+fn read_index(folder: &Folder, file: &str) -> Index {
     let bytes = folder.open_own(file).and_then(bytes_of);
     let index: Option<Index> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
     index.filter(|it| it.schema == INDEX_SCHEMA).unwrap_or_default()
 }
 
-/// The names of what is a run, a bench, a proof or a comparison, the earliest first.
-fn names(runs: &Path) -> Result<Vec<String>, BenchError> {
-    let entries = match fs::read_dir(runs) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let text = format!("cannot read '{}': {error}", runs.display());
-            return Err(BenchError::cannot_measure(text));
-        }
+/// Where kept runs are, and their names.
+fn kept_names(kept: &KeptRuns) -> (PathBuf, Vec<String>) {
+    let Some((_, runs)) = &kept.held else { return (PathBuf::new(), Vec::new()) };
+    (runs.path().to_owned(), names(runs).unwrap_or_default())
+}
+
+/// The names of what is a run, a bench, a proof or a comparison, the earliest first. What a link leads to
+/// is not kept here.
+fn names(runs: &Folder) -> Result<Vec<String>, BenchError> {
+    let names = runs.names().map_err(|error| {
+        BenchError::cannot_measure(format!("cannot read '{}': {error}", runs.path().display()))
+    })?;
+    let is_run = |name: &String| {
+        runs.folder(name).is_ok() && manifest_name(&runs.path().join(name)).is_some()
     };
-    let names = entries.filter_map(|it| it.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|it| manifest_name(&runs.join(it)).is_some()).collect();
+    let names = names.into_iter().filter_map(|name| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(is_run).collect();
     names.sort_unstable();
     Ok(names)
 }
 
+const MANIFESTS: [&str; 4] = [
+    file_names::MANIFEST,
+    <durio_record::bench::BenchManifest as FolderManifest>::FILE,
+    PROOF_MANIFEST,
+    <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
+];
+
 fn manifest_name(folder: &Path) -> Option<&'static str> {
-    let all = [
-        file_names::MANIFEST,
-        <durio_record::bench::BenchManifest as FolderManifest>::FILE,
-        PROOF_MANIFEST,
-        <durio_record::lab_compare::LabCompareManifest as FolderManifest>::FILE,
-    ];
-    all.into_iter().find(|name| folder.join(name).is_file())
+    MANIFESTS.into_iter().find(|name| folder.join(name).is_file())
 }
 
 /// Of `last` none, of `last~2` two.
@@ -268,15 +335,18 @@ pub fn read_run_row(folder: &Path) -> RunRow {
 fn row(folder: &Path, name: &str) -> RunRow {
     let bytes = bytes_below(folder);
     let mut row = RunRow { run: name.to_owned(), bytes, ..RunRow::default() };
-    let manifest = manifest_name(folder).unwrap_or(file_names::MANIFEST);
-    match read::<AnyManifest>(folder, manifest) {
+    let name = manifest_name(folder).unwrap_or(file_names::MANIFEST);
+    match read::<AnyManifest>(folder, name) {
         Ok(manifest) => {
+            if !FolderName::is_rfc3339(&manifest.started) {
+                row.damage = Some(format!("{name}: 'started' is no time"));
+            }
             row.command = command_words(&manifest.command);
             (row.started, row.label) = (manifest.started, manifest.label);
         }
-        Err(why) => row.damage = Some(format!("{manifest}: {why}")),
+        Err(why) => row.damage = Some(format!("{name}: {why}")),
     }
-    match manifest {
+    match name {
         file_names::MANIFEST => of_run(folder, &mut row),
         PROOF_MANIFEST => of_proof(folder, &mut row),
         _ => row.targets = bench_name(folder).into_iter().collect(),

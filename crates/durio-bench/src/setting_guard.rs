@@ -133,7 +133,7 @@ fn refused(path: &Path, value: &str, error: &io::Error) -> BenchError {
 /// Brings back what durios that were killed left changed; a line for each setting.
 pub fn restore_settings() -> Vec<String> {
     let mut told = Vec::new();
-    if let Some(state) = state_folder() {
+    if let Ok(Some(state)) = state_folder() {
         restore_left_settings(&state, |left| restore_one(left, &mut told));
     }
     told
@@ -183,6 +183,8 @@ fn is_ours(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use durio_record::StateFolder;
+
     use super::*;
     use crate::observer::Told;
 
@@ -225,7 +227,8 @@ mod tests {
     fn journal(file: &Path) -> SettingJournal {
         let changed =
             ChangedSetting { path: RawPath::from(file), before: "128".into(), after: "16".into() };
-        SettingJournal::begin(file.parent().unwrap(), "test", &changed).unwrap()
+        let state = StateFolder::make(file.parent().unwrap()).unwrap();
+        SettingJournal::begin(&state, "test", &changed).unwrap()
     }
 
     #[test]

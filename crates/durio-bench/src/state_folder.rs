@@ -1,11 +1,14 @@
 //! Where durio keeps runs: the user's state folder, as the XDG base directory specification says.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use durio_record::{StateFolder, StatePart};
 
 use crate::error::BenchError;
 
 /// `$XDG_STATE_HOME/durio`, or `~/.local/state/durio`; none without a home.
-pub(crate) fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_path() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
         // A relative one is to be ignored, says the specification.
@@ -16,44 +19,84 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(state.join("durio"))
 }
 
+/// The state folder; none if nothing is in it, for it is not there.
+///
+/// # Errors
+/// If it is not the user's own.
+pub(crate) fn state_folder() -> Result<Option<StateFolder>, BenchError> {
+    let Some(path) = state_path() else { return Ok(None) };
+    StateFolder::open(&path).map_err(|error| refused(&path, &error))
+}
+
+/// The state folder, made if need be, to remember `what` in.
+///
+/// # Errors
+/// If neither it nor a home is named, it cannot be made, or it is not the user's own.
+pub(crate) fn state_for(what: &str) -> Result<StateFolder, BenchError> {
+    let path = state_path().ok_or_else(|| {
+        let text = format!("there is no state folder to remember {what} in");
+        BenchError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
+    })?;
+    StateFolder::make(&path).map_err(|error| refused(&path, &error))
+}
+
+/// Why the state folder, or a part of it, is not used.
+pub(crate) fn refused(path: &Path, error: &io::Error) -> BenchError {
+    let text = format!("cannot use the state folder '{}': {error}", path.display());
+    BenchError::cannot_measure(text)
+        .hint("set XDG_STATE_HOME to a folder of yours that no other user can exchange")
+}
+
 /// The directory that run folders are made in.
 ///
 /// # Errors
-/// If neither it nor a home is named.
+/// If neither it nor a home is named, or the state folder cannot be used.
 pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
     if let Some(out) = out {
         return Ok(out.to_owned());
     }
-    let state = state_folder().ok_or_else(|| {
-        BenchError::cannot_measure(
-            "there is no state folder: neither XDG_STATE_HOME nor HOME is set",
-        )
-        .hint("say with --out DIR where the run folder shall be")
-    })?;
-    Ok(state.join("runs"))
+    if state_path().is_none() {
+        let text = "there is no state folder: neither XDG_STATE_HOME nor HOME is set";
+        return Err(BenchError::cannot_measure(text)
+            .hint("say with --out DIR where the run folder shall be"));
+    }
+    part_of(&state_for("runs")?, StatePart::Runs)
 }
 
-/// The directory that run folders of `durio watch` are made in: they are many, and `last` is none of
-/// them.
+/// The directory that run folders of `durio watch` are made in.
 ///
 /// # Errors
-/// If there is no state folder.
+/// If there is no state folder, or it cannot be used.
 pub fn probes_folder() -> Result<PathBuf, BenchError> {
-    state_for("probes").map(|state| state.join("watch"))
+    part_of(&state_for("probes")?, StatePart::Probes)
 }
 
 /// Where the journals of builds are.
 ///
 /// # Errors
-/// If there is no state folder.
+/// If there is no state folder, or it cannot be used.
 pub fn build_journals() -> Result<PathBuf, BenchError> {
-    state_for("what was built").map(|state| state.join("stacks"))
+    part_of(&state_for("what was built")?, StatePart::Stacks)
 }
 
-/// The state folder, to remember `what` in.
-pub(crate) fn state_for(what: &str) -> Result<PathBuf, BenchError> {
-    state_folder().ok_or_else(|| {
-        let text = format!("there is no state folder to remember {what} in");
-        BenchError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
-    })
+/// The same where there may be some; none if nothing was built.
+///
+/// # Errors
+/// If the state folder cannot be used.
+pub fn journals_of_builds() -> Result<Option<PathBuf>, BenchError> {
+    let Some(state) = state_folder()? else { return Ok(None) };
+    let folder = state.part(StatePart::Stacks);
+    let folder = folder.map_err(|error| refused(&path_of(&state, StatePart::Stacks), &error))?;
+    Ok(folder.map(|folder| folder.path().to_owned()))
+}
+
+fn part_of(state: &StateFolder, part: StatePart) -> Result<PathBuf, BenchError> {
+    match state.make_part(part) {
+        Ok(folder) => Ok(folder.path().to_owned()),
+        Err(error) => Err(refused(&path_of(state, part), &error)),
+    }
+}
+
+pub(crate) fn path_of(state: &StateFolder, part: StatePart) -> PathBuf {
+    state.folder().path().join(part.name())
 }

@@ -9,6 +9,8 @@
 //! does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on kernels and
 //! in containers that refuse that call.
 
+mod own;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,8 +20,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, fcntl_getfl,
-    fcntl_setfl, flock, fstat, fsync, mkdirat, open, openat, renameat, renameat_with, symlinkat,
-    unlinkat,
+    fcntl_setfl, flock, fstat, fsync, mkdirat, open, openat, renameat, renameat_with, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -212,6 +214,18 @@ impl Folder {
         };
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK | OFlags::APPEND)?;
         Ok(file)
+    }
+
+    /// True if something has this name; a link is not followed.
+    ///
+    /// # Errors
+    /// If that cannot be known.
+    pub fn has(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+        match statat(&self.held, single(name.as_ref())?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Opens a file to read it.

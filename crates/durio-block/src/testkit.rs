@@ -16,11 +16,14 @@ pub fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> 
     crate::open::open_path(path, mode)
 }
 
-/// Adds a line to the file that DURIO_TEST_SKIPS names, if it does: what a test could not do here.
+/// Says what a test could not do here: on stderr, and in the file that DURIO_TEST_SKIPS names.
 ///
 /// # Panics
-/// If the file cannot be written: a skip that nobody hears of would pass for a success.
+/// If that cannot be written: a skip that nobody hears of would pass for a success.
 pub fn note_skip(test: &str, reason: &dyn std::fmt::Display) {
+    // Not by eprintln, which libtest swallows in a test that passes.
+    let said = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+    said.expect("saying that a test is skipped");
     if let Some(path) = std::env::var_os("DURIO_TEST_SKIPS") {
         let file = File::options().append(true).create(true).open(path);
         let written = file.and_then(|mut file| {

@@ -9,7 +9,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -20,6 +20,9 @@ use super::identity::Identity;
 use super::kinds::Undo;
 use super::place::Values;
 use super::system::{absent_or, beginning};
+
+/// What a journal names is of no concern to other users, whatever the umask.
+const PRIVATE: u32 = 0o600;
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,7 +141,12 @@ impl BuildJournal {
         // In this order, for a `clean` that runs meanwhile takes over every journal whose lock is
         // free.
         lock_now(&lock).map_err(failed)?;
-        let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(failed)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(PRIVATE)
+            .open(&path)
+            .map_err(failed)?;
         let mut journal = Self { folder: folder.to_owned(), id, file, lock };
         journal.append(&Line::Begin(begin))?;
         // The name of a new file is on disk only with its directory.
@@ -155,7 +163,7 @@ impl BuildJournal {
         let path = journal_path(folder, id);
         // A builder that died between lock and journal left the lock alone. With an empty journal
         // it is cleaned like any other.
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = OpenOptions::new().append(true).create(true).mode(PRIVATE).open(path)?;
         Ok(Some(Self { folder: folder.to_owned(), id: id.to_owned(), file, lock }))
     }
 
@@ -217,7 +225,7 @@ fn lock_path(folder: &Path, id: &str) -> PathBuf {
 
 fn open_lock(folder: &Path, id: &str) -> io::Result<File> {
     let path = lock_path(folder, id);
-    OpenOptions::new().read(true).append(true).create(true).open(path)
+    OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE).open(path)
 }
 
 fn lock_now(lock: &File) -> io::Result<()> {

@@ -34,7 +34,8 @@ fn made_by(test: &str, program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
 }
 
 fn skipped(test: &str, reason: &str) {
-    eprintln!("SKIPPED {test}: {reason}");
+    // Not by eprintln, which libtest swallows in a test that passes.
+    std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes()).unwrap();
     if let Some(list) = std::env::var_os("DURIO_TEST_SKIPS") {
         let list = File::options().append(true).create(true).open(list);
         writeln!(list.unwrap(), "{test}: {reason}").unwrap();

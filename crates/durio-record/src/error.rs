@@ -69,6 +69,15 @@ impl RecordError {
         Self { kind: RecordErrorKind::Malformed, operation, path, source: source.into() }
     }
 
+    /// True if the record's storage refused: it is there, and its contents cannot be known now.
+    #[must_use]
+    pub fn is_of_storage(&self) -> bool {
+        let source = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
+        let is_absent =
+            matches!(source, Some(io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied));
+        self.kind == RecordErrorKind::Io && !is_absent
+    }
+
     /// True if the record's own disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {

@@ -71,10 +71,40 @@ impl FolderName {
         Self(format!("{}-{command}-{process}", time.replace(':', "").replace('.', "-")))
     }
 
+    /// A name that [`FolderName::new`] gave.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, own) = text.split_once("Z-")?;
+        let form = "dddd-dd-ddTdddddd-ddd";
+        let is_of_form = |(byte, wanted): (u8, u8)| match wanted {
+            b'd' => byte.is_ascii_digit(),
+            other => byte == other,
+        };
+        let is_time = time.len() == form.len() && time.bytes().zip(form.bytes()).all(is_of_form);
+        let (command, process) = own.rsplit_once('-')?;
+        let is_command =
+            !command.is_empty() && command.bytes().all(|c| c.is_ascii_lowercase() || c == b'-');
+        let is_process = process.parse::<u32>().is_ok_and(|it| it.to_string() == process);
+        (is_time && is_command && is_process).then(|| Self(text.to_owned()))
+    }
+
     /// A time as manifests have it.
     #[must_use]
     pub fn rfc3339(time: SystemTime) -> String {
         humantime::format_rfc3339_millis(time).to_string()
+    }
+
+    /// True for a run of this command.
+    #[must_use]
+    pub fn is_of(&self, command: &str) -> bool {
+        let own = self.0.split_once("Z-").and_then(|(_, own)| own.rsplit_once('-'));
+        own.is_some_and(|(own, _)| own == command)
+    }
+
+    /// True for a time as [`FolderName::rfc3339`] writes it.
+    #[must_use]
+    pub fn is_rfc3339(text: &str) -> bool {
+        humantime::parse_rfc3339(text).is_ok()
     }
 
     /// As text.
@@ -103,5 +133,29 @@ mod tests {
         };
         assert_eq!(at(0), "1970-01-01T000000-000Z-check-7");
         assert!(at(1_800_000_000) < at(1_800_000_001));
+    }
+
+    #[test]
+    fn only_names_that_durio_gives_are_names_of_folders() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_123);
+        for command in ["run", "replay", "stack-bench"] {
+            let name = FolderName::new(command, now, 4711);
+            assert_eq!(FolderName::parse(name.as_str()), Some(name));
+        }
+        for other in [
+            "precious",
+            "",
+            "2027-01-15T080000-123Z-run",
+            "2027-01-15T080000-123Z--7",
+            "2027-01-15T080000-123Z-run-",
+            "2027-01-15T080000-123Z-run-x",
+            "2027-01-15T080000-123Z-run-007",
+            "2027-01-15T080000-123Z-Run-7",
+            "2027-01-15T08000-0123Z-run-7",
+            "2027-01-15T080000-123Z-run-99999999999",
+            "x2027-01-15T080000-123Z-run-7",
+        ] {
+            assert_eq!(FolderName::parse(other), None, "{other}");
+        }
     }
 }

@@ -8,7 +8,7 @@
 mod leftovers;
 mod sign_of_life;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::{RecordError, file_names};
+use crate::{RecordError, StateFolder, StatePart, file_names};
 use leftovers::left_in;
 pub use leftovers::{Leftover, remove_leftovers};
 use sign_of_life::SignOfLife;
@@ -59,19 +59,23 @@ const PATH_MAX: Bytes = Bytes::from_kib(4);
 
 /// Where the pointers to journals are.
 #[derive(Debug, Clone)]
-pub struct Leftovers(PathBuf);
+pub struct Leftovers(StateFolder);
 
 impl Leftovers {
-    /// Below durio's state folder.
+    /// Of durio's state folder.
     #[must_use]
-    pub fn below(state_folder: &Path) -> Self {
-        Self(state_folder.join("leftovers"))
+    pub fn below(state: &StateFolder) -> Self {
+        Self(state.clone())
     }
 
-    /// True if there is a pointer to the journal in the folder of this name.
+    /// True if there is a pointer to the journal in the folder of this name, or that cannot be known.
     #[must_use]
     pub fn has(&self, run: &OsStr) -> bool {
-        self.0.join(run).exists()
+        match self.0.part(StatePart::Leftovers) {
+            Ok(Some(pointers)) => pointers.has(run).unwrap_or(true),
+            Ok(None) => false,
+            Err(_) => true,
+        }
     }
 }
 
@@ -80,7 +84,7 @@ impl Leftovers {
 pub struct Journal {
     file: File,
     path: PathBuf,
-    pointer: Option<PathBuf>,
+    pointer: Option<Pointer>,
     /// Files that were announced or made, and not removed.
     left: Vec<RawPath>,
     /// As long as there was any of them.
@@ -95,10 +99,21 @@ impl Journal {
     /// that cannot be written to is an error too, unless none was given.
     pub fn begin(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
-        let file = Folder::open(run_folder)
-            .and_then(|folder| {
-                folder.check_owner()?;
-                let file = folder.make_file(file_names::JOURNAL)?;
+        let folder =
+            Folder::open(run_folder).map_err(|error| RecordError::io("make", &path, error))?;
+        Self::begin_in(&folder, leftovers)
+    }
+
+    /// The same in a folder that is held open.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn begin_in(folder: &Folder, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
+        let path = folder.path().join(file_names::JOURNAL);
+        let file = folder
+            .check_owner()
+            .and_then(|()| {
+                let file = folder.make_file_with(file_names::JOURNAL, 0o600)?;
                 // The name too: a journal that a power cut takes away leaves files that nobody
                 // knows of.
                 folder.sync().map(|()| file)
@@ -127,6 +142,24 @@ impl Journal {
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
+    }
+
+    /// Holds the journal of a run that has ended, of whose files nothing is left, so that nobody goes on
+    /// with it; none if the run has no journal.
+    ///
+    /// # Errors
+    /// If the run lives, a file of it may be left, or the journal is not the user's own.
+    pub fn hold_ended(folder: &Folder) -> io::Result<Option<File>> {
+        let journal = match folder.open_own(file_names::JOURNAL) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        flock(&journal, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::other("it is still running"))?;
+        match left_in(&journal)?.first() {
+            Some(left) => Err(io::Error::other(format!("'{}' may be left of it", left.path))),
+            None => Ok(Some(journal)),
+        }
     }
 
     /// Remembers what was made or removed, before the next step.
@@ -161,7 +194,7 @@ impl Journal {
         let gone = self.left.iter().all(|path| is_gone(path.as_path()));
         if let Some(pointer) = self.pointer.filter(|_| gone) {
             // A pointer that stays leads to a journal whose files are all marked as removed.
-            let _ = fs::remove_file(pointer);
+            let _ = pointer.folder.remove_file(&pointer.name);
         }
         gone
     }
@@ -189,18 +222,28 @@ fn is_gone(path: &Path) -> bool {
 /// How the name of a pointer begins that is not written yet.
 const HIDDEN: &str = ".";
 
-fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<PathBuf, RecordError> {
-    let directory = &leftovers.0;
-    fs::create_dir_all(directory)
-        .map_err(|error| RecordError::io("make the folder", directory, error))?;
+/// What leads the next run to the journal.
+#[derive(Debug)]
+struct Pointer {
+    folder: Folder,
+    name: OsString,
+}
+
+fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<Pointer, RecordError> {
+    let state = &leftovers.0;
+    let place = state.folder().path().join(StatePart::Leftovers.name());
+    let folder = state
+        .make_part(StatePart::Leftovers)
+        .map_err(|error| RecordError::io("make the folder", &place, error))?;
     // Whoever follows the pointer has another working directory.
     let absolute =
         fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
-    let run = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
-    let pointer = directory.join(&run);
+    let name = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
     // Nobody shall read half a pointer: it would lead nowhere, and be forgotten.
-    Folder::open(directory)
-        .and_then(|folder| folder.replace(&run, absolute.as_os_str().as_bytes()))
-        .map_err(|error| RecordError::io("write", &pointer, error))?;
-    Ok(pointer)
+    if let Err(error) = folder.replace(&name, absolute.as_os_str().as_bytes()) {
+        // It may be there, and not last.
+        let _ = folder.remove_file(&name);
+        return Err(RecordError::io("write", &place.join(&name), error));
+    }
+    Ok(Pointer { folder, name })
 }

@@ -21,6 +21,7 @@ mod reader;
 mod resume;
 mod setting_journal;
 mod sparse;
+mod state_folder;
 mod writer;
 
 pub use bucket_counts::BucketCounts;
@@ -44,4 +45,5 @@ pub use reader::{EventReader, RunFolder};
 pub use resume::{ResumePoint, resume_point};
 pub use setting_journal::{ChangedSetting, SettingJournal, restore_left_settings};
 pub use sparse::SparseHistogram;
+pub use state_folder::{StateFolder, StatePart};
 pub use writer::RecordWriter;

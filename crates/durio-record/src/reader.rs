@@ -112,11 +112,20 @@ impl EventReader {
     /// After an error: true if nothing behind it was synced ([`Event::must_last`]). Then it is the end
     /// that a power cut leaves, else something was damaged later.
     pub fn is_torn_end(&mut self, plan: &Plan) -> bool {
-        let mut lines = std::iter::from_fn(|| self.next_line().transpose());
-        !lines.any(|line| {
-            let event = line.ok().and_then(|line| TimedEvent::read(&line).ok());
-            event.is_some_and(|timed| timed.event.must_last(plan))
-        })
+        loop {
+            match self.next_line() {
+                Ok(None) => return true,
+                // What cannot be read may be anything, and each further read could fail too.
+                Err(error) if error.is_of_storage() => return false,
+                Err(_) => {}
+                Ok(Some(line)) => {
+                    let event = TimedEvent::read(&line).ok();
+                    if event.is_some_and(|timed| timed.event.must_last(plan)) {
+                        return false;
+                    }
+                }
+            }
+        }
     }
 
     /// The next line with its line feed, which the last one may lack.

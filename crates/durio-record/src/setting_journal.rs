@@ -7,10 +7,9 @@
 //! finds it without a lock has found a dead one's.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 use durio_block::{Folder, read_bounded};
 use durio_plan::RawPath;
@@ -18,7 +17,7 @@ use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::RecordError;
+use crate::{RecordError, StateFolder, StatePart};
 
 // An entry is a path and two values; a larger file is none of ours.
 const ENTRY_BYTES_MAX: Bytes = Bytes::from_kib(64);
@@ -37,13 +36,10 @@ pub struct ChangedSetting {
 /// The entry of a setting that this durio changes.
 #[derive(Debug)]
 pub struct SettingJournal {
-    entry: PathBuf,
+    folder: Folder,
+    name: String,
     /// Holds the lock.
     _file: File,
-}
-
-fn folder(state_folder: &Path) -> PathBuf {
-    state_folder.join("settings")
 }
 
 impl SettingJournal {
@@ -52,25 +48,26 @@ impl SettingJournal {
     /// # Errors
     /// If that cannot be written to disk: then the setting must not be changed.
     pub fn begin(
-        state_folder: &Path,
+        state: &StateFolder,
         name: &str,
         changed: &ChangedSetting,
     ) -> Result<Self, RecordError> {
-        let folder = folder(state_folder);
-        let entry = folder.join(name);
+        let path = state.folder().path().join(StatePart::Settings.name());
+        let entry = path.join(name);
         let bytes = serde_json::to_vec(changed)
             .map_err(|error| RecordError::malformed("write", &entry, error))?;
-        let folder = Folder::open_or_make(&folder)
-            .map_err(|error| RecordError::io("make the folder", &folder, error))?;
+        let folder = state
+            .make_part(StatePart::Settings)
+            .map_err(|error| RecordError::io("make the folder", &path, error))?;
         let file = written(&folder, name, &bytes)
             .map_err(|error| RecordError::io("write", &entry, error))?;
-        Ok(Self { entry, _file: file })
+        Ok(Self { folder, name: name.to_owned(), _file: file })
     }
 
     /// Forgets the setting, which has its old value again.
     pub fn end(self) {
         // If it stays, the next durio finds the old value where it should be, and forgets it.
-        let _ = fs::remove_file(&self.entry);
+        let _ = self.folder.remove_file(&self.name);
     }
 }
 
@@ -81,7 +78,7 @@ fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
     let hidden = format!(".{name}");
     // A killed durio may have left it half written, and `make_file` replaces nothing.
     folder.remove_file(&hidden)?;
-    let mut file = folder.make_file(&hidden)?;
+    let mut file = folder.make_file_with(&hidden, 0o600)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -92,12 +89,11 @@ fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
 /// Hands every setting that a dead durio left changed to `restore`, and forgets those for which it
 /// says true: that the setting needs nothing more.
 pub fn restore_left_settings(
-    state_folder: &Path,
+    state: &StateFolder,
     mut restore: impl FnMut(&ChangedSetting) -> bool,
 ) {
-    let path = folder(state_folder);
-    let (Ok(entries), Ok(folder)) = (fs::read_dir(&path), Folder::open(&path)) else { return };
-    for name in entries.filter_map(|entry| Some(entry.ok()?.file_name())) {
+    let Ok(Some(folder)) = state.part(StatePart::Settings) else { return };
+    for name in folder.names().unwrap_or_default() {
         // Not named yet: whoever writes it has not changed the setting.
         if name.as_bytes().starts_with(b".") {
             continue;
@@ -121,6 +117,9 @@ fn left_by_dead(folder: &Folder, name: &OsStr) -> Option<(ChangedSetting, File)>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     fn changed() -> ChangedSetting {
@@ -128,7 +127,11 @@ mod tests {
         ChangedSetting { path, before: "128".into(), after: "4096".into() }
     }
 
-    fn left(state: &Path, forget: bool) -> Vec<ChangedSetting> {
+    fn state_at(place: &tempfile::TempDir) -> StateFolder {
+        StateFolder::make(&place.path().join("durio")).unwrap()
+    }
+
+    fn left(state: &StateFolder, forget: bool) -> Vec<ChangedSetting> {
         let mut left = Vec::new();
         restore_left_settings(state, |it| {
             left.push(it.clone());
@@ -139,41 +142,45 @@ mod tests {
 
     #[test]
     fn a_living_durios_setting_is_its_own() {
-        let state = tempfile::tempdir().unwrap();
-        let journal = SettingJournal::begin(state.path(), "a", &changed()).unwrap();
-        assert!(left(state.path(), true).is_empty());
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        let journal = SettingJournal::begin(&state, "a", &changed()).unwrap();
+        assert!(left(&state, true).is_empty());
         journal.end();
-        assert!(left(state.path(), true).is_empty());
+        assert!(left(&state, true).is_empty());
     }
 
     #[test]
     fn a_dead_durios_setting_is_left_until_it_is_restored() {
-        let state = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
         // The lock goes with the file, as it does when the process is killed.
-        drop(SettingJournal::begin(state.path(), "a", &changed()).unwrap());
-        assert_eq!(left(state.path(), false), [changed()]);
-        assert_eq!(left(state.path(), true), [changed()]);
-        assert!(left(state.path(), true).is_empty());
+        drop(SettingJournal::begin(&state, "a", &changed()).unwrap());
+        assert_eq!(left(&state, false), [changed()]);
+        assert_eq!(left(&state, true), [changed()]);
+        assert!(left(&state, true).is_empty());
     }
 
     #[test]
     fn garbage_and_unfinished_entries_are_passed_over() {
-        let state = tempfile::tempdir().unwrap();
-        assert!(left(state.path(), true).is_empty(), "there is no folder");
-        let folder = folder(state.path());
-        fs::create_dir_all(&folder).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        assert!(left(&state, true).is_empty(), "there is no folder");
+        let folder = state.make_part(StatePart::Settings).unwrap();
+        let folder = folder.path();
         for (name, bytes) in [("a", &b"{\"path\":"[..]), ("b", b"\xff\xfe"), ("c", b"")] {
             fs::write(folder.join(name), bytes).unwrap();
         }
         fs::write(folder.join(".d"), serde_json::to_vec(&changed()).unwrap()).unwrap();
-        assert!(left(state.path(), true).is_empty());
+        assert!(left(&state, true).is_empty());
     }
 
     #[test]
     fn a_state_folder_that_cannot_be_written_to_is_an_error() {
-        let state = tempfile::tempdir().unwrap();
-        let file = state.path().join("file");
-        fs::write(&file, "").unwrap();
-        assert!(SettingJournal::begin(&file, "a", &changed()).is_err());
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        fs::write(place.path().join("durio/settings"), "").unwrap();
+        let error = SettingJournal::begin(&state, "a", &changed()).unwrap_err();
+        assert!(error.to_string().contains("durio/settings"), "{error}");
     }
 }

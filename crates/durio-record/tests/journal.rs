@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use durio_block::{FileMark, create_named};
 use durio_plan::RawPath;
-use durio_record::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
+use durio_record::{Journal, Leftover, Leftovers, MadeFile, StateFolder, remove_leftovers};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 struct Place {
@@ -23,7 +23,7 @@ impl Place {
         let directory = tempfile::tempdir().unwrap();
         let run = directory.path().join("run");
         fs::create_dir(&run).unwrap();
-        let leftovers = Leftovers::below(directory.path());
+        let leftovers = Leftovers::below(&StateFolder::make(directory.path()).unwrap());
         Self { _directory: directory, run, leftovers }
     }
 

@@ -26,6 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::RunError;
 use crate::sink::StopFlag;
+pub use instances::remove_dead_captures;
 use instances::{RawEvent, TraceFiles, Tracing};
 use watched::Watched;
 use write_calls::{WriteCalls, untraced};

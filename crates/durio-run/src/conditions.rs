@@ -7,6 +7,7 @@ mod read_ahead;
 use std::path::Path;
 
 use durio_plan::{Plan, Step, TargetKind};
+use durio_record::StateFolder;
 
 use crate::error::RunError;
 use crate::layout::PreparedTarget;
@@ -27,7 +28,7 @@ impl Conditions {
         step: &Step,
         plan: &Plan,
         prepared: &[Option<PreparedTarget>],
-        state: Option<&Path>,
+        state: Option<&StateFolder>,
     ) -> Result<Self, RunError> {
         let mut read_ahead = Vec::new();
         for target in step.loads().flat_map(|load| load.targets()) {

@@ -128,7 +128,7 @@ mod sync_probe;
 mod trace_step;
 mod unmeasured;
 
-pub use capture::{CaptureTarget, CaptureWish, capture};
+pub use capture::{CaptureTarget, CaptureWish, capture, remove_dead_captures};
 pub use error::{RunError, RunErrorKind};
 pub use memory::{large_step, memory_of};
 pub use placement::Processors;

@@ -1,11 +1,13 @@
 //! A run from its first target to its last event.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use durio_block::{Clock, HeldTargets, MonotonicClock, TscClock, tsc_is_reliable};
 use durio_plan::{ClockChoice, EngineKind, Plan, Role, Step};
-use durio_record::{Event, Journal, Outcome, RunEnded, RunResumed, StoppedBy, Warning};
+use durio_record::{
+    Event, Journal, Outcome, RunEnded, RunResumed, StateFolder, StoppedBy, Warning,
+};
 use durio_units::Nanos;
 
 use crate::conditions::{Conditions, remove_left};
@@ -32,7 +34,7 @@ pub struct Context<'a> {
     /// What exists of the plan's targets, and whether it may be written to.
     pub targets: HeldTargets,
     /// durio's state folder, in which changed settings of the kernel are remembered.
-    pub state: Option<PathBuf>,
+    pub state: Option<StateFolder>,
     /// Per target of the plan: kernel names of the devices below it, whose counters are read.
     pub devices: Vec<Vec<String>>,
     /// Where jobs can run.
@@ -315,7 +317,7 @@ impl Session<'_, '_, '_> {
         }
         // Dropped here, if the schedule took another turn.
         let ready = ahead.take().filter(|ready| ready.is_for(step.index, run.round));
-        let state = self.stage.context.state.as_deref();
+        let state = self.stage.context.state.as_ref();
         let conditions =
             Conditions::before_opening(step, self.stage.plan, self.stage.targets, state)?;
         let devices = self.stage.devices_of(step);

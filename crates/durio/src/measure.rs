@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use durio_analyse::Findings;
 use durio_bench::{
-    BenchError, Executed, Execution, Interrupted, Located, clear_leftovers, memory_remark,
+    BenchError, Executed, Execution, Interrupted, Located, LookFor, clear_leftovers, memory_remark,
     restore_settings,
 };
 use durio_block::HeldTargets;
@@ -30,7 +30,7 @@ pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, Ben
 pub(crate) fn clear_up() {
     // First: a setting that a killed run left changed would be in every figure.
     output::remarks(restore_settings());
-    output::remarks(clear_leftovers());
+    output::remarks(clear_leftovers(LookFor::Marked));
 }
 
 /// What is at `paths`, with what `options` permit.

@@ -3,6 +3,8 @@
 //! In: a command, a moment, a change of what its names mean. Out: a user's file that is other than it
 //! was, or gone. Not here: devices (`devices`), signals alone (`kills`).
 
+mod state;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
@@ -44,6 +46,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("races:bench-links", 4, root, bench_links),
         row("races:resume-links", 3, nothing, resume_links),
         row("races:man-links", 1, root, man_links),
+        row("races:state-links", 8, nothing, state::state_links),
         row("races:bind-mount", 2, root, bind_mount),
         row("races:two-runs", 2, nothing, two_runs),
     ]

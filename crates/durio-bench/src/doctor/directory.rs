@@ -19,7 +19,7 @@ use rustix::io::pwrite;
 use super::Found;
 use crate::error::BenchError;
 use crate::locate::{Located, Permission, locate};
-use crate::state_folder::runs_folder;
+use crate::state_folder::{runs_folder, state_folder as existing_state, state_path};
 
 // A commit of `durio check`, so that the same alignment is asked for.
 const BLOCK: usize = 8192;
@@ -243,9 +243,13 @@ fn write_flags(file: &TrialFile) -> Found {
 
 /// Whether run folders can be made, without making one.
 pub(super) fn state_folder() -> DiagnosisRow {
-    let found = match runs_folder(None) {
-        Ok(folder) => writable(&folder),
-        Err(error) => Found::error(&error),
+    let found = match (state_path(), existing_state()) {
+        (Some(path), Ok(_)) => writable(&path),
+        (_, Err(error)) => Found::error(&error),
+        // Without a home, as a run says it.
+        (None, _) => {
+            runs_folder(None).map_or_else(|error| Found::error(&error), |it| writable(&it))
+        }
     };
     found.needed("state folder", "records of runs, and journals of what durio makes")
 }

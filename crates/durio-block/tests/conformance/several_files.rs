@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use durio_block::testkit::open_path;
+use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
     AioEngine, Buffers, Completion, Engine, EngineKind, MonotonicClock, OpenMode, Operation,
     OperationKind, Ring, SyncEngine, Ticks, UringEngine, WriteFlags,
@@ -74,8 +74,8 @@ fn an_operation_of_the_sync_engine_goes_to_the_file_that_it_names() {
 
 #[test]
 fn an_operation_of_aio_goes_to_the_file_that_it_names() {
-    if EngineKind::Aio.probe().is_err() {
-        return;
+    if let Err(error) = EngineKind::Aio.probe() {
+        return note_skip("an_operation_of_aio_goes_to_the_file_that_it_names", &error);
     }
     let directory = tempfile::tempdir().unwrap();
     let (paths, mut opened) = files(directory.path());
@@ -87,8 +87,8 @@ fn an_operation_of_aio_goes_to_the_file_that_it_names() {
 
 #[test]
 fn an_operation_of_io_uring_goes_to_the_file_that_it_names() {
-    if EngineKind::Uring.probe().is_err() {
-        return;
+    if let Err(error) = EngineKind::Uring.probe() {
+        return note_skip("an_operation_of_io_uring_goes_to_the_file_that_it_names", &error);
     }
     let directory = tempfile::tempdir().unwrap();
     let (paths, opened) = files(directory.path());

@@ -3,7 +3,6 @@
 //! Environment: `DURIO_TEST_MISSING`, comma-separated names that count as missing;
 //! `DURIO_TEST_SKIPS`, a file for one line per skipped test.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod consumers;
 mod percentiles;

@@ -8,7 +8,7 @@
 //! filesystem is not there) is looked at again by every next run, without a word.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ use durio_units::Bytes;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{HIDDEN, Leftovers, MadeFile, PATH_MAX};
-use crate::file_names;
+use crate::{StatePart, file_names};
 
 // Far more than any journal has: some lines for each file that is made.
 const JOURNAL_BYTES_MAX: u64 = 16 << 20;
@@ -44,10 +44,9 @@ pub enum Leftover {
 /// nothing is open any more.
 #[must_use]
 pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
-    let Ok(pointers) = pointers_of(leftovers) else { return Vec::new() };
-    let names = fs::read_dir(pointers.path()).into_iter().flatten().flatten();
+    let Ok(Some(pointers)) = leftovers.0.part(StatePart::Leftovers) else { return Vec::new() };
     let mut found = Vec::new();
-    for name in names.map(|entry| entry.file_name()) {
+    for name in pointers.names().unwrap_or_default() {
         let is_settled = match journal_at(&pointers, &name) {
             Some(journal) => remove_those_of(&journal, name.as_bytes(), &mut found),
             None => is_half_written_by_dead(&name),
@@ -57,17 +56,6 @@ pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
         }
     }
     found
-}
-
-/// The folder of the pointers, if it is our own and no link.
-// What is in another's folder is not acted on, and nothing is removed there.
-fn pointers_of(leftovers: &Leftovers) -> io::Result<Folder> {
-    let (state, name) = (leftovers.0.parent(), leftovers.0.file_name());
-    let (Some(state), Some(name)) = (state, name) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
-    let folder = Folder::open(state)?.folder(name)?;
-    folder.check_owner().map(|()| folder)
 }
 
 /// The journal that a pointer leads to; none for what durio did not write so.

@@ -187,7 +187,9 @@ fn requests(log: &Path) -> Vec<String> {
 }
 
 fn skipped(test: &str, reason: &str) {
-    eprintln!("SKIPPED browser::{test}: {reason}");
+    // Not by eprintln, which libtest swallows in a test that passes.
+    let line = format!("SKIPPED browser::{test}: {reason}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
     if let Some(path) = std::env::var_os("DURIO_TEST_SKIPS") {
         let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         writeln!(file, "browser::{test}: {reason}").unwrap();

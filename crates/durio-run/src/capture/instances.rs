@@ -69,6 +69,18 @@ impl TraceFiles {
     }
 }
 
+/// Removes the instances of dead captures, also where tracefs was mounted for a capture alone; gives their
+/// folders, as they are called where tracefs is mounted.
+///
+/// # Errors
+/// If this process may not see them.
+pub fn remove_dead_captures(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let files = TraceFiles::open(root)?;
+    let removed = remove_dead_in(&files.path, root);
+    let names = removed.iter().filter_map(|folder| folder.file_name());
+    Ok(names.map(|name| Path::new("/sys/kernel/tracing/instances").join(name)).collect())
+}
+
 fn detached_mount() -> rustix::io::Result<OwnedFd> {
     let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&opened)?;

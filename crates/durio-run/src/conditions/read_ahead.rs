@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use durio_plan::RawPath;
-use durio_record::{ChangedSetting, SettingJournal};
+use durio_record::{ChangedSetting, SettingJournal, StateFolder};
 use durio_units::Bytes;
 use rustix::fs::{major, minor};
 
@@ -27,7 +27,7 @@ impl ReadAhead {
     pub(crate) fn set(
         path: &Path,
         bytes: Bytes,
-        state: Option<&Path>,
+        state: Option<&StateFolder>,
     ) -> Result<Option<Self>, RunError> {
         let fail = |what: &str, error: std::io::Error| {
             let message = format!("cannot {what} the read-ahead below '{}'", path.display());
@@ -103,19 +103,20 @@ mod tests {
     /// A killed run cannot set it back; the next one finds the entry.
     #[test]
     fn a_changed_read_ahead_is_remembered_until_it_is_set_back() {
-        let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let entries = || fs::read_dir(state.path().join("settings")).map_or(0, Iterator::count);
+        let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let state = StateFolder::make(place.path()).unwrap();
+        let entries = || fs::read_dir(place.path().join("settings")).map_or(0, Iterator::count);
         let number = fs::metadata(data.path()).unwrap().dev();
         let name = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(number), minor(number));
         let before = fs::read_to_string(&name).unwrap_or_default();
         let kib = before.trim().parse().unwrap_or(0);
         let other = Bytes::from_kib(kib + 4);
-        let changed = match ReadAhead::set(data.path(), other, Some(state.path())) {
+        let changed = match ReadAhead::set(data.path(), other, Some(&state)) {
             Ok(changed) => changed.unwrap(),
             Err(error) => return note_skip("a_changed_read_ahead_is_remembered", &error),
         };
         assert_eq!(entries(), 1);
-        restore_left_settings(state.path(), |_| panic!("its durio lives"));
+        restore_left_settings(&state, |_| panic!("its durio lives"));
         changed.restore().unwrap();
         assert_eq!((fs::read_to_string(&name).unwrap(), entries()), (before, 0));
     }

@@ -1,5 +1,7 @@
 //! The arguments of `durio runs` and `durio history`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use durio_analyse::history::Metric;
 use durio_units::Nanos;
@@ -75,7 +77,7 @@ pub(crate) enum RunsCommand {
 pub(crate) struct History {
     /// The target, as it was named [default: that of the latest run]
     #[arg(value_name = "TARGET")]
-    pub(crate) target: Option<String>,
+    pub(crate) target: Option<PathBuf>,
 
     /// Workload and figure: rate, p50, p99 or p99.9
     #[arg(long, value_name = "WORKLOAD.FIGURE", default_value = "commit.rate",

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use durio_bench::{
     BenchError, BenchErrorKind, CalibrationWish, Execution, Located, Permission, RunOptions,
-    busy_processors, calibrate, locate, remove_run,
+    busy_processors, calibrate, locate,
 };
 use durio_block::HeldTargets;
 use durio_observe::read_host;
@@ -109,8 +109,7 @@ impl Model<'_> {
         match is_whole && rates.iter().all(|rate| *rate > 0.0) {
             true => {
                 // Rates of a try are in the calibration; nobody looks for its run.
-                let name = execution.folder().file_name().unwrap_or_default();
-                remove_run(execution.runs(), &name.to_string_lossy())?;
+                execution.remove()?;
                 Ok(rates)
             }
             false => Err(BenchError::new(

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
-use durio_bench::{BenchError, BenchErrorKind};
+use durio_bench::{BenchError, BenchErrorKind, CaptureMark};
 use durio_block::{open_input, read_bounded};
 use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
@@ -23,6 +23,7 @@ use durio_workload::profile::Profile;
 use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};
 use crate::args::{Capture as Arguments, Whom};
 use crate::exit_code::Exit;
+use crate::measure::clear_up;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
 
@@ -126,6 +127,9 @@ fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, b
         ..CaptureSource::default()
     };
     let stop = stop_on_signals()?;
+    clear_up();
+    // Without a state folder only `durio stack clean` would find what a kill leaves.
+    let _mark = CaptureMark::begin().ok();
     let wish = CaptureWish { target, duration: arguments.duration };
     let mut take = |event| {
         taken.take(event);

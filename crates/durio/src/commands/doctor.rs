@@ -4,6 +4,7 @@ use durio_bench::{BenchError, diagnose};
 
 use crate::args::Doctor;
 use crate::exit_code::Exit;
+use crate::measure::clear_up;
 use crate::output;
 
 pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, BenchError> {
@@ -13,6 +14,7 @@ pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, BenchError> {
         return Err(BenchError::wrong_use(text)
             .hint("durio doctor takes the directory in which durio check is to make its files"));
     }
+    clear_up();
     let diagnosis = diagnose(directory);
     output::report(arguments.output, &diagnosis)?;
     let obstacles: Vec<_> = diagnosis.obstacles().map(|row| row.found.as_str()).collect();

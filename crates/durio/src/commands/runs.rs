@@ -1,12 +1,11 @@
 //! `durio runs`, `durio history`: runs that are kept, listed, removed, and set in a row.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use durio_analyse::history;
-use durio_bench::{
-    BenchError, find_run, list_runs, probes_folder, remove_run, runs_folder, to_prune,
-};
+use durio_bench::{BenchError, KeptRuns, find_run, list_runs, remove_run, to_prune};
+use durio_plan::RawPath;
 use durio_report::ShownRuns;
 use durio_units::{Bytes, counted};
 
@@ -40,16 +39,22 @@ pub(crate) fn runs(arguments: &Runs) -> Result<Exit, BenchError> {
 }
 
 /// Where the runs are, or the probes of watchers.
-fn kept(probes: bool) -> Result<PathBuf, BenchError> {
-    if probes { probes_folder() } else { runs_folder(None) }
+fn kept(probes: bool) -> Result<KeptRuns, BenchError> {
+    if probes { KeptRuns::probes() } else { KeptRuns::runs() }
 }
 
 pub(crate) fn history(arguments: &History) -> Result<Exit, BenchError> {
     let (target, metric) = (arguments.target.as_deref(), &arguments.metric);
     let rows = list_runs(&kept(arguments.probes)?)?;
-    let found = history::history(&rows, target, metric).ok_or_else(|| {
+    // As a record has it, and as a list shows it, for a name that is copied from there.
+    let names = target.map(|it| [RawPath::from(it).to_string(), it.display().to_string()]);
+    let found = match &names {
+        None => history::history(&rows, None, metric),
+        Some(names) => names.iter().find_map(|name| history::history(&rows, Some(name), metric)),
+    };
+    let found = found.ok_or_else(|| {
         let figure = format!("{} of {}", metric.figure.name(), metric.workload);
-        let place = target.map_or_else(String::new, |target| format!(" at '{target}'"));
+        let place = target.map_or_else(String::new, |target| format!(" at '{}'", target.display()));
         BenchError::cannot_measure(format!("no run that ended has {figure}{place}"))
             .hint("durio runs lists the runs with their targets")
     })?;
@@ -57,10 +62,10 @@ pub(crate) fn history(arguments: &History) -> Result<Exit, BenchError> {
 }
 
 /// The name of a run of the state folder.
-fn name_of(word: &Path, kept: &Path) -> Result<String, BenchError> {
+fn name_of(word: &Path, kept: &KeptRuns) -> Result<String, BenchError> {
     let folder = find_run(word)?;
     let canonical = folder.canonicalize().ok();
-    let runs = kept.canonicalize().ok();
+    let runs = kept.path().and_then(|it| it.canonicalize().ok());
     let is_kept =
         runs.is_some() && canonical.as_ref().and_then(|it| it.parent()) == runs.as_deref();
     let name = canonical.as_ref().and_then(|it| it.file_name()).map(|it| it.to_string_lossy());
@@ -75,7 +80,7 @@ fn name_of(word: &Path, kept: &Path) -> Result<String, BenchError> {
     }
 }
 
-fn remove(kept: &Path, names: &[String], yes: bool) -> Result<Exit, BenchError> {
+fn remove(kept: &KeptRuns, names: &[String], yes: bool) -> Result<Exit, BenchError> {
     let rows = list_runs(kept)?;
     let bytes = rows.iter().filter(|it| names.contains(&it.run)).map(|it| it.bytes).sum();
     for name in names {

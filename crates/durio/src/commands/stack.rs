@@ -8,7 +8,9 @@ mod plan;
 
 use std::path::{Path, PathBuf};
 
-use durio_bench::{BenchError, BenchErrorKind, build_journals, clear_leftovers, with_causes};
+use durio_bench::{
+    BenchError, BenchErrorKind, LookFor, clear_leftovers, journals_of_builds, with_causes,
+};
 use durio_layers::{CleanOutcome, CleanState};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_report::{Stacks, visible};
@@ -81,8 +83,9 @@ fn conclude(mut failures: Vec<StackError>, root: Option<&Path>) -> Result<Exit, 
 }
 
 fn clean() -> Result<Exit, BenchError> {
-    let cleared = clear_leftovers();
-    let outcomes = durio_layers::clean(&build_journals()?);
+    let cleared = clear_leftovers(LookFor::All);
+    let journals = journals_of_builds()?;
+    let outcomes = journals.map(|journals| durio_layers::clean(&journals)).unwrap_or_default();
     if outcomes.is_empty() && cleared.is_empty() {
         return output::answer_text("nothing is left of any bench\n").map(|()| Exit::Fine);
     }

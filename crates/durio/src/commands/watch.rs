@@ -9,10 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 use durio_analyse::history::{Metric, Percentiles, RunFigure, RunRow, history};
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_bench::{
-    BenchError, Execution, Permission, RunOptions, list_runs, locate, probes_folder, read_run_row,
-    remove_run,
+    BenchError, Execution, KeptRuns, Permission, RunOptions, list_runs, locate, probes_folder,
+    read_run_row, remove_run,
 };
-use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan};
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan, RawPath,
+};
 use durio_record::{OperationName, Outcome};
 use durio_report::{Watched, WatchedLocation};
 use durio_run::StopFlag;
@@ -91,10 +93,10 @@ impl<'a> Watcher<'a> {
         let directories = directories.collect::<Result<Vec<_>, _>>().map_err(|error| {
             BenchError::cannot_measure(format!("cannot tell where directories are: {error}"))
         })?;
-        let locations = directories.iter().map(|it| it.display().to_string());
+        let locations = directories.iter().map(|it| saved_form(it));
         let locations = locations.map(WatchedLocation::new).collect();
         let shown = Arc::new(Mutex::new(Watched { every: arguments.every, locations }));
-        let rows = list_runs(&folder)?;
+        let rows = list_runs(&KeptRuns::probes()?)?;
         let watcher = Self { arguments, directories, folder, rows, shown };
         for at in 0..watcher.directories.len() {
             watcher.show_history(at);
@@ -134,7 +136,7 @@ impl<'a> Watcher<'a> {
                     it.error = Some(error.to_string());
                 });
                 // It may have left a record, which counts towards those that are kept.
-                self.rows = list_runs(&self.folder).unwrap_or_default();
+                self.rows = KeptRuns::probes().and_then(|it| list_runs(&it)).unwrap_or_default();
                 self.prune(at);
                 Err(error)
             }
@@ -159,7 +161,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn name(&self, at: usize) -> String {
-        self.directories[at].display().to_string()
+        saved_form(&self.directories[at])
     }
 
     fn prune(&mut self, at: usize) {
@@ -170,7 +172,7 @@ impl<'a> Watcher<'a> {
         let old: Vec<String> = old.map(|row| row.run.clone()).collect();
         for run in &old {
             // One that somebody reads or has taken away is no reason to stop watching.
-            if let Err(error) = remove_run(&self.folder, run) {
+            if let Err(error) = KeptRuns::probes().and_then(|kept| remove_run(&kept, run)) {
                 output::remark(&format!("durio: {error}"));
             }
         }
@@ -191,6 +193,11 @@ impl<'a> Watcher<'a> {
         let name = &shown.locations[at].location;
         output::remark(&format!("{started} {name}: p50 {}, p99 {}", of(p50_ns), of(p99_ns)));
     }
+}
+
+/// A path as records have it, which keeps bytes that are no text and doubles backslashes.
+fn saved_form(path: &Path) -> String {
+    RawPath::from(path).to_string()
 }
 
 // A probe that panicked leaves whole figures.

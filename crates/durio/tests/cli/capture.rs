@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::durio::Running;
 use crate::loops::sh;
 use crate::requirements::{has, skip};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, entries};
 
 const INSTANCES: &str = "unshare -m sh -c 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
                          ls /sys/kernel/tracing/instances' || true";
@@ -285,6 +285,79 @@ fn an_interrupt_shows_what_was_seen_and_what_a_kill_leaves_the_next_capture_remo
     let (_, process) = ended_by(Signal::KILL, 300);
     sandbox.durio(&line.replace("60s", "10ms")).run().expect_exit(0);
     assert_eq!(instances_of(process), "", "after a kill");
+    end(running);
+}
+
+/// A capture that was killed while it traced; gives its process.
+fn killed_capture(sandbox: &Sandbox, watched: u32) -> u32 {
+    let mut capture = sandbox.durio(&format!("capture --pid {watched} --for 60s")).start();
+    let process = capture.id();
+    let begin = Instant::now();
+    while instances_of(process).is_empty() && begin.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(20));
+    }
+    capture.signal(Signal::KILL);
+    capture.wait();
+    process
+}
+
+#[test]
+fn what_a_killed_capture_left_on_is_found_by_whatever_comes_next() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "300s");
+    let marks = || entries(&sandbox.state().join("durio/captures"));
+    for next in [
+        "run --quiet --engine null --ops 10",
+        "doctor data",
+        "stack clean",
+        "capture --pid 4194305",
+    ] {
+        let process = killed_capture(&sandbox, running.id());
+        assert_ne!(instances_of(process), "", "{next}");
+        assert_eq!(marks().len(), 1, "{next}");
+        let ended = sandbox.durio(next).run();
+        let said = format!("{}{}", ended.stderr, ended.text());
+        let removed =
+            format!("removed the kernel trace '/sys/kernel/tracing/instances/durio-{process}-");
+        assert!(said.contains(&removed), "{next}: {said}");
+        assert_eq!((instances_of(process), marks().len()), (String::new(), 0), "{next}");
+    }
+    // Of a capture whose state folder is another.
+    let process = killed_capture(&sandbox, running.id());
+    fs::remove_dir_all(sandbox.state().join("durio/captures")).unwrap();
+    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
+    assert_ne!(instances_of(process), "");
+    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("removed the kernel trace");
+    assert_eq!(instances_of(process), "");
+    end(running);
+}
+
+#[test]
+fn a_capture_that_lives_keeps_its_traces_and_its_mark() {
+    if !can_trace() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let running = writer(&sandbox, "300s");
+    let line = format!("capture --pid {} --for 60s --json", running.id());
+    let mut capture = sandbox.durio(&line).start();
+    let process = capture.id();
+    let begin = Instant::now();
+    while instances_of(process).is_empty() && begin.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(20));
+    }
+    let before = instances_of(process);
+    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("nothing is left of any bench");
+    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
+    // The second one may have been made since.
+    assert!(instances_of(process).starts_with(&before), "{before}");
+    assert_eq!(entries(&sandbox.state().join("durio/captures")).len(), 1);
+    capture.signal(Signal::INT);
+    capture.wait().expect_exit(130);
+    assert_eq!(entries(&sandbox.state().join("durio/captures")).len(), 0);
     end(running);
 }
 

@@ -38,9 +38,9 @@ summary = "reads"
 jobs = [4, 2, 1]
 "#;
 
-const LINE: &str = "run tiny.toml --quiet --format json --target data";
+pub(crate) const LINE: &str = "run tiny.toml --quiet --format json --target data";
 
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     fs::write(sandbox.root().join("tiny.toml"), SPEC).unwrap();
     sandbox.accept_changes();
@@ -48,7 +48,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// Interrupts the campaign within its second ladder step.
-fn interrupted(sandbox: &Sandbox, signal: Signal) {
+pub(crate) fn interrupted(sandbox: &Sandbox, signal: Signal) {
     let mut running = sandbox.durio(LINE).start();
     let is_there = |run: &PathBuf| {
         let events = fs::read_to_string(run.join("events.jsonl")).unwrap_or_default();

@@ -167,8 +167,12 @@ fn a_state_folder_that_cannot_be_written_is_listed_all_the_same() {
         return;
     }
     let sandbox = Sandbox::for_everyone();
-    run(&sandbox, "");
-    sandbox.durio_as_nobody("runs").run().expect_exit(0).expect_stdout("run");
+    sandbox.durio_as_nobody(NULL).run().expect_exit(0);
+    let state = sandbox.state().join("durio");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o500)).unwrap();
+    sandbox.durio_as_nobody("runs").run().expect_exit(0).expect_stdout("run-");
+    assert!(!state.join("runs-index.json").exists());
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]

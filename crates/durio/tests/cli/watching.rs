@@ -1,8 +1,10 @@
 //! `durio watch` and OpenMetrics: what Prometheus gets, and what is left when the watcher is killed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
@@ -82,6 +84,51 @@ fn after_probes(watcher: &Running, address: &str, probes: u64) -> String {
         assert!(begin.elapsed() < Duration::from_secs(120), "{}\n{text}", watcher.stderr());
         sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_watcher_finds_its_probes_whatever_the_name_of_the_folder() {
+    let sandbox = Sandbox::in_memory();
+    let names: [&[u8]; 3] = [b"back\\slash", b"no-\xff-text", b"plain"];
+    let folders = names.map(|name| sandbox.root().join(OsStr::from_bytes(name)));
+    // As records have it.
+    let saved = ["back\\\\slash", "no-\\xFF-text", "plain"];
+    folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let probe_once = |keep: &str| {
+        let line = format!("watch --every 600s --keep {keep} --listen 127.0.0.1:0");
+        let watch = folders.iter().fold(sandbox.durio(&line), |watch, it| watch.word(it));
+        let mut watcher = watch.start();
+        let address = address(&watcher);
+        let latest = |line: &&str| {
+            line.starts_with("durio_watch_last_commit_latency_seconds{")
+                && line.contains("quantile=\"0.5\"")
+        };
+        wait_until("each folder was probed once and its probe found", || {
+            let (_, text) = get(&address, "/metrics");
+            let probed = text.matches("result=\"ok\"} 1\n").count();
+            (probed, text.lines().filter(latest).count()) == (3, 3)
+        });
+        wait_until("each probe is told", || watcher.stderr().matches(": p50 ").count() == 3);
+        watcher.signal(Signal::INT);
+        watcher.wait().expect_exit(0).stderr
+    };
+    let said = probe_once("5");
+    for (folder, saved) in folders.iter().zip(saved) {
+        assert_eq!(said.matches(&format!("/{saved}: p50 ")).count(), 1, "{said}");
+        let history = || sandbox.durio("history --probes --json");
+        let found = history().word(folder).run().expect_exit(0).json();
+        assert_eq!(found["points"].as_array().unwrap().len(), 1, "{saved}");
+        let target = found["target"].as_str().unwrap();
+        assert!(target.ends_with(&format!("/{saved}")), "{target}");
+        // As a list shows it, copied from there.
+        assert_eq!(history().word(target).run().expect_exit(0).json(), found);
+    }
+    let probes = || entries(&sandbox.state().join("durio/watch"));
+    let first = probes();
+    probe_once("1");
+    let second = probes();
+    assert_eq!((first.len(), second.len()), (3, 3), "{second:?}");
+    assert!(first.iter().all(|it| !second.contains(it)), "{first:?} {second:?}");
 }
 
 #[test]
