@@ -244,7 +244,8 @@ mod tests {
             let error = stream.read_exact(&mut [0; 20_000]).unwrap_err();
             let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
             assert!(kinds.contains(&error.kind()), "{error}");
-            assert!(begin.elapsed() >= time);
+            // The client would go on for 20 s.
+            assert!((time..Duration::from_secs(15)).contains(&begin.elapsed()));
             socket.shut_down();
         });
         assert_eq!((HANDSHAKE.as_secs(), WITHIN_REQUEST.as_secs()), (10, 60));
