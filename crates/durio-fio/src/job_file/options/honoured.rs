@@ -115,7 +115,8 @@ honoured! {
         access: One<ReadWrite> = "rw" | "readwrite": READ_WRITE,
             "read, write or mixed, sequential or random; :N for runs or holes",
             but "trim and negative steps are refused";
-        sequencer: One<Sequencer> = "rw_sequencer": Sequencer::WORD, "what the number of rw means";
+        sequencer: One<Sequencer> = "rw_sequencer": Sequencer::WORD, "what the number of rw means",
+            but "identical is refused";
         // Two names of one number: the later line counts.
         read_percent: One<u8> = "rwmixread": PERCENT, "percent of mixed accesses that read"
             or "rwmixwrite": REST, "percent of mixed accesses that write";
@@ -212,7 +213,8 @@ honoured! {
         compressible_percent: One<u8> =
             "buffer_compress_percentage": PERCENT, "percent by which writes can be compressed";
         compress_chunk_bytes: One<u64> =
-            "buffer_compress_chunk": SIZE, "block size over which that percentage holds";
+            "buffer_compress_chunk": SIZE, "block size over which that percentage holds",
+            but "the share holds in each 4096 bytes; another size is noted";
         refill: One<bool> = "refill_buffers": FLAG, "new contents for every write";
         zeros: One<bool> = "zero_buffers": FLAG, "zeros are written";
         scramble: One<bool> =

@@ -96,7 +96,7 @@ mod tests {
         Written from the table of options in `crates/durio-fio/src/job_file/options`; \
         `DURIO_TEST_REWRITE=1 cargo test -p durio-fio --lib` writes it anew. \
         `durio fio --cmdhelp=NAME` prints a row of it.\n\n\
-        - *honoured*: the job does it.\n\
+        - *honoured*: the job does it, as a test sees of each of them.\n\
         - *partly honoured*: the same, but for some values or together with some options, which are \
         refused by name and line.\n\
         - *noted*: what is measured stays the same; the option is ignored with a note.\n\
