@@ -16,8 +16,8 @@ use super::timing::{Timing, timing};
 use super::writes::{Writing, set_data, set_syncs};
 use super::{ImportSettings, Said, or, place_or};
 use crate::job_file::{
-    AdviceHint, Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SourcePosition,
-    TargetOptions,
+    AdviceHint, Direction, Fallocate, JobOptions, NameOptions, One, ResolvedJob, SizeValue,
+    SourcePosition, TargetOptions,
 };
 
 /// A job section with everything but the region of its load.
@@ -350,7 +350,10 @@ impl TargetsOf<'_> {
         // fit, or where the file goes on behind the region.
         let step = block.saturating_add(self.workload.hole.get());
         let fits = (extent.length - block.min(extent.length)) / step + 1;
+        let no_amount = SizeValue::Bytes(0);
+        let has_amount = or(&self.job.options.target.io_size, no_amount) != no_amount;
         let ends_at_hole = self.workload.hole > Bytes::ZERO
+            && !has_amount
             && (is_open || fits.saturating_mul(step) < extent.length);
         let of_all = |bytes: u64| bytes.saturating_mul(files);
         let pass = match (self.sizes.is_single(), is_free) {

@@ -44,9 +44,9 @@ pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mu
         (_, Some(given)) => Contents::Compressible { zeros: per_mille(given) },
         (_, None) => Contents::Incompressible,
     };
-    // A pattern and zeros are never changed; a share of zeros or of duplicates implies
-    // refill_buffers (fio's HOWTO, buffer_compress_percentage and dedupe_percentage).
-    let is_refilled = percent.is_some() || duplicates.is_some() || or(refill, false);
+    // A pattern and zeros are never changed; a share of duplicates sets refill_buffers, a share of
+    // zeros does so where it is not given (fixup_options in fio's init.c).
+    let is_refilled = duplicates.is_some() || or(refill, percent.is_some());
     workload.renewal = match workload.contents.is_random() {
         false => Renewal::Never,
         true if is_refilled => Renewal::EachWrite,

@@ -10,6 +10,7 @@
 mod any_job;
 mod derived;
 mod examples;
+mod exported;
 mod known_answers;
 mod refusals;
 mod rows;
