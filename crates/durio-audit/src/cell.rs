@@ -27,15 +27,19 @@ pub(super) type Cell<T> = Result<T, &'static str>;
 /// I/Os per second.
 pub(super) fn rate(text: &str) -> Cell<Figure> {
     let (figure, unit) = digits(text).ok_or(RATE)?;
+    rate_unit(unit).map(|scale| figure.scaled(scale))
+}
+
+/// The factor of a unit of rates.
+pub(super) fn rate_unit(unit: &str) -> Cell<f64> {
     let unit = unit.trim_end_matches("/s").trim_end().to_ascii_lowercase();
     // There is no milli-operation: an `m` is a million, as an `M`.
-    let scale = match unit.strip_suffix("iops").unwrap_or(&unit).trim_end() {
-        "" => 1.0,
-        "k" => 1e3,
-        "m" => 1e6,
-        _ => return Err(RATE),
-    };
-    Ok(figure.scaled(scale))
+    match unit.strip_suffix("iops").unwrap_or(&unit).trim_end() {
+        "" => Ok(1.0),
+        "k" => Ok(1e3),
+        "m" => Ok(1e6),
+        _ => Err(RATE),
+    }
 }
 
 /// Nanoseconds; plain numbers are microseconds.
@@ -56,6 +60,24 @@ pub(super) fn latency_ns(text: &str) -> Cell<Figure> {
 pub(super) fn bandwidth(text: &str) -> Cell<Figure> {
     let (figure, unit) = digits(text).ok_or(BANDWIDTH)?;
     bandwidth_unit(unit).map(|scale| figure.scaled(scale)).ok_or(BANDWIDTH)
+}
+
+/// The unit that is written behind a number, if one is.
+pub(super) fn written_unit(text: &str) -> Option<&str> {
+    digits(text).map(|(_, unit)| unit).filter(|unit| !unit.is_empty())
+}
+
+/// What `22.0` stands for, in the unit behind it, where a program lost the carry of its rounding: 22.95 to 23.
+///
+/// fio 3.1 and 3.8 print 22.97 so (lib/num2str.c: the digits behind the point are rounded by themselves).
+pub(super) fn of_lost_carry(text: &str) -> Option<Figure> {
+    let (figure, _) = digits(text)?;
+    let (_, rest) = text.split_once('.')?;
+    let decimals = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let is_zero = decimals > 0 && rest.bytes().take(decimals).all(|digit| digit == b'0');
+    let unit = 10_f64.powi(-i32::try_from(decimals).ok()?);
+    let next = figure.value + 1.0;
+    is_zero.then_some(Figure { value: next - unit / 4.0, low: next - unit / 2.0, high: next })
 }
 
 /// Bytes per second in a unit.
@@ -167,6 +189,18 @@ mod tests {
         let mib = 1024.0 * 1024.0;
         check(bandwidth("2672MiB/s"), 2672.0 * mib, 2671.5 * mib, 2673.0 * mib);
         check(bandwidth("1.3 GB/s"), 1.3e9, 1.25e9, 1.4e9);
+    }
+
+    #[test]
+    fn a_zero_behind_the_point_may_be_a_carry_that_was_lost() {
+        let carry = of_lost_carry("22.0 MiB/s").unwrap();
+        assert_eq!((carry.low, carry.high), (22.95, 23.0));
+        let carry = of_lost_carry("4.00k").unwrap();
+        assert_eq!((carry.low, carry.high), (4.995, 5.0));
+        for text in ["22", "22.1", "22.01", "20", "x", "22."] {
+            assert_eq!(of_lost_carry(text), None, "{text}");
+        }
+        assert_eq!((written_unit("46 GB/s"), written_unit("46")), (Some("GB/s"), None));
     }
 
     #[test]

@@ -40,6 +40,12 @@ pub enum Durability {
 pub struct Operations {
     /// Per second.
     pub rate: Option<Figure>,
+    /// What the rate stands for if a program lost the carry of its rounding, where it may have.
+    pub rate_of_lost_carry: Option<Figure>,
+    /// A `k` or `M` is written behind the rate.
+    pub rate_has_unit: bool,
+    /// A unit is written behind the mean latency.
+    pub latency_has_unit: bool,
     /// Mean latency from submission to completion, in nanoseconds.
     pub latency_ns_mean: Option<Figure>,
     /// The shortest, in nanoseconds.
@@ -113,6 +119,10 @@ pub struct Claim {
     pub sync: Operations,
     /// Bytes per second, reads and writes together.
     pub bandwidth: Option<Figure>,
+    /// The unit that is written behind it; none where its column or its document says it for all.
+    pub bandwidth_unit: Option<String>,
+    /// What it stands for if a program lost the carry of its rounding, where it may have.
+    pub bandwidth_of_lost_carry: Option<Figure>,
     /// How long it ran.
     pub runtime: Option<Nanos>,
     /// Bytes read and written in all.

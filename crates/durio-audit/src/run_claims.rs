@@ -155,6 +155,7 @@ fn operations(workload: &WorkloadFindings, name: OperationName) -> Operations {
         submit_ns_mean: operation.submit.as_ref().map(|it| Figure::exact(it.mean_ns)),
         bandwidth_min,
         bandwidth_mean,
+        ..Operations::default()
     }
 }
 

@@ -29,11 +29,11 @@ const COLUMNS: [(&str, Set); 23] = [
     ("jobs", |claim, text| cell::count(text).map(|it| claim.jobs = Some(it))),
     ("iodepth", |claim, text| cell::count(text).map(|it| claim.depth = Some(it))),
     ("durable", |claim, text| put(&mut claim.durable, text)),
-    ("read_iops", |claim, text| cell::rate(text).map(|it| claim.read.rate = Some(it))),
+    ("read_iops", |claim, text| set_rate(&mut claim.read, text)),
     ("read_latency_us", |claim, text| set_latency(&mut claim.read, Latency::Mean, text)),
-    ("write_iops", |claim, text| cell::rate(text).map(|it| claim.write.rate = Some(it))),
+    ("write_iops", |claim, text| set_rate(&mut claim.write, text)),
     ("write_latency_us", |claim, text| set_latency(&mut claim.write, Latency::Mean, text)),
-    ("bandwidth_mb_s", |claim, text| cell::bandwidth(text).map(|it| claim.bandwidth = Some(it))),
+    ("bandwidth_mb_s", set_bandwidth),
     ("note", |claim, text| put(&mut claim.note, text)),
     ("engine", |claim, text| put(claim.engine.get_or_insert_default(), text)),
     ("direct", |claim, text| cell::yes_no(text).map(|it| claim.buffered = Some(!it))),
@@ -51,6 +51,24 @@ const COLUMNS: [(&str, Set); 23] = [
 
 fn put(field: &mut String, text: &str) -> Cell<()> {
     text.clone_into(field);
+    Ok(())
+}
+
+fn set_rate(operations: &mut Operations, text: &str) -> Cell<()> {
+    operations.rate = Some(cell::rate(text)?);
+    let unit = cell::written_unit(text);
+    let scale = cell::rate_unit(unit.unwrap_or_default())?;
+    operations.rate_has_unit = scale > 1.0;
+    operations.rate_of_lost_carry = cell::of_lost_carry(text).map(|carry| carry.scaled(scale));
+    Ok(())
+}
+
+fn set_bandwidth(claim: &mut Claim, text: &str) -> Cell<()> {
+    claim.bandwidth = Some(cell::bandwidth(text)?);
+    claim.bandwidth_unit = cell::written_unit(text).map(str::to_owned);
+    let scale = cell::bandwidth_unit(claim.bandwidth_unit.as_deref().unwrap_or_default());
+    let carry = cell::of_lost_carry(text).zip(scale);
+    claim.bandwidth_of_lost_carry = carry.map(|(carry, scale)| carry.scaled(scale));
     Ok(())
 }
 
@@ -183,7 +201,10 @@ fn latency_column(column: &str) -> Option<(&str, Latency)> {
 fn set_latency(operations: &mut Operations, latency: Latency, text: &str) -> Cell<()> {
     let figure = cell::latency_ns(text)?;
     match latency {
-        Latency::Mean => operations.latency_ns_mean = Some(figure),
+        Latency::Mean => {
+            operations.latency_ns_mean = Some(figure);
+            operations.latency_has_unit = cell::written_unit(text).is_some();
+        }
         Latency::Min => operations.latency_ns_min = Some(figure),
         Latency::Max => operations.latency_ns_max = Some(figure),
         Latency::Percentile(percent) => operations.percentiles_ns.push((percent, figure)),

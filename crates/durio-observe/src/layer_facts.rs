@@ -9,6 +9,7 @@ use crate::Fact;
 use crate::block_facts::from_sectors;
 use crate::block_node::scsi_disk_of;
 use crate::layer::LayerKind;
+use crate::nvme_paths::{nvme_paths, path_facts};
 use crate::system_dir::{Form, SystemDir};
 
 /// The fact's name, the file, and its form.
@@ -265,8 +266,17 @@ fn alignment(dir: &SystemDir) -> Vec<Fact> {
 fn disk_facts(root: &SystemDir, dir: &SystemDir) -> Vec<Fact> {
     let bus = bus_of(dir).map(str::to_owned);
     let mut facts = Fact::known([("bus", bus), ("scsi_driver", scsi_driver(dir))]);
-    facts.extend(link(dir));
-    let own = [("driver", driver(dir)), ("hardware_queues", hardware_queues(dir))];
+    let ways = nvme_paths(dir);
+    facts.extend(path_facts(dir, &ways));
+    // Behind a subsystem, the link and the driver are the controller's; of several, each may have its own.
+    let place = match ways.as_slice() {
+        [only] => &only.controller,
+        _ => dir,
+    };
+    facts.extend(link(place));
+    let of_controller = || place.link_name("device/driver");
+    let own =
+        [("driver", driver(dir).or_else(of_controller)), ("hardware_queues", hardware_queues(dir))];
     facts.extend(Fact::known(own));
     facts.extend(null_block(root, dir));
     facts

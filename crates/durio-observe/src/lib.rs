@@ -31,6 +31,7 @@ mod lab_facts;
 mod layer;
 mod layer_facts;
 mod mountinfo;
+mod nvme_paths;
 mod open_files;
 mod power_state;
 mod process_facts;

@@ -85,8 +85,12 @@ pub const OPERATIONS_MAX: usize = 20_000_000;
 /// An operation as its line has it.
 type Line<'a> = (u64, u64, u32, usize, &'a str, Option<u64>, u64, bool);
 
-/// The longest line that is read: a head has every file and the whole document of the capture.
-const LINE_LENGTH_MAX: u64 = 256 << 20;
+/// The longest head: it has every file and the whole document of the capture, about 1 KB for a file. As a JSON value
+/// it takes up to 16 times as much memory.
+const HEAD_LENGTH_MAX: u64 = 32 << 20;
+
+/// The longest line of an operation: seven numbers and the name of a call.
+const LINE_LENGTH_MAX: u64 = 4096;
 
 /// No write is larger (write(2): 2,147,479,552 bytes).
 const BYTES_MAX: u64 = 0x7fff_f000;
@@ -118,7 +122,13 @@ impl OperationTrace {
             files,
             capture: capture.clone(),
         };
-        serde_json::to_writer(&mut out, &head)?;
+        let head = serde_json::to_vec(&head)?;
+        if head.len() as u64 >= HEAD_LENGTH_MAX {
+            let text =
+                format!("a trace has room for {} MiB of files, not more", HEAD_LENGTH_MAX >> 20);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        out.write_all(&head)?;
         for it in operations {
             let TracedOperation { begin, nanos, task, file, call, offset, bytes, durable } = *it;
             let line: Line<'_> = (begin, nanos, task, file, call.name, offset, bytes, durable);
@@ -136,11 +146,11 @@ impl OperationTrace {
     pub fn read(input: impl Read) -> io::Result<Self> {
         let mut input = BufReader::new(GzDecoder::new(input));
         let mut line = Vec::new();
-        let mut next = |line: &mut Vec<u8>| {
+        let mut next = |line: &mut Vec<u8>, max: u64| {
             line.clear();
-            (&mut input).take(LINE_LENGTH_MAX).read_until(b'\n', line)
+            (&mut input).take(max).read_until(b'\n', line)
         };
-        next(&mut line).map_err(|error| match error.kind() {
+        next(&mut line, HEAD_LENGTH_MAX).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
                 invalid("it is no trace that durio capture --trace wrote")
             }
@@ -158,7 +168,7 @@ impl OperationTrace {
         }
         let mut operations = Vec::new();
         while operations.len() < all {
-            if next(&mut line).map_err(damaged)? == 0 {
+            if next(&mut line, LINE_LENGTH_MAX).map_err(damaged)? == 0 {
                 let text =
                     format!("it is cut off: it has {} of {all} operations", operations.len());
                 return Err(invalid(text));
@@ -169,7 +179,7 @@ impl OperationTrace {
             operations.push(operation);
         }
         // Behind the last line is the sum over all of them.
-        if next(&mut line).map_err(damaged)? > 0 {
+        if next(&mut line, LINE_LENGTH_MAX).map_err(damaged)? > 0 {
             return Err(invalid(format!(
                 "it has more than the {all} operations that it should have"
             )));
@@ -252,6 +262,33 @@ mod tests {
                 }
             },
         )
+    }
+
+    /// Lines of a trace as they are before they are packed; a line may be as long as it wants in a kilobyte of gzip.
+    fn packed_lines(head: &[u8], line: &[u8]) -> Vec<u8> {
+        let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+        for part in [head, b"\n", line, b"\n"] {
+            out.write_all(part).unwrap();
+        }
+        out.finish().unwrap()
+    }
+
+    #[test]
+    fn a_line_that_is_longer_than_any_is_not_read() {
+        let head = br#"{"schema":"durio-trace-1","operations":1,"files":[{"path":"/w","flags":[],"size_bytes":null}],"capture":{}}"#;
+        let line = br#"[0,1,1,0,"write",null,512,false]"#;
+        let read =
+            |head: &[u8], line: &[u8]| OperationTrace::read(packed_lines(head, line).as_slice());
+        assert_eq!(read(head, line).unwrap().operations.len(), 1);
+        let long = [&vec![b' '; 4096], line.as_slice()].concat();
+        assert!(
+            read(head, &long).unwrap_err().to_string().starts_with("its line 2 is no operation")
+        );
+        // A document of 48 MiB.
+        let many = format!("[{}0]", "0,".repeat(24 << 20));
+        let head = String::from_utf8_lossy(head).replace("{}", &many);
+        let error = read(head.as_bytes(), line).unwrap_err().to_string();
+        assert_eq!(error, "it is no trace that durio capture --trace wrote");
     }
 
     proptest! {

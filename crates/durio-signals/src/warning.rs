@@ -145,6 +145,11 @@ rules! {
          bound by the submitting thread",
         "expect more from more jobs or a larger --batch than from more depth; check the filesystem \
          and the scheduler";
+    Workload "trace-lost" figures::trace_lost:
+        "the kernel could not keep all events of a trace of the path (--trace-path)",
+        "operations with a missing event are left out: what is left may be another mix than all of \
+         them, and where the time goes is known of fewer",
+        "trace again with less else on the machine; trust the times of a path that lost nothing";
     Workload "outside-device" figures::outside_device:
         "more than a quarter of each operation's time, and more than 50 µs, was not spent in \
          the device (by the kernel's counters)",

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use super::units::{MEBI, other_units};
 use super::{Claim, LocatedObservation, Observation, Tier};
 use crate::Figure;
+use crate::cell::bandwidth_unit;
 use crate::phrases::{bandwidth_in, drives, number_before};
 use crate::wording::{bandwidth, number, rate};
 
@@ -32,22 +33,56 @@ pub(super) fn contradiction(claim: &Claim) -> Option<Observation> {
     let (made, said) = made_and_said(claim)?;
     (!made.agrees_with(said, TOLERANCE)).then(|| {
         let fits = |(said, _): &(Figure, &str)| made.agrees_with(*said, TOLERANCE);
-        let unit = match other_units(said).into_iter().find(fits) {
-            Some((_, unit)) => format!("; it fits if the bandwidth is in {unit}, not MB/s"),
-            None => String::new(),
+        // A unit that is written is none to guess.
+        let guessed = claim.bandwidth_unit.is_none();
+        let other = other_units(said).into_iter().find(fits).filter(|_| guessed);
+        let cause = match (lost_carry(claim, made, said), other) {
+            (Some(cause), _) => cause,
+            (None, Some((_, unit))) => {
+                format!("; it fits if the bandwidth is in {unit}, not MB/s")
+            }
+            (None, None) => String::new(),
         };
         let each = match claim.mean_bytes {
             Some(mean) => format!("{} bytes in the mean", number(mean.value)),
             None => format!("{} each", claim.block_size.unwrap_or_default()),
         };
         let reason = format!(
-            "{} of {each} are {}, and the bandwidth is given as {}{unit}",
+            "{} of {each} are {}, and the bandwidth is given as {}{cause}",
             rate(claim.rate().map_or(0.0, |rate| rate.value)),
             bandwidth(made.value),
-            bandwidth(said.value),
+            said_as(claim, said),
         );
         Observation::new(Tier::Impossible, reason, figures(made, said))
     })
+}
+
+/// In the unit that it is given in.
+fn said_as(claim: &Claim, figure: Figure) -> String {
+    let unit = claim.bandwidth_unit.as_deref();
+    match unit.and_then(|unit| Some((bandwidth_unit(unit)?, unit))) {
+        Some((scale, unit)) => format!("{} {unit}", number(figure.value / scale)),
+        None => bandwidth(figure.value),
+    }
+}
+
+/// An older fio prints 22.97 as 22.0: then one of both figures is almost 1 too small.
+fn lost_carry(claim: &Claim, made: Figure, said: Figure) -> Option<String> {
+    let seen = "older fio (3.1, 3.8) loses the carry of its rounding";
+    if claim.bandwidth_of_lost_carry.is_some_and(|meant| made.agrees_with(meant, 0.0)) {
+        let (meant, printed) = (said_as(claim, made), said_as(claim, said));
+        return Some(format!("; {seen}, and prints {meant} as {printed}"));
+    }
+    let [one] =
+        [&claim.read, &claim.write].into_iter().filter(|it| it.rate.is_some()).collect::<Vec<_>>()
+            [..]
+    else {
+        return None;
+    };
+    let meant = one.rate_of_lost_carry?;
+    let fits = meant.times(bytes_each(claim)?).agrees_with(said, 0.0);
+    let printed = rate(one.rate?.value);
+    fits.then(|| format!("; {seen}, and prints {} as {printed}", rate(meant.value)))
 }
 
 fn figures(made: Figure, said: Figure) -> [(&'static str, f64); 3] {
@@ -65,9 +100,10 @@ pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<LocatedObservation> {
         (claim.source.clone(), claim.stack.clone(), claim.workload.clone(), claim.block_size)
     };
     let is_mebi = |claim: &Claim| {
-        made_and_said(claim).is_some_and(|(made, said)| {
-            (made.value / said.value / MEBI - 1.0).abs() < UNIT_TOLERANCE
-        })
+        claim.bandwidth_unit.is_none()
+            && made_and_said(claim).is_some_and(|(made, said)| {
+                (made.value / said.value / MEBI - 1.0).abs() < UNIT_TOLERANCE
+            })
     };
     let rules_out_mb = |claim: &&Claim| {
         let fits = made_and_said(claim)
@@ -152,6 +188,54 @@ mod tests {
         }
         let claim = with(Figure::exact(340_000.0), Figure::exact(700.0));
         assert!(!contradiction(&claim).unwrap().reason.contains("fits"), "no unit does");
+    }
+
+    #[test]
+    fn a_unit_that_is_written_is_believed() {
+        let mut claim = with(Figure::printed(11.7e6, 1e5), Figure::printed(46_000.0, 1000.0));
+        assert!(contradiction(&claim).unwrap().reason.contains("in MiB/s"), "47.9 of 46 GB/s");
+        claim.bandwidth_unit = Some("GB/s".into());
+        let reason = contradiction(&claim).unwrap().reason;
+        assert!(
+            reason.ends_with("are 47.92 GB/s, and the bandwidth is given as 46 GB/s"),
+            "{reason}"
+        );
+        // Nor do rows of its series make it another.
+        let clear = with(Figure::exact(340_000.0), Figure::exact(1328.0));
+        let mut vague = with(Figure::printed(12_800.0, 100.0), Figure::printed(50.0, 10.0));
+        vague.bandwidth_unit = Some("MB/s".into());
+        let findings = audit(&[clear, vague]).findings;
+        assert!(findings.iter().all(|it| it.rule != "bandwidth-unit-of-series"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_carry_that_an_older_fio_lost_is_the_cause() {
+        let mebi = 1024.0 * 1024.0;
+        let mut claim = sound("read");
+        claim.block_size = Some(durio_units::Bytes::from_kib(32));
+        claim.jobs = None;
+        claim.read.rate = Some(Figure::printed(735.0, 1.0));
+        claim.bandwidth = Some(Figure::printed(22.0, 0.1).scaled(mebi));
+        claim.bandwidth_unit = Some("MiB/s".into());
+        assert!(contradiction(&claim).unwrap().reason.ends_with("given as 22 MiB/s"));
+        claim.bandwidth_of_lost_carry =
+            Some(Figure { value: 22.975, low: 22.95, high: 23.0 }.scaled(mebi));
+        let reason = contradiction(&claim).unwrap().reason;
+        let words = "older fio (3.1, 3.8) loses the carry of its rounding, and prints 22.97 MiB/s as 22 MiB/s";
+        assert!(reason.ends_with(words), "{reason}");
+        // 22.5 would have been printed so.
+        claim.read.rate = Some(Figure::printed(720.0, 1.0));
+        assert!(!contradiction(&claim).unwrap().reason.contains("carry"));
+        // The same of the rate: 22.97k/s of 4 KiB are 94.1 MB/s.
+        let mut claim = with(Figure::printed(22_000.0, 100.0), Figure::printed(94.1, 0.1));
+        claim.read.rate_of_lost_carry =
+            Some(Figure { value: 22_975.0, low: 22_950.0, high: 23_000.0 });
+        let reason = contradiction(&claim).unwrap().reason;
+        assert!(
+            reason.contains("carry of its rounding, and prints 22.97k/s as 22k/s")
+                || reason.contains("prints 22.98k/s as 22k/s"),
+            "{reason}"
+        );
     }
 
     #[test]

@@ -4,9 +4,9 @@
 
 use super::in_flight::{Fit, fit, fit_of};
 use super::{Claim, Observation, Tier};
-use crate::Figure;
 use crate::phrases::{bandwidth_in, drives, is_memory};
 use crate::wording::{bandwidth, number};
+use crate::{Figure, Operations};
 
 /// MB of a MiB.
 pub(super) const MEBI: f64 = 1024.0 * 1024.0 / 1e6;
@@ -22,15 +22,27 @@ const SAME_DIGITS: f64 = 1e-4;
 pub(super) fn thousandfold(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots, as_printed) = fit_of(claim)?;
     let rate = claim.rate()?.value;
-    let meaning = [
-        (1e3, "as if the latency were in the unit a thousand times larger, or the rate lacked a k"),
-        (1e-3, "as if the latency were in the unit a thousand times smaller, or the rate had a k"),
-        (1e6, "as if the latency were in a unit a million times larger, or the rate lacked an M"),
-        (1e-6, "as if the latency were in a unit a million times smaller, or the rate had an M"),
+    let factors = [
+        (1e3, "the latency were in the unit a thousand times larger", "the rate lacked a k"),
+        (1e-3, "the latency were in the unit a thousand times smaller", "the rate had a k"),
+        (1e6, "the latency were in a unit a million times larger", "the rate lacked an M"),
+        (1e-6, "the latency were in a unit a million times smaller", "the rate had an M"),
     ];
-    let fits =
-        |(factor, _): &&(f64, &str)| fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits;
-    let (factor, meaning) = meaning.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
+    let fits = |(factor, ..): &&(f64, &str, &str)| {
+        fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits
+    };
+    let (factor, latency, lacks) = factors.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
+    // A unit that is written is none to guess.
+    let is_given = |has: fn(&Operations) -> bool| {
+        let there = |it: &&&Operations| it.rate.is_some() || it.latency_ns_mean.is_some();
+        [&claim.read, &claim.write].iter().filter(there).all(|it| has(it))
+    };
+    let meaning = match (is_given(|it| it.latency_has_unit), is_given(|it| it.rate_has_unit)) {
+        (true, true) => return None,
+        (true, false) => format!("as if {lacks}"),
+        (false, true) => format!("as if {latency}"),
+        (false, false) => format!("as if {latency}, or {lacks}"),
+    };
     let reason = format!(
         "{} of {} in flight; {factor} times that would fit, {meaning}",
         number(in_flight.value),
@@ -139,6 +151,14 @@ mod tests {
         assert_eq!(codes(&claim)[..2], ["in-flight-shortfall", "latency-unit"]);
         claim.read = operations(10_000.0, 9_900.0);
         assert!(!has(&claim, "latency-unit"), "a factor of a hundred is no unit");
+        claim.read = operations(10_000.0, 99_000.0);
+        let both = thousandfold(&claim).unwrap().reason;
+        assert!(both.ends_with("a thousand times smaller, or the rate had a k"), "{both}");
+        claim.read.latency_has_unit = true;
+        let rate = thousandfold(&claim).unwrap().reason;
+        assert!(rate.ends_with("would fit, as if the rate had a k"), "{rate}");
+        claim.read.rate_has_unit = true;
+        assert_eq!(thousandfold(&claim), None, "both units are written");
     }
 
     #[test]

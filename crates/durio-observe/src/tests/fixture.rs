@@ -37,7 +37,7 @@ impl Fixture {
         fs::write(path, content).unwrap();
     }
 
-    fn files(&self, dir: &str, rows: &[(&str, &str)]) {
+    pub(crate) fn files(&self, dir: &str, rows: &[(&str, &str)]) {
         for (name, content) in rows {
             self.file(&format!("{dir}/{name}"), format!("{content}\n"));
         }

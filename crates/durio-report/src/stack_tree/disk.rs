@@ -119,10 +119,25 @@ const fn yes_or_no(is_it: bool) -> &'static str {
     if is_it { "yes" } else { "no" }
 }
 
+/// Transports of NVMe that lead to another machine.
+const FABRICS: [&str; 3] = ["tcp", "rdma", "fc"];
+
+const PATHS: &[Row] = &[
+    ("attached", "at", "address", Text),
+    ("paths", "", "paths", Words(|count| Some(format!("{count} controllers")))),
+    ("paths", "policy", "path_policy", Text),
+];
+
 fn attached(draft: &mut Draft<'_>, bus: Option<&str>, driver: Option<&str>) {
     draft.named("attached", "bus", bus);
     let transport = draft.text("transport").filter(|transport| Some(*transport) != bus);
     draft.value("attached", transport);
+    let is_remote = transport.is_some_and(|it| it.split(", ").any(|it| FABRICS.contains(&it)));
+    draft.value("attached", is_remote.then_some("remote"));
+    draft.tell(PATHS);
+    for (path, words) in draft.with_prefix("path_") {
+        draft.value("paths", Some(format!("{path}: {words}")));
+    }
     draft.named("attached", "driver", driver);
     draft.tell(&[("attached", "host driver", "scsi_driver", Text)]);
     let node = draft.layer.block.as_ref().and_then(|block| block.numa_node);

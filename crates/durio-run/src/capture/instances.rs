@@ -9,11 +9,9 @@ use durio_observe::{
     CallRole, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer, TRACED_CALLS,
     find_tracefs, threads_of,
 };
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-
 use rustix::io::Errno;
 
-use crate::trace_step::instance::{TraceInstance, device_filter};
+use crate::trace_step::instance::{TraceInstance, detached_mount, device_filter};
 use crate::trace_step::owner::remove_dead_in;
 
 /// Room for so many events of each processor between two looks.
@@ -79,12 +77,6 @@ pub fn remove_dead_captures(root: &Path) -> Result<Vec<PathBuf>, String> {
     let removed = remove_dead_in(&files.path, root);
     let names = removed.iter().filter_map(|folder| folder.file_name());
     Ok(names.map(|name| Path::new("/sys/kernel/tracing/instances").join(name)).collect())
-}
-
-fn detached_mount() -> rustix::io::Result<OwnedFd> {
-    let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&opened)?;
-    fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 fn mount_refused(error: Errno) -> String {

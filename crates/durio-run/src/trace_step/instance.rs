@@ -5,14 +5,17 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use durio_observe::{
     BufferStats, TraceClock, TraceText, find_tracefs, parse_buffer_stats, parse_trace,
 };
 use durio_units::Nanos;
 use rustix::fs::OFlags;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::owner::trace_instance_name;
 use super::sequences::TracedDevice;
@@ -48,6 +51,25 @@ pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
     find_tracefs(root).ok_or_else(|| {
         "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
     })
+}
+
+/// The same; where it is not mounted, by a mount that no other process sees and that ends with this one.
+pub(crate) fn tracefs_or_own(root: &Path) -> Result<PathBuf, String> {
+    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    tracefs(root).or_else(|reason| {
+        // Of a copied tree nothing is mounted.
+        let is_live = root == Path::new("/");
+        let own = || OWN.get_or_init(|| detached_mount().ok()).as_ref();
+        let own = is_live.then(own).flatten().ok_or(reason)?;
+        Ok(PathBuf::from(format!("/proc/self/fd/{}", own.as_raw_fd())))
+    })
+}
+
+/// A mount of tracefs that no other process sees, and that ends when it is closed.
+pub(crate) fn detached_mount() -> rustix::io::Result<OwnedFd> {
+    let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&opened)?;
+    fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// A filter that lets the events of these devices through. The kernel keeps a number in one word

@@ -90,7 +90,9 @@ fn network_of(layer: &Layer) -> Option<Reading> {
     let transport = layer.fact("transport").unwrap_or_default();
     let bus = layer.fact("bus").unwrap_or_default();
     // `loop` is a target of this machine's own kernel, reached by NVMe over Fabrics all the same.
-    if ["tcp", "rdma", "fc", "loop"].contains(&transport) {
+    let is_fabric = |it: &str| ["tcp", "rdma", "fc", "loop"].contains(&it);
+    // Of several paths each may have its own.
+    if transport.split(", ").any(is_fabric) {
         return Some(reading("transport", sysfs(layer, "device/transport"), transport));
     }
     if ["iscsi", "fibre-channel"].contains(&bus) {
@@ -200,6 +202,8 @@ mod tests {
     fn disks_behind_a_network_are_told_from_those_of_this_machine() {
         let tcp = with_facts(disk("nvme2n1"), &[("transport", "tcp")]);
         assert_signal(block(&tcp, &host()), "remote-block", SignalWord::Declared);
+        let paths = with_facts(disk("nvme2n1"), &[("transport", "pcie, rdma")]);
+        assert_signal(block(&paths, &host()), "remote-block", SignalWord::Declared);
         for name in ["rbd0", "drbd1", "nbd0", "ublkb3"] {
             assert!(block(&disk(name), &host()).is_some(), "{name}");
         }

@@ -1,7 +1,7 @@
 //! Warnings about the figures themselves.
 
 use durio_record::{OperationName, Phase, ProcessGap};
-use durio_units::{Nanos, percent};
+use durio_units::{Nanos, counted, percent};
 use durio_workload::CacheMode;
 
 use super::Basis;
@@ -164,6 +164,14 @@ pub(super) fn outside_device(_: &Basis<'_>, workload: &WorkloadFindings) -> Opti
             held_by(workload, outside)
         )
     })
+}
+
+pub(super) fn trace_lost(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let path = workload.latency_breakdown.as_ref().filter(|path| path.lost_events > 0)?;
+    let (lost, whole) = (counted(path.lost_events, "event"), counted(path.operations, "operation"));
+    Some(format!(
+        "the trace of the path lost {lost}: its times are of {whole} that were seen whole"
+    ))
 }
 
 /// The times that submission took, where it was measured.
@@ -394,6 +402,33 @@ mod tests {
                 rate_max_per_second: 110.0,
                 steadiness: None,
             };
+        });
+    }
+
+    #[test]
+    fn events_that_a_trace_of_the_path_lost_are_a_doubt() {
+        let path = |lost_events| durio_analyse::LatencyBreakdown {
+            step: 0,
+            operations: 312,
+            lost_events,
+            clock: "mono".into(),
+            resolution_ns: 1000,
+            mean_ns: 1e5,
+            traced_p50_ns: None,
+            untraced_p50_ns: None,
+            overhead_share: None,
+            components: Vec::new(),
+            off_cpu_share: 0.0,
+            waits_per_operation: 0.0,
+            preemptions_per_operation: 0.0,
+            devices: Vec::new(),
+            unavailable: None,
+        };
+        check_warns("trace-lost", |sample| {
+            sample.workloads[0].latency_breakdown = Some(path(1037));
+        });
+        check_quiet("trace-lost", |sample| {
+            sample.workloads[0].latency_breakdown = Some(path(0));
         });
     }
 

@@ -203,7 +203,7 @@ fn read_trace(
     Ok(std::mem::take(&mut taken.capture).finish(&end, source))
 }
 
-/// Of findings as JSON: those of the longest capture that was tried, of 100,000 files, have 60 MB.
+/// Of findings as JSON, which have about 1 KB for a file.
 const EARLIER_MAX: Bytes = Bytes::from_mib(256);
 
 /// `2026-11-25`.
