@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use durio_raid::Fault;
@@ -215,9 +215,16 @@ fn short(what: &str) -> &str {
     what.split([';', '{']).next().unwrap_or(what)
 }
 
-/// The part of a test suite: the violation, if there is one.
+/// The part of a test suite, half of it on stripes: the violation, and the command that replays it. Each day
+/// has a seed, which is printed first.
 pub(crate) fn suite(cuts: u64) -> Option<String> {
-    let scenario = Scenario { seed: 1, ..Scenario::default() };
-    let (_, violation) = simulate(scenario, cuts);
-    violation.map(|Violation { cut, what }| format!("seed 1, cut {cut}: {what}"))
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs() / 86_400);
+    println!("simulated cuts of RAID: seed {seed}");
+    [Focus::Any, Focus::Stripes].into_iter().find_map(|focus| {
+        let scenario = Scenario { seed, focus, ..Scenario::default() };
+        let (_, violation) = simulate(scenario, cuts / 2);
+        let Violation { cut, what } = violation?;
+        let case = Case { scenario, cut, reduction: Reduction::default() };
+        Some(format!("{what}; cargo xtask sim raid {case}"))
+    })
 }

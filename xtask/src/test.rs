@@ -98,9 +98,7 @@ impl Session {
                 self.stage("doc tests", || stages::doc_tests(missing));
                 if !arguments.fast {
                     self.stage("seams", stages::seams);
-                    if arguments.long {
-                        self.stage("simulated cuts", stages::simulated_cuts);
-                    }
+                    self.stage("simulated cuts", || stages::simulated_cuts(arguments.long));
                     self.stage("fuzz", || stages::fuzz(arguments.long));
                 }
             });

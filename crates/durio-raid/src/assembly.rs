@@ -17,7 +17,7 @@
 use crate::claims::Damage;
 use crate::geometry::{BLOCK, Geometry};
 use crate::log_entry::{FoundLog, LogEntry};
-use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE};
+use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, regions_per_page};
 use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
 use crate::{Fault, layout};
 
@@ -454,7 +454,7 @@ fn doubts(
             is_of_member && is_late && is_sound(geometry, role, it)
         };
         let alive = log.entries.iter().filter(is_alive);
-        let alive = alive.filter(|it| is_dirty_at(geometry, pages, it.offset));
+        let alive = alive.filter(|it| is_dirty_at(geometry, pages, it.offset, fault));
         doubts.extend(alive.map(|it| (role, Doubt::Entry(*it))));
         if log.lost.is_empty() {
             continue;
@@ -466,7 +466,7 @@ fn doubts(
         };
         let is_lost = |it: &u64| {
             let is_in_slot = log.lost.contains(&layout::log_slot_of(geometry, *it));
-            is_in_slot && has_parity(*it) && is_dirty_at(geometry, pages, *it)
+            is_in_slot && has_parity(*it) && is_dirty_at(geometry, pages, *it, fault)
         };
         doubts.extend(stripes.filter(is_lost).map(|it| (role, Doubt::Lost(it))));
     }
@@ -485,14 +485,23 @@ fn is_sound(geometry: &Geometry, role: u8, it: &LogEntry) -> bool {
         && it.offset < geometry.member_bytes
 }
 
-fn is_dirty_at(geometry: &Geometry, pages: &[PlannedPage], offset: u64) -> bool {
+fn is_dirty_at(
+    geometry: &Geometry,
+    pages: &[PlannedPage],
+    offset: u64,
+    fault: Option<Fault>,
+) -> bool {
     let region = (offset / geometry.region) as u32;
-    let page = pages.get((region / REGIONS_PER_PAGE) as usize);
-    page.is_some_and(|it| it.any[(region % REGIONS_PER_PAGE) as usize] & DIRTY != 0)
+    let page = match Fault::FirstPageDoubted.is_in(fault) {
+        true => 0,
+        false => region / regions_per_page(),
+    };
+    let page = pages.get(page as usize);
+    page.is_some_and(|it| it.any[(region % regions_per_page()) as usize] & DIRTY != 0)
 }
 
 fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage {
-    let count = REGIONS_PER_PAGE as usize;
+    let count = regions_per_page() as usize;
     let (any, all) = (vec![0; count], vec![u8::MAX; count]);
     let next_slots = Vec::new();
     let mut planned = PlannedPage { generation: 0, any, all, is_lost: true, next_slots };
@@ -527,7 +536,7 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
 /// The regions that a member that was away names itself, as stale ones; all of a page that is lost.
 fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
     let byte_at = move |at: usize| page.map_or(DIRTY, |bytes| bytes[at]);
-    (0..REGIONS_PER_PAGE as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
+    (0..regions_per_page() as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })
 }
 
 /// The same for a page of its whole map.

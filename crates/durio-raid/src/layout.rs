@@ -11,7 +11,7 @@
 //! have a log: a slot is a header and as much as a chunk, and each stripe has its slot.
 
 use crate::geometry::{BLOCK, Geometry};
-use crate::map_page::REGIONS_PER_PAGE;
+use crate::map_page::regions_per_page;
 
 /// Slots of the superblock: two at the begin, two at the end.
 pub const SUPERBLOCKS: u8 = 4;
@@ -31,7 +31,7 @@ pub const DATA_ALIGNMENT: u64 = 1 << 20;
 /// Pages of the map of one member.
 #[must_use]
 pub fn map_pages(geometry: &Geometry) -> u32 {
-    if geometry.set_members() == 1 { 0 } else { geometry.regions().div_ceil(REGIONS_PER_PAGE) }
+    if geometry.set_members() == 1 { 0 } else { geometry.regions().div_ceil(regions_per_page()) }
 }
 
 /// Where data begins, with this alignment.

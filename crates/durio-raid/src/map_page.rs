@@ -8,8 +8,32 @@ use crate::Id;
 use crate::geometry::BLOCK;
 use crate::superblock::COUNTED_MAX;
 
-/// Regions in a page.
+/// Regions for which a page has room.
 pub(crate) const REGIONS_PER_PAGE: u32 = (CHECKSUM - REGIONS) as u32;
+
+/// Regions in a page.
+#[cfg(not(any(test, feature = "simulate")))]
+pub(crate) const fn regions_per_page() -> u32 {
+    REGIONS_PER_PAGE
+}
+
+#[cfg(any(test, feature = "simulate"))]
+std::thread_local! {
+    static SIMULATED_REGIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(REGIONS_PER_PAGE) };
+}
+
+/// Regions in a page: fewer in a thread that simulates, so that a small member has several pages. No other
+/// thread's format depends on it.
+#[cfg(any(test, feature = "simulate"))]
+pub(crate) fn regions_per_page() -> u32 {
+    SIMULATED_REGIONS.get()
+}
+
+/// Has this thread use so many.
+#[cfg(any(test, feature = "simulate"))]
+pub(crate) fn simulate_regions_per_page(regions: u32) {
+    SIMULATED_REGIONS.set(regions);
+}
 /// Copies may differ: writes were on their way.
 pub(crate) const DIRTY: u8 = 1;
 /// A member that is away lacks what was written here.

@@ -20,6 +20,7 @@
 
 mod campaign;
 mod case;
+mod damages;
 mod drives;
 mod liars;
 mod life;
@@ -139,6 +140,8 @@ pub struct Tally {
     pub replaced: u64,
     /// Scrubs that began.
     pub scrubs: u64,
+    /// Drives that were truncated, grown, or copied back, wholly or in part.
+    pub damages: u64,
     /// Differences between copies that were planted, found and repaired.
     pub differences: u64,
     /// Campaigns with a drive that lies.
@@ -167,6 +170,7 @@ impl Tally {
         self.replacements += other.replacements;
         self.replaced += other.replaced;
         self.scrubs += other.scrubs;
+        self.damages += other.damages;
         self.differences += other.differences;
         self.liars += other.liars;
         self.went_back += other.went_back;

@@ -173,9 +173,8 @@ impl Flight {
     }
 }
 
-/// What assembly reads of a disk; none if it has no superblock.
-pub(crate) fn find(disk: &mut Disk, device: u8) -> Option<Found> {
-    let bytes = disk.size();
+/// What assembly reads of a disk that others see as of this size; none if it has no superblock.
+pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
     let read_block = |place| {
         let mut block = vec![0; BLOCK as usize];
         read(disk, place, &mut block);

@@ -22,7 +22,8 @@ use crate::{attack, book, cargo, dist, fuzz, packages, seams, sim, tidy};
 // near.
 const FUZZ_SECONDS: u32 = 5;
 // Some 5000 a second, with the engine optimised in every build.
-const SIMULATED_CUTS: u64 = 1_000_000;
+const SIMULATED_CUTS: u64 = 100_000;
+const SIMULATED_CUTS_LONG: u64 = 1_000_000;
 const FUZZ_SECONDS_LONG: u32 = 60;
 // For each core: a test waits for most of its time, and each measures for itself.
 const BLACK_BOX_THREADS: usize = 3;
@@ -159,12 +160,13 @@ pub(super) fn fuzz(is_long: bool) -> Result<Tally> {
 }
 
 /// Simulated power cuts of the RAID engine, as one test.
-pub(super) fn simulated_cuts() -> Result<Tally> {
-    let violation = sim::suite(SIMULATED_CUTS);
+pub(super) fn simulated_cuts(is_long: bool) -> Result<Tally> {
+    let cuts = if is_long { SIMULATED_CUTS_LONG } else { SIMULATED_CUTS };
+    let violation = sim::suite(cuts);
     if let Some(what) = &violation {
         println!("cargo xtask sim raid: {what}");
     }
-    let name = format!("{SIMULATED_CUTS} simulated power cuts of RAID");
+    let name = format!("{cuts} simulated power cuts of RAID");
     Ok(Tally::of_check(&name, violation.is_none()))
 }
 

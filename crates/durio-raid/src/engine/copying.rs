@@ -250,7 +250,8 @@ impl Engine {
             self.rebuilt[usize::from(place)] = at;
         }
         if at == self.geometry.member_bytes {
-            return is_first && self.promote(member, out);
+            let may_promote = is_first || self.has(Fault::PromotedBeforeLastCopy);
+            return may_promote && self.promote(member, out);
         }
         self.copier.rebuild = Some(job);
         self.copier.next = at + u64::from(self.geometry.chunk);

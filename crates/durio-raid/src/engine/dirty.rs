@@ -25,7 +25,7 @@ use crate::assembly::{OwnMarks, PlannedPage, own_marks};
 use crate::chain::Chain;
 use crate::geometry::{BLOCK, Place};
 use crate::layout;
-use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, UNSYNCED};
+use crate::map_page::{self, DIRTY, PageName, STALE, UNSYNCED, regions_per_page};
 
 /// A region of a set.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,14 +80,15 @@ impl Engine {
 
     fn page_of(&self, region: u32) -> u32 {
         let (set, within) = (region / self.regions_per_set, region % self.regions_per_set);
-        set * self.pages_per_set + within / REGIONS_PER_PAGE
+        let of_set = if self.has(Fault::FirstPageMarked) { 0 } else { within / regions_per_page() };
+        set * self.pages_per_set + of_set
     }
 
     /// Regions of a page, counted over all sets.
     fn regions_of(&self, page: u32) -> std::ops::Range<usize> {
         let (set, within) = (page / self.pages_per_set, page % self.pages_per_set);
-        let first = within * REGIONS_PER_PAGE;
-        let end = (first + REGIONS_PER_PAGE).min(self.regions_per_set);
+        let first = within * regions_per_page();
+        let end = (first + regions_per_page()).min(self.regions_per_set);
         let base = set * self.regions_per_set;
         (base + first) as usize..(base + end) as usize
     }
@@ -97,6 +98,9 @@ impl Engine {
     pub(super) fn load_map(&mut self, planned: &[PlannedPage]) {
         for (page, plan) in (0_u32..).zip(planned) {
             let set = page / self.pages_per_set;
+            if page % self.pages_per_set > 0 && self.has(Fault::FirstPageLoaded) {
+                continue;
+            }
             for ((region, any), all) in self.regions_of(page).zip(&plan.any).zip(&plan.all) {
                 let is_dirty = any & DIRTY != 0;
                 let is_unsure = plan.is_lost || any & UNSYNCED != 0;
@@ -240,6 +244,12 @@ impl Engine {
         let (set, page_of_set) = (page / self.pages_per_set, page % self.pages_per_set);
         let name = PageName { array: self.table.array, set: set as u8, page: page_of_set };
         let block = self.first_page + page;
+        let regions = match self.has(Fault::NeighbourPageWritten) {
+            true => {
+                self.regions_of(set * self.pages_per_set + (page_of_set + 1) % self.pages_per_set)
+            }
+            false => regions,
+        };
         let bytes = self.regions[regions].iter().map(|it| it.byte);
         map_page::encode(name, generation, bytes, &mut self.metadata[metadata_range(block)]);
         let mut copies = self.sets[set as usize].writable;

@@ -60,11 +60,27 @@ pub enum Fault {
     TruncatedMemberTrusted,
     /// Superblocks at both ends of a member need not belong together.
     EndsNotCompared,
+    /// A mark waits for the first page of the map, not for that of its region.
+    FirstPageMarked,
+    /// A page of the map holds the regions of the next one.
+    NeighbourPageWritten,
+    /// A start takes the first page of each map only.
+    FirstPageLoaded,
+    /// A start asks the first page of the map which stripes were being written.
+    FirstPageDoubted,
+    /// A start without all members goes on under the epoch that it found.
+    DegradedStartKeepsEpoch,
+    /// A background copy that a member could not write counts as written.
+    CopyErrorIgnored,
+    /// A rebuilt member counts as in sync while its last chunks are on their way.
+    PromotedBeforeLastCopy,
+    /// A parity whose replay could not be carried out counts as right.
+    FailedReplayCounts,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 35] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -90,12 +106,24 @@ impl Fault {
         Self::StaleLogReplayed,
         Self::StripeWrittenUnsettled,
         Self::PromotedUnderWriter,
+        Self::TruncatedMemberTrusted,
+        Self::EndsNotCompared,
+        Self::FirstPageMarked,
+        Self::NeighbourPageWritten,
+        Self::FirstPageLoaded,
+        Self::FirstPageDoubted,
+        Self::DegradedStartKeepsEpoch,
+        Self::CopyErrorIgnored,
+        Self::PromotedBeforeLastCopy,
+        Self::FailedReplayCounts,
     ];
 
     /// Whether only levels 5 and 6 have the rule.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn is_of_stripes(self) -> bool {
-        (Self::LogLeftOut..=Self::PromotedUnderWriter).contains(&self)
+        let of_stripes = Self::LogLeftOut..=Self::PromotedUnderWriter;
+        of_stripes.contains(&self)
+            || matches!(self, Self::FirstPageDoubted | Self::FailedReplayCounts)
     }
 
     /// Whether this is the fault that is planted.
@@ -140,6 +168,14 @@ impl Fault {
             Self::PromotedUnderWriter => "parity taken into sync under a writer",
             Self::TruncatedMemberTrusted => "truncated member trusted",
             Self::EndsNotCompared => "ends of a member not compared",
+            Self::FirstPageMarked => "mark on the first page",
+            Self::NeighbourPageWritten => "neighbour page written",
+            Self::FirstPageLoaded => "first page loaded only",
+            Self::FirstPageDoubted => "doubts by the first page",
+            Self::DegradedStartKeepsEpoch => "degraded start keeps the epoch",
+            Self::CopyErrorIgnored => "error of a background copy ignored",
+            Self::PromotedBeforeLastCopy => "promoted before the last copy",
+            Self::FailedReplayCounts => "failed replay counts",
         }
     }
 }

@@ -176,7 +176,10 @@ impl Engine {
         }
         self.drop_lost_spares();
         (self.table.committed, self.table.voters) = (self.committed, self.voters);
-        if self.update.wants_epoch {
+        let keeps_epoch = self.has(Fault::DegradedStartKeepsEpoch)
+            && self.run == Run::Starting
+            && self.devices.iter().any(Option::is_none);
+        if self.update.wants_epoch && !keeps_epoch {
             self.table.advance();
         }
         (self.update.wants_epoch, self.update.wants_revision) = (false, false);

@@ -125,7 +125,7 @@ impl Engine {
     /// do without it and the start is forced, a read that fails counts as a slot that cannot be read: else one sector
     /// would end each start.
     pub(super) fn replay_completed(&mut self, member: u8, outcome: Outcome, out: &mut Output) {
-        if outcome != Outcome::Done {
+        if outcome != Outcome::Done && !self.has(Fault::FailedReplayCounts) {
             let needed = u32::from(self.geometry.columns());
             let is_last = (self.sets[0].in_sync & !(1 << member)).count_ones() < needed;
             match self.replaying {

@@ -191,10 +191,15 @@ impl Engine {
         }
         let place = part.set * self.stride + tag.role;
         self.outstanding[usize::from(place)] -= 1;
-        let phase = part.phase;
+        let (phase, kind) = (part.phase, part.kind);
         if self.parities > 0 && self.is_replaying() {
             return self.replay_completed(tag.role, outcome, out);
         }
+        let is_written_copy = kind == PartKind::Copy && phase == Phase::Writing;
+        let outcome = match is_written_copy && self.has(Fault::CopyErrorIgnored) {
+            true => Outcome::Done,
+            false => outcome,
+        };
         let part = &mut self.parts[usize::from(index)];
         match (phase, outcome) {
             (Phase::Reading, _) => self.read_ended(index, bit, outcome, out),

@@ -8,6 +8,7 @@
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
 
+use super::damages::Images;
 use super::drives::Drive;
 use super::liars::Liar;
 use super::life::Life;
@@ -17,6 +18,7 @@ use super::reduction::{Kind, Reduction};
 use super::shapes::{describe, describe_found, draw_geometry, draw_stripes, three_copies};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
+use crate::map_page::{REGIONS_PER_PAGE, simulate_regions_per_page};
 use crate::server::leave_unsynced;
 use crate::simulated::{self, Memory};
 use crate::superblock::{MemberState, Relation, Table};
@@ -27,6 +29,9 @@ use crate::{
 /// Requests in flight at most, and bytes of one.
 pub(super) const DEPTH: usize = 8;
 pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
+
+/// No power of two, and a map of up to six pages.
+pub(super) const SMALL_PAGE: u32 = 3;
 
 /// An array over several cuts.
 #[derive(Debug)]
@@ -42,6 +47,10 @@ pub(super) struct Campaign {
     pub(super) liar: Option<Liar>,
     pub(super) fault: Option<Fault>,
     pub(super) geometry: Geometry,
+    /// Regions of a page of the map.
+    pub(super) page_regions: u32,
+    /// What drives held before.
+    pub(super) images: Images,
     pub(super) data_at: u64,
     pub(super) drives: Vec<Drive>,
     pub(super) memory: Memory,
@@ -51,7 +60,7 @@ pub(super) struct Campaign {
     /// A minority was forced to start: the rest may not know of it until all have run together.
     is_forced: bool,
     /// Members were erased, and the array has not run since: it must be forced.
-    has_given_up: bool,
+    pub(super) has_given_up: bool,
     /// Now and then a slot of the log of the first drive cannot be read.
     has_bad_drive: bool,
     /// A request may be answered with an error: of its data, not for lack of members.
@@ -79,6 +88,12 @@ pub(super) struct Campaign {
     idle_events: u64,
 }
 
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        simulate_regions_per_page(REGIONS_PER_PAGE);
+    }
+}
+
 impl Campaign {
     pub(super) fn new(scenario: Scenario, number: u64, reduction: Reduction) -> Self {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
@@ -104,6 +119,11 @@ impl Campaign {
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
         let (spares, others) = if reduction.has(Kind::Spares) { (spares, others) } else { (0, 0) };
+        // One of four has its map in one page, and so have all with a fault of which a case was kept before
+        // there were more.
+        let is_kept = scenario.fault.is_some_and(|it| it <= Fault::PromotedUnderWriter);
+        let page_regions = if number % 4 == 1 || is_kept { REGIONS_PER_PAGE } else { SMALL_PAGE };
+        simulate_regions_per_page(page_regions);
         let data_at = layout::data_at(&geometry, BLOCK);
         let drives = u64::from(geometry.members) + spares + others;
         let liar = Liar::draw(scenario.liars, mixed, drives);
@@ -119,6 +139,8 @@ impl Campaign {
             liar,
             fault: scenario.fault,
             geometry,
+            page_regions,
+            images: Images::default(),
             data_at,
             drives: Vec::new(),
             memory: Memory::new(Buffers::new(DEPTH, REQUEST_BYTES), geometry.chunk),
@@ -226,6 +248,7 @@ impl Campaign {
 
     /// The same as [`Self::run`], with a panic as a broken promise.
     pub(super) fn run_caught(&mut self, lives: u64) -> Result<(), (u64, String)> {
+        simulate_regions_per_page(self.page_regions);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(lives)));
         result.unwrap_or_else(|payload| {
             let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -234,6 +257,11 @@ impl Campaign {
             self.trace(|| format!("violation: {what}"));
             Err((self.life, what))
         })
+    }
+
+    /// The seed of decisions of this life that later cases must not change.
+    pub(super) fn chance_of_its_own(&self, purpose: u64) -> Chance {
+        Chance::new(self.seed ^ purpose ^ self.life.wrapping_mul(0x2545_f491_4f6c_dd1d))
     }
 
     /// Gives up when there were more events.
@@ -294,10 +322,12 @@ impl Campaign {
     }
 
     fn live(&mut self) -> Result<(), String> {
+        let damaged = self.damage_some()?;
         let Some(plan) = self.assemble()? else {
             self.is_lost = true;
             return Ok(());
         };
+        self.check_damaged(damaged, &plan)?;
         let steps = match self.chance.below(6) {
             0 => self.chance.below(30),
             _ => 30 + self.chance.below(250),

@@ -17,6 +17,8 @@ pub(super) const STAMP: usize = 8;
 pub(super) struct Drive {
     pub(super) disk: Disk,
     pub(super) id: Id,
+    /// Its size as others see it: a file that was truncated has less than its disk, one that grew has more.
+    pub(super) bytes: u64,
     /// It has no FUA.
     pub(super) flushes: bool,
     /// Answers nothing, for ever.
@@ -28,12 +30,13 @@ impl Drive {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_le_bytes());
         let disk = Disk::new(profile, seed);
-        Self { disk, id: Id(id), flushes, is_stalled: false }
+        let bytes = disk.size();
+        Self { disk, id: Id(id), bytes, flushes, is_stalled: false }
     }
 
     /// What assembly reads of it; none if it has no superblock.
     pub(super) fn find(&mut self, device: u8) -> Option<Found> {
-        simulated::find(&mut self.disk, device)
+        simulated::find(&mut self.disk, device, self.bytes)
     }
 
     /// Turns a bit on the medium, behind everybody's back.

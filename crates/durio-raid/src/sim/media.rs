@@ -9,12 +9,14 @@ use super::drives::{Drive, STAMP};
 use super::model::Model;
 use super::stripes;
 use crate::geometry::{Geometry, Place};
+use crate::map_page::regions_per_page;
 
 const BLOCK: usize = 4096;
 const SECTOR: u64 = 512;
 /// As docs/formats/raid-superblock.md has it.
 const MAP_BLOCK: u64 = 2;
 const SET: usize = 10;
+const PAGE: usize = 12;
 const REGIONS: usize = 64;
 const CHECKSUM: usize = 4092;
 const UNSYNCED: u8 = 4;
@@ -55,11 +57,8 @@ impl Trusted {
         };
         for (set, members) in trusted.sets.iter().enumerate() {
             for &(_, member) in members {
-                let mut map = newest_map(&drives[member].disk, set);
-                if map.is_empty() && geometry.set_members() > 1 {
-                    // Of a map that is lost, all may be dirty.
-                    map.resize(regions, 1 | UNSYNCED);
-                }
+                // Of a page that is lost, all may be dirty.
+                let map = newest_map(&drives[member].disk, set, geometry, 1 | UNSYNCED);
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     trusted.dirty[set * regions + region] |= byte & 1 != 0;
                     trusted.unsynced[region] |= byte & UNSYNCED != 0;
@@ -69,7 +68,7 @@ impl Trusted {
         }
         trusted.resynced = trusted.dirty.clone();
         for &(set, member) in others {
-            let map = newest_map(&drives[member].disk, set);
+            let map = newest_map(&drives[member].disk, set, geometry, 0);
             for (region, byte) in map.iter().take(regions).enumerate() {
                 trusted.resynced[set * regions + region] |= byte & 1 != 0;
                 trusted.marked[set * regions + region] |= *byte != 0;
@@ -79,21 +78,34 @@ impl Trusted {
     }
 }
 
-/// The map of a small member of a set: one page, the newer whole one of two. That of a set to which it
-/// belonged before is not it.
-pub(super) fn newest_map(disk: &Disk, set: usize) -> Vec<u8> {
-    let mut newest: (u64, Vec<u8>) = (0, Vec::new());
+/// The map of a member of a set: of each page the newer whole one of two, or `lost` for all of its regions.
+/// That of a set to which it belonged before is not it. None at level 0.
+pub(super) fn newest_map(disk: &Disk, set: usize, geometry: &Geometry, lost: u8) -> Vec<u8> {
+    if geometry.set_members() == 1 {
+        return Vec::new();
+    }
+    let in_page = regions_per_page() as usize;
+    let pages = (geometry.regions() as usize).div_ceil(in_page);
+    let page = |page| newest_page(disk, set, page).unwrap_or_else(|| vec![lost; in_page]);
+    (0..pages).flat_map(|at| page(at).into_iter().take(in_page)).collect()
+}
+
+fn newest_page(disk: &Disk, set: usize, page: usize) -> Option<Vec<u8>> {
+    let mut newest = None;
     for slot in 0..2 {
         let mut block = vec![0; BLOCK];
-        disk.durable().read((MAP_BLOCK + slot) * (BLOCK as u64 / SECTOR), &mut block);
+        let at = MAP_BLOCK + 2 * page as u64 + slot;
+        disk.durable().read(at * (BLOCK as u64 / SECTOR), &mut block);
         let sum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
         let generation = block[32..40].try_into().map_or(0, u64::from_le_bytes);
         let is_whole = block.starts_with(b"durioMAP") && block[CHECKSUM..] == sum;
-        if is_whole && usize::from(block[SET]) == set && generation > newest.0 {
-            newest = (generation, block[REGIONS..CHECKSUM].to_vec());
+        let number = block[PAGE..PAGE + 4].try_into().map_or(0, u32::from_le_bytes);
+        let is_it = is_whole && usize::from(block[SET]) == set && number as usize == page;
+        if is_it && newest.as_ref().is_none_or(|(it, _)| generation > *it) {
+            newest = Some((generation, block[REGIONS..CHECKSUM].to_vec()));
         }
     }
-    newest.1
+    newest.map(|(_, regions)| regions)
 }
 
 /// Compares all copies in sync with the model. Where a region is not dirty they must be equal; if

@@ -79,7 +79,7 @@ impl Life<'_> {
             self.campaign.serving &= !(1 << device);
         }
         let drive = &mut self.campaign.drives[device];
-        let (id, device_bytes) = (drive.id, drive.disk.size());
+        let (id, device_bytes) = (drive.id, drive.bytes);
         let found = drive.find(device as u8);
         let newcomer = Newcomer { device: device as u8, device_bytes, id, found };
         let free = (0..).zip(roles).filter(|(_, it)| is_free(it));
@@ -108,7 +108,8 @@ impl Life<'_> {
                 };
                 let set = role / self.campaign.geometry.set_members();
                 let regions = self.campaign.geometry.regions() as usize;
-                let map = media::newest_map(&self.campaign.drives[device].disk, set.into());
+                let disk = &self.campaign.drives[device].disk;
+                let map = media::newest_map(disk, set.into(), &self.campaign.geometry, 0);
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     self.may_rejoin[usize::from(set) * regions + region] |= *byte != 0;
                 }

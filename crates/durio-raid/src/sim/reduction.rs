@@ -38,10 +38,12 @@ pub(super) enum Kind {
     Reads,
     /// Several requests at once.
     Depth,
+    /// Drives that were truncated, grown or copied back.
+    Damages,
 }
 
 impl Kind {
-    pub(super) const ALL: [(Self, &'static str); 12] = [
+    pub(super) const ALL: [(Self, &'static str); 13] = [
         (Self::Lies, "lies"),
         (Self::Spares, "spares"),
         (Self::Splits, "splits"),
@@ -54,6 +56,7 @@ impl Kind {
         (Self::Zeros, "zeros"),
         (Self::Reads, "reads"),
         (Self::Depth, "depth"),
+        (Self::Damages, "damages"),
     ];
 }
 

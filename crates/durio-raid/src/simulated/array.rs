@@ -111,7 +111,11 @@ impl ArrayEngine {
         buffers: Buffers,
     ) -> Result<Self, AssembleError> {
         let Start { at, seed, fault } = start;
-        let found = |(device, disk): (u8, &SharedDisk)| find(&mut disk.lock(), device);
+        let found = |(device, disk): (u8, &SharedDisk)| {
+            let mut disk = disk.lock();
+            let bytes = disk.size();
+            find(&mut disk, device, bytes)
+        };
         let found: Vec<Found> = (0..).zip(disks).filter_map(found).collect();
         let force = found.len() < disks.len();
         let plan = assemble(&found, AssembleOptions { force, rejoin: true, fault })?;
@@ -187,8 +191,8 @@ impl ArrayEngine {
             let is_free = |it: &RoleStatus| it.state == MemberState::Faulty && it.device.is_none();
             let Some(role) = roles.iter().position(is_free) else { return };
             let mut disk = self.disks[usize::from(device)].lock();
-            let is_used = roles.iter().any(|it| it.device == Some(device));
-            if is_used || find(&mut disk, device).is_some() || !make_blank(&mut disk) {
+            let (bytes, is_used) = (disk.size(), roles.iter().any(|it| it.device == Some(device)));
+            if is_used || find(&mut disk, device, bytes).is_some() || !make_blank(&mut disk) {
                 continue;
             }
             let id = Id(std::array::from_fn(|_| self.chance.bits() as u8));
