@@ -217,7 +217,7 @@ fn a_campaign_whose_record_cannot_be_read_is_not_gone_on_with_and_nothing_of_it_
     let mut failed_calls = 0;
     for name in files {
         // Once, and from then on: a failing sector is read again and again.
-        for when in ["1", "2", "3", "4", "1+", "2+"] {
+        for when in ["1", "2", "1+"] {
             let path = run.join(name);
             let Some(Failed { ended, call }) = run_with(&sandbox, LINE, &read, when, Some(&path))
             else {
@@ -231,7 +231,7 @@ fn a_campaign_whose_record_cannot_be_read_is_not_gone_on_with_and_nothing_of_it_
             assert!(now == before, "{name} {when}: {call}");
         }
     }
-    assert!(failed_calls >= 15, "{failed_calls}");
+    assert_eq!(failed_calls, 15);
     // Nothing was lost of it: it goes on, and is whole then.
     let ended = sandbox.durio(LINE).run().expect_exit(0).expect_stderr("resuming ");
     assert_eq!(ended.json()["state"], "complete");
