@@ -151,8 +151,10 @@ mod tests {
         drop(UnixListener::bind(folder("other-dead")).unwrap());
         symlink(path("other-dead"), path("durio-link")).unwrap();
         assert_eq!(remove_dead_servers(place.path()), [path("durio-dead")]);
-        let mut left: Vec<_> =
-            fs::read_dir(place.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        let mut left: Vec<_> = fs::read_dir(place.path())
+            .unwrap()
+            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .collect();
         left.sort();
         let kept =
             ["answers", "empty", "file", "link", "locked", "more"].map(|it| format!("durio-{it}"));
