@@ -4,7 +4,11 @@
 //! field that was there is there, with the same value; a field may have been added. A record that
 //! differs is never written anew: either the reader is wrong, or figures changed, and then
 //! CHANGELOG.md says why and the record's findings are replaced by hand.
+//!
+//! What people and other programs read of each is kept beside, `records/KIND.FORMAT`, and compared whole;
+//! `DURIO_TEST_REWRITE=1` writes that anew, for words and columns may change.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -73,12 +77,95 @@ fn a_record_of_each_kind_reports_the_figures_that_it_did() {
         let before = serde_json::from_slice(&before).unwrap();
         let now = sandbox.durio("report --format json").word(&folder).run().expect_exit(0);
         compare(&before, &now.expect_no_stderr().json(), kind, &mut differing);
-        for format in ["text", "csv", "html"] {
-            let command = sandbox.durio("report --format").word(format).word(&folder);
-            command.run().expect_exit(0).expect_no_stderr();
-        }
     }
     assert!(differing.is_empty(), "{} fields:\n{}", differing.len(), differing.join("\n"));
+}
+
+/// Endings of the files that are compared, with the options that make them.
+const FORMATS: [(&str, &str); 7] = [
+    ("txt", "text"),
+    ("verbose.txt", "text --verbose"),
+    ("md", "markdown --verbose"),
+    ("csv", "csv"),
+    ("prom", "openmetrics"),
+    ("fio.json", "fio-json"),
+    ("html", "html"),
+];
+
+#[test]
+fn a_record_of_each_kind_reads_in_each_format_as_it_did() {
+    let sandbox = Sandbox::new();
+    let rewrites = std::env::var_os("DURIO_TEST_REWRITE").is_some();
+    let mut differing = Vec::new();
+    for (kind, archive) in RECORDS {
+        unpack(archive, sandbox.root());
+        for (ending, format) in FORMATS {
+            let now = report(&sandbox, kind, format);
+            let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/records");
+            let kept = kept.join(format!("{kind}.{ending}"));
+            if rewrites {
+                fs::write(&kept, &now).unwrap();
+            }
+            let before = fs::read_to_string(&kept).unwrap_or_default();
+            differing
+                .extend(first_difference(&before, &now).map(|it| format!("{kind}.{ending}: {it}")));
+        }
+    }
+    assert!(differing.is_empty(), "DURIO_TEST_REWRITE=1 accepts it:\n{}", differing.join("\n"));
+}
+
+/// What durio says of a record, without what differs from one place and build to another.
+fn report(sandbox: &Sandbox, kind: &str, format: &str) -> String {
+    let folder = sandbox.root().join(kind);
+    let ended = sandbox.durio(&format!("report --format {format}")).word(&folder).run();
+    if ended.code() == 2 {
+        return "this kind of record has no such format\n".to_owned();
+    }
+    let text = ended.expect_exit(0).expect_no_stderr().text();
+    let text = text.replace(&*sandbox.root().to_string_lossy(), "/records");
+    // Words after a command stand where they fit, which depends on how long the place's name is.
+    let is_command = |line: &str| line.contains("/records") && line.contains("  # ");
+    let line = |line: &str| match line.split_once("  # ").filter(|_| is_command(line)) {
+        Some((command, _)) => format!("{}\n", command.trim_end()),
+        None => format!("{line}\n"),
+    };
+    // Nor is the policy, which names the script.
+    let said = text.lines().filter(|line| !line.contains("Content-Security-Policy"));
+    let text: String = said.map(line).collect();
+    without("<style>", "</style>", &without("<script>", "</script>", &text))
+}
+
+/// Style and script of a page are no part of what it says.
+fn without(from: &str, to: &str, text: &str) -> String {
+    match text.split_once(from).and_then(|(before, rest)| Some((before, rest.split_once(to)?.1))) {
+        Some((before, after)) => format!("{before}{after}"),
+        None => text.to_owned(),
+    }
+}
+
+fn first_difference(before: &str, now: &str) -> Option<String> {
+    let mut lines = before.lines().zip(now.lines()).enumerate();
+    match lines.find(|(_, (before, now))| before != now) {
+        Some((at, (before, now))) => {
+            let alike = before.chars().zip(now.chars()).take_while(|(one, other)| one == other);
+            let skipped = alike.count().saturating_sub(30);
+            let part = |line: &str| line.chars().skip(skipped).take(160).collect::<String>();
+            Some(format!("line {}: '{}' is '{}' now", at + 1, part(before), part(now)))
+        }
+        None if before != now => {
+            Some(format!("{} lines, now {}", before.lines().count(), now.lines().count()))
+        }
+        None => None,
+    }
+}
+
+#[test]
+fn the_first_line_that_differs_is_named_with_what_it_says() {
+    assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+    let said = first_difference("a\nb\n", "a\nc\n").unwrap();
+    assert_eq!(said, "line 2: 'b' is 'c' now");
+    assert_eq!(first_difference("a\n", "a\nb\n").unwrap(), "1 lines, now 2");
+    assert_eq!(first_difference("", "a\n").unwrap(), "0 lines, now 1");
 }
 
 #[test]

@@ -84,6 +84,7 @@ mod requirements;
 mod resume;
 mod run;
 mod runs;
+mod said_of_a_run;
 mod sandbox;
 mod seeded;
 mod served_stacks;
