@@ -31,6 +31,7 @@ mod reduction;
 mod scrubs;
 mod shapes;
 mod shrink;
+mod starting;
 mod stripes;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,4 @@
-//! Findings as a run would give them, made up: each variant a function, all numbers from the index, so that
-//! every test sees the same.
+//! Made-up findings, one function per variant; their numbers come from an index, so all tests agree.
 
 use durio_analyse::*;
 use durio_observe::{

@@ -1,0 +1,237 @@
+//! Starts of a simulated array: what is found, what is left out, what is forced.
+//!
+//! In: a campaign's drives. Out: a plan to live by, or the broken promise of a start. Not here: what
+//! happens while the array runs (`life.rs`).
+
+use super::campaign::Campaign;
+use super::model::Model;
+use super::reduction::Kind;
+use super::shapes::describe_found;
+use crate::superblock::{MemberState, Relation, Table};
+use crate::{AssembleError, AssembleOptions, Found, Plan, assemble, layout};
+
+impl Campaign {
+    /// All drives, in any order.
+    pub(super) fn found(&mut self) -> Vec<Found> {
+        let mut found: Vec<Found> =
+            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+        if self.has_bad_drive && self.chance.below(2) == 0 {
+            let slot = self.chance.below(layout::log_slots(&self.geometry));
+            for Found { log, .. } in found.iter_mut().filter(|it| it.device == 0) {
+                log.entries.retain(|it| layout::log_slot_of(&self.geometry, it.offset) != slot);
+                log.lost.push(slot);
+            }
+        }
+        for at in (1..found.len()).rev() {
+            let other = self.chance.below(at as u64 + 1) as usize;
+            found.swap(at, other);
+        }
+        found
+    }
+
+    pub(super) fn options(&mut self) -> AssembleOptions {
+        let rejoin = self.chance.below(5) != 0;
+        AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
+    }
+
+    /// None if the array is lost with a drive that lies.
+    pub(super) fn assemble(&mut self) -> Result<Option<Plan>, String> {
+        let mut found = self.found();
+        found.iter().for_each(|it| self.trace(|| describe_found(it)));
+        let mut options = self.options();
+        let leaves_out = match self.hunts_starts {
+            // A table that is not known to count, and other drives that do not know it.
+            true if found.iter().any(|it| !it.superblock.table.is_known_to_count()) => {
+                self.chance.below(8) != 0
+            }
+            true => self.chance.below(8) < 3,
+            // What a stripe stands for shows when a member is away.
+            false if self.misses_one => true,
+            false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
+            false => self.chance.below(5) == 0,
+        };
+        if leaves_out && !self.has_given_up && self.reduction.has(Kind::Absences) {
+            let some = self.leave_out(&found);
+            if let Some(plan) = self.assemble_some(&some, options) {
+                self.model.lose_copy(self.number);
+                self.trace(|| format!("start with {} of {} drives", some.len(), found.len()));
+                self.check_start(&plan, &some)?;
+                return Ok(Some(plan));
+            }
+        }
+        loop {
+            match assemble(&found, options) {
+                Ok(plan) => {
+                    self.trace(|| format!("start with {} drives", found.len()));
+                    self.check_start(&plan, &found)?;
+                    return Ok(Some(plan));
+                }
+                Err(AssembleError::Diverged(device)) if self.suspect().is_none() => {
+                    self.tally.refusals += 1;
+                    self.trace(|| format!("refused: device {device} went on apart"));
+                    found = self.give_up_some(&found, options)?;
+                }
+                Err(error) if self.suspect().is_some() => {
+                    self.trace(|| format!("refused: {error}"));
+                    let Some(kept) = self.start_without_liar(&found, options)? else {
+                        return Ok(None);
+                    };
+                    found = kept;
+                }
+                Err(AssembleError::LogLost(device)) if self.has_bad_drive && !options.force => {
+                    self.tally.refusals += 1;
+                    self.trace(|| format!("refused: the log of device {device} cannot be read"));
+                    options.force = true;
+                    self.is_forced = true;
+                }
+                Err(error) => return Err(format!("all drives are here: {error}")),
+            }
+            options.force = true;
+            self.is_forced = true;
+        }
+    }
+
+    /// Some of the drives, in the order in which they are.
+    fn leave_out(&mut self, found: &[Found]) -> Vec<Found> {
+        if self.hunts_starts {
+            let mut others = found.iter().map(|it| it.device).filter(|&it| it != self.left_out);
+            self.left_out = others.next_back().unwrap_or(self.left_out);
+            self.leave_out_by_plan(found);
+            return found.iter().filter(|it| it.device != self.left_out).cloned().collect();
+        }
+        let most = if std::mem::take(&mut self.misses_one) { 1 } else { 2 };
+        let count = 1 + self.chance.below(most) as usize;
+        found[..found.len().saturating_sub(count)].to_vec()
+    }
+
+    /// One drive alone knows that it was taken into sync: another goes on without it, and is then the one
+    /// that is left out.
+    fn leave_out_by_plan(&mut self, found: &[Found]) {
+        let holds_alone = |it: &&Found| {
+            let table = &it.superblock.table;
+            let is_taken_in = crate::assembly::in_sync(table) & !table.voters != 0;
+            let has_it = |other: &&Found| other.superblock.table.lineage == table.lineage;
+            is_taken_in && table.voters != 0 && found.iter().filter(has_it).count() == 1
+        };
+        let Some(alone) = found.iter().find(holds_alone) else { return };
+        let table = &alone.superblock.table;
+        let went_on = |it: &&Found| table.relation_of(&it.superblock.table) == Relation::Diverged;
+        self.left_out = found.iter().find(went_on).unwrap_or(alone).device;
+        self.doomed = found.iter().map(|it| it.device).find(|&it| it != self.left_out);
+        self.keeps_out = true;
+    }
+
+    fn assemble_some(&mut self, found: &[Found], options: AssembleOptions) -> Option<Plan> {
+        let refused = match assemble(found, options) {
+            Ok(plan) => return (!self.is_forced || self.gives_nothing_up(&plan)).then_some(plan),
+            Err(error) => error,
+        };
+        self.tally.refusals += 1;
+        self.trace(|| format!("with {} drives: {refused}", found.len()));
+        let may_force = matches!(refused, AssembleError::NoMajority { .. });
+        if !may_force || self.chance.below(3) != 0 {
+            return None;
+        }
+        let plan = assemble(found, AssembleOptions { force: true, ..options }).ok()?;
+        self.is_forced |= self.gives_nothing_up(&plan);
+        self.gives_nothing_up(&plan).then_some(plan)
+    }
+
+    /// True if each member that would be read has all that was acknowledged.
+    pub(super) fn gives_nothing_up(&self, plan: &Plan) -> bool {
+        let entries = plan.table.entries.iter().zip(&plan.devices);
+        let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
+        read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
+    }
+
+    /// Gives up all members that went on apart from those that served.
+    fn give_up_some(
+        &mut self,
+        found: &[Found],
+        options: AssembleOptions,
+    ) -> Result<Vec<Found>, String> {
+        self.model.lose_copy(self.number);
+        let is_enough = |side: &Vec<Found>| {
+            let forced = AssembleOptions { force: true, ..options };
+            assemble(side, forced).is_ok_and(|plan| self.gives_nothing_up(&plan))
+        };
+        let sides = found.iter().map(|it| Self::side_of(&it.superblock.table, found));
+        let sides = sides.filter(is_enough);
+        let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        self.give_up_others(found, &kept);
+        Ok(kept)
+    }
+
+    /// Those that did not go on apart from this table.
+    pub(super) fn side_of(table: &Table, found: &[Found]) -> Vec<Found> {
+        let is_ours = |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
+        found.iter().filter(is_ours).cloned().collect()
+    }
+
+    /// Erases what was found and is not kept.
+    pub(super) fn give_up_others(&mut self, found: &[Found], kept: &[Found]) {
+        self.has_given_up = true;
+        for device in 0..self.drives.len() {
+            let is_there = |side: &[Found]| side.iter().any(|it| usize::from(it.device) == device);
+            if is_there(found) && !is_there(kept) {
+                self.trace(|| format!("device {device} is given up"));
+                self.drives[device] = self.blank_drive(device);
+            }
+        }
+    }
+
+    /// Two halves are forced to run without each other; then they must not be taken as one array. False
+    /// if there are no two halves now.
+    pub(super) fn split(&mut self) -> Result<bool, String> {
+        let found = self.found();
+        let options = AssembleOptions { force: true, rejoin: true, fault: self.fault };
+        let all: u64 = (1 << self.geometry.members) - 1;
+        let Ok(plan) = assemble(&found, options) else { return Ok(false) };
+        let is_whole = self.serving.count_ones() == all.count_ones()
+            && crate::assembly::in_sync(&plan.table) == all;
+        if !is_whole || !self.gives_nothing_up(&plan) {
+            return Ok(false);
+        }
+        let copies = usize::from(self.geometry.set_members());
+        let roles = plan.devices.iter().take(usize::from(self.geometry.members)).enumerate();
+        let first: u64 = roles
+            .filter(|(role, _)| role % copies == 0)
+            .filter_map(|(_, device)| device.map(|it| 1 << it.device))
+            .sum();
+        let halves = [first, self.serving & !first];
+        let before = self.model.clone();
+        let mut models = Vec::new();
+        let here = |half: u64, found: &[Found]| -> Vec<Found> {
+            found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
+        };
+        if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
+            // What makes it whole is in the table of one half alone.
+            return Ok(false);
+        }
+        for half in halves {
+            self.serving = half;
+            self.model = before.clone();
+            self.model.lose_copy(self.number);
+            self.trace(|| format!("half {half:b} is forced to start"));
+            let found = here(half, &self.found());
+            let plan = assemble(&found, options).map_err(|it| format!("half forced: {it}"))?;
+            let steps = self.chance.below(100);
+            self.live_with(plan, steps, false, true)?;
+            models.push(std::mem::replace(&mut self.model, Model::new(0)));
+        }
+        let found = self.found();
+        if assemble(&found, AssembleOptions { force: false, ..options }).is_ok() {
+            return Err("halves that went on without each other are taken as one array".to_owned());
+        }
+        self.tally.refusals += 1;
+        let kept = self.chance.below(2) as usize;
+        self.serving = halves[kept];
+        self.model = models.swap_remove(kept);
+        for device in 0..self.drives.len() {
+            if halves[1 - kept] & (1 << device) != 0 {
+                self.drives[device] = self.blank_drive(device);
+            }
+        }
+        Ok(true)
+    }
+}
