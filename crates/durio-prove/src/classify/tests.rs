@@ -193,6 +193,10 @@ fn reads_that_contradict_each_other_are_unstable_with_what_was_read() {
         found: InPlace::Changing { seqs: vec![1, 0, 1] },
     };
     assert_eq!(found, [expected]);
+    // Also where nothing is in flight, and the first reading is as it must be.
+    let seen = [Observed::Whole(2), Observed::Whole(0), Observed::Whole(2)];
+    let found = judged_of(&mut two_writes(), 9, &seen).0.findings;
+    assert_eq!(found[0].found, InPlace::Changing { seqs: vec![2, 0, 2] });
     // Two legal writes, now this and now that, are no less so.
     let seen = [Observed::Whole(3), Observed::Whole(1)];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
@@ -221,6 +225,9 @@ fn what_can_be_read_by_itself_is_no_loss_and_what_cannot_is_one() {
     };
     assert_eq!(found, [expected]);
     // Unreadable, and something else that it must not hold: the last reading decides.
+    let seen = [unreadable.clone(), Observed::Whole(1), Observed::Whole(0)];
+    let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
+    assert_eq!((found[0].class, &found[0].found), (LossClass::Lost, &InPlace::Older { seq: 0 }));
     let seen = [unreadable, Observed::Whole(0)];
     let found = judged_of(&mut two_writes(), 8, &seen).0.findings;
     assert_eq!((found[0].class, &found[0].found), (LossClass::Lost, &InPlace::Older { seq: 0 }));

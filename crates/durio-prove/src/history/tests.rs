@@ -83,6 +83,7 @@ fn each_error_of_a_ledger_is_named_with_the_write() {
         (4800, 8),
         (4792, 16),
         (33, 8),
+        (33, 7),
         (32, 7),
         (32, 9),
         (32, 0),

@@ -77,13 +77,13 @@ fn who_says_too_much_or_too_slowly_or_something_else_is_sent_away() {
     let lines: [&[AgentSays]; 5] = [
         &[has(1)],
         &[AgentSays::Prepared],
-        &[hello(PROTOCOL, "secret"), hello(PROTOCOL, "secret")],
+        &[hello(PROTOCOL, "secret"), hello(PROTOCOL, "secret"), has(1)],
         &[hello(PROTOCOL, "secret"), AgentSays::ReadingDone],
         &[hello(PROTOCOL, "secre")],
     ];
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| server.accept(PATIENCE, &|| over.load(Ordering::Relaxed)).err());
+        let ended = scope.spawn(|| server.accept(PATIENCE, &|| over.load(Ordering::Relaxed)).err());
         for said in lines {
             let client = come(address);
             said.iter().for_each(|message| send(&client, message).unwrap());
@@ -103,13 +103,14 @@ fn who_says_too_much_or_too_slowly_or_something_else_is_sent_away() {
         let begin = Instant::now();
         while dripping.write_all(b" ").is_ok() {
             assert!(begin.elapsed() < PATIENCE, "nobody sends it away");
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(50));
         }
         // Without an end of the line.
         let long = come(address);
         let _ = (&long).write_all(&[b' '; 2 * HELLO_MAX]);
         assert_eq!(heard(&long), "");
         over.store(true, Ordering::Relaxed);
+        assert!(matches!(ended.join().unwrap(), Some(WitnessError::Stopped)), "nobody is let in");
     });
 }
 
