@@ -77,7 +77,7 @@ pub(crate) fn execute(
 }
 
 // So much is agreed with by whoever starts a command.
-const TIME_MAX: Nanos = Nanos::from_secs(600);
+pub(crate) const TIME_MAX: Nanos = Nanos::from_secs(600);
 const BYTES_MAX: Bytes = Bytes::from_gib(16);
 
 /// Says what it costs, and asks, where that is much.

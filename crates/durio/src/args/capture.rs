@@ -137,6 +137,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = values::speed)]
     pub(crate) speed: f64,
 
+    /// Do not ask before a replay that takes over 10 minutes
+    #[arg(long)]
+    pub(crate) yes: bool,
+
     /// Write the report as a page to this new file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,

@@ -203,8 +203,8 @@ fn read_trace(
     Ok(std::mem::take(&mut taken.capture).finish(&end, source))
 }
 
-/// Of findings as JSON, which have about 1 KB for a file.
-const EARLIER_MAX: Bytes = Bytes::from_mib(256);
+/// Of findings as JSON, which have about 1 KB for a file; as large as those of a trace may be.
+const EARLIER_MAX: Bytes = Bytes::from_mib(32);
 
 /// `2026-11-25`.
 pub(super) fn day_of(time: SystemTime) -> String {

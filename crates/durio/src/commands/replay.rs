@@ -1,23 +1,25 @@
 //! `durio replay`: what a database did, done again on other storage.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Replayed};
 use durio_bench::{BenchError, BenchErrorKind, replay_trace};
+use durio_block::open_input;
 use durio_observe::read_host;
-use durio_record::OperationTrace;
-use durio_report::Format;
+use durio_record::{OperationTrace, TracedOperation};
+use durio_report::{Format, clock};
 use durio_run::{ReplayProgress, ReplayWish};
+use durio_units::Nanos;
 
 use super::capture::{command_line, day_of, write_page};
 use super::new_file::refuse_existing;
 use crate::args::Replay as Arguments;
 use crate::exit_code::Exit;
-use crate::measure::clear_up;
+use crate::measure::{TIME_MAX, clear_up};
 use crate::output;
 use crate::stop_signals::stop_on_signals;
 
@@ -43,6 +45,7 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         let text = format!("'{}' has no capture to compare with: {why}", path.display());
         BenchError::wrong_use(text)
     })?;
+    ask_for_time(&trace, arguments)?;
     clear_up();
     let stop = stop_on_signals()?;
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -90,8 +93,28 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
     })
 }
 
+/// A trace may have gaps of any length, and a replay waits as long.
+fn ask_for_time(trace: &OperationTrace, arguments: &Arguments) -> Result<(), BenchError> {
+    let nanos = trace.operations.iter().map(TracedOperation::end).max().unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    #[expect(clippy::cast_precision_loss, reason = "a time for people")]
+    let time = Nanos::new((nanos as f64 / arguments.speed) as u64);
+    if time <= TIME_MAX {
+        return Ok(());
+    }
+    let text = format!("this takes {}", clock(time));
+    if arguments.yes {
+        output::remark(&format!("durio: {text}"));
+        return Ok(());
+    }
+    match output::agreed(&text)? {
+        true => Ok(()),
+        false => Err(BenchError::wrong_use("nothing was done")),
+    }
+}
+
 fn read(path: &Path) -> Result<OperationTrace, BenchError> {
-    let read = File::open(path).and_then(OperationTrace::read);
+    let read = open_input(path).and_then(OperationTrace::read);
     read.map_err(|error| match error.kind() {
         ErrorKind::InvalidData => {
             BenchError::wrong_use(format!("'{}' cannot be replayed: {error}", path.display()))

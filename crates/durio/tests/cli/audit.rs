@@ -106,3 +106,100 @@ fn what_cannot_be_read_is_told_with_its_place_and_what_to_do() {
     let unit = format!("{HEADER}\n{}\n", SOUND.replace("10000", "10 parsecs"));
     broken("unit.csv", unit.as_bytes()).expect_stderr("line 2, column read_iops");
 }
+
+const PLAIN_HEADER: &str = "source,stack,workload,block_size,jobs,iodepth,durable,read_iops,\
+                            read_latency_us,write_iops,write_latency_us,bandwidth_mb_s";
+
+/// Reasons of the findings of a rule, by line.
+fn reasons(document: &serde_json::Value, rule: &str) -> Vec<(String, String)> {
+    let findings = document["findings"].as_array().unwrap();
+    let of_rule = findings.iter().filter(|it| it["rule"] == rule);
+    of_rule.map(|it| (it["line"].to_string(), it["reason"].as_str().unwrap().to_owned())).collect()
+}
+
+fn audited(sandbox: &Sandbox, name: &str, text: &str, exit: i32) -> serde_json::Value {
+    fs::write(sandbox.root().join(name), text).unwrap();
+    sandbox.durio(&format!("audit {name} --format json")).run().expect_exit(exit).json()
+}
+
+#[test]
+fn a_sync_that_is_given_alone_is_held_against_the_rate() {
+    let sandbox = Sandbox::new();
+    let table = format!(
+        "{PLAIN_HEADER},sync_latency_us,engine,direct\n\
+         a page,sata raid,write,4k,1,1,fsync each,,,86,,,4.3,psync,no\n\
+         a page,nvme mirror,write,4k,1,1,fsync each,,,1900,,,4.2,psync,no\n"
+    );
+    let document = audited(&sandbox, "sync.csv", &table, 0);
+    let found = reasons(&document, "in-flight-shortfall");
+    let lines: Vec<&str> = found.iter().map(|(line, _)| line.as_str()).collect();
+    assert_eq!(lines, ["2", "3"], "{document}");
+    assert!(
+        found[0].1.contains("11.63 ms for each") && found[0].1.contains("99.96 %"),
+        "{document}"
+    );
+    assert!(
+        found[1].1.contains("526.3 µs for each") && found[1].1.contains("99.2 %"),
+        "{document}"
+    );
+}
+
+#[test]
+fn units_that_are_written_are_believed_and_a_lost_carry_is_named() {
+    let sandbox = Sandbox::new();
+    let table = format!(
+        "{PLAIN_HEADER}\n\
+         a page,array one,randread,4k,64,64,,11.7M,,,,46 GB/s\n\
+         a page,array two,randread,4k,64,64,,20.4M,,,,81.5 GB/s\n\
+         a page,disk,read,32k,1,1,,735,,,,22.0 MiB/s\n"
+    );
+    let document = audited(&sandbox, "units.csv", &table, 1);
+    let found = reasons(&document, "bandwidth-impossible");
+    assert_eq!(found.len(), 3, "{document}");
+    assert!(found.iter().all(|(_, reason)| !reason.contains("it fits if")), "{document}");
+    assert!(found[0].1.ends_with("the bandwidth is given as 46 GB/s"), "{document}");
+    assert!(found[1].1.ends_with("the bandwidth is given as 81.5 GB/s"), "{document}");
+    assert!(
+        found[2].1.contains("loses the carry of its rounding, and prints 22.97 MiB/s as 22 MiB/s")
+    );
+}
+
+/// A result of fio whose one job did 10,000 reads and as many writes per second for 400 s, of this mean latency.
+fn mixed(jobname: &str, name: &str, mean_ns: u64) -> String {
+    let side = format!(
+        "{{\"io_bytes\":16384000000,\"bw_bytes\":40960000,\"bw\":40000,\"iops\":10000.0,\"runtime\":400000,\
+         \"total_ios\":4000000,\"lat_ns\":{{\"min\":20000,\"max\":900000,\"mean\":{mean_ns}.0,\"N\":4000000,\
+         \"percentile\":{{\"50.000000\":{mean_ns},\"99.000000\":150000,\"99.990000\":400000}}}}}}"
+    );
+    format!(
+        "{{\"fio version\":\"fio-3.33\",\"timestamp\":1700000000,\"jobs\":[{{\"jobname\":\"{jobname}\",\
+         \"job options\":{{\"name\":\"{name}\",\"rw\":\"rw\",\"bs\":\"4k\",\"direct\":\"1\",\"ioengine\":\"psync\",\
+         \"size\":\"8g\"}},\"read\":{side},\"write\":{side},\"usr_cpu\":2.0,\"sys_cpu\":9.0}}]}}\n"
+    )
+}
+
+#[test]
+fn all_results_of_a_file_are_audited() {
+    let sandbox = Sandbox::new();
+    // 1.99 in flight at depth 1; then 0.99.
+    let first = mixed("first", "first", 99_500);
+    let sound = mixed("second", "second", 49_500);
+    let document = audited(&sandbox, "two.json", &format!("{first}Jobs: 1\n{sound}"), 1);
+    assert_eq!(document["claims"], 2);
+    let found = reasons(&document, "in-flight-impossible");
+    assert_eq!(found.len(), 1, "{document}");
+    assert_eq!(found[0].0, "1", "{document}");
+    assert!(document["notes"][0].as_str().unwrap().starts_with("2 results are in the file"));
+    let alone = audited(&sandbox, "one.json", &sound, 0);
+    assert_eq!((&alone["claims"], alone["notes"].as_array().unwrap().len()), (&1.into(), 0));
+}
+
+#[test]
+fn a_name_that_fio_cut_off_does_not_hide_the_options() {
+    let sandbox = Sandbox::new();
+    let settings: Vec<String> =
+        (0..9).map(|number| format!("setting{number}=value{number}")).collect();
+    let name = format!("nightly read of the second array, {}", settings.join(", "));
+    let document = audited(&sandbox, "long.json", &mixed(&name[..127], &name, 49_500), 0);
+    assert_eq!(document["clean"], true, "{document}");
+}

@@ -417,9 +417,14 @@ fn sizes_of_a_file_are_shares_of_all_its_writes() {
     for format in ["text", "markdown", "html"] {
         let line = format!("capture --strace log.strace --verbose --format {format}");
         let shown = sandbox.durio(&line).run().expect_exit(0);
-        shown
-            .expect_stdout("512 B 25.0 %, 4k 25.0 %, 8k 25.0 %, 16k 25.0 %")
-            .expect_stdout("512 B 25.0 %, 4k 25.0 %, 2 more 50.0");
+        let shown = shown.expect_stdout("512 B 25.0 %, 4k 25.0 %, 8k 25.0 %, 16k 25.0 %");
+        // In a text the cell takes two lines.
+        let cell = if format == "text" {
+            "2 more 50.0 %"
+        } else {
+            "512 B 25.0 %, 4k 25.0 %, 2 more 50.0 %"
+        };
+        shown.expect_stdout(cell);
     }
 }
 
@@ -439,16 +444,6 @@ TIME(s)     COMM           PID     DISK    T SECTOR     BYTES  LAT(ms)
     assert_eq!((&document["writes"], &document["written_bytes"]), (&3.into(), &16384.into()));
     assert_eq!(document["files"][0]["path"], "device nvme0n1");
     assert_eq!((&document["processes"], &document["seconds"]), (&2.into(), &0.0151.into()));
-    // The times of the requests, of which the middle one took 3.2 ms.
-    let line = "capture --block-trace blk.txt --trace blk.trace --quiet";
-    sandbox.durio(&line.replace(" --quiet", "")).run().expect_exit(0);
-    let lines = sh(&format!("gunzip -c < {}/blk.trace", sandbox.root().display()));
-    let times: Vec<u64> = lines
-        .lines()
-        .skip(1)
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()[1].as_u64().unwrap())
-        .collect();
-    assert_eq!(times, [3_100_000, 4_900_000, 3_200_000]);
 }
 
 #[test]
@@ -465,7 +460,7 @@ fn what_has_no_end_is_not_read_to_it() {
         .durio("capture --strace torn.strace --against torn.strace")
         .run()
         .expect_exit(2)
-        .expect_stderr("it is larger than 256 MiB");
+        .expect_stderr("it is larger than 32 MiB");
     sh(&format!("mkfifo {}/pipe", sandbox.root().display()));
     for option in ["--strace", "--block-trace", "--against"] {
         let read = |name: &str| {

@@ -224,3 +224,20 @@ fn make_short(sandbox: &Sandbox) {
     fs::write(sandbox.root().join("short.txt"), text).unwrap();
     sandbox.durio("capture --strace short.txt --trace short.trace").run().expect_exit(0);
 }
+
+#[test]
+fn a_replay_of_hours_says_how_long_it_takes_and_asks() {
+    let sandbox = Sandbox::new();
+    // Ten minutes and a second lie between two writes; with `-ttt` any gap may.
+    let text = "7 1000.000000 pwrite64(3</old/w>, \"\"..., 512, 0) = 512 <0.000020>\n\
+                7 1601.000000 pwrite64(3</old/w>, \"\"..., 512, 512) = 512 <0.000020>\n";
+    fs::write(sandbox.root().join("strace.txt"), text).unwrap();
+    sandbox.durio("capture --strace strace.txt --trace t.trace").run().expect_exit(0);
+    let asked = sandbox.durio("replay t.trace data").run().expect_exit(2);
+    asked.expect_stderr("this takes 10 min").expect_stderr("--yes").expect_no_stdout();
+    let far = text.replace("1601.", "9000000000.");
+    fs::write(sandbox.root().join("far.txt"), far).unwrap();
+    sandbox.durio("capture --strace far.txt --trace far.trace").run().expect_exit(0);
+    sandbox.durio("replay far.trace data").run().expect_exit(2).expect_stderr("this takes");
+    sandbox.durio("replay /dev/zero data").run().expect_exit(3).expect_stderr("it is a device");
+}

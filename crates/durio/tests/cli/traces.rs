@@ -91,3 +91,19 @@ fn a_tracer_that_is_on_is_a_warning_with_its_place_and_an_idle_instance_is_none(
         assert_eq!(ours.iter().any(names), is_warned, "{all:?}");
     }
 }
+
+#[test]
+fn a_trace_of_the_path_needs_no_mount_of_tracefs() {
+    if !has_tracing() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let script = "umount -l /sys/kernel/debug 2>/dev/null; umount -l /sys/kernel/tracing 2>/dev/null; exec \"$@\"";
+    let line = format!("{TRACED} --verbose");
+    let ended = sandbox.durio(&line).within(["unshare", "-m", "sh", "-c", script, "sh"]).run();
+    let text = ended.expect_exit(0).text();
+    assert!(
+        !text.contains("nothing was traced") && text.contains("of their time on no processor"),
+        "{text}"
+    );
+}
