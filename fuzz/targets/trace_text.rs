@@ -11,12 +11,14 @@ libfuzzer_sys::fuzz_target!(|text: &[u8]| {
         [|text, take| read_strace(text, take), |text, take| read_block_trace(text, take)];
     for read in readers {
         let mut capture = Capture::default();
-        let end = read(text, &mut |event| drop(capture.take(event)));
+        let end = read(text, &mut |event| {
+            let _ = capture.take(event);
+        });
         if let Ok(end) = end {
             let findings = capture.finish(&end, CaptureSource::default());
             let sizes: u64 = findings.sizes.iter().map(|size| size.count).sum();
             assert_eq!(sizes, findings.writes);
-            profile_text(&findings);
+            let _ = profile_text(&findings);
         }
     }
 });

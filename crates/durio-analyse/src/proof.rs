@@ -250,7 +250,8 @@ fn is_as_expected(
         (Expected::Loses { within }, ProofVerdict::Breaks { .. }) => {
             cut.is_some_and(|it| it <= within)
         }
-        (Expected::Breaks { .. } | Expected::Loses { .. }, _) => false,
+        (Expected::MayLose, ProofVerdict::Breaks { .. } | ProofVerdict::NoLoss) => true,
+        (Expected::Breaks { .. } | Expected::Loses { .. } | Expected::MayLose, _) => false,
     }
 }
 
@@ -379,6 +380,15 @@ mod tests {
             let with_loss = [&cuts[..], &[cut(59, &[10], None)]].concat();
             assert_eq!(of(&with_loss), Some(expected == breaks));
         }
+    }
+
+    #[test]
+    fn where_chance_decides_a_loss_and_none_are_as_expected() {
+        let expected = Some(Expected::MayLose);
+        assert_eq!(of(&[cut(2, &[10], None)], expected).as_expected, Some(true));
+        let honest: Vec<_> = (1..=59).map(|number| cut(number, &[], Some(5))).collect();
+        assert_eq!(of(&honest, expected).as_expected, Some(true));
+        assert_ne!(of(&[], expected).as_expected, Some(true), "no cut says nothing");
     }
 
     #[test]

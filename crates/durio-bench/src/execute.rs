@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use durio_analyse::{Analyser, Findings};
+use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_block::{Folder, HeldTargets};
 use durio_plan::{Plan, RawPath};
 use durio_record::{
@@ -222,7 +222,7 @@ impl Execution {
         let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
         // Behind the last whole one a power cut has torn the record.
         let mut events = folder.events()?;
-        while let Some(event) = events.next() {
+        for event in events.by_ref() {
             match event {
                 Ok(event) => analyser.observe(&event.event),
                 // What cannot be read now is not cut off: it may be whole.
@@ -322,10 +322,17 @@ impl Beginning<'_> {
     }
 }
 
-/// Refuses a run with workloads of which nothing was measured: a script must not take the absence of a
-/// figure for one.
+/// Refuses a run with a step of which nothing was measured: a script must not take the absence of a
+/// figure for one. A workload without operations beside others that have some is a doubt.
 fn all_measured(findings: &Findings) -> Result<(), BenchError> {
-    let mut unmeasured = findings.workloads.iter().filter_map(|it| Some((it, it.unmeasured()?)));
+    let workloads = || findings.workloads.iter();
+    let is_step_empty = |workload: &WorkloadFindings| {
+        let place = (workload.step, workload.round);
+        workloads().all(|other| (other.step, other.round) != place || other.unmeasured().is_some())
+    };
+    let mut unmeasured = workloads()
+        .filter(|workload| is_step_empty(workload))
+        .filter_map(|workload| Some((workload, workload.unmeasured()?)));
     let Some((first, why)) = unmeasured.next() else { return Ok(()) };
     let more = match unmeasured.count() {
         0 => String::new(),

@@ -203,8 +203,8 @@ pub(crate) fn remove_run_folder(runs: &Folder, name: &str) -> io::Result<()> {
     let folder = folder.ok_or_else(|| io::Error::other("it is no folder of a run"))?;
     let manifests = MANIFESTS.map(|manifest| folder.open_own(manifest));
     if manifests.iter().all(Result::is_err) {
-        let linked = manifests.into_iter().filter_map(Result::err);
-        let why = linked.filter(|error| error.kind() != io::ErrorKind::NotFound).next();
+        let mut errors = manifests.into_iter().filter_map(Result::err);
+        let why = errors.find(|error| error.kind() != io::ErrorKind::NotFound);
         let why = why.map_or_else(|| "it has none".to_owned(), |error| error.to_string());
         return Err(io::Error::other(format!("it has no manifest of a run: {why}")));
     }

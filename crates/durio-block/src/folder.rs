@@ -212,7 +212,7 @@ impl Folder {
             }
             other => other?,
         };
-        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK | OFlags::APPEND)?;
+        fcntl_setfl(&file, (fcntl_getfl(&file)? - OFlags::NONBLOCK) | OFlags::APPEND)?;
         Ok(file)
     }
 

@@ -523,6 +523,8 @@ pub enum Expected {
         /// Within how many cuts.
         within: u32,
     },
+    /// Chance decides whether it loses something before it notices what would lose it.
+    MayLose,
 }
 
 /// How a target broke its word.

@@ -268,6 +268,7 @@ fn expected_word(expected: Option<Expected>) -> Cell {
             Cell::text(format!("{} within {within}", class.word()))
         }
         Some(Expected::Loses { within }) => Cell::text(format!("a loss within {within}")),
+        Some(Expected::MayLose) => Cell::text("a loss or none"),
     }
 }
 

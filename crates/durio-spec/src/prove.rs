@@ -485,7 +485,7 @@ fn series_of(
 ) -> ProofSeries {
     let cuts = match expected {
         Some(Expected::Breaks { within, .. } | Expected::Loses { within }) => cuts.max(within),
-        Some(Expected::Holds) | None => cuts,
+        Some(Expected::Holds | Expected::MayLose) | None => cuts,
     };
     ProofSeries { name, target, arm: Some(arm), cuts, expected }
 }

@@ -72,7 +72,6 @@ struct OtherOrder {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per job, and in a box of its own")]
 enum OtherKind {
     Varied(Varied),
     /// The accesses of each of several files, and whose turn it is.

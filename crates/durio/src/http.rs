@@ -56,9 +56,11 @@ where
     Ok(address)
 }
 
+type PageOf = dyn Fn(&str) -> Option<Page> + Send + Sync;
+
 struct Site {
     address: SocketAddr,
-    page: Box<dyn Fn(&str) -> Option<Page> + Send + Sync>,
+    page: Box<PageOf>,
 }
 
 /// A client and the thread that answers it.

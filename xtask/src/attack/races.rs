@@ -360,13 +360,14 @@ fn bind_mount(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     Ok(wrong)
 }
 
-/// Two runs on one file at once: neither has figures of its own.
+/// Two runs on one file at once: neither has figures of its own. They last for longer than the 2 s in which
+/// the second one waits for the first to let the file go.
 fn two_runs(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, before) = begin(arena)?;
     fs::write(case.path("data/file"), vec![7; 1 << 20])?;
     fs::hard_link(case.path("data/file"), case.path("data/other"))?;
     let run = |name: &str| {
-        let line = "run --quiet --rw randwrite --size 1MiB --duration 1s --no-self-cost --target";
+        let line = "run --quiet --rw randwrite --size 1MiB --duration 4s --no-self-cost --target";
         let launch = case.durio(line).word(name).word("--destroy").word(name);
         launch.start()
     };

@@ -121,7 +121,7 @@ fn full_backlog(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<Stri
     let socket =
         || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None);
     // Whoever asks for orders goes to the second.
-    let name = if number % 2 == 0 { "data/s" } else { "data/s.control" };
+    let name = if number.is_multiple_of(2) { "data/s" } else { "data/s.control" };
     let address = SocketAddrUnix::new(case.path(name))?;
     let server = socket()?;
     bind(&server, &address)?;
@@ -134,7 +134,7 @@ fn full_backlog(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<Stri
         }
         waiting.push(client);
     }
-    let launch = if number % 2 == 0 {
+    let launch = if number.is_multiple_of(2) {
         serve(&case)
     } else {
         case.durio("raid status --socket data/s").limit(LIMIT)

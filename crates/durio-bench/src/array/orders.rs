@@ -435,8 +435,9 @@ fn may_fail(geometry: &Geometry, has_all: &[bool], regions_unsynced: u32) -> u8 
     }
     let sets = has_all.chunks(geometry.set_members().into());
     let spare = sets.map(|set| {
-        let whole = set.iter().filter(|has_all| **has_all).count() as u8;
-        whole.saturating_sub(geometry.columns())
+        let whole = set.iter().filter(|has_all| **has_all).count();
+        let spare = whole.saturating_sub(geometry.columns().into());
+        u8::try_from(spare).unwrap_or(u8::MAX)
     });
     spare.min().unwrap_or(0)
 }

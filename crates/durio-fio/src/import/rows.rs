@@ -223,6 +223,12 @@ fn add_copy(rows: &mut Vec<ResultRow>, job: &ResolvedJob, place: StreamPlace) {
     }
 }
 
+/// The beginning of a text, at most so many bytes, without a part of a character.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let mut ends = (0..=bytes_max.min(text.len())).rev();
+    ends.find_map(|end| text.get(..end)).unwrap_or_default()
+}
+
 fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let output = &job.options.output;
     let usual = Percentiles::default();
@@ -230,7 +236,7 @@ fn row(job: &ResolvedJob, place: StreamPlace) -> ResultRow {
     let list = output.percentiles.as_ref().filter(|it| !it.value.is_empty());
     let description = job.options.name.description.as_ref();
     ResultRow {
-        name: job.name[..job.name.floor_char_boundary(NAME_BYTES_MAX)].to_owned(),
+        name: cut(&job.name, NAME_BYTES_MAX).to_owned(),
         description: description.map_or_else(String::new, |it| it.value.clone()),
         group: job.reporting_group,
         options: job.listed.clone(),

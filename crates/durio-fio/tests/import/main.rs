@@ -1,11 +1,7 @@
 //! Job files as plans: known answers, refusals by name and line, any text, and fio's own examples.
 //!
 //! Environment: `DURIO_TEST_SKIPS`, where a test that could not run leaves a line.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and tells when it did not run"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod any_job;
 mod derived;

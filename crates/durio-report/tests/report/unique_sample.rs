@@ -13,8 +13,7 @@ const MIB: f64 = 1_048_576.0;
 
 pub(crate) fn unique() -> Findings {
     let mut findings = sample::complete();
-    let mut index = 0_u32;
-    for workload in &mut findings.workloads {
+    for (index, workload) in (0_u32..).zip(&mut findings.workloads) {
         workload.iops = f64::from(70_500 + 1000 * index);
         workload.bandwidth = f64::from(60 + index) * 1024.0 * MIB;
         workload.measured = Nanos::from_secs(u64::from(200 + index));
@@ -27,7 +26,6 @@ pub(crate) fn unique() -> Findings {
             operation.curve = curve(u64::from(number));
         }
         workload.intervals = intervals(u64::from(index));
-        index += 1;
     }
     for (verdict, number) in findings.verdicts.iter_mut().zip(1_u32..) {
         number_verdict(verdict, number);

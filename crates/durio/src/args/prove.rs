@@ -116,7 +116,8 @@ pub(crate) struct TokenOptions {
 /// target its power back, and run `durio prove verify`.
 ///
 ///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
-///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token-file token
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
+///     --token-file token
 ///   durio prove verify /dev/nvme1n1 --ledger cut-1.jsonl
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -170,7 +171,8 @@ pub(crate) struct ProveWitness {
 /// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
 /// overwritten, so --destroy must name it; what is mounted or in use is refused.
 ///
-///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 --token-file token
+///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
+///     --token-file token
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProveWrite {

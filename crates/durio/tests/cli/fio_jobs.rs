@@ -463,10 +463,10 @@ fn a_command_line_of_fio_makes_its_file_and_removes_it() {
     let line = "fio --quiet --format json -- --name=a --directory=data --rw=randread --size=4m \
                 --direct=1 --numjobs=2";
     let document = sandbox.durio(line).run().expect_exit(0).json();
-    for copy in 0..2 {
-        let count = &document["workloads"][copy]["operations"][0]["service"]["count"];
-        assert_eq!(count, 1024, "{copy}");
-    }
+    let workloads = document["workloads"].as_array().unwrap();
+    assert_eq!(workloads.len(), 1, "both copies are one workload");
+    assert_eq!(workloads[0]["effective"]["jobs"], 2);
+    assert_eq!(workloads[0]["operations"][0]["service"]["count"], 2 * 1024);
 }
 
 #[test]

@@ -123,15 +123,16 @@ fn report(sandbox: &Sandbox, kind: &str, format: &str) -> String {
     }
     let text = ended.expect_exit(0).expect_no_stderr().text();
     let text = text.replace(&*sandbox.root().to_string_lossy(), "/records");
-    // Words after a command stand where they fit, which depends on how long the place's name is.
-    let is_command = |line: &str| line.contains("/records") && line.contains("  # ");
-    let line = |line: &str| match line.split_once("  # ").filter(|_| is_command(line)) {
-        Some((command, _)) => format!("{}\n", command.trim_end()),
-        None => format!("{line}\n"),
+    // Where a command and the words after it are broken depends on how long the place's name is; the
+    // policy names the script.
+    let depends_on_place = |line: &str| {
+        let words = line.trim_start();
+        let is_broken = line.starts_with("   ") && words.starts_with("# ");
+        is_broken || words.starts_with("durio report") || words.starts_with("/records")
     };
-    // Nor is the policy, which names the script.
-    let said = text.lines().filter(|line| !line.contains("Content-Security-Policy"));
-    let text: String = said.map(line).collect();
+    let is_kept =
+        |line: &&str| !depends_on_place(line) && !line.contains("Content-Security-Policy");
+    let text: String = text.lines().filter(is_kept).map(|line| line.to_owned() + "\n").collect();
     without("<style>", "</style>", &without("<script>", "</script>", &text))
 }
 

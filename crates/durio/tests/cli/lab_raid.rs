@@ -106,7 +106,7 @@ durio raid fail --socket s b
 status_has degraded
 until durio raid add --socket s b; do sleep 0.1; done
 wait $writers || { cat over; exit 1; }
-status_has "^running, all"
+status_has "^running, redundant"
 durio raid scrub --socket s
 status_has "scrub  *ended"
 cat status
@@ -156,7 +156,7 @@ for member in a b; do
 done
 durio raid start --front ublk --socket s a b >ready &
 server=$!
-until durio raid status --socket s >status 2>/dev/null && grep -q '^running, all' status; do sleep 0.05; done
+until durio raid status --socket s >status 2>/dev/null && grep -q '^running, redundant' status; do sleep 0.05; done
 echo "read: $(head -c 16M $device | tr -dc '\252' | wc -c)"
 # An ext4 with all of its tables and its journal zeroed at once.
 mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $device

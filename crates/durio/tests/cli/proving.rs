@@ -131,8 +131,9 @@ fn an_array_of_durios_own_keeps_its_word_and_a_lying_member_is_found() {
     };
     for level in ["raid1", "raid10"] {
         assert_eq!(verdict(&format!("{level}/write-back/fdatasync/8")), "no_loss");
+        assert_eq!(verdict(&format!("{level}/fua-ignored/fdatasync/8")), "breaks");
         for member in [0, 1] {
-            assert_eq!(verdict(&format!("{level}/fua-ignored@{member}/fdatasync/8")), "breaks");
+            assert_eq!(verdict(&format!("{level}/bit-rot@{member}/fdatasync/8")), "breaks");
         }
     }
 }
