@@ -108,7 +108,7 @@ until durio raid add --socket s b; do sleep 0.1; done
 wait $writers || { cat over; exit 1; }
 status_has "^running, redundant"
 durio raid scrub --socket s
-status_has "scrub  *ended"
+status_has "scrub  *finished"
 cat status
 kill -INT $server
 wait $server
@@ -167,7 +167,7 @@ rm disk/full
 fstrim disk 2>&1 || true
 umount disk
 durio raid scrub --socket s
-until durio raid status --socket s | grep 'scrub  *ended'; do sleep 0.2; done
+until durio raid status --socket s | grep 'scrub  *finished'; do sleep 0.2; done
 kill -INT $server
 wait $server
 modprobe loop
