@@ -566,3 +566,6 @@ fn newest_page(name: PageName, map: &[u8]) -> Option<(u64, &[u8], u8)> {
     });
     whole.max_by_key(|(generation, ..)| *generation)
 }
+
+#[cfg(test)]
+mod tests;

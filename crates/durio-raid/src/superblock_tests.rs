@@ -98,8 +98,7 @@ fn the_golden_superblock_of_level_6_is_what_is_written_and_read() {
     assert_eq!(made[8], 3);
     assert_eq!(decode(&made, 2).unwrap().table, table);
     made[8] = 1;
-    let checksum = crc32c::crc32c(&made[..CHECKSUM]).to_le_bytes();
-    made[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum);
+    seal(&mut made);
     assert_eq!(decode(&made, 2), Err(SuperblockError::Invalid("level")));
 }
 
@@ -141,8 +140,7 @@ fn a_superblock_in_another_slot_is_none() {
 fn a_newer_version_is_named_and_not_read() {
     let mut block = block(&table(), 0);
     block[8] = 4;
-    let checksum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
-    block[CHECKSUM..].copy_from_slice(&checksum);
+    seal(&mut block);
     assert_eq!(decode(&block, 0), Err(SuperblockError::Newer(4)));
 }
 
@@ -179,6 +177,208 @@ fn tables_that_were_made_apart_differ_in_lineage() {
     assert_eq!(one.relation_of(&parent), Relation::Unknown);
 }
 
+/// What a superblock of this table reads as, on a device of this size.
+fn read_back(table: &Table, device_bytes: u64) -> Result<Table, SuperblockError> {
+    let mut block = vec![0xff; BLOCK as usize];
+    encode(table, Id([1; 16]), device_bytes, 0, &mut block);
+    decode(&block, 0).map(|it| it.table)
+}
+
+#[test]
+fn each_bound_of_a_superblock_is_kept_on_both_sides() {
+    let device_bytes = (1 << 30) + (2 << 20);
+    let assert_bound = |last: &dyn Fn(&mut Table), beyond: &dyn Fn(&mut Table), word| {
+        let [mut good, mut bad] = [table(), table()];
+        last(&mut good);
+        beyond(&mut bad);
+        assert_eq!(read_back(&good, device_bytes), Ok(good), "{word}");
+        let error = Err(SuperblockError::Invalid(word));
+        assert_eq!(read_back(&bad, device_bytes), error, "{word}");
+    };
+    // Two blocks of superblocks, two of the only page of the map, data, two of superblocks.
+    let room = device_bytes - (1 << 30) - 8192;
+    assert_bound(&|it| it.data_at = 16384, &|it| it.data_at = 12288, "sizes");
+    assert_bound(&|it| it.data_at = 20480, &|it| it.data_at = 20480 + 2048, "sizes");
+    assert_bound(&|it| it.data_at = room, &|it| it.data_at = room + 4096, "sizes");
+    assert_bound(&|it| it.data_at = room, &|it| it.data_at = u64::MAX - 4095, "sizes");
+    let most = 4_611_686_018_427_387_903;
+    let words = "an epoch that no array comes to";
+    assert_bound(&|it| it.epoch = most, &|it| it.epoch = most + 1, words);
+    assert_bound(&|it| it.revision = most, &|it| it.revision = most + 1, words);
+    let words = "it counts before it was made";
+    assert_bound(&|it| it.committed = 9, &|it| it.committed = 10, words);
+    let words = "votes of no member";
+    assert_bound(&|it| it.voters = 0b1_1111, &|it| it.voters = 0b10_0000, words);
+    let words = "a member beyond the array";
+    assert_bound(&|it| it.entries[0].since = 9, &|it| it.entries[0].since = 10, words);
+    let watermark = |bytes: u64| move |it: &mut Table| it.entries[1].watermark = bytes;
+    assert_bound(&watermark(1 << 30), &watermark((1 << 30) + 1), words);
+    let member = |number| move |it: &mut Table| it.entries[4].member = Id([number; 16]);
+    assert_bound(&member(6), &member(4), "a member twice");
+    assert_bound(&member(6), &member(1), "a member twice");
+    let spares = |count: usize| {
+        move |it: &mut Table| {
+            let numbers = (0..count).map(|at| 5 + u8::try_from(at).unwrap());
+            let spare = it.entries[4];
+            it.entries.truncate(4);
+            it.entries.extend(numbers.map(|it| Entry { member: Id([it; 16]), ..spare }));
+        }
+    };
+    assert_bound(&spares(8), &spares(9), "number of members");
+    assert_bound(&spares(0), &|it| it.entries.truncate(3), "number of members");
+    // One replacement in each set.
+    let two = |roles: [u8; 2]| {
+        move |it: &mut Table| {
+            it.entries = replacing().entries;
+            it.entries.push(Entry { member: Id([6; 16]), ..it.entries[4] });
+            it.entries[4].replaces = Some(roles[0]);
+            it.entries[5].replaces = Some(roles[1]);
+        }
+    };
+    assert_bound(&two([0, 2]), &two([0, 1]), "replacements");
+    assert_bound(&two([3, 1]), &two([3, 2]), "replacements");
+    assert_bound(&two([3, 1]), &two([1, 4]), "replacements");
+}
+
+#[test]
+fn the_room_of_a_device_is_what_its_superblock_says() {
+    let needed = (1 << 20) + (1 << 30) + 8192;
+    assert_eq!(read_back(&table(), needed), Ok(table()));
+    assert_eq!(read_back(&table(), needed - 1), Err(SuperblockError::Invalid("sizes")));
+}
+
+#[test]
+fn each_level_has_its_number_and_is_read_as_it_was_written() {
+    for (level, number) in [
+        (Level::Striped, 0),
+        (Level::Mirrored, 1),
+        (Level::StripedMirrors, 10),
+        (Level::Parity, 5),
+        (Level::DoubleParity, 6),
+    ] {
+        let mut table = table();
+        table.geometry.level = level;
+        table.data_at = 8 << 20;
+        table.geometry.member_bytes -= 8 << 20;
+        let mut block = block(&table, 0);
+        assert_eq!((block[10], block[11], block[12]), (number, 4, 5), "{level:?}");
+        assert_eq!(decode(&block, 0).unwrap().table, table);
+        block[10] = 2;
+        seal(&mut block);
+        assert_eq!(decode(&block, 0), Err(SuperblockError::Invalid("level")));
+    }
+}
+
+/// Gives a changed block its right checksum.
+fn seal(block: &mut [u8]) {
+    let checksum = crc32c::crc32c(&block[..CHECKSUM]);
+    block[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+#[test]
+fn what_is_none_of_ours_is_missing_and_not_damaged() {
+    let whole = block(&table(), 0);
+    assert_eq!(decode(&[], 0), Err(SuperblockError::Missing));
+    assert_eq!(decode(&whole[..4095], 0), Err(SuperblockError::Missing));
+    let mut foreign = whole.clone();
+    foreign[7] = b'T';
+    seal(&mut foreign);
+    assert_eq!(decode(&foreign, 0), Err(SuperblockError::Missing));
+    let mut versioned = whole;
+    for (version, error) in [(0, 0), (4, 4), (256, 256)] {
+        versioned[8..10].copy_from_slice(&u16::to_le_bytes(version));
+        seal(&mut versioned);
+        assert_eq!(decode(&versioned, 0), Err(SuperblockError::Newer(error)));
+    }
+}
+
+#[test]
+fn a_name_has_32_bytes_at_most() {
+    let named = |name: String| {
+        let table = Table { name, ..table() };
+        read_back(&table, 2 << 30).unwrap().name.len()
+    };
+    assert_eq!([0, 1, 31, 32, 33].map(|length| named("n".repeat(length))), [0, 1, 31, 32, 32]);
+}
+
+#[test]
+fn a_set_is_found_by_role_and_by_who_is_replaced() {
+    let sets = |table: &Table| (0..5).map(|at| table.set_of(at)).collect::<Vec<_>>();
+    assert_eq!(sets(&table()), [Some(0), Some(0), Some(1), Some(1), None]);
+    assert_eq!(sets(&replacing()), [Some(0), Some(0), Some(1), Some(1), Some(1)]);
+}
+
+#[test]
+fn the_slot_of_the_newest_is_counted_within_its_pair() {
+    let (old, mut newer) = (table(), table());
+    newer.revision += 1;
+    for (place, pair) in [(0_u8, 0), (1, 1), (2, 0), (3, 1)] {
+        let blocks: Vec<_> =
+            (0..4).map(|slot| block(if slot == place { &newer } else { &old }, slot)).collect();
+        let found = newest([0, 1, 2, 3].map(|slot| &blocks[slot][..])).unwrap();
+        assert_eq!((found.0.table.revision, found.1), (newer.revision, pair), "slot {place}");
+    }
+}
+
+#[test]
+fn of_slots_that_are_none_the_one_that_comes_nearest_is_told() {
+    let (whole, empty) = (block(&table(), 0), vec![0; BLOCK as usize]);
+    let mut torn = whole.clone();
+    torn[700] ^= 1;
+    let later = {
+        let mut block = block(&table(), 1);
+        block[8] = 4;
+        seal(&mut block);
+        block
+    };
+    let invalid = {
+        let mut block = block(&table(), 1);
+        block[10] = 2;
+        seal(&mut block);
+        block
+    };
+    let told = |slots: [&[u8]; 4]| newest(slots).map(|it| it.1);
+    let (level, newer) = (SuperblockError::Invalid("level"), SuperblockError::Newer(4));
+    assert_eq!(told([&torn, &empty, &empty, &empty]), Err(SuperblockError::Damaged));
+    assert_eq!(told([&torn, &invalid, &empty, &torn]), Err(level));
+    assert_eq!(told([&empty, &invalid, &torn, &empty]), Err(level));
+    assert_eq!(told([&whole, &invalid, &torn, &empty]), Ok(0));
+    // A later durio may mean something else by the others.
+    assert_eq!(told([&whole, &later, &empty, &empty]), Err(newer));
+}
+
+#[test]
+fn a_table_remembers_64_epochs_and_counts_when_it_was_written_again() {
+    let parent = table();
+    let mut newest = parent.clone();
+    for age in 1..=64 {
+        newest.advance();
+        assert_eq!(newest.relation_of(&parent), Relation::Ancestor, "{age} epochs");
+        assert_eq!(parent.relation_of(&newest), Relation::Diverged);
+    }
+    newest.advance();
+    assert_eq!((newest.epoch, newest.relation_of(&parent)), (74, Relation::Unknown));
+    assert_eq!(newest.relation_of(&newest), Relation::Ancestor);
+    newest.committed = 73;
+    assert!(!newest.is_known_to_count());
+    newest.committed = 74;
+    assert!(newest.is_known_to_count());
+}
+
+#[test]
+fn how_far_a_rebuild_is_belongs_to_no_lineage() {
+    let lineage = |change: &dyn Fn(&mut Entry)| {
+        let mut table = table();
+        change(&mut table.entries[1]);
+        table.advance();
+        table.lineage
+    };
+    let same = lineage(&|_| {});
+    assert_eq!(lineage(&|it| it.watermark += 4096), same);
+    assert_ne!(lineage(&|it| it.since += 1), same);
+    assert_ne!(lineage(&|it| it.by_map = false), same);
+}
+
 proptest! {
     #[test]
     fn bytes_with_a_right_checksum_never_panic(
@@ -188,8 +388,7 @@ proptest! {
         for (at, byte) in changes {
             block[at] = byte;
         }
-        let checksum = crc32c::crc32c(&block[..CHECKSUM]).to_le_bytes();
-        block[CHECKSUM..].copy_from_slice(&checksum);
+        seal(&mut block);
         if let Ok(read) = decode(&block, 0) {
             let geometry = read.table.geometry;
             prop_assert!(read.table.data_at + geometry.member_bytes <= read.device_bytes);
