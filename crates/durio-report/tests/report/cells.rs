@@ -231,6 +231,50 @@ pub(crate) fn chart_texts(html: &str, title: &str) -> Vec<(f64, f64, String)> {
     texts.collect()
 }
 
+/// The element of the page's chart of this title, from its tag on.
+fn figure<'h>(html: &'h str, title: &str) -> &'h str {
+    let caption = format!("<figcaption>{title}</figcaption>");
+    let at = html.find(&caption).unwrap_or_else(|| panic!("no chart {title}"));
+    let begin = html[..at].rfind("<figure").unwrap();
+    html[begin..].split("</figure>").next().unwrap()
+}
+
+/// What is written beside the bars of this chart, from top to bottom: titles of groups, names, figures.
+#[track_caller]
+pub(crate) fn bars(html: &str, title: &str) -> Vec<String> {
+    let texts = figure(html, title).split("</text>").filter_map(|part| part.rsplit_once('>'));
+    let mut texts: Vec<String> = texts.map(|(_, text)| plain(text)).collect();
+    // After the last text the rest of the picture follows.
+    texts.pop();
+    texts
+}
+
+/// The panels of the page's chart of this title, as its script gets them.
+#[track_caller]
+pub(crate) fn panels(html: &str, title: &str) -> Vec<ChartPanel> {
+    let (_, rest) = figure(html, title).split_once("id=\"").unwrap();
+    let id = rest.split('"').next().unwrap();
+    let (_, rest) = html.split_once("id=\"values\">").unwrap();
+    let mut values: serde_json::Value =
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let panel = |panel: &serde_json::Value| {
+        let unit = |axis: &str| panel[axis]["unit"].as_str().unwrap().to_owned();
+        let lines = panel["lines"].as_array().unwrap().iter().map(|line| {
+            let points = serde_json::from_value(line["points"].clone()).unwrap();
+            (line["name"].as_str().unwrap().to_owned(), points)
+        });
+        ChartPanel { units: [unit("x"), unit("y")], lines: lines.collect() }
+    };
+    values[id].take().as_array().unwrap().iter().map(panel).collect()
+}
+
+/// Units across and up, and each line by its name.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ChartPanel {
+    pub(crate) units: [String; 2],
+    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
 #[test]
 fn a_table_is_read_back_from_each_format_with_empty_cells_and_blanks_in_its_titles() {
     let expected = Grid {

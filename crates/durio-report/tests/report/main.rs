@@ -15,6 +15,7 @@ mod cells;
 mod compare;
 mod csv;
 mod durable;
+mod durable_cells;
 mod durable_sample;
 mod fio_json;
 mod hostile_names;
