@@ -66,6 +66,31 @@ pub(crate) fn assert_csv<const N: usize>(report: &impl Report, expected: &[[&str
     assert_eq!(found, rows, "{titles:?}");
 }
 
+/// Holds each of these labels to its value: one fact has both, in every format for people.
+#[track_caller]
+pub(crate) fn assert_facts(report: &impl Report, expected: &[(&str, &str)]) {
+    let text = in_full(Format::Text, report);
+    let markdown = in_full(Format::Markdown, report);
+    let html = in_full(Format::Html, report);
+    let rows = html.split("<tr").map(|row| row.split("</tr>").next().unwrap());
+    let rows: Vec<String> = rows
+        .filter_map(|row| row.split_once("<th scope=\"row\">"))
+        .map(|(_, row)| plain(&without_tags(&row.replace("</th><td>", "\t"))))
+        .collect();
+    for (label, value) in expected {
+        let has = |line: &str| {
+            let rest = line.trim_start().strip_prefix(label).unwrap_or_default();
+            rest.starts_with("  ") && rest.trim_start() == *value
+        };
+        assert!(text.lines().any(has), "{label}: {value} in {text}");
+        let line = format!("- **{label}**: {value}");
+        let is_it = |shown: &str| shown.replace('\\', "") == line;
+        assert!(markdown.lines().any(is_it), "{label}: {value} in {markdown}");
+        let row = format!("{label}\t{value}");
+        assert!(rows.contains(&row), "{label}: {value} in {rows:#?}");
+    }
+}
+
 /// Every table of a report.
 pub(crate) fn grids(format: Format, text: &str) -> Vec<Grid> {
     match format {
@@ -186,7 +211,7 @@ fn html_cells(row: &str) -> Vec<(String, String)> {
     let cell = |part: &str| {
         let (tag, rest) = part.split_once('>').unwrap();
         let end = rest.find("</t").unwrap_or(rest.len());
-        (tag.to_owned(), plain(&without_tags(&rest[..end])))
+        (tag.to_owned(), plain(&without_tags(&rest[..end])).trim().to_owned())
     };
     cells.map(cell).collect()
 }

@@ -11,6 +11,7 @@ mod browser;
 mod campaign;
 mod campaign_sample;
 mod capture;
+mod capture_cells;
 mod cells;
 mod compare;
 mod csv;
