@@ -1,23 +1,16 @@
-//! Each figure of a capture, a replay, a prediction and a watcher is in its row, below its title, with its
-//! unit: in every format.
+//! Each figure of a capture and of a replay is in its row, below its title, with its unit: in every format.
 
 use std::collections::BTreeMap;
 
-use durio_analyse::Findings;
 use durio_analyse::capture::{
     BesideFigure, BesideRow, CaptureBeside, CaptureCost, CaptureFindings, CaptureSource,
     CapturedDeviceFindings, CapturedFileFindings, CapturedSize, FileClass, OffsetPattern,
     ReplayFindings,
 };
-use durio_analyse::history::{History, HistoryPoint, Metric, Percentiles, RunFigure};
-use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
 use durio_observe::WriteCallRates;
-use durio_record::LatencyHistogram;
-use durio_report::{Format, Watched, WatchedLocation};
-use durio_units::{Bytes, Nanos};
+use durio_report::Format;
 
-use crate::cells::{assert_csv, assert_facts, assert_table, bars, grids, in_full, panels};
-use crate::sample;
+use crate::cells::{assert_csv, assert_facts, assert_table, bars, in_full};
 
 const KIB: u64 = 1024;
 
@@ -258,8 +251,7 @@ fn the_summary_of_a_capture_has_its_rates_and_its_cost() {
     ];
     assert_facts(&capture(), &facts);
     let text = in_full(Format::Text, &capture());
-    let rates =
-        "calls that write: 510 /s and 520 /s in the halves of the trace, 530 /s after it; 2.8 % less";
+    let rates = "calls that write: 510 /s and 520 /s in the halves of the trace, 530 /s after it; 2.8 % less";
     assert!(text.contains(rates) && !text.contains("too low by as much"), "{text}");
     let mut slowed = capture();
     slowed.cost.slowdown = Some(0.031);
@@ -373,243 +365,4 @@ fn a_replay_says_how_late_it_was_and_what_it_should_have_taken() {
     let mut quiet = found;
     quiet.replay.as_mut().unwrap().others = Some(0.25);
     assert!(!in_full(Format::Text, &quiet).contains("other work took"));
-}
-
-fn prediction(points: Vec<PredictionPoint>) -> Findings {
-    let prediction = PredictionFindings { database: "etcd".into(), points, notes: Vec::new() };
-    Findings { prediction: Some(prediction), ..sample::complete() }
-}
-
-fn point(number: u32, bound: Bound) -> PredictionPoint {
-    let n = f64::from(number);
-    let nanos = |hundreds: u64| Some((100 * hundreds + u64::from(number)) * 1000);
-    PredictionPoint {
-        clients: 10 * number,
-        rate_per_second: 1000.0 * n + 500.0,
-        // Of these only two digits are shown.
-        expected: Some((1000.0 * n + 311.0, 1000.0 * n + 689.0)),
-        rate_range: Some((1000.0 * n + 410.0, 1000.0 * n + 590.0)),
-        offered_per_second: None,
-        p50_ns: nanos(1),
-        p99_ns: nanos(2),
-        commits_per_sync: Some(n + 0.25),
-        bytes_per_commit: 900.0 + n,
-        log_share: 0.5 + 0.01 * n,
-        processor_share: Some(0.7 + 0.01 * n),
-        bound,
-        twice_as_fast_at_most: Some(1000.0 * n + 880.0),
-    }
-}
-
-#[test]
-fn a_number_of_clients_has_its_own_prediction() {
-    let points = vec![
-        point(1, Bound::Storage),
-        point(2, Bound::Processors),
-        PredictionPoint { expected: None, commits_per_sync: None, ..point(3, Bound::Waiting) },
-        PredictionPoint {
-            offered_per_second: Some(4600.0),
-            twice_as_fast_at_most: None,
-            processor_share: None,
-            ..point(4, Bound::Offered)
-        },
-    ];
-    let expected = [
-        [
-            "clients",
-            "offered",
-            "commits/s",
-            "expected",
-            "range",
-            "p50",
-            "p99",
-            "per sync",
-            "log busy",
-            "CPU",
-            "bound by",
-            "disk ×2",
-        ],
-        [
-            "10",
-            "max",
-            "1.5 k",
-            "1.3 k to 1.7 k",
-            "1.41 k to 1.59 k",
-            "101 µs",
-            "201 µs",
-            "1.25",
-            "51 %",
-            "71 %",
-            "storage",
-            "≤ 1.88 k",
-        ],
-        [
-            "20",
-            "max",
-            "2.5 k",
-            "2.3 k to 2.7 k",
-            "2.41 k to 2.59 k",
-            "102 µs",
-            "202 µs",
-            "2.25",
-            "52 %",
-            "72 %",
-            "CPU",
-            "≤ 2.88 k",
-        ],
-        [
-            "30",
-            "max",
-            "3.5 k",
-            "-",
-            "3.41 k to 3.59 k",
-            "103 µs",
-            "203 µs",
-            "-",
-            "53 %",
-            "73 %",
-            "wake-ups",
-            "≤ 3.88 k",
-        ],
-        [
-            "40",
-            "4.6 k",
-            "4.5 k",
-            "4.3 k to 4.7 k",
-            "4.41 k to 4.59 k",
-            "104 µs",
-            "204 µs",
-            "4.25",
-            "54 %",
-            "-",
-            "offered",
-            "-",
-        ],
-    ];
-    assert_table(&prediction(points), &expected);
-}
-
-/// A watcher of two places, of which *n*00 000 µs are the latencies.
-fn watched() -> Watched {
-    let location = |number: u64, name: &str| {
-        let mut latencies = LatencyHistogram::new();
-        (0..number).for_each(|_| latencies.record(80_000));
-        (0..10 * number).for_each(|_| latencies.record(1_000_000 * number));
-        let at = |hundreds: u64| Some((100 * hundreds + number) * 1000);
-        let percentiles = Percentiles { p50_ns: at(1), p99_ns: at(2), p99_9_ns: at(3) };
-        let seconds = f64::from(u32::try_from(number).unwrap());
-        let history = History {
-            schema: "durio-history-1".into(),
-            target: name.to_owned(),
-            host: "db1".into(),
-            metric: Metric { workload: "commit".into(), figure: RunFigure::P99 },
-            points: (1..=2)
-                .map(|at: u32| HistoryPoint {
-                    run: format!("probe-{number}{at}"),
-                    started: format!("2026-11-2{at}T0{number}:30:00Z"),
-                    value: f64::from(at) * 10_000.0 * seconds,
-                })
-                .collect(),
-            changes: Vec::new(),
-        };
-        WatchedLocation {
-            probes: 70 + number,
-            failures: 40 + number,
-            error: None,
-            written: Bytes::new(9000 + number),
-            latencies,
-            latest: Some((format!("2026-11-27T1{number}:20:30Z"), percentiles)),
-            succeeded_at: Some(1000.0 + seconds),
-            running_since: (number == 2).then_some(2002.5),
-            history: Some(history),
-            ..WatchedLocation::new(name.to_owned())
-        }
-    };
-    Watched {
-        every: Nanos::from_secs(45),
-        locations: vec![location(1, "/srv/a"), location(2, "/srv/b")],
-    }
-}
-
-#[test]
-fn the_page_of_a_watcher_has_the_probes_of_each_place() {
-    let mut page = Vec::new();
-    watched().write_page(&mut page).unwrap();
-    let page = String::from_utf8(page).unwrap();
-    let tables = grids(Format::Html, &page);
-    let titles = ["location", "latest probe (UTC)", "p50", "p99", "p99.9", "probes", "failed"];
-    assert_eq!(tables[0].titles, titles);
-    let rows = [
-        ["/srv/a", "2026-11-27 11:20", "101 µs", "201 µs", "301 µs", "71", "41"],
-        ["/srv/b", "2026-11-27 12:20", "102 µs", "202 µs", "302 µs", "72", "42"],
-    ];
-    assert_eq!(tables[0].rows, rows);
-    assert!(page.contains("a probe every 45 s"), "{page}");
-    let rows = [
-        [["probe-11", "2026-11-21 01:30", "10 µs"], ["probe-12", "2026-11-22 01:30", "20 µs"]],
-        [["probe-21", "2026-11-21 02:30", "20 µs"], ["probe-22", "2026-11-22 02:30", "40 µs"]],
-    ];
-    for (table, rows) in tables[1..].iter().zip(rows) {
-        assert_eq!(table.titles, ["run", "begun (UTC)", "value"]);
-        assert_eq!(table.rows, rows);
-    }
-    assert_eq!(tables.len(), 3);
-    let chart = panels(&page, "From run to run");
-    assert_eq!(chart[0].units, ["number", "latency"]);
-    assert_eq!(chart[0].lines, [("p99".to_owned(), vec![(1.0, 10_000.0), (2.0, 20_000.0)])]);
-}
-
-#[test]
-fn prometheus_gets_the_figures_of_each_place_in_base_units() {
-    let mut text = Vec::new();
-    watched().write_metrics(&mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    let version = format!("durio_watch_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    let mut expected = vec![version, "durio_watch_interval_seconds 45".to_owned()];
-    let places = ["/srv/a", "/srv/b"].into_iter().zip(1_u64..);
-    for (place, n) in places.clone() {
-        let label = format!("location=\"{place}\"");
-        expected.push(format!("durio_watch_probes_total{{{label},result=\"ok\"}} {}", 70 + n));
-        expected.push(format!("durio_watch_probes_total{{{label},result=\"failed\"}} {}", 40 + n));
-    }
-    for (place, n) in places.clone() {
-        expected
-            .push(format!("durio_watch_written_bytes_total{{location=\"{place}\"}} {}", 9000 + n));
-    }
-    for (place, n) in places.clone() {
-        let name = "durio_watch_last_success_timestamp_seconds";
-        expected.push(format!("{name}{{location=\"{place}\"}} {}", 1000 + n));
-    }
-    let name = "durio_watch_running_since_timestamp_seconds";
-    expected.push(format!("{name}{{location=\"/srv/b\"}} 2002.5"));
-    for (place, n) in places.clone() {
-        for (quantile, hundreds) in [("0.5", 1), ("0.99", 2), ("0.999", 3)] {
-            let name = "durio_watch_last_commit_latency_seconds";
-            expected.push(format!(
-                "{name}{{location=\"{place}\",quantile=\"{quantile}\"}} 0.000{hundreds}0{n}"
-            ));
-        }
-    }
-    for (place, n) in places {
-        let bucket = |bound: &str, count: u64| {
-            let name = "durio_watch_commit_latency_seconds_bucket";
-            format!("{name}{{location=\"{place}\",le=\"{bound}\"}} {count}")
-        };
-        for bound in [
-            "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025",
-            "0.05", "0.1", "0.25", "0.5", "1", "2.5", "10", "+Inf",
-        ] {
-            // So many of 80 µs, ten times as many of 1 or 2 ms.
-            let limit = bound.parse::<f64>().unwrap_or(f64::INFINITY);
-            let fast = if limit >= 80e-6 { n } else { 0 };
-            let slow = if limit >= 1e-3 * n as f64 { 10 * n } else { 0 };
-            expected.push(bucket(bound, fast + slow));
-        }
-        let sum = (80e-6 + 10e-3 * n as f64) * n as f64;
-        let name = "durio_watch_commit_latency_seconds";
-        expected.push(format!("{name}_sum{{location=\"{place}\"}} {sum:.5}"));
-        expected.push(format!("{name}_count{{location=\"{place}\"}} {}", 11 * n));
-    }
-    assert_eq!(lines, expected);
 }

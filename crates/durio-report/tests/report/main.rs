@@ -7,6 +7,7 @@
     reason = "a test ends at the first surprise and says what it skips; made-up numbers are small"
 )]
 
+mod array_cells;
 mod browser;
 mod campaign;
 mod campaign_sample;
@@ -18,12 +19,15 @@ mod csv;
 mod durable;
 mod durable_cells;
 mod durable_sample;
+mod durable_writers_cells;
 mod fio_json;
 mod hostile_names;
 mod html;
 mod json;
+mod prediction_cells;
 mod profile;
 mod proof;
+mod proof_cells;
 mod report_cells;
 mod run_cells;
 mod sample;
@@ -33,6 +37,7 @@ mod stack_sample;
 mod text;
 mod times;
 mod unique_sample;
+mod watch_cells;
 
 use durio_analyse::{Findings, OperationFindings};
 use durio_report::{Format, Options, write};
