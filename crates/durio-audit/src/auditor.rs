@@ -163,4 +163,53 @@ mod tests {
             assert!(!rule.meaning.is_empty());
         }
     }
+
+    #[test]
+    fn as_many_findings_and_claims_are_kept_as_the_numbers_say() {
+        assert_eq!((FINDINGS_MAX, COMPARED_MAX), (10_000, 10_000));
+        let short = Claim { runtime: Some(durio_units::Nanos::from_secs(1)), ..Claim::default() };
+        let with = |count: usize, claim: &Claim| {
+            let mut auditor = Auditor::new();
+            (0..count).for_each(|_| auditor.observe(claim.clone()));
+            let found = auditor.finish();
+            (found.findings.len(), found.findings_left_out, found.notes.len())
+        };
+        assert_eq!(with(9_999, &short), (9_999, 0, 0));
+        assert_eq!(with(10_000, &short), (10_000, 0, 0));
+        assert_eq!(with(10_001, &short), (10_000, 1, 1));
+        // What is impossible is kept up to twice as many.
+        let mut wrong = impossible();
+        wrong.read.latency_ns_max = Some(Figure::exact(5e6));
+        assert_eq!(with(20_001, &wrong), (20_000, 1, 1));
+    }
+
+    #[test]
+    fn findings_stand_by_line_and_the_most_severe_first() {
+        let mut claims = [impossible(), impossible(), impossible()];
+        for (claim, line) in claims.iter_mut().zip([7, 2, 5]) {
+            claim.line = Some(Line::Number(line));
+            claim.runtime = Some(durio_units::Nanos::from_secs(1));
+        }
+        claims[1].stack = "xfs".into();
+        let found = audit(&claims);
+        let seen: Vec<_> =
+            found.findings.iter().map(|it| (it.line.clone(), it.tier, &*it.rule)).collect();
+        let of = |line| {
+            [
+                (Line::Number(line), Tier::Impossible, "in-flight-impossible"),
+                (Line::Number(line), Tier::Doubtful, "too-short"),
+            ]
+        };
+        let header = (Line::Number(1), Tier::Method, "average-only");
+        let expected: Vec<_> = [header].into_iter().chain([2, 5, 7].map(of).concat()).collect();
+        assert_eq!(seen, expected);
+        let counts = [Tier::Impossible, Tier::Shortfall, Tier::Doubtful, Tier::Method];
+        assert_eq!(counts.map(|tier| found.counts.of(tier)), [3, 0, 3, 1]);
+        assert_eq!((found.counts.total(), found.clean, found.claims), (7, false, 3));
+        let rules: Vec<_> = found.rules.iter().map(|it| it.rule.as_str()).collect();
+        assert_eq!(rules, ["in-flight-impossible", "too-short", "average-only"]);
+        // One without a line is named by its words.
+        let named = audit(&[Claim { stack: "xfs".into(), line: None, ..claims[0].clone() }]);
+        assert_eq!(named.findings[0].line, Line::Name("xfs, 1 job".into()));
+    }
 }

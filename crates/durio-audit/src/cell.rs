@@ -224,4 +224,95 @@ mod tests {
         assert_eq!(size("4k"), Ok(Bytes::from_kib(4)));
         assert_eq!(size("16M"), Ok(Bytes::from_mib(16)));
     }
+
+    #[test]
+    fn each_unit_has_its_scale() {
+        let value = |cell: Cell<Figure>| cell.unwrap().value;
+        for (unit, scale) in [
+            ("", 1e3),
+            ("ns", 1.0),
+            ("nsec", 1.0),
+            ("us", 1e3),
+            ("usec", 1e3),
+            ("\u{b5}s", 1e3),
+            ("\u{3bc}s", 1e3),
+            ("ms", 1e6),
+            ("msec", 1e6),
+            ("s", 1e9),
+            ("sec", 1e9),
+        ] {
+            assert_eq!(value(latency_ns(&format!("3 {unit}"))), 3.0 * scale, "{unit}");
+        }
+        for (unit, scale) in [
+            ("B/s", 1.0),
+            ("kB/s", 1e3),
+            ("KB/s", 1e3),
+            ("MB/s", 1e6),
+            ("", 1e6),
+            ("GB/s", 1e9),
+            ("KiB/s", 1024.0),
+            ("MiB/s", 1_048_576.0),
+            ("GiB/s", 1_073_741_824.0),
+        ] {
+            assert_eq!(value(bandwidth(&format!("3{unit}"))), 3.0 * scale, "{unit}");
+        }
+        for (unit, scale) in [("", 1.0), ("k", 1e3), ("K", 1e3), ("m", 1e6), ("M IOPS", 1e6)] {
+            assert_eq!(value(rate(&format!("3{unit}"))), 3.0 * scale, "{unit}");
+        }
+    }
+
+    #[test]
+    fn a_last_digit_counts_what_stands_behind_it() {
+        let unit = |text: &str| {
+            let (figure, _) = digits(text).unwrap();
+            figure.high - figure.value
+        };
+        for (text, expected) in [
+            ("7", 1.0),
+            ("10", 10.0),
+            ("1200", 100.0),
+            ("1201", 1.0),
+            ("0", 1.0),
+            ("00", 1.0),
+            ("20.0", 0.1),
+            ("20.00", 0.01),
+        ] {
+            assert!((unit(text) - expected).abs() < 1e-12, "{text}");
+        }
+    }
+
+    #[test]
+    fn commas_part_thousands_and_nothing_else() {
+        let value = |text: &str| digits(text).map(|(figure, _)| figure.value);
+        assert_eq!(value("1,234,567"), Some(1_234_567.0));
+        assert_eq!((value("12,345.5"), value("123,456")), (Some(12_345.5), Some(123_456.0)));
+        for text in ["1234,567", ",123", "12,34", "1,2345", "1.234,567", "1,234.5,6"] {
+            assert_eq!(value(text), None, "{text}");
+        }
+        assert_eq!(value(&"1".repeat(64)).map(f64::log10).map(f64::floor), Some(63.0));
+        assert_eq!(value(&"1".repeat(65)), None);
+    }
+
+    #[test]
+    fn counts_sizes_times_and_answers_are_what_they_say() {
+        assert_eq!((count("1"), count("4294967295")), (Ok(1), Ok(u32::MAX)));
+        assert_eq!(size("64MB"), Ok(Bytes::new(64_000_000)));
+        assert_eq!(
+            (duration("60"), duration("5m")),
+            (Ok(Nanos::from_secs(60)), Ok(Nanos::from_secs(300)))
+        );
+        assert!(duration("soon").is_err());
+        for (text, answer) in [
+            ("yes", true),
+            ("True", true),
+            ("1", true),
+            ("no", false),
+            ("FALSE", false),
+            ("0", false),
+        ] {
+            assert_eq!(yes_no(text), Ok(answer), "{text}");
+        }
+        let carry = of_lost_carry("7.0").unwrap();
+        assert!((carry.value - 7.975).abs() < 1e-12, "{carry:?}");
+    }
 }

@@ -322,4 +322,108 @@ mod tests {
         assert_eq!(claim.in_flight(), None);
         assert_eq!(Claim::default().in_flight(), None);
     }
+
+    #[test]
+    fn a_label_names_what_was_measured_and_how() {
+        let label = |jobs, depth| {
+            let block_size = Some(Bytes::from_kib(4));
+            let (stack, workload) = ("xfs".to_owned(), "randread".to_owned());
+            Claim { stack, workload, block_size, jobs, depth, ..Claim::default() }.label()
+        };
+        assert_eq!(label(None, Some(9)), "xfs, randread, 4 KiB");
+        assert_eq!(label(Some(1), None), "xfs, randread, 4 KiB, 1 job");
+        assert_eq!(label(Some(1), Some(1)), "xfs, randread, 4 KiB, 1 job");
+        assert_eq!(label(Some(2), None), "xfs, randread, 4 KiB, 2 jobs");
+        assert_eq!(label(Some(2), Some(1)), "xfs, randread, 4 KiB, 2 jobs");
+        assert_eq!(label(Some(1), Some(2)), "xfs, randread, 4 KiB, 1 × 2");
+        assert_eq!(label(Some(3), Some(4)), "xfs, randread, 4 KiB, 3 × 4");
+        assert_eq!(Claim::default().label(), "");
+    }
+
+    #[test]
+    fn jobs_times_depth_are_places_and_rates_are_added() {
+        let mut claim = Claim { jobs: Some(3), depth: Some(5), ..Claim::default() };
+        assert_eq!((claim.slots(), claim.rate()), (Some(15.0), None));
+        claim.read = operations(100.0, 1.0);
+        assert_eq!(claim.rate(), Some(Figure::exact(100.0)));
+        claim.write = operations(20.0, 1.0);
+        assert_eq!(claim.rate(), Some(Figure::exact(120.0)));
+        claim.read = Operations::default();
+        assert_eq!(claim.rate(), Some(Figure::exact(20.0)));
+        claim.depth = None;
+        assert_eq!(claim.slots(), None);
+        let kinds = claim.kinds().map(|(name, it)| (name, it.rate.is_some()));
+        assert_eq!(kinds, [("read", false), ("write", true), ("sync", false)]);
+    }
+
+    #[test]
+    fn what_writes_has_a_rate_of_writes_or_is_not_all_reads() {
+        let writes = |rate: Option<f64>, read_share| {
+            let write = Operations { rate: rate.map(Figure::exact), ..Operations::default() };
+            Claim { write, read_share, ..Claim::default() }.writes()
+        };
+        assert!(!writes(None, None) && !writes(Some(0.0), None) && !writes(None, Some(1.0)));
+        assert!(
+            writes(Some(0.1), None) && writes(None, Some(0.99)) && writes(Some(0.0), Some(0.0))
+        );
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_it_says_or_as_its_volume_took_at_most() {
+        let mut claim = Claim { total: Some(Bytes::new(6_000)), ..Claim::default() };
+        assert_eq!(claim.ran_ns(), None);
+        claim.bandwidth = Some(Figure { value: 3_000.0, low: 2_000.0, high: 4_000.0 });
+        assert_eq!(claim.ran_ns(), Some((3e9, false)));
+        claim.bandwidth = Some(Figure { value: 3_000.0, low: 0.0, high: 4_000.0 });
+        assert_eq!(claim.ran_ns(), None);
+        claim.runtime = Some(Nanos::from_secs(7));
+        assert_eq!(claim.ran_ns(), Some((7e9, true)));
+    }
+
+    #[test]
+    fn what_is_known_alone_is_a_part_of_the_number_in_flight() {
+        let mut claim = Claim {
+            read: operations(1000.0, 500.0),
+            sync: operations(100.0, 1_000.0),
+            durability: Durability::SyncCall,
+            ..Claim::default()
+        };
+        claim.write.rate = Some(Figure::exact(10.0));
+        let known = |claim: &Claim| claim.in_flight_at_least().map(|it| it.value);
+        let is = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        assert!(is(known(&claim), 0.6));
+        claim.durability = Durability::InTheWrite;
+        assert!(is(known(&claim), 0.5), "the sync is in the write");
+        // Syncs by the writes between them, 10 ÷ 4 in a second.
+        claim.durability = Durability::SyncCall;
+        (claim.sync.rate, claim.writes_per_sync) = (None, Some(4));
+        assert!(is(known(&claim), 0.5025));
+        claim.read = Operations::default();
+        claim.sync = Operations::default();
+        assert_eq!(known(&claim), None);
+        // A rate of zero needs no latency.
+        claim.read = operations(1000.0, 500.0);
+        assert_eq!(claim.in_flight(), None);
+        claim.write.rate = Some(Figure::exact(0.0));
+        assert!(is(claim.in_flight().map(|it| it.value), 0.5));
+    }
+
+    #[test]
+    fn ends_are_as_long_as_the_longest_of_all_kinds_and_there_is_less_than_none() {
+        let mut claim = Claim { read: operations(1000.0, 1_000.0), ..Claim::default() };
+        (claim.jobs, claim.depth, claim.open_ends) = (Some(2), Some(3), 1);
+        claim.runtime = Some(Nanos::from_secs(1));
+        claim.read.latency_ns_max = Some(Figure::exact(1e6));
+        claim.sync.latency_ns_max = Some(Figure::exact(25e6));
+        let bounds = |claim: &Claim| claim.in_flight().map(|it| (it.low, it.high)).unwrap();
+        // 6 places of 25 ms in a second.
+        let (low, high) = bounds(&claim);
+        assert!((low - 0.85).abs() < 1e-9 && (high - 1.15).abs() < 1e-9, "{low} {high}");
+        claim.sync.latency_ns_max = Some(Figure::exact(250e6));
+        assert_eq!(bounds(&claim).0, 0.0);
+        claim.runtime = Some(Nanos::ZERO);
+        assert_eq!(bounds(&claim), (1.0, 1.0));
+        claim.jobs_time_share = Some(0.0);
+        assert_eq!(bounds(&claim), (1.0, 1.0));
+    }
 }

@@ -100,4 +100,16 @@ mod tests {
         assert!(!a.agrees_with(Figure::exact(111.0), 0.0));
         assert!(a.agrees_with(Figure::exact(111.0), 0.01));
     }
+
+    #[test]
+    fn a_figure_in_another_unit_has_all_its_bounds_there() {
+        let scaled = Figure::printed(10.0, 2.0).scaled(3.0);
+        assert_eq!(scaled, Figure { value: 30.0, low: 27.0, high: 36.0 });
+        assert_eq!(Figure::of(7), Figure { value: 7.0, low: 7.0, high: 7.0 });
+        assert_eq!(real(1 << 40), 1_099_511_627_776.0);
+        // The share widens both ends.
+        let (low, high) = (Figure::exact(100.0), Figure::exact(110.0));
+        assert!(low.agrees_with(high, 0.1001) && high.agrees_with(low, 0.1001));
+        assert!(!low.agrees_with(high, 0.0999) && !high.agrees_with(low, 0.0999));
+    }
 }

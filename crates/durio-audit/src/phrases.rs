@@ -275,4 +275,80 @@ mod tests {
         assert_eq!(bandwidth_in("4.09 MB/s per thread", "per thread").unwrap().0.value, 4.09e6);
         assert_eq!(bandwidth_in("printed as 584", "printed as"), None);
     }
+
+    #[test]
+    fn each_word_of_engines_calls_and_syncs_is_known() {
+        for word in BLOCKING {
+            let claim = described("", "randread", word);
+            assert_eq!((claim.blocking, claim.engine.as_deref()), (Some(true), Some(word)));
+        }
+        for word in ASYNCHRONOUS {
+            let claim = described("", "randread", word);
+            assert_eq!((claim.blocking, claim.engine.as_deref()), (Some(false), Some(word)));
+        }
+        assert_eq!(described("", "randread", "psync+libaio").blocking, None, "both");
+        for (words, durability) in [
+            (&["no", "none", "not"][..], Durability::Denied),
+            (&["fsync", "fdatasync", "fsync/fdatasync", "sync_file_range"], Durability::SyncCall),
+            (
+                &["o_sync", "o_dsync", "dsync", "rwf_dsync", "rwf_sync", "fua"],
+                Durability::InTheWrite,
+            ),
+            (&["direct", "o_direct", "buffered"], Durability::OnlyTheCall),
+        ] {
+            for word in words {
+                assert_eq!(described("", "randwrite", word).durability, durability, "{word}");
+            }
+        }
+        let mut claim = Claim { engine: Some("Sync".into()), ..Claim::default() };
+        describe(&mut claim);
+        assert_eq!(claim.blocking, Some(true));
+        let buffered = |durable: &str| described("", "", durable).buffered;
+        assert_eq!([buffered("o_direct"), buffered("buffered")], [Some(false), Some(true)]);
+        assert_eq!(buffered("direct buffered"), None);
+        assert_eq!(described("buffered", "", "direct").buffered, None);
+    }
+
+    #[test]
+    fn a_fact_that_is_known_is_not_taken_from_words() {
+        let mut claim = Claim {
+            workload: "seq write 1G total".into(),
+            durable: "psync fsync every 3 direct".into(),
+            read_share: Some(0.5),
+            random: Some(true),
+            durability: Durability::SyncCall,
+            writes_per_sync: Some(9),
+            blocking: Some(false),
+            buffered: Some(true),
+            engine: Some("mine".into()),
+            total: Some(Bytes::new(5)),
+            ..Claim::default()
+        };
+        let known = claim.clone();
+        describe(&mut claim);
+        assert_eq!(claim, known);
+    }
+
+    #[test]
+    fn words_keep_what_is_within_names_and_numbers() {
+        let expected = ["a_b", "4.5k", "/dev/x-y", "o_sync", "8x"];
+        assert_eq!(words("A_b (4.5K), /dev/x-y+O_SYNC = 8x"), expected);
+        assert_eq!(drives("1x NVMe"), Some(1));
+        for word in MEMORY {
+            assert!(is_memory(&format!("raw {word}")), "{word}");
+        }
+        let share = |workload: &str| described("", workload, "").read_share;
+        assert_eq!(
+            (share("read0"), share("read100"), share("read101")),
+            (Some(0.0), Some(1.0), None)
+        );
+        assert_eq!(
+            (share("reads"), share("writes"), share("read write")),
+            (Some(1.0), Some(0.0), None)
+        );
+        assert_eq!((share("rw"), share("readwrite")), (None, None));
+        for word in ["seq", "sequential", "read", "write", "rw"] {
+            assert_eq!(described("", word, "").random, Some(false), "{word}");
+        }
+    }
 }

@@ -208,3 +208,6 @@ fn sample_rates(intervals: &[IntervalPoint]) -> Vec<f64> {
     }
     rates
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,6 +120,61 @@ fn evidence_holds_the_figures_of_the_reason() {
     }
 }
 
+/// Each finding as a line of text, with all that it rests on; of rules that only count, the first three.
+fn told(findings: &AuditFindings) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut text = String::new();
+    for it in &findings.findings {
+        let count = counts.entry(&it.rule).or_default();
+        *count += 1;
+        if *count > 3 && ["durability-without-sync", "too-short"].contains(&it.rule.as_str()) {
+            continue;
+        }
+        let tier = format!("{:?}", it.tier).to_lowercase();
+        text.push_str(&format!(
+            "{} {}: {tier}, {}\n  {}\n",
+            number(&it.line),
+            it.label,
+            it.rule,
+            it.reason
+        ));
+        for (name, value) in &it.evidence {
+            match value {
+                EvidenceValue::Number(number) => text.push_str(&format!("  {name} {number}\n")),
+                EvidenceValue::Text(words) => text.push_str(&format!("  {name} '{words}'\n")),
+            }
+        }
+    }
+    let counts = findings.counts;
+    let all = [counts.impossible, counts.shortfall, counts.doubtful, counts.method];
+    text + &format!("{all:?} of {}, {:?}\n", findings.claims, findings.notes)
+}
+
+/// Compares with the file, or writes it.
+fn hold_against(name: &str, made: &str) {
+    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("DURIO_TEST_REWRITE").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let differs = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
+    assert_eq!(differs, None, "in {path}");
+    assert_eq!(kept, made, "{path}");
+}
+
+#[test]
+fn what_is_told_of_the_published_tables_has_its_figures() {
+    hold_against("published.txt", &told(&published()));
+}
+
+/// A row for each rule, most with a figure that no other row has.
+#[test]
+fn what_is_told_of_planted_faults_has_its_figures() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/planted.csv");
+    let findings = audit_table(File::open(path).unwrap()).unwrap();
+    hold_against("planted.txt", &told(&findings));
+}
+
 #[test]
 fn the_sync_that_the_text_of_the_study_gives_makes_its_log_row_impossible() {
     let row = "a,raw NVMe,wal: seq write + fsync,8k,1,1,fsync each,,,28571,35,233.8";

@@ -292,4 +292,62 @@ mod tests {
         claim.bandwidth = Some(Figure::printed(600e6, 1e6));
         assert!(parts(&claim).is_some());
     }
+
+    #[test]
+    fn what_is_made_and_what_is_said_may_differ_by_a_hundredth() {
+        let told = |megabytes: f64| {
+            contradiction(&with(Figure::exact(1e6), Figure::exact(megabytes))).is_some()
+        };
+        // 1M of 4 KiB are 4096 MB/s.
+        assert_eq!([4055.0, 4056.0, 4136.0, 4137.0].map(told), [true, false, false, true]);
+    }
+
+    #[test]
+    fn threads_and_drives_must_add_up() {
+        let threads = |each: &str, megabytes: f64| {
+            let mut claim = with(Figure::exact(1.0), Figure::exact(megabytes));
+            claim.jobs = Some(10);
+            claim.note = format!("{each} MB/s per thread");
+            per_thread(&claim).map(|seen| seen.reason)
+        };
+        assert_eq!((threads("5.0", 49.1), threads("5.0", 51.4)), (None, None));
+        assert!(threads("5.0", 48.9).is_some() && threads("5.0", 51.6).is_some());
+        let reason = threads("5.0", 60.0).unwrap();
+        assert_eq!(
+            reason,
+            "10 threads with 5 MB/s each make 50 MB/s, and the total is given as 60 MB/s"
+        );
+        let drives = |jobs: u32| {
+            let mut claim = sound("randread");
+            claim.stack = "raw 8x NVMe".into();
+            (claim.jobs, claim.note) = (Some(jobs), "12 jobs per drive".into());
+            per_drive(&claim).is_some()
+        };
+        assert_eq!([95, 96, 97].map(drives), [true, false, true]);
+    }
+
+    #[test]
+    fn rows_are_in_the_unit_of_their_series_if_they_agree_within_half_a_percent() {
+        // 100 000 of 8 KiB are 781.25 MiB/s and 819.2 MB/s.
+        let row = |block_kib: u64, said: Figure, source: &str| {
+            let mut claim = with(Figure::printed(100_000.0, 10_000.0), said);
+            claim.block_size = Some(durio_units::Bytes::from_kib(block_kib));
+            claim.source = source.into();
+            claim
+        };
+        let exact = |said: f64| {
+            let mut claim = row(8, Figure::exact(said), "a");
+            claim.read.rate = Some(Figure::exact(100_000.0));
+            claim
+        };
+        let told = |source: &str, said: f64| {
+            unit_of_series(&[exact(781.25), row(8, Figure::printed(said, 1.0), source)]).len()
+        };
+        assert_eq!((told("a", 781.0), told("b", 781.0)), (1, 0));
+        assert_eq!([777.0, 778.0, 785.0, 786.0].map(|said| told("a", said)), [0, 1, 1, 0]);
+        // A unit that is written is meant.
+        let mut written = row(8, Figure::printed(781.0, 1.0), "a");
+        written.bandwidth_unit = Some("MB/s".into());
+        assert!(unit_of_series(&[exact(781.25), written]).is_empty());
+    }
 }

@@ -134,4 +134,48 @@ mod tests {
         let direct = rows.map(|row| Claim { buffered: Some(false), ..row });
         assert!(by_volume(&direct).is_empty());
     }
+
+    #[test]
+    fn what_is_larger_and_what_is_faster_have_bounds() {
+        let told = |rows: &[Claim]| by_volume(rows).len();
+        // Four times as large: less is too little to tell.
+        assert_eq!(told(&[written(2, 1300.0), written(8, 1000.0)]), 1);
+        assert_eq!(told(&[written(3, 1300.0), written(8, 1000.0)]), 0);
+        // 1.2 times as fast as 1001 MB/s: 1201.2.
+        assert_eq!(told(&[written(2, 1201.0), written(8, 1000.0)]), 0);
+        assert_eq!(told(&[written(2, 1202.0), written(8, 1000.0)]), 1);
+        // The fastest of the largest volumes is what is sustained.
+        assert_eq!(told(&[written(2, 1300.0), written(8, 1000.0), written(8, 1290.0)]), 0);
+        assert_eq!(told(&[written(2, 1300.0), written(8, 1290.0), written(8, 1000.0)]), 0);
+        assert_eq!(told(&[written(8, 1000.0), written(2, 1300.0), written(4, 1290.0)]), 1);
+    }
+
+    #[test]
+    fn only_rows_of_one_series_are_held_against_each_other() {
+        let told = |change: &dyn Fn(&mut Claim)| {
+            let mut other = written(8, 500.0);
+            change(&mut other);
+            by_volume(&[written(1, 1200.0), other]).len()
+        };
+        assert_eq!(told(&|_| {}), 1);
+        assert_eq!(told(&|it| it.source = "b".into()), 0);
+        assert_eq!(told(&|it| it.stack = "xfs".into()), 0);
+        assert_eq!(told(&|it| it.jobs = Some(2)), 0);
+        assert_eq!(told(&|it| it.read_share = Some(0.5)), 0);
+        assert_eq!(told(&|it| it.total = None), 0);
+    }
+
+    #[test]
+    fn as_much_as_the_memory_fits_and_the_file_counts_before_the_total() {
+        let told = |size: Option<u64>, total: Option<u64>| {
+            let mut claim = sound("randread");
+            claim.buffered = Some(true);
+            claim.memory = Some(Bytes::from_gib(64));
+            (claim.size, claim.total) = (size.map(Bytes::new), total.map(Bytes::new));
+            fits_in_memory(&claim).is_some()
+        };
+        assert!(told(Some(64 << 30), None) && !told(Some((64 << 30) + 1), None));
+        assert!(told(None, Some(64 << 30)) && !told(None, Some((64 << 30) + 1)));
+        assert!(!told(Some(65 << 30), Some(1)) && !told(None, None));
+    }
 }

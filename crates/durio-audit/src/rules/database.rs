@@ -105,4 +105,32 @@ mod tests {
         assert!(told("etcd: seq write", 8192, 1));
         assert!(!told("etcd: seq write", 2300, 1));
     }
+
+    #[test]
+    fn a_log_is_what_is_written_in_order_with_a_bound_of_its_own() {
+        assert!(!told("etcd: seq write", 4096, 1) && told("etcd: seq write", 4097, 1));
+        assert!(!told("etcd: seq read", 8192, 32), "a read waits for nobody");
+        assert!(!told("etcd: randwrite", 8192, 32), "a log is no random I/O");
+        for word in LOG_WORDS {
+            assert!(told(&format!("{word}: seq write"), 4096, 2), "{word}");
+            assert!(!told(&format!("{word}: seq write"), 4096, 1), "{word}");
+        }
+        assert!(!told("postgresql seq write", 4096, 32));
+    }
+
+    #[test]
+    fn each_database_has_its_page() {
+        for (name, page) in [
+            ("postgres", 8192),
+            ("mysql", 16_384),
+            ("mariadb", 16_384),
+            ("sqlite", 4096),
+            ("tikv", 4096),
+            ("tigerbeetle", 524_288),
+            ("oracle", 8192),
+        ] {
+            let workload = format!("{name} randread");
+            assert!(!told(&workload, page, 1) && told(&workload, page * 2, 1), "{name}");
+        }
+    }
 }

@@ -157,4 +157,29 @@ mod tests {
         assert_eq!(told("randwrite", "no (buffered)"), None, "it says so");
         assert_eq!(told("randwrite", ""), None, "it says nothing");
     }
+
+    #[test]
+    fn each_sign_of_a_missing_sync_has_its_bounds() {
+        let mut claim = synced();
+        claim.sync.count = Some(0);
+        claim.write.rate = None;
+        claim.read_share = Some(1.0);
+        assert_eq!(never_issued(&claim), None, "nothing was written");
+        let left = |latency_us| {
+            let mut claim = synced();
+            claim.sync = crate::Operations::default();
+            claim.write = operations(20_000.0, latency_us);
+            never_issued(&claim).map(|seen| seen.evidence["left_for_sync_ns"].clone())
+        };
+        // 50 µs for each write.
+        assert_eq!(left(48.9), None);
+        let value = crate::EvidenceValue::Number(900.0);
+        assert_eq!(left(49.1), Some(value));
+        // Beyond all of it, the row is impossible and none of these.
+        assert_eq!(left(52.0), None);
+        let mut claim = synced();
+        claim.durable.clear();
+        claim.sync.count = Some(0);
+        assert!(never_issued(&claim).unwrap().reason.starts_with("'randwrite', and no"));
+    }
 }

@@ -208,4 +208,51 @@ mod tests {
         claim.write = operations(21_000.0, 21.0);
         assert!(!has(&claim, "digits-repeated"), "two digits are chance");
     }
+
+    #[test]
+    fn the_tolerance_of_a_mix_is_a_hundredth_or_four_deviations() {
+        let told = |reads: f64, counts: Option<u64>| {
+            let mut claim = sound("randrw read70");
+            claim.read = operations(reads, 99.0);
+            claim.write = operations(10_000.0 - reads, 99.0);
+            claim.read.count = counts.map(|all| all * 7 / 10);
+            claim.write.count = counts.map(|all| all * 3 / 10);
+            mix(&claim).is_some()
+        };
+        assert_eq!([7_099.0, 7_101.0].map(|it| told(it, None)), [false, true]);
+        assert_eq!([6_901.0, 6_899.0].map(|it| told(it, None)), [false, true]);
+        // Of 10 000 operations four deviations are 1.83 percentage points.
+        assert_eq!([7_183.0, 7_184.0].map(|it| told(it, Some(10_000))), [false, true]);
+        assert_eq!([6_817.0, 6_816.0].map(|it| told(it, Some(10_000))), [false, true]);
+        assert_eq!([7_099.0, 7_101.0].map(|it| told(it, Some(1_000_000))), [false, true]);
+    }
+
+    #[test]
+    fn a_share_of_reads_has_the_bounds_of_both_rates() {
+        let share = |read: Figure, write: Figure| {
+            let mut claim = sound("randrw read70");
+            (claim.read.rate, claim.write.rate) = (Some(read), Some(write));
+            read_share(&claim)
+        };
+        let found = share(Figure::printed(30.0, 10.0), Figure::printed(70.0, 20.0)).unwrap();
+        let expected = [30.0 / 100.0, 25.0 / 115.0, 40.0 / 100.0];
+        for (found, expected) in [found.value, found.low, found.high].into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+        let none = Figure::exact(0.0);
+        assert_eq!(share(none, none), None);
+        assert_eq!(share(none, Figure::exact(5.0)).unwrap().high, 0.0);
+    }
+
+    #[test]
+    fn four_digits_that_are_the_same_are_no_chance() {
+        assert_eq!(digits(21_490.0), "2149");
+        assert_eq!(digits(0.0214), "214");
+        let told = |rate, latency_us| {
+            let mut claim = sound("randwrite");
+            claim.write = operations(rate, latency_us);
+            digits_repeated(&claim).is_some()
+        };
+        assert!(told(21_490.0, 21.49) && !told(2_150.0, 21.5));
+    }
 }

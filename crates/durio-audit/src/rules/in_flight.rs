@@ -337,4 +337,70 @@ mod tests {
         claim.depth = None;
         assert_eq!(codes(&claim), [""; 0]);
     }
+
+    #[test]
+    fn each_bound_of_the_fit_is_kept_on_both_sides() {
+        let fits = |in_flight, slots, rate, tolerance| {
+            fit(Figure::exact(in_flight), slots, rate, tolerance)
+        };
+        // A thousandth for the clock, and what the source may be off.
+        let above = [10.009, 10.011, 10.049, 10.051].map(|it| fits(it, 10.0, 1e5, 0.005));
+        assert_eq!(above, [Fit::Fits, Fit::Above, Fit::Above, Fit::Impossible]);
+        let exact = [10.009, 10.011].map(|it| fits(it, 10.0, 1e5, 0.0));
+        assert_eq!(exact, [Fit::Fits, Fit::Impossible]);
+        // Nine tenths of the workers, and a microsecond of each operation.
+        let below = [9.01, 8.99].map(|it| fits(it, 10.0, 1e5, 0.0));
+        assert_eq!(below, [Fit::Fits, Fit::Shortfall]);
+        let lost = [8.01, 7.99].map(|it| fits(it, 10.0, 2e6, 0.0));
+        assert_eq!(lost, [Fit::Fits, Fit::Shortfall]);
+        // What the rounding leaves open is held against nobody.
+        let wide = |low, high| fit(Figure { value: 10.0, low, high }, 10.0, 1e5, 0.0);
+        assert_eq!([wide(9.0, 20.0), wide(5.0, 9.5)], [Fit::Fits, Fit::Fits]);
+        assert_eq!(wide(10.1, 20.0), Fit::Impossible);
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_judged_by_nobody() {
+        let mut claim = sound("randread");
+        claim.read.rate = Some(Figure::exact(0.0));
+        assert!(fit_of(&claim).is_none());
+        claim.read.rate = Some(Figure::exact(1.0));
+        assert_eq!(fit_of(&claim).unwrap().2, Fit::Shortfall);
+        claim.paced = true;
+        assert_eq!(fit_of(&claim).unwrap().2, Fit::Fits);
+        claim.read = operations(10_000.0, 900.0);
+        assert_eq!(fit_of(&claim).unwrap().2, Fit::Impossible, "paced or not");
+    }
+
+    #[test]
+    fn jobs_per_drive_must_fit_within_the_same_bounds() {
+        let per_drive = |stack: &str, latency_us| {
+            let mut claim = sound("randread");
+            claim.stack = stack.to_owned();
+            claim.read = operations(100_000.0, latency_us);
+            impossible(&claim).unwrap().reason.contains("jobs are per drive")
+        };
+        // Of 8 slots: 8.008 and 7.2.
+        assert!(per_drive("raw 8x NVMe", 80.0) && per_drive("raw 8x NVMe", 80.07));
+        assert!(!per_drive("raw 8x NVMe", 80.09));
+        assert!(per_drive("raw 8x NVMe", 72.1) && !per_drive("raw 8x NVMe", 71.9));
+        assert!(!per_drive("raw 1x NVMe", 80.0) && !per_drive("raw NVMe", 80.0));
+    }
+
+    #[test]
+    fn what_a_lone_sync_leaves_has_two_bounds() {
+        let left = |rate: f64, sync_us: f64| {
+            let mut claim = sound("write");
+            (claim.durability, claim.writes_per_sync) = (Durability::SyncCall, Some(1));
+            claim.write =
+                crate::Operations { rate: Some(Figure::exact(rate)), ..Default::default() };
+            claim.sync.latency_ns_mean = Some(Figure::exact(sync_us * 1e3));
+            sync_alone(&claim).is_some()
+        };
+        // Nine tenths of a millisecond.
+        assert!(left(1000.0, 99.0) && !left(1000.0, 101.0));
+        // 100 µs.
+        assert!(left(9_000.0, 11.0) && !left(9_000.0, 11.2));
+        assert!(!left(0.0, 11.0));
+    }
 }

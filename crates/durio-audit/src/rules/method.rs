@@ -156,4 +156,41 @@ mod tests {
         claim.buffered = Some(false);
         assert_eq!(depth_not_real(&claim), None);
     }
+
+    #[test]
+    fn what_is_told_of_a_time_says_where_it_comes_from() {
+        let mut claim = sound("seq write");
+        claim.runtime = Some(Nanos::from_millis(4_321));
+        assert_eq!(too_short(&claim).unwrap().reason, "about 4 s long");
+        (claim.runtime, claim.total) = (None, Some(Bytes::new(3_000_000_000)));
+        claim.bandwidth = Some(Figure { value: 1e9, low: 0.5e9, high: 2e9 });
+        assert_eq!(too_short(&claim).unwrap().reason, "its volume took 6 s at most");
+    }
+
+    #[test]
+    fn a_path_is_a_file_unless_it_is_below_dev() {
+        let told = |target: &str, stack: &str| {
+            let mut claim = sound("randread");
+            (claim.target, claim.stack) = (Some(target.into()), stack.into());
+            filesystem_as_device(&claim).is_some()
+        };
+        assert!(told("/srv/f", "raw NVMe") && !told("/dev/sda", "raw NVMe"));
+        assert!(!told("nvme0n1", "raw NVMe") && !told("/srv/f", "NVMe"));
+        for name in FILESYSTEMS {
+            assert!(!told("/srv/f", &format!("raw {name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_io_uring_is_asynchronous_through_the_page_cache() {
+        let told = |engine: &str| {
+            let mut claim = sound("randread");
+            (claim.depth, claim.buffered) = (Some(2), Some(true));
+            claim.engine = Some(engine.into());
+            depth_not_real(&claim).map(|seen| seen.reason)
+        };
+        assert_eq!([told("io_uring"), told("uring"), told("IO_URING")], [None, None, None]);
+        let words = "depth 2 is given and it is buffered: about 1 in flight, not 2";
+        assert_eq!(told("libaio").as_deref(), Some(words));
+    }
 }

@@ -189,4 +189,109 @@ mod tests {
             [row(1, 13e3, 71.0), row(2, 28e3, 71.0), row(8, 112e3, 71.0), row(4, 56.8e3, 70.93)];
         assert!(neighbours(&rows).is_empty());
     }
+
+    #[test]
+    fn a_row_that_differs_in_any_setting_is_another_measurement() {
+        use durio_units::{Bytes, Nanos};
+        let changes: [fn(&mut Claim); 13] = [
+            |it| it.source = "b".into(),
+            |it| it.stack = "b".into(),
+            |it| it.workload = "b".into(),
+            |it| it.durable = "b".into(),
+            |it| it.note = "b".into(),
+            |it| it.block_size = Some(Bytes::from_kib(5)),
+            |it| it.jobs = Some(7),
+            |it| it.depth = Some(7),
+            |it| it.engine = Some("b".into()),
+            |it| it.buffered = Some(true),
+            |it| it.target = Some("b".into()),
+            |it| it.size = Some(Bytes::new(7)),
+            |it| it.runtime = Some(Nanos::new(7)),
+        ];
+        for (place, change) in changes.into_iter().enumerate() {
+            let [first, mut second] = rows(1200.0, 554.0);
+            change(&mut second);
+            assert!(contradictions(&[first, second]).is_empty(), "setting {place}");
+        }
+    }
+
+    #[test]
+    fn each_figure_of_a_repetition_may_differ_by_a_fifth() {
+        let told = |change: &dyn Fn(&mut Claim, f64), other: f64| {
+            let [mut first, mut second] = rows(1000.0, 1000.0);
+            change(&mut first, 1000.0);
+            change(&mut second, other);
+            contradictions(&[first, second]).into_iter().map(|it| it.seen.reason).next()
+        };
+        let changes: [&dyn Fn(&mut Claim, f64); 3] = [
+            &|it, value| it.read.rate = Some(Figure::exact(value)),
+            &|it, value| it.write.rate = Some(Figure::exact(value)),
+            &|it, value| it.bandwidth = Some(Figure::exact(value)),
+        ];
+        for change in changes {
+            assert_eq!((told(change, 1199.0), told(change, 834.0)), (None, None));
+            assert!(told(change, 1201.0).is_some() && told(change, 833.0).is_some());
+        }
+        let reason = told(changes[0], 2000.0).unwrap();
+        assert_eq!(reason, "1k/s here, 2k/s in line 3 (50 % of it), and no setting differs");
+        // Rows that do not say what was measured.
+        for spoil in [
+            |it: &mut Claim| it.block_size = None,
+            |it: &mut Claim| it.workload.clear(),
+            |it: &mut Claim| it.stack.clear(),
+        ] {
+            let mut both = rows(1000.0, 2000.0);
+            both.iter_mut().for_each(spoil);
+            assert!(contradictions(&both).is_empty());
+        }
+        let mut named = rows(1000.0, 2000.0);
+        named[1].line = Some(Line::Name("again".into()));
+        assert!(contradictions(&named)[0].seen.reason.contains("in 'again' (50 %"));
+    }
+
+    #[test]
+    fn sixteen_repetitions_are_looked_at() {
+        let told = |same: u64| {
+            let rows: Vec<_> = (0..=same)
+                .map(|at| {
+                    let mut claim = sound("randread");
+                    claim.line = Some(Line::Number(at));
+                    claim.read.rate = Some(Figure::exact(if at < same { 1000.0 } else { 2000.0 }));
+                    claim
+                })
+                .collect();
+            contradictions(&rows).len()
+        };
+        // All of them and the other; from the seventeenth on only that sees the first.
+        assert_eq!((told(15), told(16)), (16, 1));
+    }
+
+    #[test]
+    fn a_series_has_three_neighbours_that_agree_within_five_percent() {
+        let impossible = row(4, 60e3, 71.0);
+        let told = |latencies: [f64; 3]| {
+            let mut rows: Vec<_> = latencies.iter().map(|&it| row(1, 10e3, it)).collect();
+            rows.push(impossible.clone());
+            neighbours(&rows).into_iter().map(|it| it.seen).next()
+        };
+        let seen = told([96.0, 99.0, 95.0]).unwrap();
+        // 0.96 × 4 ÷ 71 µs.
+        assert!(seen.reason.starts_with("3 other rows of the series keep 95 % to 99 % of"));
+        assert!(
+            seen.reason.contains("at 71 µs that would be 54.08k/s, where 60k/s"),
+            "{}",
+            seen.reason
+        );
+        assert!(told([94.1, 99.0, 95.0]).is_some() && told([93.9, 99.0, 95.0]).is_none());
+        // A paced row keeps no worker busy, and both kinds of operations tell nothing.
+        let mut rows = vec![row(1, 10e3, 96.0), row(1, 10e3, 99.0), row(1, 10e3, 95.0)];
+        rows.push(impossible.clone());
+        rows[0].paced = true;
+        assert!(neighbours(&rows).is_empty());
+        rows[0].paced = false;
+        rows[3].write.rate = Some(Figure::exact(0.0));
+        assert!(neighbours(&rows).is_empty());
+        rows[3] = Claim { source: "other".into(), ..impossible };
+        assert!(neighbours(&rows).is_empty());
+    }
 }

@@ -116,4 +116,22 @@ mod tests {
         claim.read.percentiles_ns = vec![percentile(99.0, 200e3), percentile(99.99, 2.1e6)];
         assert_eq!(codes(&claim), ["tail-gap"]);
     }
+
+    #[test]
+    fn a_tail_is_told_with_how_many_times_it_is_and_needs_both_percentiles() {
+        let told = |percentiles: &[(f64, f64)]| {
+            let mut claim = sound("randread");
+            let figures =
+                percentiles.iter().map(|&(percent, nanos)| (percent, Figure::exact(nanos)));
+            claim.read.percentiles_ns = figures.collect();
+            super::tail(&claim).map(|seen| seen.reason)
+        };
+        let reason = told(&[(50.0, 100e3), (99.0, 200e3), (99.9, 3e6), (99.99, 5e6)]).unwrap();
+        assert_eq!(reason, "read: p99.99 is 5 ms, 25 times the p99 of 200 µs");
+        // None of the others stands for one of the two.
+        assert_eq!(told(&[(99.0, 200e3), (99.9, 9e6)]), None);
+        assert_eq!(told(&[(98.0, 200e3), (99.99, 9e6)]), None);
+        let reason = told(&[(99.0, 0.5), (99.99, 40.0)]).unwrap();
+        assert!(reason.contains("40 times"), "{reason}");
+    }
 }

@@ -200,4 +200,66 @@ mod tests {
             assert_eq!(mistyped(&claim), None, "{sound}");
         }
     }
+
+    #[test]
+    fn each_factor_between_units_is_told_by_its_words() {
+        let told = |latency_us: f64| {
+            let mut claim = sound("randread");
+            claim.read = operations(10_000.0, latency_us);
+            thousandfold(&claim).map(|seen| seen.reason)
+        };
+        for (latency_us, factor, words) in [
+            (0.099, "1000 times", "a thousand times larger, or the rate lacked a k"),
+            (99e3, "0.001 times", "a thousand times smaller, or the rate had a k"),
+            (99e-6, "1000000 times", "a million times larger, or the rate lacked an M"),
+            (99e6, "0.000001 times", "a million times smaller, or the rate had an M"),
+        ] {
+            let reason = told(latency_us).unwrap();
+            assert!(reason.contains(factor) && reason.ends_with(words), "{reason}");
+        }
+        assert_eq!((told(99.0), told(9.9)), (None, None));
+    }
+
+    #[test]
+    fn a_link_carries_128_gigabytes_a_second_to_each_drive() {
+        let told = |stack: &str, gigabytes: f64| {
+            let mut claim = sound("seq read");
+            claim.read = crate::Operations::default();
+            claim.buffered = Some(false);
+            claim.stack = stack.into();
+            claim.bandwidth = Some(Figure::exact(gigabytes * 1e9));
+            beyond_any_link(&claim).is_some()
+        };
+        assert!(!told("raw NVMe", 128.0) && told("raw NVMe", 128.1));
+        assert!(!told("raw 3x NVMe", 384.0) && told("raw 3x NVMe", 384.1));
+        assert!(!told("raw brd", 1000.0));
+    }
+
+    #[test]
+    fn a_round_number_of_gigabytes_has_one_decimal_and_is_at_least_one() {
+        let told = |megabytes: f64| {
+            let bandwidth = Some(Figure::exact(megabytes * 1e6));
+            gigabytes_of_1024(&Claim { bandwidth, ..Claim::default() }).is_some()
+        };
+        // 1.1, 2.5 and 12.3 GB/s.
+        assert!(told(1126.4) && told(12_595.2) && told(1433.6));
+        // 0.9, whole megabytes, and none.
+        assert!(!told(921.6) && !told(2560.0) && !told(1126.5));
+    }
+
+    #[test]
+    fn other_units_are_so_many_times_as_large() {
+        let found = other_units(Figure::exact(1e6)).map(|(figure, unit)| (figure.value, unit));
+        let expected = [
+            (1_048_576.0, "MiB/s"),
+            (1_024_000.0, "units of 1024 × 1000 bytes per second"),
+            (1e9, "GB/s"),
+            (1_073_741_824.0, "GiB/s"),
+            (1e3, "kB/s"),
+            (125_000.0, "Mbit/s"),
+        ];
+        for ((found, unit), (value, name)) in found.into_iter().zip(expected) {
+            assert!(unit == name && (found / value - 1.0).abs() < 1e-12, "{found} {unit}");
+        }
+    }
 }
