@@ -85,3 +85,47 @@ impl RecordError {
         source.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: io::ErrorKind) -> RecordError {
+        RecordError::io("write", Path::new("/r/f"), kind.into())
+    }
+
+    #[test]
+    fn a_storage_that_refuses_is_told_from_a_file_that_is_not_there() {
+        use io::ErrorKind as Kind;
+        for (kind, is_of_storage, is_full) in [
+            (Kind::StorageFull, true, true),
+            (Kind::Other, true, false),
+            (Kind::TimedOut, true, false),
+            (Kind::NotFound, false, false),
+            (Kind::PermissionDenied, false, false),
+        ] {
+            let error = of(kind);
+            assert_eq!(error.is_of_storage(), is_of_storage, "{kind:?}");
+            assert_eq!(error.is_disk_full(), is_full, "{kind:?}");
+        }
+        let damaged = RecordError::malformed("read", Path::new("/r/f"), "no JSON");
+        assert!(!damaged.is_of_storage() && !damaged.is_disk_full());
+    }
+
+    #[test]
+    fn an_error_names_what_was_done_to_which_file_and_why() {
+        let error = of(io::ErrorKind::StorageFull);
+        assert_eq!(error.to_string(), "cannot write '/r/f'");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, io::Error::from(io::ErrorKind::StorageFull).to_string());
+        for (kind, expected) in [
+            (io::ErrorKind::FileTooLarge, RecordErrorKind::Malformed),
+            (io::ErrorKind::InvalidInput, RecordErrorKind::Malformed),
+            (io::ErrorKind::NotFound, RecordErrorKind::Io),
+            (io::ErrorKind::Other, RecordErrorKind::Io),
+        ] {
+            let read = RecordError::reading(Path::new("/r/f"), kind.into());
+            assert_eq!((read.kind, read.operation), (expected, "read"), "{kind:?}");
+        }
+    }
+}

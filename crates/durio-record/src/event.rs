@@ -229,4 +229,121 @@ mod tests {
         let newer = TimedEvent::read(br#"{"at_ns":1,"event":"of_a_newer_durio","x":[1]}"#).unwrap();
         assert_eq!(newer.event, Event::Unknown);
     }
+
+    fn line(text: &str) -> Event {
+        TimedEvent::read(text.as_bytes()).unwrap().event
+    }
+
+    const OPERATIONS: &str = r#"[{"operation":"read","bytes":5,"service":{"count":2,"sum_ns":7,"min_ns":3,"max_ns":4},"submit":{"count":2,"sum_ns":2,"min_ns":1,"max_ns":1},"response":{"count":2,"sum_ns":9,"min_ns":4,"max_ns":5}},{"operation":"commit","bytes":6,"service":{"count":1,"sum_ns":8,"min_ns":8,"max_ns":8}}]"#;
+
+    fn interval() -> Interval {
+        let text = format!(
+            r#"{{"at_ns":1,"event":"interval","step":3,"repeat":0,"round":2,"stream":1,"target":0,"phase":"measure","index":9,"from_ns":100,"to_ns":350,"operations":{OPERATIONS}}}"#
+        );
+        let Event::Interval(interval) = line(&text) else { unreachable!("it says so") };
+        interval
+    }
+
+    fn job() -> JobEnded {
+        let text = format!(
+            r#"{{"at_ns":1,"event":"job_ended","step":3,"job":4,"measured_ns":50,"cpu_user_ns":1,"cpu_system_ns":2,"exchanges":3,"accounting":{{"in_flight_ns":1,"span_ns":2,"engine_span_ns":3}},"operations":{OPERATIONS}}}"#
+        );
+        let Event::JobEnded(job) = line(&text) else { unreachable!("it says so") };
+        job
+    }
+
+    #[test]
+    fn tags_name_step_round_stream_operation_and_part() {
+        let tags = |mut event: Event| {
+            let mut tags = Vec::new();
+            let visit = |_: &mut Latency, tag: String| {
+                tags.push(tag);
+                Ok::<_, ()>(())
+            };
+            event.for_each_latency(visit).unwrap();
+            tags
+        };
+        let parts = ["read.service", "read.submit", "read.response", "commit.service"];
+        let with = |prefix: &str| parts.map(|part| format!("{prefix}.{part}"));
+        assert_eq!(tags(Event::Interval(interval())), with("step3.round2.stream1.interval9"));
+        assert_eq!(tags(Event::JobEnded(job())), with("step3.job4"));
+        assert_eq!(tags(Event::Unknown), [""; 0]);
+        let one = |round, stream| tag_of(7, round, stream);
+        assert_eq!(one(0, 0), "step7");
+        assert_eq!([one(1, 0), one(0, 1)], ["step7.round1", "step7.stream1"]);
+        // The first that fails ends it.
+        let failed = Event::JobEnded(job()).for_each_latency(|_, tag| Err(tag));
+        assert_eq!(failed, Err("step3.job4.read.service".to_owned()));
+    }
+
+    #[test]
+    fn an_event_spans_its_interval_or_its_measured_time() {
+        let span = |event: Event| {
+            let (from, length) = event.span();
+            (from.get(), length.get())
+        };
+        assert_eq!(span(Event::Interval(interval())), (100, 250));
+        assert_eq!(span(Event::JobEnded(job())), (0, 50));
+        assert_eq!(span(Event::Unknown), (0, 0));
+        assert_eq!(Event::Interval(interval()).operations_mut().len(), 2);
+        assert_eq!(Event::JobEnded(job()).operations_mut().len(), 2);
+        assert_eq!(Event::Unknown.operations_mut().len(), 0);
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused_beyond_their_bounds() {
+        const MOST: u64 = 72_057_594_037_927_936;
+        assert_eq!(QUANTITY_MAX, MOST);
+        let of_interval = |change: &dyn Fn(&mut Interval)| {
+            let mut interval = interval();
+            change(&mut interval);
+            Event::Interval(interval).validate().is_ok()
+        };
+        assert!(of_interval(&|_| {}));
+        let ends =
+            |from, to| of_interval(&|it| (it.from, it.to) = (Nanos::new(from), Nanos::new(to)));
+        assert!(ends(350, 350) && !ends(351, 350));
+        assert!(ends(100, MOST) && !ends(100, MOST + 1));
+        let changes: [fn(&mut JobEnded, u64); 5] = [
+            |it, value| it.measured = Nanos::new(value),
+            |it, value| it.cpu_user = Nanos::new(value),
+            |it, value| it.cpu_system = Nanos::new(value),
+            |it, value| it.accounting.span_ns = value,
+            |it, value| it.accounting.engine_span_ns = value,
+        ];
+        for (place, change) in changes.into_iter().enumerate() {
+            let fits = |value| {
+                let mut job = job();
+                change(&mut job, value);
+                Event::JobEnded(job).validate().is_ok()
+            };
+            assert!(fits(MOST) && !fits(MOST + 1), "quantity {place}");
+        }
+        let gap = |from, span| {
+            let (from, span) = (Nanos::new(from), Nanos::new(span));
+            Event::ProcessGap(ProcessGap { step: 0, round: 0, from, span }).validate().is_ok()
+        };
+        assert!(gap(MOST, MOST) && !gap(MOST + 1, 0) && !gap(0, MOST + 1));
+        assert!(Event::Unknown.validate().is_ok());
+        let latencies: [fn(&mut OperationRecord) -> &mut Latency; 3] = [
+            |it| &mut it.service,
+            |it| it.submit.as_mut().unwrap(),
+            |it| it.response.as_mut().unwrap(),
+        ];
+        for latency in latencies {
+            let fits = |exact: (u64, u64, u64)| {
+                let mut job = job();
+                let known = &mut latency(&mut job.operations[0]).exact;
+                (known.count, known.min_ns, known.max_ns) = exact;
+                let of_job = Event::JobEnded(job.clone()).validate().is_ok();
+                let operations = job.operations;
+                let of_interval = Event::Interval(Interval { operations, ..interval() }).validate();
+                assert_eq!(of_interval.is_ok(), of_job);
+                of_job
+            };
+            assert!(fits((1, 5, 5)) && !fits((1, 6, 5)));
+            assert!(fits((MOST, 5, 5)) && !fits((MOST + 1, 5, 5)));
+            assert!(fits((1, 5, MOST)) && !fits((1, 5, MOST + 1)));
+        }
+    }
 }

@@ -158,4 +158,16 @@ mod tests {
             assert_eq!(FolderName::parse(other), None, "{other}");
         }
     }
+
+    #[test]
+    fn a_name_tells_its_command_and_a_time_is_one_of_a_manifest() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_123);
+        let name = FolderName::new("stack-bench", now, 7);
+        assert_eq!(name.as_str(), "2027-01-15T080000-123Z-stack-bench-7");
+        assert!(name.is_of("stack-bench"));
+        assert!(!name.is_of("stack") && !name.is_of("bench") && !name.is_of(""));
+        assert_eq!(FolderName::rfc3339(now), "2027-01-15T08:00:00.123Z");
+        assert!(FolderName::is_rfc3339("2027-01-15T08:00:00.123Z"));
+        assert!(!FolderName::is_rfc3339("2027-01-15 08:00") && !FolderName::is_rfc3339(""));
+    }
 }

@@ -207,4 +207,51 @@ mod tests {
         assert_eq!(even.exact, Exact::default());
         assert!(even.histogram().is_empty());
     }
+
+    #[test]
+    fn a_mean_is_the_sum_by_the_number_and_none_without_one() {
+        let of = |values: &[u64]| {
+            let mut exact = Exact::default();
+            values.iter().for_each(|&it| exact.record(it));
+            exact
+        };
+        assert_eq!(of(&[]).mean_ns(), None);
+        assert_eq!(of(&[7]).mean_ns(), Some(7.0));
+        assert_eq!(of(&[10, 15, 20, 45]).mean_ns(), Some(22.5));
+        // Nothing is added to nothing, and nothing to something.
+        let mut sum = Exact::default();
+        sum.add(&Exact::default());
+        assert_eq!(sum, Exact::default());
+        sum.add(&of(&[5, 9]));
+        sum.add(&Exact::default());
+        assert_eq!(sum, Exact { count: 2, sum_ns: 14, min_ns: 5, max_ns: 9 });
+        sum.add(&of(&[3]));
+        assert_eq!(sum, Exact { count: 3, sum_ns: 17, min_ns: 3, max_ns: 9 });
+        sum.record(2);
+        assert_eq!((sum.min_ns, sum.max_ns, sum.mean_ns()), (2, 9, Some(4.75)));
+    }
+
+    #[test]
+    fn a_set_has_a_histogram_if_it_has_a_latency() {
+        let mut full = LatencyHistogram::new();
+        assert_eq!(Latency::from(&full), Latency::default());
+        full.record(1000);
+        full.record_bucket(5000, 2);
+        let latency = Latency::from(&full);
+        assert_eq!((latency.exact.count, latency.histogram().unwrap().count()), (1, 3));
+        let mut total = LatencyHistogram::new();
+        latency.add_to(&mut total);
+        assert_eq!((total.exact, total.histogram().len()), (full.exact, 3));
+        // Counts without an exact side are forgotten too.
+        total.exact = Exact::default();
+        total.clear();
+        assert_eq!((total.histogram().len(), total.exact.count), (0, 0));
+        full.clear();
+        assert_eq!((full.histogram().len(), full.exact), (0, Exact::default()));
+    }
+
+    #[test]
+    fn histograms_have_three_digits_up_to_an_hour() {
+        assert_eq!((LATENCY_NS_MAX, SIGNIFICANT_DIGITS), (3_600_000_000_000, 3));
+    }
 }

@@ -204,3 +204,19 @@ fn bytes(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, RecordError> {
         Err(error) => Err(RecordError::reading(&folder.path().join(name), error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_to_what_is_in_the_folder_and_nowhere_else() {
+        let folder = Path::new("/b");
+        assert_eq!(within(folder, "run-1"), Some(PathBuf::from("/b/run-1")));
+        assert_eq!(within(folder, "..."), Some(PathBuf::from("/b/...")));
+        for name in ["", ".", "..", "/etc", "a/b", "../x"] {
+            assert_eq!(within(folder, name), None, "{name}");
+        }
+        assert_eq!(LENGTH_MAX.get(), 67_108_864);
+    }
+}

@@ -360,4 +360,61 @@ mod tests {
             assert!(error.to_string().contains("no trace that"), "{error}");
         }
     }
+
+    #[test]
+    fn each_bound_of_an_operation_is_kept_on_both_sides() {
+        let read = |line: &str| operation(line.as_bytes(), 3).map_err(|why| why.len());
+        let fits = |line: &str| read(line).is_ok();
+        assert!(fits(r#"[0,1,7,2,"write",0,8,false]"#) && !fits(r#"[0,1,7,3,"write",0,8,false]"#));
+        assert!(fits(r#"[0,1,7,0,"write",0,2147479552,false]"#));
+        assert!(!fits(r#"[0,1,7,0,"write",0,2147479553,false]"#));
+        assert!(fits(r#"[0,1,7,0,"write",9223372036854775799,8,false]"#));
+        assert!(!fits(r#"[0,1,7,0,"write",9223372036854775800,8,false]"#));
+        assert!(fits(r#"[0,1,7,0,"write",null,1,false]"#));
+        assert!(fits(r#"[18446744073709551614,1,7,0,"write",0,8,false]"#));
+        assert!(fits(r#"[0,1,7,0,"fsync",null,0,false]"#));
+        assert!(
+            !fits(r#"[0,1,7,0,"fsync",0,0,false]"#) && !fits(r#"[0,1,7,0,"fsync",null,1,false]"#)
+        );
+        // What took no time took a nanosecond.
+        let instant = read(r#"[5,0,7,0,"write",0,8,true]"#).unwrap();
+        assert_eq!((instant.begin, instant.nanos, instant.end()), (5, 1, 6));
+        assert_eq!((instant.task, instant.file, instant.durable), (7, 0, true));
+        let lasting = TracedOperation { begin: u64::MAX - 1, nanos: 9, ..instant };
+        assert_eq!(lasting.end(), u64::MAX);
+        assert_eq!(
+            (OPERATIONS_MAX, HEAD_LENGTH_MAX, BYTES_MAX),
+            (20_000_000, 33_554_432, 2_147_479_552)
+        );
+    }
+
+    #[test]
+    fn operations_stand_in_order_from_the_first_ones_begin() {
+        let it = |begin: u64, task: u32| TracedOperation {
+            begin,
+            nanos: 3,
+            task,
+            file: 0,
+            call: &TRACED_CALLS[0],
+            offset: None,
+            bytes: 0,
+            durable: false,
+        };
+        let trace = trace(vec![it(70, 1), it(50, 2), it(90, 3)]);
+        let found: Vec<_> = trace.operations.iter().map(|it| (it.begin, it.task)).collect();
+        assert_eq!(found, [(0, 2), (20, 1), (40, 3)]);
+        let many = r#"{"schema":"durio-trace-1","operations":20000001,"files":[],"capture":null}"#;
+        let error =
+            OperationTrace::read(packed_lines(many.as_bytes(), b"").as_slice()).unwrap_err();
+        assert_eq!(error.to_string(), "it has 20000001 operations, not 1 to 20000000");
+    }
+
+    #[test]
+    fn what_the_system_says_is_not_called_damage() {
+        use io::ErrorKind as Kind;
+        let told = |kind: Kind| (damaged(kind.into()).kind(), damaged(kind.into()).to_string());
+        assert_eq!(told(Kind::UnexpectedEof), (Kind::InvalidData, "it is cut off".to_owned()));
+        assert_eq!(told(Kind::InvalidInput), (Kind::InvalidData, "it is damaged".to_owned()));
+        assert_eq!(told(Kind::StorageFull).0, Kind::StorageFull);
+    }
 }

@@ -252,4 +252,75 @@ mod tests {
         ];
         assert_eq!(point(events), Some((1, vec![0])));
     }
+
+    fn resumed_at(step: u32) -> Event {
+        Event::RunResumed(RunResumed { step, repeated: Vec::new(), resumed: String::new() })
+    }
+
+    #[test]
+    fn what_lies_behind_the_place_of_a_resumption_is_to_be_done_again() {
+        let done = |steps: &[u32]| steps.iter().map(|&it| ended(it, 0, DONE)).collect::<Vec<_>>();
+        let all = || {
+            let mut events = done(&[0, 1, 2, 3, 4]);
+            events.push(round(RoundDecision::Reached));
+            events
+        };
+        let with = |step: u32| {
+            let mut events = all();
+            events.push(resumed_at(step));
+            point(events).map(|it| it.0)
+        };
+        assert_eq!(point(all()), None);
+        assert_eq!([with(0), with(1), with(2), with(3)], [Some(0), Some(1), Some(2), Some(3)]);
+        // A section that had begun before keeps its end.
+        assert_eq!(with(4), None);
+        let not_reached = [done(&[0, 1, 2, 3, 4]), vec![round(RoundDecision::NotReached)]].concat();
+        assert_eq!(point(not_reached), None);
+        let declined =
+            crate::StepDeclined { step: 1, round: 0, message: String::new(), errno: None };
+        let events = [done(&[0]), vec![Event::StepDeclined(declined)]].concat();
+        assert_eq!(point(events), Some((2, vec![0])));
+    }
+
+    #[test]
+    fn resumptions_are_counted_and_the_last_end_of_a_run_counts() {
+        let memory_max = Bytes::ZERO;
+        let run_ended = |outcome| Event::RunEnded(RunEnded { outcome, memory_max });
+        let at = |events: Vec<Event>| {
+            let timed =
+                events.into_iter().map(|event| TimedEvent { at: Nanos::from_secs(9), event });
+            resume_point(&plan(), &timed.collect::<Vec<_>>())
+        };
+        let point = at(vec![resumed_at(0), resumed_at(0), ended(0, 0, DONE)]).unwrap();
+        assert_eq!((point.step, point.resumed_before), (1, 2));
+        assert_eq!(at(vec![]).unwrap().resumed_before, 0);
+        assert!(at(vec![run_ended(DONE), run_ended(Outcome::Failed)]).is_some());
+        assert!(at(vec![run_ended(Outcome::Interrupted), run_ended(DONE)]).is_none());
+        // Times that go back change nothing.
+        let back =
+            [9, 5].map(|second| TimedEvent { at: Nanos::from_secs(second), event: Event::Unknown });
+        assert_eq!(resume_point(&plan(), &back).unwrap().elapsed, Nanos::from_secs(9));
+    }
+
+    #[test]
+    fn only_the_nearest_section_that_made_the_steps_targets_is_done_again() {
+        let with = |targets: [usize; 5], roles: [Role; 5], step: usize| {
+            let mut plan = plan();
+            for (at, known) in plan.steps.iter_mut().enumerate() {
+                known.load.target = targets[at];
+                known.role = roles[at];
+            }
+            preconditions_of(&plan, &plan.steps[step])
+        };
+        use Role::{Measure, Precondition};
+        // Sections 0, 1, 1, 2, 2.
+        let roles = [Precondition, Precondition, Precondition, Measure, Measure];
+        assert_eq!(with([0; 5], roles, 3), [1, 2]);
+        assert_eq!(with([0, 0, 1, 0, 1], roles, 3), [1]);
+        assert_eq!(with([0, 0, 1, 0, 1], roles, 4), [2]);
+        assert_eq!(with([0, 1, 1, 0, 1], roles, 3), [0]);
+        assert_eq!(with([0, 1, 1, 2, 1], roles, 3), [0; 0]);
+        assert_eq!(with([0; 5], roles, 2), [0; 0], "a section starts over as a whole");
+        assert_eq!(with([0; 5], [Measure; 5], 3), [0; 0]);
+    }
 }

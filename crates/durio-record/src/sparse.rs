@@ -164,4 +164,34 @@ mod tests {
             check(&[wide, narrow].concat());
         }
     }
+
+    #[test]
+    fn buckets_are_told_with_both_ends_and_their_counts() {
+        let mut latency = LatencyHistogram::new();
+        for (value, times) in [(0, 2), (2047, 3), (2049, 4), (10_001, 5)] {
+            (0..times).for_each(|_| latency.record(value));
+        }
+        let sparse = SparseHistogram::of(latency.histogram());
+        let buckets: Vec<_> = sparse.buckets().collect();
+        assert_eq!(buckets, [(0, 0, 2), (2047, 2047, 3), (2048, 2049, 4), (10_000, 10_007, 5)]);
+        assert_eq!(sparse.count(), 14);
+        let at = [0.0, 2.0 / 14.0, 0.15, 5.0 / 14.0, 0.5, 9.0 / 14.0, 0.65, 1.0];
+        let expected = [0, 0, 2047, 2047, 2049, 2049, 10_007, 10_007];
+        assert_eq!(at.map(|quantile| sparse.value_at_quantile(quantile)), expected);
+    }
+
+    #[test]
+    fn counts_are_added_bucket_by_bucket_in_order() {
+        let of = |buckets: &[(u16, u64)]| SparseHistogram { buckets: buckets.to_vec() };
+        let added = |to: &[(u16, u64)], more: &[(u16, u64)]| {
+            let mut sum = of(to);
+            sum.add(more.iter().copied());
+            sum.buckets
+        };
+        assert_eq!(added(&[], &[(3, 1), (9, 2)]), [(3, 1), (9, 2)]);
+        assert_eq!(added(&[(3, 1), (9, 2)], &[]), [(3, 1), (9, 2)]);
+        let sum = added(&[(1, 1), (3, 2), (9, 4)], &[(0, 8), (3, 16), (4, 32), (10, 64)]);
+        assert_eq!(sum, [(0, 8), (1, 1), (3, 18), (4, 32), (9, 4), (10, 64)]);
+        assert_eq!(added(&[(3, u64::MAX)], &[(3, 1)]), [(3, u64::MAX)]);
+    }
 }

@@ -236,3 +236,50 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(),
     });
     written.map_err(|error| RecordError::io("write", &path, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end_of(parts: &[&[u8]]) -> u64 {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&parts.concat()).unwrap();
+        end_of_whole_lines(&mut file).unwrap()
+    }
+
+    #[test]
+    fn the_last_line_feed_is_found_wherever_it_lies() {
+        let long = |bytes: usize| vec![b'x'; bytes];
+        assert_eq!((end_of(&[]), end_of(&[b"torn"]), end_of(&[b"\n"])), (0, 0, 1));
+        assert_eq!((end_of(&[b"ab\n"]), end_of(&[b"ab\ncd"]), end_of(&[b"a\nb\n"])), (3, 3, 4));
+        // Around a chunk of 64 KiB from the end, and two of them.
+        for behind in [65_534, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073] {
+            assert_eq!(end_of(&[b"ab\n", &long(behind)]), 3, "{behind}");
+            assert_eq!(end_of(&[&long(70_000), b"\n", &long(behind)]), 70_001, "{behind}");
+            assert_eq!(end_of(&[&long(behind)]), 0, "{behind}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_step_a_round_and_the_run_must_last() {
+        use crate::RunFolder;
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2");
+        let mut plan = RunFolder::open(&golden).unwrap().plan;
+        plan.steps[1].role = Role::Precondition;
+        let lasts = |text: &str| {
+            let line = format!(r#"{{"at_ns":1,"event":{text}}}"#);
+            TimedEvent::read(line.as_bytes()).unwrap().event.must_last(&plan)
+        };
+        let step = |step: u32| {
+            lasts(&format!(
+                r#""step_ended","step":{step},"outcome":"complete","measured_ns":5,"cpu":null,"devices":[]"#
+            ))
+        };
+        assert_eq!([step(0), step(1), step(2)], [true, false, true]);
+        assert!(lasts(r#""step_declined","step":2,"message":"m""#));
+        assert!(lasts(r#""round_ended","section":0,"round":0,"decision":"reached""#));
+        assert!(lasts(r#""run_ended","outcome":"complete","memory_max_bytes":1"#));
+        assert!(!lasts(r#""warning","message":"m""#));
+        assert!(!lasts(r#""run_resumed","step":4,"repeated":[0],"resumed":"now""#));
+    }
+}

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use durio_block::{FileMark, create_named};
+use durio_block::{FileMark, Folder, create_named};
 use durio_plan::RawPath;
 use durio_record::{Journal, Leftover, Leftovers, MadeFile, StateFolder, remove_leftovers};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -159,6 +159,101 @@ fn a_run_whose_file_could_not_be_removed_is_left_to_the_next_one() {
     let left = made(&place.run, &mut journal);
     journal.end();
     assert_eq!(place.remove(), [removed(left.path.as_path())]);
+}
+
+#[test]
+fn a_run_that_ended_is_held_and_one_that_lives_or_left_a_file_is_not() {
+    let place = Place::new();
+    let folder = || Folder::open(&place.run).unwrap();
+    let held = || Journal::hold_ended(&folder()).map(|it| it.is_some());
+    let refused = || held().unwrap_err().to_string();
+    assert!(!held().unwrap(), "there is no journal yet");
+    let mut journal = place.journal();
+    assert_eq!(refused(), "it is still running");
+    let left = made(&place.run, &mut journal);
+    drop(journal);
+    assert_eq!(refused(), format!("'{}' may be left of it", left.path));
+    let error = Journal::resume(&place.run, None).unwrap_err().source.to_string();
+    assert_eq!(error, format!("'{}' may be left of it", left.path));
+    assert_eq!(place.remove(), [removed(left.path.as_path())]);
+    // What the next run removed is not in the journal, and looked at again.
+    fs::write(place.run.join("journal.jsonl"), "").unwrap();
+    assert!(held().unwrap());
+    let first = Journal::hold_ended(&folder()).unwrap();
+    assert_eq!(refused(), "it is still running");
+    drop(first);
+    // Another kind of error is one.
+    fs::remove_file(place.run.join("journal.jsonl")).unwrap();
+    fs::create_dir(place.run.join("journal.jsonl")).unwrap();
+    assert!(held().is_err());
+}
+
+#[test]
+fn a_run_whose_journal_is_missing_gets_one_when_it_goes_on() {
+    let place = Place::new();
+    let journal = Journal::resume(&place.run, Some(&place.leftovers)).unwrap();
+    assert!(place.run.join("journal.jsonl").is_file());
+    assert!(place.leftovers.has("run".as_ref()) && !place.leftovers.has("other".as_ref()));
+    assert!(Journal::resume(&place.run, None).is_err(), "the run lives");
+    assert!(journal.end());
+    assert!(!place.leftovers.has("run".as_ref()));
+}
+
+#[test]
+fn a_journal_ends_only_without_files_and_where_they_can_be_looked_for() {
+    let place = Place::new();
+    let mut journal = place.journal();
+    let left = made(&place.run, &mut journal);
+    assert!(!journal.end() && place.leftovers.has("run".as_ref()));
+    fs::remove_file(place.run.join("journal.jsonl")).unwrap();
+    let mut journal = place.journal();
+    journal.remember(&left).unwrap();
+    journal.remember(&MadeFile { removed: true, ..left.clone() }).unwrap();
+    assert!(journal.end(), "it is remembered as removed");
+    fs::remove_file(place.run.join("journal.jsonl")).unwrap();
+    // Its directory is not there now: nobody knows of the file.
+    let mut journal = place.journal();
+    let mark = FileMark::new().unwrap();
+    let away = place.run.join("away").join(mark.file_name());
+    journal.remember(&MadeFile::announced(&away, mark)).unwrap();
+    assert!(!journal.end());
+}
+
+#[test]
+fn a_pointer_that_a_killed_process_left_half_written_is_forgotten() {
+    let place = Place::new();
+    drop(place.journal());
+    let pointers = place.run.parent().unwrap().join("leftovers");
+    let dead = pointers.join(".run-4194999.new");
+    let living = pointers.join(format!(".run-{}.new", std::process::id()));
+    let strange = pointers.join(".run-x.new");
+    [&dead, &living, &strange].into_iter().for_each(|it| fs::write(it, "").unwrap());
+    assert_eq!(place.remove(), []);
+    assert!(!dead.exists() && living.exists() && strange.exists());
+}
+
+#[test]
+fn a_pointer_leads_to_the_journal_of_the_run_of_its_name_or_nowhere() {
+    let place = Place::new();
+    let left = place.killed_run();
+    let pointers = place.run.parent().unwrap().join("leftovers");
+    let journal = fs::read_to_string(pointers.join("run")).unwrap();
+    let events = journal.replace("journal.jsonl", "events.jsonl");
+    for (name, text) in [("run", "run/journal.jsonl"), ("run", &events), ("other", &journal)] {
+        fs::remove_file(pointers.join("run")).ok();
+        fs::write(pointers.join(name), text).unwrap();
+        assert_eq!(place.remove(), [], "{name}: {text}");
+        fs::remove_file(pointers.join(name)).ok();
+    }
+    assert!(left.exists());
+    fs::write(pointers.join("run"), &journal).unwrap();
+    assert_eq!(place.remove(), [removed(&left)]);
+    assert!(place.pointers().is_empty());
+    // A run folder that was moved or deleted: what it made can no longer be known.
+    fs::write(pointers.join("run"), &journal).unwrap();
+    fs::rename(&place.run, place.run.with_file_name("moved")).unwrap();
+    assert_eq!(place.remove(), []);
+    assert!(place.pointers().is_empty());
 }
 
 #[test]

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use durio_block::testkit::note_skip;
 use durio_plan::Plan;
 use durio_record::{
     Environment, Event, Exact, Interval, Latency, LatencyHistogram, Manifest, OperationName,
@@ -165,6 +167,8 @@ fn every_torn_end_of_the_events_gives_the_whole_events_before_it_and_says_what_i
         let missing = format!("the last {} of its {length} bytes", length - whole_bytes);
         assert_eq!(errors.len(), usize::from(whole_bytes < length), "{errors:?}");
         assert!(errors.iter().all(|it| it.contains(&missing)), "{missing}: {errors:?}");
+        let line = format!("line {}: ", lines + 1);
+        assert!(errors.iter().all(|it| it.starts_with(&line)), "{line}: {errors:?}");
         assert!(reader.is_torn_end(&opened.plan));
     }
 }
@@ -179,6 +183,44 @@ fn a_torn_histogram_log_is_an_error_at_the_event_that_needs_it() {
         let kind = read(&folder).unwrap_err().kind;
         assert_eq!(kind, RecordErrorKind::Malformed, "{length} of {} bytes", whole.len());
     }
+}
+
+#[test]
+fn damage_before_what_was_synced_is_no_torn_end() {
+    let (_directory, folder) = sample();
+    let path = folder.join(file_names::EVENTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let is_torn = |rest: &[&str]| {
+        let broken = [&lines[..1], &["{\"at_ns\":3,\"ev"], rest].concat().join("\n") + "\n";
+        fs::write(&path, broken).unwrap();
+        let opened = RunFolder::open(&folder).unwrap();
+        let mut reader = opened.events().unwrap();
+        assert!(reader.next().unwrap().is_ok());
+        let error = reader.next().unwrap().unwrap_err();
+        assert!(error.source.to_string().starts_with("line 2: "), "{}", error.source);
+        assert!(reader.next().is_none());
+        assert_eq!(reader.whole_bytes(), lines[0].len() as u64 + 1);
+        reader.is_torn_end(&opened.plan)
+    };
+    let synced = r#"{"at_ns":9,"event":"run_ended","outcome":"complete","memory_max_bytes":1}"#;
+    assert!(is_torn(&[]) && is_torn(&lines[1..]));
+    assert!(!is_torn(&[synced]) && !is_torn(&["{\"at_ns", lines[1], synced, lines[2]]));
+}
+
+#[test]
+fn as_root_nothing_is_written_into_a_folder_of_somebody_else() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return note_skip("run_folder", &"only root can give a folder to another user");
+    }
+    let (_directory, folder) = sample();
+    let opened = RunFolder::open(&folder).unwrap();
+    opened.check_owner().unwrap();
+    std::os::unix::fs::chown(&folder, Some(12_345), None).unwrap();
+    assert_eq!(opened.check_owner().unwrap_err().kind, RecordErrorKind::NotOurs);
+    let resumed = RecordWriter::resume(&folder, 1, 0).unwrap_err();
+    assert_eq!(resumed.kind, RecordErrorKind::NotOurs);
+    assert!(fs::metadata(folder.join(file_names::EVENTS)).unwrap().len() > 0);
 }
 
 #[test]
@@ -297,6 +339,13 @@ fn a_resumed_record_cuts_off_what_was_torn_and_goes_on() {
     let mut writer = RecordWriter::resume(&folder, 1, reader.whole_bytes()).unwrap();
     let again = interval(2, &[7, 8]);
     writer.write(Nanos::from_secs(9), again.clone()).unwrap();
+    // Those of the first time have no part.
+    let text = std::fs::read_to_string(&log).unwrap();
+    let tags: Vec<_> = text.lines().filter_map(|it| it.strip_prefix("Tag=")).collect();
+    let tags = tags.into_iter().filter_map(|it| it.split(',').next()).collect::<Vec<_>>();
+    let [tag, again_tag] = ["", ".part1"].map(|part| format!("step0.interval2.read.service{part}"));
+    let before = [0, 1].map(|it| format!("step0.interval{it}.read.service"));
+    assert_eq!(tags, [&before[0], &before[1], &tag, &again_tag]);
     let opened = RunFolder::open(&folder).unwrap();
     let read: Vec<Event> = opened.events().unwrap().map(|event| event.unwrap().event).collect();
     assert_eq!(latencies(&read), latencies(&[interval(0, &[1, 2, 3]), interval(1, &[4]), again]));

@@ -534,4 +534,20 @@ mod tests {
         let full = ContextSwitches { voluntary: u64::MAX, involuntary: u64::MAX };
         assert_eq!(full.saturating_add(a), full);
     }
+
+    #[test]
+    fn each_operation_has_its_name_and_the_first_load_is_the_first_stream() {
+        let names = OperationName::ALL.map(OperationName::name);
+        assert_eq!(names, ["commit", "read", "write", "sync", "reallocate"]);
+        let line = r#"{"step":1,"engine":"null","jobs":7,"depth":1,"batch":1,"cache":"direct","region":"shared","clock":"tsc","features":[],"fallbacks":[]}"#;
+        let mut started: StepStarted = serde_json::from_str(line).unwrap();
+        let text = serde_json::to_string(&started).unwrap();
+        assert_eq!(text, line, "the first round and a closed loop are not written");
+        let jobs = |started: &StepStarted| started.streams().map(|it| it.jobs).collect::<Vec<_>>();
+        assert_eq!(jobs(&started), [7]);
+        started.beside.push(StreamStarted { jobs: 9, ..started.stream.clone() });
+        assert_eq!(jobs(&started), [7, 9]);
+        started.round = 3;
+        assert!(serde_json::to_string(&started).unwrap().contains(r#""round":3"#));
+    }
 }

@@ -113,6 +113,31 @@ fn runs_of_any_length_never_overflow() {
     assert!(read(&header(&[0x80])).is_none());
 }
 
+#[test]
+fn a_number_has_seven_bits_a_byte_and_eight_in_the_ninth() {
+    let read = |bytes: &[u8]| number(bytes).map(|(value, rest)| (value, rest.len()));
+    for (bytes, value, rest) in [
+        (&[0][..], 0, 0),
+        (&[1], -1, 0),
+        (&[2], 1, 0),
+        (&[0x7f], -64, 0),
+        (&[0x80, 0x01], 64, 0),
+        (&[0x80, 0x01, 0x00], 64, 1),
+        (&[0xfe, 0xff, 0x7f], 0x000f_ffff, 0),
+        (&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01], 1 << 55, 0),
+        (&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80], 1 << 62, 0),
+        (&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], i64::MAX, 0),
+        (&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x05], i64::MIN, 1),
+    ] {
+        assert_eq!(read(bytes), Some((value, rest)), "{bytes:x?}");
+    }
+    for bytes in [&[][..], &[0x80], &[0xff; 8]] {
+        assert_eq!(read(bytes), None, "{bytes:x?}");
+    }
+    assert_eq!([0, 1, 2, 3, 4].map(zigzag), [0, -1, 1, -2, 2]);
+    assert_eq!((HEADER, NUMBER_MAX, INFLATED_MAX), (40, 9, 304_168));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
