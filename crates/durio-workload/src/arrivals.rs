@@ -206,4 +206,42 @@ mod tests {
         assert!(Arrivals::Poisson { rate_per_second: 1e6 }.validate().is_ok());
         assert!(Schedule::new(&Arrivals::Closed, 0, 1, 1).is_none());
     }
+
+    #[test]
+    fn rates_are_kept_changed_and_bounded() {
+        let constant = |rate_per_second| Arrivals::Constant { rate_per_second };
+        let poisson = |rate_per_second| Arrivals::Poisson { rate_per_second };
+        assert_eq!(constant(5.0).at_rate(7.0), constant(7.0));
+        assert_eq!(poisson(5.0).at_rate(7.0), poisson(7.0));
+        assert_eq!(Arrivals::Closed.at_rate(7.0), Arrivals::Closed);
+        assert!(
+            Arrivals::Closed.is_closed() && !constant(1.0).is_closed() && !poisson(1.0).is_closed()
+        );
+        assert_eq!(constant(5.0).rate_per_second(), Some(5.0));
+        assert_eq!(poisson(6.0).rate_per_second(), Some(6.0));
+        assert_eq!(Arrivals::Closed.rate_per_second(), None);
+        let fits = |rate| constant(rate).validate().is_ok();
+        assert!(
+            fits(RATE_MIN) && !fits(RATE_MIN * 0.999) && fits(RATE_MAX) && !fits(RATE_MAX * 1.001)
+        );
+        assert!(Arrivals::Closed.validate().is_ok());
+    }
+
+    #[test]
+    fn jobs_take_turns_and_each_has_its_own_process() {
+        let starts = |arrivals: &Arrivals, job, jobs| {
+            let mut schedule = Schedule::new(arrivals, job, jobs, 5).unwrap();
+            [0; 4].map(|_| schedule.next_start())
+        };
+        let constant = Arrivals::Constant { rate_per_second: 1e6 };
+        assert_eq!(starts(&constant, 0, 3), [0, 3000, 6000, 9000]);
+        assert_eq!(starts(&constant, 2, 3), [2000, 5000, 8000, 11_000]);
+        // Of one seed, the process of three jobs is three times as slow.
+        let poisson = Arrivals::Poisson { rate_per_second: 1e3 };
+        let (one, three) = (starts(&poisson, 0, 1), starts(&poisson, 0, 3));
+        for (one, three) in one.into_iter().zip(three) {
+            assert!(three.abs_diff(3 * one) <= 3, "{one} {three}");
+        }
+        assert!(one.is_sorted_by(|a, b| a < b), "{one:?}");
+    }
 }

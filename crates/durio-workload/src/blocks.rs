@@ -107,4 +107,28 @@ mod tests {
         assert!(validate_mix(&mix(&[(0, 1000)]), limit).is_err());
         assert!(validate_mix(&mix(&[(4 << 20, 1000)]), limit).is_err());
     }
+
+    #[test]
+    fn a_mix_has_its_bounds_and_one_size_is_always_drawn() {
+        let limit = Bytes::from_kib(8);
+        let fits = |mix: &[BlockShare]| validate_mix(mix, limit).is_ok();
+        assert!(fits(&[]) && fits(&mix(&[(8, 1000)])));
+        assert!(!fits(&[BlockShare { size: Bytes::new(8193), weight: PerMille(1000) }]));
+        assert!(fits(&[BlockShare { size: Bytes::new(1), weight: PerMille(1000) }]));
+        assert!(!fits(&mix(&[(4, 500), (8, 501)])));
+        let many = |count: usize| {
+            let mut all = vec![(4, 0); count - 1];
+            all.push((4, 1000));
+            fits(&mix(&all))
+        };
+        assert!(many(512) && !many(513));
+        let single = SizeChoice::new(&[], limit);
+        assert_eq!([0, u64::from(u32::MAX)].map(|bits| single.choose(bits)), [8192, 8192]);
+        assert_eq!(single.smallest(), 8192);
+        let choice = SizeChoice::new(&mix(&[(8, 250), (2, 750)]), limit);
+        assert_eq!(choice.smallest(), 2048);
+        let quarter = 1_u64 << 30;
+        let drawn = [0, quarter - 1, quarter, u64::from(u32::MAX)].map(|bits| choice.choose(bits));
+        assert_eq!(drawn, [8192, 8192, 2048, 2048]);
+    }
 }

@@ -167,4 +167,38 @@ mod tests {
         let groups: Vec<_> = groups.collect();
         assert_eq!(groups, [1, 8, 64].map(GroupCommit::of));
     }
+
+    #[test]
+    fn each_shipped_workload_is_what_its_summary_says() {
+        let all = check_workloads();
+        let told: Vec<_> = all
+            .iter()
+            .map(|(files, it)| {
+                let (kib, jobs) = (it.block_size.get(), it.jobs);
+                let share = it.read_share.0;
+                (*files, kib, share, jobs, it.depth, it.sync.method, it.cache)
+            })
+            .collect();
+        use CacheMode::{Buffered, Direct};
+        use SyncMethod::{Fdatasync, None as NoSync};
+        let group = (Files::Log, 256, 0, 1, 1, Fdatasync, Buffered);
+        let expected = [
+            (Files::Log, 8192, 0, 1, 1, Fdatasync, Direct),
+            (Files::Segment, 2300, 0, 1, 1, Fdatasync, Buffered),
+            group,
+            group,
+            group,
+            (Files::Data, 8192, 1000, 8, 4, NoSync, Direct),
+            (Files::Data, 262_144, 1000, 2, 16, NoSync, Direct),
+            (Files::Data, 8192, 700, 8, 4, NoSync, Direct),
+        ];
+        assert_eq!(told, expected);
+        let random = all.iter().map(|(_, it)| it.pattern == Pattern::Random).collect::<Vec<_>>();
+        assert_eq!(random, [false, false, false, false, false, true, false, true]);
+        assert_eq!(all[1].1.at_end, AtEnd::Reallocate);
+        assert_eq!(all[6].1.region, RegionRule::ShareEach);
+        let own = self_cost_workload(32);
+        let told = (own.block_size, own.depth, own.cache, own.pattern);
+        assert_eq!(told, (Bytes::from_kib(4), 32, Buffered, Pattern::Random));
+    }
 }

@@ -143,4 +143,23 @@ mod tests {
         let old: Workload = serde_json::from_value(saved).unwrap();
         assert_eq!(old.renewal, Renewal::Scrambled);
     }
+
+    #[test]
+    fn shares_and_patterns_are_told_with_their_numbers() {
+        let zeros = |share| Contents::Compressible { zeros: PerMille(share) };
+        let shares = [0, 255, 999, 1000].map(|share| zeros(share).random_share().0);
+        assert_eq!(shares, [1000, 745, 1, 0]);
+        assert!(zeros(999).is_random() && !zeros(1000).is_random());
+        assert_eq!(Contents::Incompressible.random_share(), PerMille::ALL);
+        assert!(!Contents::Pattern { bytes: vec![1] }.is_random());
+        let none = words(zeros(0), Renewal::EachWrite, 0);
+        assert_eq!(none, "incompressible, every block unique");
+        let some = words(zeros(1), Renewal::Never, 0);
+        assert!(some.starts_with("compressible to 99.9 % within a block, but the same"), "{some}");
+        let pattern = |count: u8| {
+            words(Contents::Pattern { bytes: (1..=count).collect() }, Renewal::Never, 0)
+        };
+        assert_eq!(pattern(8), "the pattern 0x0102030405060708 in every block");
+        assert_eq!(pattern(9), "the pattern 0x0102030405060708… in every block");
+    }
 }

@@ -576,3 +576,6 @@ impl Workload {
         self.region_among(job, self.jobs, size)
     }
 }
+
+#[cfg(test)]
+mod tests;

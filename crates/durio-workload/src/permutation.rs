@@ -71,4 +71,11 @@ mod tests {
         // By chance 0.2 % of pairs are that near.
         assert!(near < 400, "{near}");
     }
+
+    #[test]
+    fn the_domain_is_the_next_power_of_four() {
+        let bits = |count| Permutation::new(count, 0).half_bits;
+        let counts = [0, 1, 2, 3, 4, 5, 16, 17, 1 << 40, (1 << 40) + 1];
+        assert_eq!(counts.map(bits), [1, 1, 1, 1, 1, 2, 2, 3, 20, 21]);
+    }
 }

@@ -305,3 +305,6 @@ fn next_of(files: &mut [Stream], file: usize) -> Access {
     let number = file as u32;
     Access { file: number, ..files[file].next_access() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,4 +213,21 @@ mod tests {
             assert!(!method.unlinked().is_linked());
         }
     }
+
+    #[test]
+    fn a_linked_method_is_the_call_that_it_links() {
+        assert_eq!(SyncMethod::LinkedFsync.unlinked(), SyncMethod::Fsync);
+        assert_eq!(SyncMethod::LinkedFdatasync.unlinked(), SyncMethod::Fdatasync);
+        assert_eq!(SyncMethod::ODsync.unlinked(), SyncMethod::ODsync);
+        assert_eq!(SyncMethod::LinkedFsync.linked_sync(), Some(AccessKind::Fsync));
+        assert_eq!(SyncMethod::LinkedFdatasync.linked_sync(), Some(AccessKind::Fdatasync));
+        assert_eq!(SyncMethod::Fsync.linked_sync(), None);
+        let names = SyncMethod::ALL.map(SyncMethod::call_name);
+        let calls = ["none", "fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"];
+        assert_eq!(names[..7], calls);
+        assert_eq!(names[7..], ["sync_file_range + fdatasync", "fsync", "fdatasync"]);
+        assert_eq!(format!("{:>8}|", SyncMethod::Fsync), "   fsync|");
+        let error = SyncPolicy { method: SyncMethod::Fsync, every: 0 }.validate(1).unwrap_err();
+        assert!(error.0.contains("every 0 writes"), "{error}");
+    }
 }

@@ -90,4 +90,37 @@ mod tests {
         touched.clear();
         assert_eq!(touched.next_free(5), Some(5));
     }
+
+    #[test]
+    fn the_next_free_unit_is_found_in_any_word_and_before_the_begin() {
+        let free = |touched: &[(u64, u64)], units: u64| {
+            let mut map = Touched::new(units);
+            touched.iter().for_each(|&(unit, count)| assert_eq!(map.touch(unit, count), count));
+            move |unit| map.next_free(unit)
+        };
+        let next = free(&[(0, 64), (65, 62)], 200);
+        assert_eq!([0, 63, 64, 65, 127, 128].map(&next), [64, 64, 64, 127, 127, 128].map(Some));
+        // All behind are touched, in the same word and in others.
+        let next = free(&[(3, 197)], 200);
+        assert_eq!([0, 2, 3, 64, 199].map(&next), [0, 2, 0, 0, 0].map(Some));
+        let next = free(&[(0, 130)], 130);
+        assert_eq!([0, 129].map(&next), [None, None]);
+        // A last word that is not whole ends with the region.
+        let next = free(&[(0, 69)], 70);
+        assert_eq!([0, 69].map(&next), [Some(69), Some(69)]);
+        let next = free(&[(1, 69)], 70);
+        assert_eq!([0, 1, 69].map(&next), [Some(0), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn only_what_was_free_is_touched_and_counted() {
+        let mut map = Touched::new(130);
+        assert_eq!((map.touch(60, 10), map.free), (10, 120));
+        assert_eq!((map.touch(60, 1), map.touch(55, 9), map.free), (0, 5, 115));
+        assert_eq!((map.touch(70, 0), map.touch(129, 5), map.free), (0, 1, 114));
+        assert_eq!((map.touch(130, 1), map.free), (0, 114));
+        map.clear();
+        assert_eq!(map.free, 130);
+        assert_eq!((map.touch(0, 200), map.free), (130, 0));
+    }
 }

@@ -80,4 +80,28 @@ mod tests {
         assert_eq!(nearest("temperature"), None);
         assert_eq!(nearest(""), None);
     }
+
+    #[test]
+    fn a_third_of_a_words_letters_may_be_wrong_and_a_begin_has_three() {
+        let known = ["abcdefghi", "zz"];
+        let nearest = |word| nearest_word(word, known);
+        assert_eq!(nearest("abcdefxyz"), Some("abcdefghi"), "three of nine");
+        assert_eq!(nearest("abcdexxyz"), None, "four of nine");
+        assert_eq!(nearest("abc"), Some("abcdefghi"), "its begin");
+        assert_eq!((nearest("ab"), nearest("z")), (None, Some("zz")));
+        // Four of twelve and of more.
+        let long = ["abcdefghijklmnop"];
+        assert_eq!(nearest_word("abcdefghijklWXYZ", long), Some("abcdefghijklmnop"));
+        assert_eq!(nearest_word("abcdefghijkVWXYZ", long), None);
+        // Behind 32 characters all are equal.
+        let (one, other) = ("a".repeat(32) + "bcdefgh", "a".repeat(32) + "ijklmno");
+        assert_eq!(nearest_word(&one, [other.as_str()]), Some(other.as_str()));
+        let (one, other) = ("a".repeat(31) + "bcdefgh", "a".repeat(26) + "ijklmnopq");
+        assert_eq!(nearest_word(&one, [other.as_str()]), None);
+        assert_eq!(did_you_mean("zy", &known, "known are"), "did you mean 'zz'?");
+        assert_eq!(did_you_mean("q", &[], "known are"), "known are ");
+        assert_eq!(did_you_mean("qqq", &known, "known are"), "known are abcdefghi, zz");
+        assert_eq!(line_and_column("ab\ncd", 3), (2, 1));
+        assert_eq!((line_and_column("ab\ncd", 2), line_and_column("", 0)), ((1, 3), (1, 1)));
+    }
 }

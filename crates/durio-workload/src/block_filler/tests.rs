@@ -143,3 +143,120 @@ fn what_never_changes_costs_nothing() {
         assert_eq!(all[0], all[1]);
     }
 }
+
+/// The bytes of a key by the plain rule: 16 generators of two words, whose first row is one step from
+/// their seeds.
+fn plain(length: usize, key: u64) -> Vec<u8> {
+    let (first, second) = (spread(key), spread(!key));
+    let weyl = |lane: u64| lane.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut x: Vec<u64> = (0..16).map(|lane| first.wrapping_add(weyl(lane))).collect();
+    let mut y: Vec<u64> = (0..16).map(|lane| second ^ weyl(lane)).collect();
+    let mut bytes = Vec::new();
+    let mut is_first = true;
+    while bytes.len() < length {
+        for (x, y) in x.iter_mut().zip(&mut y) {
+            *x = x.wrapping_add(*y);
+            *y = (*y ^ (*y >> 23)).wrapping_add(*x);
+        }
+        if std::mem::take(&mut is_first) {
+            x[0] = first;
+        }
+        x.iter().chain(&y).for_each(|word| bytes.extend(word.to_le_bytes()));
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn bytes_of_any_length_are_those_of_the_plain_rule() {
+    for length in [1, 7, 8, 9, 100, 255, 256, 257, 263, 264, 511, 512, 1000, 4096] {
+        for key in [0, 1, u64::MAX] {
+            let mut data = vec![0; length];
+            fill_random(&mut data, key);
+            assert_eq!(data, plain(length, key), "{length} {key}");
+        }
+    }
+}
+
+#[test]
+fn each_unit_has_the_next_key_and_ends_with_its_zeros() {
+    let mut data = vec![7; 4096 + 1000];
+    fill_units(&mut data, 5, PerMille(750));
+    assert_eq!(data[..3072], plain(3072, 5));
+    assert!(data[3072..4096].iter().all(|&it| it == 0));
+    assert_eq!(data[4096..4846], plain(750, 6));
+    assert!(data[4846..].iter().all(|&it| it == 0));
+    // A write takes as many keys as it has units, from the seed on.
+    let all = written(&Workload::default(), 40, 5000, 2);
+    assert_eq!(all[0], [plain(4096, 42), plain(904, 43)].concat());
+    assert_eq!(all[1], [plain(4096, 44), plain(904, 45)].concat());
+    let mut filler = BlockFiller::unique(u64::MAX);
+    let mut data = vec![0; 5000];
+    filler.prime(&mut data);
+    assert_eq!(data, [plain(4096, u64::MAX), plain(904, 0)].concat());
+}
+
+#[test]
+fn a_pattern_is_laid_from_the_begin_again_and_again() {
+    let pattern = workload(Contents::Pattern { bytes: b"abc".to_vec() }, Renewal::EachWrite, 0);
+    let mut data = vec![0; 7];
+    BlockFiller::new(&pattern, 1).prime(&mut data);
+    assert_eq!(data, b"abcabca");
+}
+
+#[test]
+fn a_scrambled_sector_has_its_number_at_one_place_and_the_stamp_at_another() {
+    let mut data = vec![0; 1100];
+    scramble(&mut data, 3);
+    let place = usize::try_from(spread(3) % 8).unwrap() * 64;
+    let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
+    for sector in [0, 1] {
+        let begin = sector * 512;
+        assert_eq!(word(begin + place), 3 + ((sector as u64) << 9), "sector {sector}");
+        assert_eq!(word(begin + 56), 3);
+        let changed = data[begin..begin + 512].iter().filter(|&&it| it != 0).count();
+        assert!((2..=4).contains(&changed), "{changed}");
+    }
+    // A last sector that is shorter than the place keeps its bytes there.
+    let tail: Vec<_> = data[1024..].iter().filter(|&&it| it != 0).collect();
+    assert!(tail.len() <= 4, "{tail:?}");
+    assert_eq!(word(1024 + 56), 3);
+}
+
+#[test]
+fn the_earlier_64_writes_can_be_repeated() {
+    let mut half = Duplicates::new(PerMille(500));
+    let found: Vec<_> = (0..8).map(|key| half.next(4096, 100 + key)).collect();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true].repeat(4));
+    let mut rare = Duplicates::new(PerMille(1));
+    for key in 0..999 {
+        assert_eq!(rare.next(4096, key), None);
+    }
+    let found = rare.next(4096, 999).unwrap();
+    assert!((999 - 64..999).contains(&found), "{found}");
+    assert_eq!((rare.due, rare.count, EARLIER), (0, 999, 64));
+    // None is as long: the duplicate stays due until one is.
+    let mut sizes = Duplicates::new(PerMille(1000));
+    assert_eq!(sizes.next(512, 1), None);
+    assert_eq!((sizes.next(1024, 2), sizes.due), (None, 2000));
+    assert_eq!((sizes.next(512, 3), sizes.due), (Some(1), 2000));
+    assert_eq!((sizes.next(1024, 3), sizes.due), (Some(2), 2000));
+}
+
+#[test]
+fn which_earlier_write_is_repeated_is_drawn_and_the_search_goes_round() {
+    let mut all = Duplicates::new(PerMille(1));
+    (0..999).for_each(|key| assert_eq!(all.next(if key % 3 == 0 { 512 } else { 4096 }, key), None));
+    // Place p holds write 896 + p, for p below 999 - 960 write 960 + p.
+    let at = |place: u64| if place < 39 { 960 + place } else { 896 + place };
+    for key in 999..1040 {
+        let begin = spread(key ^ 1000) % 64;
+        let wanted = (0..64).map(|step| at((begin + step) % 64)).find(|it| it % 3 == 0);
+        let mut draws = all.clone();
+        assert_eq!(draws.next(512, key), wanted, "{key}");
+    }
+    let mut few = Duplicates::new(PerMille(400));
+    assert_eq!([1, 2].map(|key| few.next(512, key)), [None, None]);
+    let begin = spread(3 ^ 1200) % 64;
+    assert_eq!(few.next(512, 3), Some(1 + begin % 2));
+}
