@@ -1,5 +1,7 @@
 //! The shipped profiles, and every way in which a file can be wrong.
 
+mod meaning;
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -249,3 +249,160 @@ pub(super) fn amount(value: &DeValue<'_>) -> Result<String, String> {
         _ => text(value),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toml::de::DeTable;
+
+    use super::*;
+
+    /// What a reader makes of a value as it stands in a file.
+    fn read<T>(how: fn(&DeValue<'_>) -> Result<T, String>, value: &str) -> Result<T, String> {
+        let text = format!("it = {value}");
+        let table = DeTable::parse(&text).unwrap();
+        how(table.get_ref().get("it").unwrap().get_ref())
+    }
+
+    #[test]
+    fn texts_numbers_and_flags_are_what_they_say() {
+        assert_eq!(read(text, "\"a b\""), Ok("a b".to_owned()));
+        assert!(read(text, "\" \"").is_err() && read(text, "3").is_err());
+        assert_eq!(read(texts, "[\"a\", \"b\"]"), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(read(texts, "\"a\"").is_err() && read(texts, "[\"a\", 1]").is_err());
+        assert_eq!([read(count, "1"), read(count, "0x10")], [Ok(1), Ok(16)]);
+        assert_eq!(read(count, "4294967295"), Ok(u32::MAX));
+        for wrong in ["0", "-1", "4294967296", "1.5", "\"1\""] {
+            assert!(read(count, wrong).is_err(), "{wrong}");
+        }
+        assert_eq!([read(flag, "true"), read(flag, "false")], [Ok(true), Ok(false)]);
+        assert!(read(flag, "1").is_err());
+        assert_eq!(
+            (read(amount, "500"), read(amount, "\"2MB\"")),
+            (Ok("500".into()), Ok("2MB".into()))
+        );
+    }
+
+    #[test]
+    fn sizes_and_times_have_units() {
+        assert_eq!(read(bytes, "\"4KiB\""), Ok(Bytes::from_kib(4)));
+        for wrong in ["\"4096\"", "\"0B\"", "\"4 parsecs\"", "4096"] {
+            assert!(read(bytes, wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            (read(padding, "\"none\""), read(padding, "\"512B\"")),
+            (Ok(Bytes::ZERO), Ok(Bytes::new(512)))
+        );
+        assert!(read(padding, "\"512\"").is_err());
+        assert_eq!(read(time, "\"10ms\""), Ok(Nanos::from_millis(10)));
+        assert_eq!(read(time, "\"0s\""), Ok(Nanos::ZERO));
+        assert!(read(time, "\"10\"").is_err() && read(time, "\"soon\"").is_err());
+    }
+
+    #[test]
+    fn accesses_and_rates_are_written_in_one_way_each() {
+        let pattern = |value: &str| read(access, value).map(|it| (it.pattern, it.skew));
+        let zipf = |theta_per_mille| Ok((Pattern::Random, Skew::Zipf { theta_per_mille }));
+        assert_eq!(pattern("\"sequential\""), Ok((Pattern::Sequential, Skew::Uniform)));
+        assert_eq!(pattern("\"random\""), Ok((Pattern::Random, Skew::Uniform)));
+        assert_eq!(pattern("\"zipf:0.99\""), zipf(990));
+        assert_eq!((pattern("\"zipf:1.234\""), pattern("\"zipf:12\"")), (zipf(1234), zipf(12_000)));
+        for wrong in [
+            "zipf:",
+            "zipf:.5",
+            "zipf:1.",
+            "zipf:0.9999",
+            "zipf:100",
+            "zipf:-1",
+            "zipf:1.2.3",
+            "zapf:1",
+        ] {
+            assert!(pattern(&format!("\"{wrong}\"")).is_err(), "{wrong}");
+        }
+        assert_eq!(read(pace, "\"unlimited\""), Ok(Pace::Unlimited));
+        assert_eq!(read(pace, "\"500/s\""), Ok(Pace::PerSecond(500.0)));
+        assert_eq!(read(pace, "\"0.5 /s\""), Ok(Pace::PerSecond(0.5)));
+        assert_eq!(read(pace, "\"32MB/s\""), Ok(Pace::BytesPerSecond(Bytes::new(32_000_000))));
+        for wrong in ["500", "32MB", "0/s", "1.2.3/s", "x/s", "/s", "2000000000/s"] {
+            assert!(read(pace, &format!("\"{wrong}\"")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mix_is_sorted_by_size_and_weighs_1_to_1000() {
+        let share =
+            |kib, weight| BlockShare { size: Bytes::from_kib(kib), weight: PerMille(weight) };
+        let found = read(mix, "{ \"8KiB\" = 1, \"4KiB\" = 999 }");
+        assert_eq!(found, Ok(vec![share(4, 999), share(8, 1)]));
+        assert_eq!(read(mix, "{ \"4KiB\" = 1000 }"), Ok(vec![share(4, 1000)]));
+        for wrong in
+            ["{}", "{ \"4KiB\" = 0 }", "{ \"4KiB\" = 1001 }", "{ \"4\" = 1000 }", "\"4KiB\""]
+        {
+            assert!(read(mix, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn figures_and_their_limits_belong_together() {
+        let latency = Figure::Latency(LatencyFigure::P99_9, TimedOperation::Write);
+        assert_eq!(read(figure, "\"p99.9 of write\""), Ok(latency));
+        let mean = Figure::Latency(LatencyFigure::Mean, TimedOperation::Sync);
+        assert_eq!(read(figure, "\"mean of sync\""), Ok(mean));
+        assert_eq!(read(figure, "\"operations per cpu\""), Ok(Figure::OperationsPerCpu));
+        assert_eq!(read(figure, "\"bytes per cpu\""), Ok(Figure::BytesPerCpu));
+        for wrong in ["p98 of sync", "p99 of flush", "p99 sync", "p99"] {
+            assert!(read(figure, &format!("\"{wrong}\"")).is_err(), "{wrong}");
+        }
+        let least = |text: &str| Some(text.to_owned());
+        let limit = Nanos::new(1);
+        let below = Bound::LatencyBelow {
+            operation: TimedOperation::Write,
+            figure: LatencyFigure::P99_9,
+            limit,
+        };
+        assert_eq!(bound(latency, Some(limit), None), Ok(below));
+        assert!(
+            bound(latency, Some(Nanos::ZERO), None).is_err() && bound(latency, None, None).is_err()
+        );
+        assert!(bound(latency, Some(limit), least("1")).is_err());
+        let operations = |text| bound(Figure::OperationsPerCpu, None, least(text));
+        assert_eq!(operations("0.5"), Ok(Bound::OperationsPerCpu { at_least_per_second: 0.5 }));
+        assert!(["0", "-1", "inf", "nan", "x"].iter().all(|it| operations(it).is_err()));
+        assert!(bound(Figure::OperationsPerCpu, Some(limit), least("1")).is_err());
+        let at_least = Bytes::new(2_000_000);
+        assert_eq!(
+            bound(Figure::BytesPerCpu, None, least("2MB")),
+            Ok(Bound::BandwidthPerCpu { at_least })
+        );
+        assert!(
+            bound(Figure::BytesPerCpu, None, least("2")).is_err()
+                && bound(Figure::BytesPerCpu, None, None).is_err()
+        );
+    }
+
+    #[test]
+    fn words_stand_for_one_thing_each_and_others_are_told_which_there_are() {
+        for (word, meaning) in FileHandling::WORDS {
+            assert_eq!(read(file, &format!("\"{word}\"")), Ok(meaning));
+        }
+        for (word, meaning) in CachePath::WORDS {
+            assert_eq!(read(cache, &format!("\"{word}\"")), Ok(meaning));
+        }
+        for (word, meaning) in ClientThreads::WORDS {
+            assert_eq!(read(client_threads, &format!("\"{word}\"")), Ok(meaning));
+        }
+        for (word, meaning) in LogWriter::WORDS {
+            assert_eq!(read(log_writer, &format!("\"{word}\"")), Ok(meaning));
+        }
+        for (word, meaning) in Provenance::WORDS {
+            assert_eq!(read(provenance, &format!("\"{word}\"")), Ok(meaning));
+            assert_eq!(meaning.word(), word);
+        }
+        for method in SyncMethod::ALL {
+            assert_eq!(read(sync, &format!("\"{method}\"")), Ok(method));
+        }
+        let error = read(cache, "\"bufered\"").unwrap_err();
+        assert_eq!(error, "'bufered' is none of direct, buffered, mmap; did you mean 'buffered'?");
+        let error = read(cache, "\"x\"").unwrap_err();
+        assert_eq!(error, "'x' is none of direct, buffered, mmap");
+    }
+}
