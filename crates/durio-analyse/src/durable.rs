@@ -173,3 +173,6 @@ fn skipped(plan: &Plan) -> Skipped {
         measured: measured.len() as u64,
     }
 }
+
+#[cfg(test)]
+mod tests;
