@@ -417,10 +417,10 @@ fn a_log_stands_beside_as_many_writers_of_its_own_method_size_and_place() {
         ..write(method, kib, 1)
     };
     made.step(0, write(SyncMethod::Fdatasync, 8, 4), 100.0);
-    made.step(0, write(SyncMethod::Fdatasync, 8, 16), 250.0);
     made.step(0, write(SyncMethod::ODsync, 8, 16), 500.0);
     made.step(0, write(SyncMethod::Fdatasync, 16, 16), 125.0);
     made.step(2, write(SyncMethod::Fdatasync, 8, 16), 1000.0);
+    made.step(0, write(SyncMethod::Fdatasync, 8, 16), 250.0);
     made.step(0, log(SyncMethod::Fdatasync, 8, 16), 1000.0).batches = Some(batches(7));
     made.step(0, log(SyncMethod::Fdatasync, 8, 3), 2000.0);
     let found = made.findings().group_commit.unwrap();
