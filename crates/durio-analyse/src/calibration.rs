@@ -167,4 +167,62 @@ mod tests {
             assert!(error.contains(said) && error.contains("another database"), "{error}");
         }
     }
+
+    /// Of which the software has this share of the time.
+    fn with_share(share: f64) -> CalibrationPoint {
+        CalibrationPoint {
+            real: vec![1.0],
+            once: vec![1.0],
+            twice: vec![1.0 / (1.0 + share)],
+            ..CalibrationPoint::default()
+        }
+    }
+
+    #[test]
+    fn a_round_counts_in_which_a_twentieth_of_the_time_is_the_softwares() {
+        assert!(factor(&[with_share(0.0499)]).is_err());
+        assert!((factor(&[with_share(0.0501)]).unwrap().median - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_factor_is_a_tenth_to_ten() {
+        let is_one = |wanted: f64| factor(&[point(&[rate(wanted)])]).is_ok();
+        assert_eq!([is_one(9.99), is_one(10.01)], [true, false]);
+        assert_eq!([is_one(0.1001), is_one(0.0999)], [true, false]);
+    }
+
+    #[test]
+    fn the_middle_half_of_the_rounds_is_its_range_and_scatters_beyond_1_3() {
+        let rounds = [0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5].map(rate);
+        let found = factor(&[point(&rounds)]).unwrap();
+        for (found, expected) in [(found.range.0, 1.0), (found.median, 1.2), (found.range.1, 1.4)] {
+            assert!((found - expected).abs() < 1e-9, "{found}, expected {expected}");
+        }
+        let scatters = |most: f64| {
+            let factor_range = (2.0, most);
+            let (schema, database, command) = (CALIBRATION_SCHEMA, String::new(), String::new());
+            CalibrationFindings {
+                schema,
+                database,
+                command,
+                factor: 2.2,
+                factor_range,
+                points: Vec::new(),
+                others: 0.0,
+            }
+            .scatters()
+        };
+        assert_eq!([scatters(2.599), scatters(2.601)], [false, true]);
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_last_round_and_the_higher_of_two_is_the_median() {
+        let found = CalibrationPoint {
+            real: vec![100.0, 50.0],
+            calibrated: 60.0,
+            ..CalibrationPoint::default()
+        };
+        assert!((found.ratio() - 1.2).abs() < 1e-9);
+        assert_eq!([median(&[3.0, 1.0]), median(&[5.0, 1.0, 2.0]), median(&[])], [3.0, 2.0, 0.0]);
+    }
 }

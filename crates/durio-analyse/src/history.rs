@@ -242,4 +242,43 @@ mod tests {
         assert_eq!(history(&rows, Some("/nowhere"), &metric(RunFigure::Rate)), None);
         assert_eq!(history(&[], None, &metric(RunFigure::Rate)), None);
     }
+
+    #[test]
+    fn a_history_has_the_latest_500_runs() {
+        let of = |count: usize| {
+            let rows: Vec<RunRow> =
+                (0..count).rev().map(|at| row(at, "a", "/data", 1.0 + at as f64)).collect();
+            let found = history(&rows, None, &metric(RunFigure::Rate)).unwrap();
+            (found.points.len(), found.points[0].run.clone())
+        };
+        assert_eq!(of(500), (500, "run-000".to_owned()));
+        assert_eq!(of(501), (500, "run-001".to_owned()));
+    }
+
+    #[test]
+    fn a_history_is_of_its_own_figure() {
+        let mut rows = [row(1, "a", "/data", 1.0), row(0, "a", "/data", 2.0)];
+        for (row, number) in rows.iter_mut().zip(1_u64..) {
+            row.figures[0].latency = Percentiles {
+                p50_ns: Some(100 + number),
+                p99_ns: Some(200 + number),
+                p99_9_ns: Some(300 + number),
+            };
+            // Another workload of the same run.
+            let other = RunFigures {
+                workload: "scan".to_owned(),
+                rate_per_second: 9.0,
+                ..row.figures[0].clone()
+            };
+            row.figures.insert(0, other);
+        }
+        let values = |figure| {
+            let found = history(&rows, None, &metric(figure)).unwrap();
+            found.points.iter().map(|it| it.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values(RunFigure::Rate), [2.0, 1.0]);
+        assert_eq!(values(RunFigure::P50), [102.0, 101.0]);
+        assert_eq!(values(RunFigure::P99), [202.0, 201.0]);
+        assert_eq!(values(RunFigure::P99_9), [302.0, 301.0]);
+    }
 }

@@ -415,4 +415,11 @@ mod tests {
             assert!(told[1] >= found_at_least, "{n} repeats find 10 % {} times", told[1]);
         }
     }
+
+    #[test]
+    fn one_percent_is_the_bound_of_no_difference() {
+        let of = |ratio: f64| change(&[1.0, 1.0], &[ratio, ratio]);
+        assert_eq!([of(1.0099), of(1.0101)], [CostChange::NoDifference, CostChange::Dearer]);
+        assert_eq!([of(0.9901), of(0.9899)], [CostChange::NoDifference, CostChange::Cheaper]);
+    }
 }

@@ -146,3 +146,41 @@ fn sentence(same: usize, open: usize, turned: &[(&PublishedRow, &PublishedRow)])
         named.join("; ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, published: f64, spread: f64) -> PublishedRow {
+        PublishedRow { name: name.to_owned(), published, measured: None, spread }
+    }
+
+    #[test]
+    fn shares_within_two_percent_or_their_own_scatter_are_not_told_apart() {
+        let order = |published: f64, measured: f64, spread: f64| {
+            let (upper, lower) = (row("a", 1.0, 0.0), row("b", 1.0 - published, spread));
+            is_same_order(&upper, &lower, [0.5, 0.5 * (1.0 - measured)])
+        };
+        assert_eq!([order(0.019, 0.5, 0.0), order(0.021, 0.5, 0.0)], [None, Some(true)]);
+        assert_eq!([order(0.5, 0.019, 0.0), order(0.5, 0.021, 0.0)], [None, Some(true)]);
+        assert_eq!([order(0.5, 0.099, 0.1), order(0.5, 0.101, 0.1)], [None, Some(true)]);
+        assert_eq!(order(0.5, -0.5, 0.0), Some(false));
+    }
+
+    #[test]
+    fn three_pairs_in_another_order_are_named_and_more_are_counted() {
+        let rows: Vec<PublishedRow> = ["a", "b", "c", "d", "e"].map(|it| row(it, 1.0, 0.0)).into();
+        let said = |count: usize| {
+            let turned: Vec<_> = rows[..count].iter().zip(&rows[1..]).collect();
+            sentence(7, 2, &turned)
+        };
+        assert_eq!(
+            said(3),
+            "other order of layers than published, in 3 of 10 pairs; 2 more are too close to tell \
+             apart: a was published above b and measured below it; b was published above c and \
+             measured below it; c was published above d and measured below it"
+        );
+        assert!(said(4).ends_with("c was published above d and measured below it; and 1 more"));
+        assert_eq!(sentence(5, 0, &[]), "same order of layers as published, in 5 of 5 pairs");
+    }
+}

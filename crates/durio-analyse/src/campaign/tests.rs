@@ -304,6 +304,18 @@ fn sheet_price_failures_and_replicas_follow_from_what_was_said() {
 }
 
 #[test]
+fn the_sheet_is_of_random_accesses_of_4_kib_at_most() {
+    let of = |bytes| {
+        let mut made = raid5();
+        for step in &mut made.sample.plan.steps {
+            step.load.workload.block_size = durio_units::Bytes::new(bytes);
+        }
+        made.findings().targets[0].sheet.len()
+    };
+    assert_eq!([of(512), of(4096), of(4097)], [1, 1, 0]);
+}
+
+#[test]
 fn a_raid_without_its_members_has_a_reason_instead_of_a_model() {
     let mut made = raid5();
     made.campaign.declared[0].declared.members = None;

@@ -95,6 +95,58 @@ fn too_few_sizes_are_declined() {
     assert!(matches!(fit(&negative), Err(Declined::NotAFigure { position: 4, .. })));
 }
 
+#[test]
+fn an_estimate_is_known_to_half_of_itself() {
+    let is_known = |half| Estimate { value: 2.0, plus_minus: Some(half) }.is_known();
+    assert_eq!([is_known(0.999), is_known(1.001)], [true, false]);
+    assert!(Estimate { value: 2.0, plus_minus: None }.is_known());
+    assert!(!Estimate { value: 0.0, plus_minus: None }.is_known());
+}
+
+#[test]
+fn three_sizes_make_a_line_five_a_bend_and_a_thousand_points_are_taken() {
+    assert!(fit(&planted(80_000.0, 0.5)[..3]).is_ok());
+    let bent = |sizes: usize| {
+        let mut points = planted(80_000.0, 0.5);
+        points.truncate(sizes);
+        let last = points.last_mut().unwrap();
+        last.latency_ns *= 3.0;
+        fit(&points).unwrap().bend.is_some()
+    };
+    assert_eq!([bent(4), bent(5)], [false, true]);
+    let many = |count: usize| {
+        let mut points: Vec<SizeCost> =
+            planted(80_000.0, 0.5).into_iter().cycle().take(count).collect();
+        points.truncate(count);
+        fit(&points).is_ok()
+    };
+    assert_eq!([many(1000), many(1001)], [true, false]);
+}
+
+#[test]
+fn a_model_describes_times_of_which_half_are_off_by_a_quarter_at_most() {
+    // Each size once above the line and once below: the median error is share ÷ (1 + share²).
+    let describes = |share: f64| {
+        let off = |factor: f64| {
+            planted(80_000.0, 0.5)
+                .into_iter()
+                .map(move |it| SizeCost { latency_ns: it.latency_ns * factor, ..it })
+        };
+        let points: Vec<SizeCost> = off(1.0 + share).chain(off(1.0 - share)).collect();
+        describe(&points).map(|_| ())
+    };
+    assert_eq!(describes(0.262), Ok(()));
+    let why = describes(0.275).unwrap_err().to_string();
+    assert!(why.contains("half of the times are off by more than 26 %"), "{why}");
+}
+
+#[test]
+fn scatter_is_the_deviation_of_normal_errors_with_that_median_and_half_a_percent_at_least() {
+    assert!((scatter(&[0.1, -0.1, 0.1, -0.3]) - 0.148_26).abs() < 1e-9);
+    assert!((scatter(&[0.0033, -0.0033]) - 0.005).abs() < 1e-9);
+    assert!((scatter(&[0.0034, -0.0034]) - 0.005_040_84).abs() < 1e-9);
+}
+
 proptest! {
     #[test]
     fn no_figures_make_it_panic(

@@ -175,4 +175,16 @@ mod tests {
             0
         );
     }
+
+    #[test]
+    fn the_reference_batch_has_four_fifths_of_the_bandwidth() {
+        let found = batch_advice(&model(|size| 1e6 + size), 1e8, 4096.0).unwrap();
+        assert!((found.batch_bytes / 4e6 - 1.0).abs() < 1e-6, "{found:?}");
+        // Some 15 625 records of 256 bytes, each of which costs what 4 KiB do.
+        let small = found.unbatched[0];
+        let records = small.records_per_batch;
+        assert!((records - 15_625.0).abs() < 1.5, "{small:?}");
+        let factor = records * 1_004_096.0 / (1e6 + 256.0 * records);
+        assert!((small.factor / factor - 1.0).abs() < 1e-6, "{small:?}");
+    }
 }

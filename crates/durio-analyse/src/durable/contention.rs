@@ -334,4 +334,52 @@ mod tests {
         odd[2].total_per_second = f64::NAN;
         assert!(matches!(contention(&odd), Err(Declined::NotAFigure { position: 3, .. })));
     }
+
+    /// Rates of a law, each as often above it by this share as below.
+    fn scattered(share: f64, levels: usize) -> Vec<WritersRate> {
+        let law = &points(law)[..levels];
+        let of = |factor: f64| {
+            law.iter().map(move |it| WritersRate {
+                total_per_second: it.total_per_second * factor,
+                ..*it
+            })
+        };
+        of(1.0 + share).chain(of(1.0 - share)).collect()
+    }
+
+    #[test]
+    fn a_law_holds_if_it_errs_by_a_tenth_at_most() {
+        // The root of the mean squared error is the share over √(1 + share²).
+        let holds = |share| contention(&scattered(share, 8)).unwrap().holds_from;
+        assert_eq!([holds(0.0985), holds(0.1025)], [Some(1.0), None]);
+    }
+
+    #[test]
+    fn two_numbers_of_writers_are_left_out_at_most_and_four_are_kept() {
+        let off = |count: usize, levels: usize| {
+            let mut points = points(law);
+            points.truncate(levels);
+            points[..count].iter_mut().for_each(|it| it.total_per_second /= 40.0);
+            contention(&points).unwrap().holds_from
+        };
+        assert_eq!(
+            [off(0, 8), off(1, 8), off(2, 8), off(3, 8)],
+            [Some(1.0), Some(2.0), Some(4.0), None]
+        );
+        assert_eq!(
+            [off(0, 4), off(1, 5), off(2, 6), off(2, 5)],
+            [Some(1.0), Some(2.0), Some(4.0), None]
+        );
+    }
+
+    #[test]
+    fn a_share_that_is_not_known_to_a_half_is_not_told() {
+        let is_told = |value: f64, width: f64| {
+            let mut found = contention(&points(law)).unwrap();
+            found.law.contention = Interval { value, low: 0.2, high: 0.2 + width };
+            found.describing().is_ok()
+        };
+        assert_eq!([is_told(0.3, 0.499), is_told(0.3, 0.501)], [true, false]);
+        assert_eq!([is_told(0.999, 0.1), is_told(1.001, 0.1)], [true, false]);
+    }
 }

@@ -187,4 +187,22 @@ mod tests {
         let costs = costs(|size| 1e5 + 0.5 * size);
         assert_eq!(deviations(&fit(&costs).unwrap(), &costs, &known()), []);
     }
+
+    #[test]
+    fn a_size_is_told_from_a_tenth_off_on() {
+        let off = |share: f64| {
+            let mut costs = costs(|size| 1e5 + 0.5 * size);
+            let model = fit(&costs).unwrap();
+            costs[5].latency_ns *= 1.0 + share;
+            deviations(&model, &costs, &known()).len()
+        };
+        assert_eq!([off(0.099), off(0.101), off(-0.099), off(-0.101)], [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn the_kernels_page_is_a_limit_everywhere() {
+        let page =
+            Boundary { layer: "kernel".into(), kind: BoundaryKind::Page, size_bytes: 4096.0 };
+        assert_eq!(boundaries(&[]), [page]);
+    }
 }

@@ -334,4 +334,37 @@ mod tests {
         let why = describing_line(line(vague, 0.1)).unwrap_err().to_string();
         assert!(why.contains("anything from 0 ns to 1.11 ms"), "{why}");
     }
+
+    #[test]
+    fn the_time_of_a_flush_is_told_per_mib_and_its_bandwidth_in_bytes() {
+        let point = |mib: u32| FlushPoint {
+            blocks: 256 * mib,
+            dirty_bytes: 1_048_576.0 * f64::from(mib),
+            flush_ns_p50: 4e5 + 2e6 * f64::from(mib),
+        };
+        let found = flush_slope(&[1, 2, 3, 5, 9].map(point)).unwrap();
+        assert!((found.ns_per_mib.value / 2e6 - 1.0).abs() < 1e-6, "{found:?}");
+        // 500 MiB in a second.
+        let bandwidth = found.flush_bytes_per_second.unwrap();
+        assert!((bandwidth / 524_288_000.0 - 1.0).abs() < 1e-6, "{bandwidth}");
+        assert!(flush_slope(&[1, 2, 3, 5].map(point)).is_ok());
+    }
+
+    #[test]
+    fn a_flush_rises_from_half_as_long_again_on() {
+        let known = |value: f64| Estimate { value, plus_minus: Some(value * 1e-6) };
+        // From 1 ms after nothing to 1 + rise ms after 1 MiB.
+        let shape = |rise: f64| of_line([known(1e6), known(1e6 * rise)], (0.0, 1_048_576.0)).shape;
+        assert_eq!([shape(0.499), shape(0.501)], [SlopeShape::Flat, SlopeShape::Rises]);
+    }
+
+    #[test]
+    fn a_line_describes_what_it_misses_by_half_at_most() {
+        let known = |value: f64| Estimate { value, plus_minus: Some(value / 10.0) };
+        let describes = |residual_share_max: f64| {
+            let line = SharedSync { write_ns: known(3e3), sync_ns: known(4e5), residual_share_max };
+            describing_line(line).is_ok()
+        };
+        assert_eq!([describes(0.499), describes(0.501)], [true, false]);
+    }
 }

@@ -336,6 +336,66 @@ mod tests {
     }
 
     #[test]
+    fn a_level_is_worth_its_load_from_a_tenth_of_perfect_scaling_on() {
+        let best = |growth: f64| {
+            let rate = 20.0 * 2_f64.powf(growth);
+            best_points(&ladder(&[(1.0, 10.0), (2.0, 20.0), (4.0, rate)])).level
+        };
+        assert_eq!([best(0.099), best(0.101)], [2.0, 4.0]);
+    }
+
+    fn phases_of(rates: &[(f64, f64)]) -> Phases {
+        let points = ladder(rates);
+        phases(&points, &efficiencies(&points, LadderKind::Jobs), &best_points(&points))
+    }
+
+    #[test]
+    fn scaling_is_linear_down_to_nine_tenths_of_the_best_rate_per_operation() {
+        let linear = |share: f64| {
+            let rates = [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0 * share), (8.0, 55.0)];
+            phases_of(&rates).linear_to_level
+        };
+        assert_eq!([linear(0.899), linear(0.901)], [2.0, 4.0]);
+    }
+
+    #[test]
+    fn more_load_costs_rate_if_the_levels_after_the_peak_lie_5_percent_below_it() {
+        let falls = |share: f64| {
+            let after = 30.0 * (1.0 - share);
+            // Their geometric mean.
+            let rates =
+                [(1.0, 10.0), (2.0, 20.0), (4.0, 30.0), (8.0, after * 1.01), (16.0, after / 1.01)];
+            phases_of(&rates).retrograde.map(|it| (it.peak_level, it.levels_after))
+        };
+        assert_eq!([falls(0.049), falls(0.051)], [None, Some((4.0, 2))]);
+    }
+
+    /// The knee of a fit at 20 whose logarithm is so far off, and that misses the rates by so much.
+    fn knee_of(knee_log_error: f64, residual_share: f64) -> Knee {
+        let points = ladder(&[(1.0, 10.0), (2.0, 20.0), (4.0, 30.0), (8.0, 31.0), (9.0, 31.5)]);
+        let fitted = super::super::saturation::fit(&points, LadderKind::Jobs).unwrap();
+        let fit = Saturation { knee_load: 20.0, knee_log_error, residual_share, ..fitted };
+        knee(&points, LadderKind::Jobs, &best_points(&points), Some(&fit))
+    }
+
+    #[test]
+    fn a_knee_is_told_if_its_interval_ends_within_a_factor_of_four() {
+        let Knee::Measured { fitted, fitted_low, fitted_high, .. } = knee_of(0.1, 0.01) else {
+            panic!("{:?}", knee_of(0.1, 0.01));
+        };
+        // Two standard errors either side.
+        let expected = [20.0, 20.0 / 0.2_f64.exp(), 20.0 * 0.2_f64.exp()];
+        for (found, expected) in [fitted, fitted_low, fitted_high].into_iter().zip(expected) {
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found}, expected {expected}");
+        }
+        let is_measured =
+            |error, residual| matches!(knee_of(error, residual), Knee::Measured { .. });
+        // ln 4 is 1.3863, of which four standard errors are 0.3466 each.
+        assert_eq!([is_measured(0.346, 0.01), is_measured(0.347, 0.01)], [true, false]);
+        assert_eq!([is_measured(0.1, 0.149), is_measured(0.1, 0.151)], [true, false]);
+    }
+
+    #[test]
     fn small_steps_are_judged_by_their_own_size() {
         // 12 % more load for 6 % more rate: an elasticity of a half.
         let best = best_points(&ladder(&[(100.0, 10.0), (112.0, 10.6), (125.0, 11.2)]));

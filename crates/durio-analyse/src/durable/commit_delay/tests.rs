@@ -96,3 +96,18 @@ fn without_an_arm_that_has_no_delay_nothing_is_advised() {
     let found = advised(&[(0, 1024, 1000.0, 700, 0.0)]).unwrap();
     assert_eq!((found.delay, found.best_gain_share), (Nanos::ZERO, 0.0), "none is all there is");
 }
+
+#[test]
+fn a_delay_has_to_gain_more_than_a_twentieth() {
+    let delay = |rate| {
+        let arms = [(0, 1024, 1000.0, 700, 0.0), (200, 1024, rate, 900, 0.0)];
+        advised(&arms).unwrap().delay
+    };
+    assert_eq!([delay(1049.0), delay(1051.0)], [Nanos::ZERO, Nanos::from_micros(200)]);
+    // Two standard errors of the difference of two that are off by 4 %: 11.3 %.
+    let delay = |rate| {
+        let arms = [(0, 1024, 1000.0, 700, 0.04), (200, 1024, rate, 900, 0.04)];
+        advised(&arms).unwrap().delay
+    };
+    assert_eq!([delay(1112.0), delay(1114.0)], [Nanos::ZERO, Nanos::from_micros(200)]);
+}

@@ -132,6 +132,63 @@ fn of_nothing_one_cannot_tell_and_what_is_missing_is_said() {
     assert!(found.evidence[0].contains("a step with less load"), "{:?}", found.evidence);
 }
 
+/// The saturated step, changed.
+fn changed(change: impl FnOnce(&mut StepEvidence)) -> LimitKind {
+    let mut step = saturated();
+    change(&mut step);
+    limit_of(&step).kind
+}
+
+#[test]
+fn each_share_counts_from_its_bound_on_and_not_below_it() {
+    use LimitKind::{
+        CannotTell, CorePerJob, Device, Generator, KernelCpu, MemoryBandwidth, OfferedRate,
+    };
+    // 382 000 operations per second by one job.
+    let offered = |share: f64| changed(|it| it.offered_rate_per_second = Some(382_000.0 / share));
+    assert_eq!([offered(0.9899), offered(0.9901)], [Device, OfferedRate]);
+    let cost =
+        |share: f64| changed(|it| it.generator_ns_per_operation = Some(share * 1e9 / 382_000.0));
+    assert_eq!([cost(0.499), cost(0.501)], [Device, Generator]);
+    // The mean of all jobs' threads.
+    let cores = |share: f64| changed(|it| it.job_cpu_shares = vec![share + 0.04, share - 0.04]);
+    assert_eq!([cores(0.949), cores(0.951)], [Device, CorePerJob]);
+    let kernel = |share| changed(|it| it.machine_system_share = Some(share));
+    assert_eq!([kernel(0.799), kernel(0.801)], [Device, KernelCpu]);
+    let memory = |share: f64| {
+        changed(|it| {
+            (it.bytes_per_second, it.memory_bytes_per_second) = (Some(share * 2e10), Some(2e10))
+        })
+    };
+    assert_eq!([memory(0.699), memory(0.701)], [Device, MemoryBandwidth]);
+    let busy = |share| changed(|it| it.device_busy_share = Some(share));
+    assert_eq!([busy(0.899), busy(0.901)], [CannotTell, Device]);
+}
+
+#[test]
+fn a_device_is_saturated_where_latency_grows_as_the_load_does_and_the_rate_does_not() {
+    let grown = |rate: f64, latency: f64| {
+        let lower = beside(128.0, 382_000.0 / 2_f64.powf(rate), 670.0 / 2_f64.powf(latency));
+        changed(|it| it.lower = Some(lower))
+    };
+    // In powers of the load, which is twice that below.
+    assert_eq!(grown(0.0, 0.751), LimitKind::Device);
+    assert_eq!(grown(0.0, 0.749), LimitKind::CannotTell);
+    assert_eq!(grown(0.099, 0.9), LimitKind::Device);
+    assert_eq!(grown(0.101, 0.9), LimitKind::CannotTell);
+}
+
+#[test]
+fn a_depth_limits_where_it_is_filled_and_latency_is_that_without_load() {
+    let step = |filled: f64, factor: f64| {
+        let step = flash(16.0, 204_800.0, 78.0 * factor, 0.6);
+        limit_of(&StepEvidence { in_flight_mean: Some(16.0 * filled), ..step }).kind
+    };
+    assert_eq!(step(0.901, 1.099), LimitKind::DepthOffered);
+    assert_eq!(step(0.899, 1.099), LimitKind::CannotTell);
+    assert_eq!(step(0.901, 1.101), LimitKind::CannotTell);
+}
+
 proptest! {
     #[test]
     fn no_evidence_makes_it_panic(figures in prop::collection::vec(any::<f64>(), 16)) {
