@@ -26,7 +26,7 @@ pub use path::RawPath;
 pub use shared_walk::SharedWalk;
 pub use step::{
     AccessAdvice, BatchPolicy, ClockChoice, CompletionTime, DrainPolicy, JobPlace, Limit, Load,
-    NullScript, ParameterValue, Placement, Role, Step,
+    NullScript, ParameterValue, Placement, Role, Step, ThinkTime,
 };
 pub use target::{FileLayout, Target, TargetKind};
 

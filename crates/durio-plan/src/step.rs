@@ -28,6 +28,18 @@ pub struct DrainPolicy {
     pub take_max: u32,
     /// The queue is filled again when no more than this many operations are left in it.
     pub refill_at: u32,
+    /// Pauses of the job, for which the queue drains wholly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkTime>,
+}
+
+/// Pauses of a job between its accesses, in which nothing is in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkTime {
+    /// Nanoseconds.
+    pub length_ns: u64,
+    /// A pause follows when this many accesses have completed since the last one began; at least 1.
+    pub after: u64,
 }
 
 /// When an asynchronous operation is over.
@@ -342,6 +354,7 @@ impl Load {
         let what = match () {
             () if !self.arrivals.is_closed() => "starts each access when it is due",
             () if self.workload.group_commit.is_some() => "is a log",
+            () if self.drain.is_some_and(|drain| drain.think.is_some()) => return Ok(()),
             () if !self.engine.is_asynchronous() => "has one access in flight",
             () => return Ok(()),
         };

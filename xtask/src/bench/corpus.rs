@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 /// Plain entries that must be accepted and do the same.
-const SHARE_MIN: f64 = 0.92;
+const SHARE_MIN: f64 = 0.95;
 /// What one program may take for one entry.
 const SECONDS_MAX: &str = "60";
 
@@ -286,13 +286,12 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
         let accesses = |done: &Done| done.reads + done.writes;
         let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
         let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
-        // Few draws of a size scatter.
-        let most = if !has_mix {
-            u64::MAX
-        } else if accesses(one) < 100 {
-            2
-        } else {
-            8
+        // Draws of a size scatter: where one in ten is 64 KiB and most are 4, fio itself makes 170 to 247
+        // accesses of a MiB over six seeds, and 3300 to 3700 of 16 MiB.
+        let most = match (has_mix, accesses(one)) {
+            (false, _) => u64::MAX,
+            (true, ..1000) => 2,
+            (true, _) => 8,
         };
         // Of few accesses all may be of one kind, or anywhere, by chance.
         let mixes = is_mixed(one) || (entry.mixes() && accesses(one) < 32);

@@ -3,7 +3,7 @@
 //! In: [`QueueOptions`]. Out: engine, depth, batch, and the rate of one copy. Not here: how many
 //! copies there are.
 
-use durio_plan::{BatchPolicy, DrainPolicy, EngineKind};
+use durio_plan::{BatchPolicy, DrainPolicy, EngineKind, ThinkTime};
 use durio_workload::{Arrivals, PerMille};
 
 use super::accesses::Sizes;
@@ -41,6 +41,8 @@ pub(super) fn queue(
         complete_batch_min: _,
         complete_batch_max: _,
         depth_low: _,
+        think_us,
+        think_after: _,
         bytes_per_second: _,
         accesses_per_second: _,
         rate_process: _,
@@ -71,7 +73,13 @@ pub(super) fn queue(
     }
     let (batch, drain) = batch(options, queue_depth, said);
     let (arrivals, read_share) = arrivals(options, accesses, said);
-    if drain.is_some() && !arrivals.is_closed() {
+    if let Some(given) = think_us.as_ref().filter(|given| given.value > 0)
+        && !arrivals.is_closed()
+    {
+        let reason = "at a rate durio starts each access when it is due, without pauses; leave out \
+                      the rate or thinktime";
+        said.refuse(given, reason);
+    } else if drain.is_some() && !arrivals.is_closed() {
         let reason = "at a rate durio starts each access when it is due, and no batches; leave the \
                       rate out, or iodepth_low and the batches of completions";
         said.refuse_at(at, "iodepth_batch_complete_min", reason);
@@ -135,8 +143,9 @@ fn batch(
 ) -> (BatchPolicy, Option<DrainPolicy>) {
     let QueueOptions { submit_batch, complete_batch_min, complete_batch_max, depth_low, .. } =
         options;
+    let think = think_time(options);
     // With one in flight there is nothing to gather, whatever is said.
-    if depth == 1 {
+    if depth == 1 && think.is_none() {
         return (BatchPolicy { submit_max: 1 }, None);
     }
     // fio takes 0 and what is beyond the depth for the depth.
@@ -150,11 +159,17 @@ fn batch(
     let take_min = or(complete_batch_min, 1).clamp(1, depth);
     let take_max = or(complete_batch_max, 1).clamp(take_min, depth);
     let refill_at = within(or(depth_low, 0));
-    if take_min == 1 && refill_at == depth && take_max <= submit {
+    if take_min == 1 && refill_at == depth && take_max <= submit && think.is_none() {
         return (BatchPolicy { submit_max: take_max }, None);
     }
-    let drain = DrainPolicy { take_min, take_max, refill_at };
+    let drain = DrainPolicy { take_min, take_max, refill_at, think };
     (BatchPolicy { submit_max: submit }, Some(drain))
+}
+
+fn think_time(options: &QueueOptions) -> Option<ThinkTime> {
+    let length_ns = or(&options.think_us, 0).saturating_mul(1000);
+    let after = or(&options.think_after, 1).into();
+    (length_ns > 0).then_some(ThinkTime { length_ns, after })
 }
 
 /// What is given for reads and for writes.

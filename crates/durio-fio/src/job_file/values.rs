@@ -128,8 +128,22 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
         }
         return unsigned(micros, text);
     }
+    time(text, 1_000_000)
+}
+
+/// The same of a value in microseconds unless it has a unit.
+pub(super) fn microseconds(text: &str) -> Result<u64, String> {
+    check_blank(text)?;
+    if text.starts_with('(') {
+        return unsigned(arithmetic(text, 1, true)?, text);
+    }
+    time(text, 1)
+}
+
+/// A number with a unit, or without one `default` microseconds each.
+fn time(text: &str, default: u64) -> Result<u64, String> {
     let (number, unit) = leading_number(text)?;
-    let scale = time_unit(unit, 1_000_000);
+    let scale = time_unit(unit, default);
     let scale = scale.ok_or_else(|| misread_unit(text, number, "us, ms, s, m, h, d"))?;
     number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too long a time"))
 }

@@ -2,7 +2,7 @@
 
 use durio_plan::{
     AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, EngineKind, FileLayout, Limit,
-    Placement, TargetKind,
+    Placement, TargetKind, ThinkTime,
 };
 use durio_units::{Bytes, Nanos};
 use durio_workload::{
@@ -343,13 +343,37 @@ fn files_of_jobs_are_where_their_names_put_them() {
 }
 
 #[test]
+fn a_job_that_thinks_pauses_after_as_many_accesses_as_it_says() {
+    let pauses = |lines: &str| {
+        let load = load(&format!("[a]\nfilename=/dev/a\n{lines}"));
+        let drain = load.drain.unwrap();
+        let ThinkTime { length_ns, after } = drain.think.unwrap();
+        (length_ns, after, [drain.take_min, drain.take_max, drain.refill_at])
+    };
+    assert_eq!(pauses("thinktime=250"), (250_000, 1, [1, 1, 1]), "microseconds");
+    assert_eq!(pauses("thinktime=(2+3)"), (5_000, 1, [1, 1, 1]));
+    assert_eq!(
+        pauses("ioengine=libaio\niodepth=8\nthinktime=3ms\nthinktime_blocks=20"),
+        (3_000_000, 20, [1, 1, 8])
+    );
+    assert_eq!(
+        pauses("ioengine=libaio\niodepth=8\niodepth_low=3\nthinktime=2s\nthinktime_blocks=2k"),
+        (2_000_000_000, 2048, [1, 1, 3])
+    );
+    let refusals = super::imported("[a]\nfilename=/dev/a\nthinktime=1\nrate_iops=9").unwrap_err();
+    assert_eq!((refusals.len(), refusals[0].option.as_str()), (1, "thinktime"), "{refusals:?}");
+}
+
+#[test]
 fn batches_and_low_queues_drain_and_others_are_refilled_as_they_are_reaped() {
     let queue = |lines: &str| {
         let text = format!("[a]\nfilename=/dev/a\nioengine=libaio\niodepth=16\n{lines}");
         let load = load(&text);
         (load.batch.submit_max, load.drain)
     };
-    let drain = |take_min, take_max, refill_at| Some(DrainPolicy { take_min, take_max, refill_at });
+    let drain = |take_min, take_max, refill_at| {
+        Some(DrainPolicy { take_min, take_max, refill_at, think: None })
+    };
     assert_eq!(queue(""), (1, None));
     assert_eq!(queue("iodepth_batch=8\niodepth_batch_complete_max=4"), (4, None));
     assert_eq!(queue("iodepth_batch=0\niodepth_batch_complete_max=64"), (16, None));

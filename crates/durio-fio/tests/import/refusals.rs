@@ -21,7 +21,7 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
         ("numa_cpu_nodes=0-1", "numa_cpu_nodes"),
         ("numa_mem_policy=interleave", "numa_mem_policy"),
         ("cpus_allowed=0-3", "cpus_allowed"),
-        ("thinktime=1ms", "thinktime"),
+        ("thinktime_spin=1ms", "thinktime_spin"),
         ("verify=crc32c", "verify"),
         ("unlink=1", "unlink"),
         ("bs_is_seq_rand=1", "bs_is_seq_rand"),
@@ -82,9 +82,9 @@ fn what_fio_would_do_otherwise_is_refused() {
 
 #[test]
 fn all_refusals_of_all_jobs_are_told_at_once() {
-    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinktime=1\n[b]\nfilename=/dev/a:/dev/a";
+    let text = "[a]\nfilename=/dev/a\nrw=read:-4k\nthinkcycles=1\n[b]\nfilename=/dev/a:/dev/a";
     let options: Vec<_> = imported(text).unwrap_err().into_iter().map(|it| it.option).collect();
-    for option in ["thinktime", "rw", "filename"] {
+    for option in ["thinkcycles", "rw", "filename"] {
         assert!(options.iter().any(|it| it == option), "{options:?}");
     }
 }

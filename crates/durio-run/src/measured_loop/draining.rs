@@ -1,11 +1,11 @@
-//! A closed loop that lets its queue fill, then drain: fio's `iodepth_batch_complete_min`,
-//! `iodepth_batch_complete_max` and `iodepth_low`.
+//! A closed loop that lets its queue fill, then drain, or that pauses: fio's
+//! `iodepth_batch_complete_min`, `iodepth_batch_complete_max`, `iodepth_low` and `thinktime`.
 //!
 //! In: a [`DrainPolicy`]. Out: the same as from the other loops. As in fio, completions are taken
-//! only when the queue is full or nothing more is to start, and count from when they are taken.
+//! only when the queue is full, nothing more is to start or a pause is due.
 
 use durio_block::{Clock, Completion, Engine, Ticks};
-use durio_plan::DrainPolicy;
+use durio_plan::{CompletionTime, DrainPolicy};
 
 use super::{LoopResult, MeasuredLoop};
 
@@ -13,13 +13,19 @@ use super::{LoopResult, MeasuredLoop};
 struct Given {
     buffer: Box<[Completion]>,
     count: usize,
+    /// Accesses that the job has taken, and how many those were when the last pause was due.
+    taken: u64,
+    taken_at_pause: u64,
 }
+
+/// In nanoseconds: how long a job pauses without asking whether it is to stop.
+const PAUSE_SLICE: u64 = 50_000_000;
 
 impl<E: Engine> MeasuredLoop<'_, E> {
     pub(super) fn run_draining(mut self, started: Ticks, policy: DrainPolicy) -> LoopResult {
         // One place more than completions can wait here, so that an exchange always has room.
         let buffer = vec![Completion::default(); self.slots.len() + 1].into_boxed_slice();
-        let mut given = Given { buffer, count: 0 };
+        let mut given = Given { buffer, count: 0, taken: 0, taken_at_pause: 0 };
         self.begin(started);
         let begin = self.engine.clock().now();
         self.last_completion = begin;
@@ -35,7 +41,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if self.is_over() {
             self.remaining = 0;
         }
-        if self.next_pass.is_some() && !self.begin_pass() || !self.fill_up(given) {
+        if self.next_pass.is_some() && !self.begin_pass() || !self.fill_up(given, policy) {
             return false;
         }
         let is_full = self.free.is_empty();
@@ -47,11 +53,14 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 break;
             }
         }
+        if !self.pause_if_due(given, policy) {
+            return false;
+        }
         self.in_flight.now > 0 || self.remaining > 0 || self.next_pass.is_some()
     }
 
     /// Starts accesses until the queue is full, and hands them over by the batch.
-    fn fill_up(&mut self, given: &mut Given) -> bool {
+    fn fill_up(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
         while let Some(&(slot, _)) = self.free.last() {
             let now = self.engine.clock().now();
             if now >= self.end {
@@ -66,6 +75,39 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             if self.queued >= self.batch && !self.hand_over(given, false) {
                 return false;
             }
+            // A full queue drains first.
+            if !self.free.is_empty() && !self.pause_if_due(given, policy) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes what is in flight and pauses, if as many were taken since the last pause was due.
+    fn pause_if_due(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
+        let Some(think) = policy.think else { return true };
+        if given.taken < given.taken_at_pause + think.after {
+            return true;
+        }
+        // As in fio, what is taken for this pause counts towards the next one.
+        given.taken_at_pause = given.taken;
+        while self.in_flight.now > 0 {
+            if !self.take(given, policy) {
+                return false;
+            }
+        }
+        let clock = self.engine.clock();
+        let slice = clock.ticks(PAUSE_SLICE);
+        let mut now = clock.now();
+        let end = self.end.min(now.plus(clock.ticks(think.length_ns)));
+        while now < end && !self.is_over() {
+            let waited =
+                self.engine.exchange_until(&[], &mut given.buffer, end.min(now.plus(slice)));
+            if let Err(error) = waited {
+                self.break_off(error);
+                return false;
+            }
+            now = self.engine.clock().now();
         }
         true
     }
@@ -88,7 +130,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         self.result.ending.engine_error.is_none()
     }
 
-    /// Takes as many completions as one call of fio's would, all with one time.
+    /// Takes as many completions as one call of fio's would, all at one time.
     fn take(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
         let least = u64::from(policy.take_min.max(1)).min(self.in_flight.now);
         let least = usize::try_from(least).unwrap_or(usize::MAX);
@@ -100,10 +142,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
         let taken = given.count.min(policy.take_max as usize).max(least);
         let now = self.engine.clock().now();
-        self.see(now);
         let nanos = self.engine.clock().reference_nanos();
         for place in 0..taken {
-            let completion = Completion { completed_at: now, ..given.buffer[place] };
+            let mut completion = given.buffer[place];
+            if self.input.completion_time == CompletionTime::Taken {
+                completion.completed_at = now;
+            }
+            self.see(completion.completed_at);
             if let Some(slot) = self.conclude(completion.slot as usize, &completion) {
                 self.free.push((u32::try_from(slot).unwrap_or(u32::MAX), now));
                 self.in_flight.change(-1, nanos);
@@ -111,6 +156,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         }
         given.buffer.copy_within(taken..given.count, 0);
         given.count -= taken;
+        given.taken += taken as u64;
         true
     }
 }

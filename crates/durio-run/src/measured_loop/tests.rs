@@ -81,7 +81,10 @@ fn run_draining<E: Engine>(
         syncs_at_end: workload.syncs_at_end,
         files: 1,
         drain,
-        completion_time: CompletionTime::Seen,
+        completion_time: match drain {
+            Some(_) => CompletionTime::Taken,
+            None => CompletionTime::Seen,
+        },
     };
     let measured = MeasuredLoop::new(engine, bounds, input);
     let mut result = None;

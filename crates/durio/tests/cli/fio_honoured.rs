@@ -151,6 +151,18 @@ const ROWS: &[Row] = &[
          iodepth_batch_complete_min=8\niodepth_batch_complete_max=12",
         Plan("/steps/0/drain", || json!({"take_min": 8, "take_max": 12, "refill_at": 16})),
     ),
+    row(
+        &["thinktime"],
+        "filename=data/f\nrw=read\nioengine=libaio\ndirect=1\niodepth=16\niodepth_batch=4\n\
+         thinktime=2ms\nthinktime_blocks=25",
+        Same(&[Submissions, AccessSet]),
+    ),
+    row(
+        &["thinktime_blocks"],
+        "filename=data/f\nrw=read\nioengine=libaio\niodepth=16\niodepth_batch=4\nthinktime=2ms\n\
+         thinktime_blocks=24",
+        Plan("/steps/0/drain/think", || json!({"length_ns": 2_000_000, "after": 24})),
+    ),
     row(&["ioengine"], "filename=data/f\nrw=read\nioengine=libaio", Same(&[Calls])),
     row(&["sync"], "filename=data/f\nrw=write\nsync=dsync", Same(&[OpenFlags])),
     row(&["sync"], "filename=data/f\nrw=write\nsync=1", Same(&[OpenFlags])),

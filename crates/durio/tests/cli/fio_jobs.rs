@@ -441,12 +441,24 @@ fn a_ramp_is_not_part_of_the_time() {
 }
 
 #[test]
+fn a_job_that_thinks_pauses_as_often_as_in_fio() {
+    for (fio, durio) in both_in_memory("thinking").into_iter().flatten() {
+        let of = |done: Done| (done.reads, done.writes, done.bytes);
+        assert_eq!(of(fio), of(durio));
+        // Eight pauses of 50 ms; durio's time ends with the last access, before the last pause. The
+        // processor may be taken for a while.
+        assert!((0.4..1.2).contains(&fio.seconds), "{fio:?}");
+        assert!((0.35..1.2).contains(&durio.seconds), "{durio:?}");
+    }
+}
+
+#[test]
 fn an_option_that_cannot_be_honoured_is_named_with_its_line() {
     let sandbox = Sandbox::new();
     let file = sandbox.root().join("job.fio");
-    fs::write(&file, "[a]\nfilename=data/user.db\nrw=randread\nthinktime=1ms\n").unwrap();
+    fs::write(&file, "[a]\nfilename=data/user.db\nrw=randread\nthinktime_iotime=1\n").unwrap();
     let ended = sandbox.durio("fio").word(&file).run().expect_exit(2).expect_no_stdout();
-    ended.expect_stderr("job.fio:4: thinktime=1ms").expect_stderr("rate_iops");
+    ended.expect_stderr("job.fio:4: thinktime_iotime=1").expect_stderr("thinktime_blocks");
     assert!(sandbox.runs().is_empty());
 }
 

@@ -11,8 +11,8 @@ use super::super::terms::{
 use super::super::{Each, One};
 use super::reader::{
     ADDED_NAMES, ANY_TEXT, BLOCKS, BOOL, BYTE_PATTERN, COUNT, CPU_MASK, CPUS, DISTRIBUTION, ENGINE,
-    FILE_ORDER, FLAG, KB_BASE, LOG_NAME, MEMORY_POLICY, NAMES, NODES, NOT, NUMBER, NUMBERS,
-    PERCENT, PERCENTILES, RANGES, READ_WRITE, REST, SECONDS, SHARES, SIZE, SIZE_OR_RANGE,
+    FILE_ORDER, FLAG, KB_BASE, LOG_NAME, MEMORY_POLICY, MICROSECONDS, NAMES, NODES, NOT, NUMBER,
+    NUMBERS, PERCENT, PERCENTILES, RANGES, READ_WRITE, REST, SECONDS, SHARES, SIZE, SIZE_OR_RANGE,
     SIZE_OR_SHARE, SIZES, SPLITS, TEXT, TIME_OR_RANGE, Words as _, set,
 };
 use super::{Class, OptionRow};
@@ -158,6 +158,9 @@ honoured! {
             but "with a rate only the depth";
         bytes_per_second: Each<u64> = "rate": SIZES, "bytes per second; of a mix, of both directions";
         accesses_per_second: Each<u64> = "rate_iops": NUMBERS, "accesses per second; of a mix, of both directions";
+        think_us: One<u64> = "thinktime": MICROSECONDS, "the job pauses after accesses",
+            but "refused with a rate";
+        think_after: One<u32> = "thinktime_blocks": COUNT, "accesses between two pauses";
         rate_process: One<RateProcess> =
             "rate_process": RateProcess::WORD, "constant or Poisson arrivals for a rate";
         submit_mode: One<SubmitMode> =

@@ -183,6 +183,8 @@ pub(super) const SIZE_OR_RANGE: Reader<(u64, u64)> =
         _ => Err(format!("{text:?} is neither a size nor a range of sizes")),
     });
 pub(super) const SECONDS: Reader<u64> = Reader::new(Kind::Seconds, |text, _| values::seconds(text));
+pub(super) const MICROSECONDS: Reader<u64> =
+    Reader::new(Kind::Microseconds, |text, _| values::microseconds(text));
 pub(super) const TIME_OR_RANGE: Reader<(u64, u64)> =
     Reader::new(Kind::Seconds, |text, _| match pieces(text).as_slice() {
         [one] => values::seconds(one).map(|it| (it, it)),
