@@ -42,6 +42,12 @@ fn jumping(reads: u16, writes: u16) -> Workload {
 fn orders() -> Vec<(&'static str, Workload, u64)> {
     let sequential = || base(Pattern::Sequential, 700);
     let mixed = || mix(&[(4 * KIB, 500), (8 * KIB, 300), (12 * KIB, 200)]);
+    let writes_of_sizes = |it: Workload| Workload {
+        block_size: Bytes::from_kib(12),
+        block_mix: mix(&[(6 * KIB, 1000)]),
+        write_block_mix: mix(&[(2 * KIB, 500), (8 * KIB, 500)]),
+        ..it
+    };
     let of_sizes = |it: Workload| Workload {
         block_size: Bytes::from_kib(12),
         block_mix: mix(&[(4 * KIB, 500), (8 * KIB, 300), (12 * KIB, 200)]),
@@ -115,6 +121,15 @@ fn orders() -> Vec<(&'static str, Workload, u64)> {
             Workload { cursors_wrap: true, drops_cache_each_pass: true, ..jumping(100, 100) },
             28,
         ),
+        ("sequential with writes of sizes", writes_of_sizes(sequential()), 50),
+        (
+            "sequential cursors with writes of sizes",
+            writes_of_sizes(Workload { own_cursors: true, ..sequential() }),
+            30,
+        ),
+        ("runs with writes of sizes", writes_of_sizes(Workload { run_length: 4, ..random() }), 60),
+        ("some jump with writes of sizes", writes_of_sizes(jumping(300, 300)), 60),
+        ("each once with writes of sizes", writes_of_sizes(once()), 60),
         ("random without the cache", Workload { drops_cache_each_pass: true, ..random() }, 28),
     ]
 }
