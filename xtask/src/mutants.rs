@@ -8,7 +8,7 @@
 
 mod equivalent;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -210,8 +210,16 @@ fn try_out(
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut command = command(program, name, files);
     command.args(["--timeout", TIMEOUT_SECONDS, "--output"]).arg(&folder);
-    for mutant in chosen.unwrap_or_default() {
-        command.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
+    if let Some(chosen) = chosen {
+        // Fields that are left out of a struct expression pass every `--re` (cargo-mutants 27.1.0): of
+        // them a difference leaves those of the chosen lines, which are not counted.
+        let path = folder.join("chosen.diff");
+        let difference = difference(&cargo::workspace_root(), chosen)?;
+        fs::write(&path, difference).with_context(|| path.display().to_string())?;
+        command.arg("--in-diff").arg(path);
+        for mutant in chosen {
+            command.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
+        }
     }
     eprintln!(
         "{name}: {} mutants",
@@ -222,7 +230,8 @@ fn try_out(
     let path = folder.join("mutants.out/outcomes.json");
     let text = fs::read_to_string(&path)
         .with_context(|| format!("{name}: cargo-mutants ended with {status} and no outcomes"))?;
-    let outcome = outcome(&serde_json::from_str(&text)?).with_context(|| {
+    let is_wanted = |name: &str| chosen.is_none_or(|all| all.iter().any(|it| it.name == name));
+    let outcome = outcome(&serde_json::from_str(&text)?, is_wanted).with_context(|| {
         format!("{name}: its tests fail or do not compile without a mutant, see {}", path.display())
     })?;
     let tried = outcome.viable() + outcome.unviable;
@@ -231,11 +240,34 @@ fn try_out(
     Ok(outcome)
 }
 
-/// The counts of cargo-mutants's own record; none if the tests fail without a mutant.
-fn outcome(record: &Value) -> Option<Outcome> {
+/// A difference that adds the lines on which these mutants begin, and nothing else.
+fn difference(root: &Path, mutants: &[Mutant]) -> Result<String> {
+    let mut lines: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for mutant in mutants {
+        lines.entry(&mutant.file).or_default().insert(mutant.line);
+    }
+    let mut text = String::new();
+    for (file, lines) in lines {
+        let source = fs::read_to_string(root.join(file)).with_context(|| file.to_owned())?;
+        text.push_str(&format!("--- a/{file}\n+++ b/{file}\n"));
+        for (before, line) in lines.into_iter().enumerate() {
+            let added = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+            let old = line.saturating_sub(1 + before);
+            text.push_str(&format!("@@ -{old},0 +{line},1 @@\n+{added}\n"));
+        }
+    }
+    Ok(text)
+}
+
+/// The counts of cargo-mutants's own record, of the mutants that are wanted; none if the tests fail
+/// without a mutant.
+fn outcome(record: &Value, is_wanted: impl Fn(&str) -> bool) -> Option<Outcome> {
     let mut outcome = Outcome::default();
     for each in record["outcomes"].as_array()? {
         let name = each["scenario"]["Mutant"]["name"].as_str();
+        if name.is_some_and(|name| !is_wanted(name)) {
+            continue;
+        }
         match (each["summary"].as_str()?, name) {
             ("Success", None) => {}
             ("CaughtMutant", Some(_)) => outcome.found += 1,
@@ -335,17 +367,34 @@ mod tests {
             of("Timeout", "f"),
             of("Unviable", "g"),
         ];
-        let counted = outcome(&json!({ "outcomes": outcomes })).unwrap();
+        let record = json!({ "outcomes": outcomes });
+        let counted = outcome(&record, |_| true).unwrap();
         assert_eq!((counted.found, counted.timed_out, counted.unviable), (3, 1, 1));
         assert_eq!((counted.viable(), counted.missed.join(" ")), (6, "d e".to_owned()));
         assert!((counted.found_percent() - 400.0 / 6.0).abs() < 1e-9);
         assert!((Outcome::default().found_percent() - 100.0).abs() < 1e-9);
+        // One that was tried and not drawn.
+        let counted = outcome(&record, |name| name != "b" && name != "e").unwrap();
+        assert_eq!((counted.found, counted.missed.join(" ")), (2, "d".to_owned()));
+    }
+
+    #[test]
+    fn a_difference_adds_each_line_of_a_chosen_mutant_once() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("crates/a/src")).unwrap();
+        fs::write(root.path().join("crates/a/src/b.rs"), "one\ntwo\nthree\nfour\n").unwrap();
+        let made = difference(root.path(), &[named(4), named(2), named(4)]).unwrap();
+        let expected = "--- a/crates/a/src/b.rs\n+++ b/crates/a/src/b.rs\n\
+            @@ -1,0 +2,1 @@\n+two\n@@ -2,0 +4,1 @@\n+four\n";
+        assert_eq!(made, expected);
+        assert!(difference(root.path(), &[]).unwrap().is_empty());
+        difference(&root.path().join("elsewhere"), &[named(1)]).unwrap_err();
     }
 
     #[test]
     fn tests_that_fail_without_a_mutant_are_no_result() {
         let failed = json!({"outcomes": [{"summary": "Failure", "scenario": "Baseline"}]});
-        assert!(outcome(&failed).is_none());
-        assert!(outcome(&json!({})).is_none());
+        assert!(outcome(&failed, |_| true).is_none());
+        assert!(outcome(&json!({}), |_| true).is_none());
     }
 }
