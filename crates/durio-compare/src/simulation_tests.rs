@@ -78,6 +78,57 @@ fn repeat(cells: &[Cell], seed: u64) -> Repeat {
 /// Comparisons of so many repeats a side, each drawn again.
 fn compared(
     names: &[FigureName],
+    models: [Model; 2],
+    repeats: usize,
+    times: u64,
+    settings: &Settings,
+) -> Vec<Vec<FigureComparison>> {
+    // What errs there errs everywhere, and need not be simulated.
+    assert_known();
+    drawn(names, models, repeats, times, settings)
+}
+
+/// Two comparisons, figure by figure, as every version made them.
+fn assert_known() {
+    let settings = Settings { fail_over: Some(0.05), ..Settings::default() };
+    let slower = Model { shift: 1.1_f64.ln(), ..RUNS };
+    let names = [FigureName::Rate, FigureName::P50, FigureName::P99, FigureName::P99_9];
+    let all = drawn(&names, [RUNS, slower], 3, 2, &settings);
+    let figure = |it: &FigureComparison| {
+        let [low, high] = it.interval.unwrap();
+        let numbers = [it.effect.unwrap(), low, high, it.p_worse.unwrap(), it.visible.unwrap()];
+        let numbers = numbers.map(|number| format!("{number:.6}")).join(" ");
+        format!("{} {numbers} {:?} {:?}", it.figure.name(), it.method.unwrap(), it.word)
+    };
+    let told: Vec<_> = all.iter().flatten().map(figure).collect();
+    assert_eq!(told, KNOWN);
+    let found = gate(&[pair(&all)], 0.05);
+    let counts = [found.regressions.len(), found.undecided.len(), found.excluded.len()];
+    assert_eq!((counts, found.repeats_needed), KNOWN_GATE);
+}
+
+/// Effect, its interval, how probable it is by chance, what could be seen.
+const KNOWN: [&str; 8] = [
+    "rate -0.117225 -0.196263 -0.030415 0.012948 0.128441 Repeats Slower",
+    "p50 0.130669 0.027007 0.244793 0.014342 0.131594 Repeats Slower",
+    "p99 0.130046 -0.003633 0.281660 0.026862 0.179166 Repeats Undecided",
+    "p99.9 0.125944 -0.154407 0.499244 0.112040 0.432150 Repeats Undecided",
+    "rate -0.083268 -0.179339 0.024050 0.044410 0.156407 Repeats Undecided",
+    "p50 0.089685 -0.027322 0.220768 0.047749 0.160202 Repeats Undecided",
+    "p99 0.087073 -0.043767 0.235815 0.062462 0.180729 Repeats Undecided",
+    "p99.9 0.072652 -0.088276 0.261987 0.140985 0.240337 Repeats Undecided",
+];
+
+/// Regressions, undecided and excluded figures, and repeats that would do.
+const KNOWN_GATE: ([usize; 3], Option<usize>) = ([0, 4, 0], Some(17));
+
+#[test]
+fn a_known_comparison_has_its_figures() {
+    assert_known();
+}
+
+fn drawn(
+    names: &[FigureName],
     [a, b]: [Model; 2],
     repeats: usize,
     times: u64,
