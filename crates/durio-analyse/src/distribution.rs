@@ -141,4 +141,14 @@ mod tests {
         assert!(curve(&of([])).is_empty());
         assert_eq!(curve(&of([5])).len(), 1);
     }
+
+    #[test]
+    fn a_curve_has_sixteen_points_in_a_decade() {
+        // Of a thousand: three decades, and the last sample in the place of the last point.
+        let points = curve(&of(1..=1000));
+        assert_eq!(points.len(), 49);
+        assert!((points[16].quantile - 0.9).abs() < 1e-12, "{:?}", points[16]);
+        assert!((points[32].quantile - 0.99).abs() < 1e-12, "{:?}", points[32]);
+        assert_eq!([points[16].latency_ns, points[32].latency_ns], [900, 990]);
+    }
 }

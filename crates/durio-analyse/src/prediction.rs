@@ -180,4 +180,54 @@ mod tests {
         let most = twice_as_fast(8.0, 80_000.0, 100e-6, None);
         assert!((most - 160_000.0).abs() < 1.0, "{most}");
     }
+
+    use durio_units::Nanos;
+    use durio_workload::GroupCommit;
+
+    use crate::sample::sample;
+
+    /// A point of seven clients: its log takes this share of the time, of which a write has 400 µs, and
+    /// clients and database this share of four processors.
+    fn point_of(log: f64, processors: f64) -> PredictionPoint {
+        let mut made = sample();
+        made.plan.steps[0].load.workload.group_commit = Some(GroupCommit::of(7));
+        let it = &mut made.workloads[0];
+        for (operation, mean_us) in
+            it.operations.iter_mut().zip([700.0, 400.0, log * 1000.0 - 400.0])
+        {
+            operation.service.mean_ns = mean_us * 1000.0;
+        }
+        // A thousand of each in a second.
+        (it.cpu.user_cores, it.cpu.system_cores) = (3.0 * processors, processors);
+        let found = point(&made.plan, it, 4).unwrap();
+        assert!((found.log_share - log).abs() < 1e-9, "{found:?}");
+        assert!((found.processor_share.unwrap() - processors).abs() < 1e-9, "{found:?}");
+        found
+    }
+
+    #[test]
+    fn what_is_busy_85_percent_of_the_time_bounds_the_rate() {
+        let bound = |log, processors| point_of(log, processors).bound;
+        assert_eq!([bound(0.849, 0.849), bound(0.851, 0.849)], [Bound::Waiting, Bound::Storage]);
+        assert_eq!(bound(0.851, 0.851), Bound::Processors);
+    }
+
+    #[test]
+    fn what_is_expected_is_what_the_prediction_is_off_by_15_percent_of() {
+        let found = point_of(0.9, 0.5);
+        let (least, most) = found.expected.unwrap();
+        assert!((least * 1.15 / 1000.0 - 1.0).abs() < 1e-9, "{least}");
+        assert!((most * 0.85 / 1000.0 - 1.0).abs() < 1e-9, "{most}");
+        assert_eq!((found.clients, found.rate_per_second), (7, 1000.0));
+        assert_eq!((found.p50_ns, found.p99_ns), (Some(480_000), Some(700_000)));
+        assert_eq!(found.rate_range, Some((90.0, 110.0)));
+        // 8192 bytes of each commit.
+        assert!((found.bytes_per_commit - 8192.0).abs() < 1e-9, "{found:?}");
+        // 7 ms of seven clients, of which each waits for two flushes of 900 µs: half of them are saved.
+        let twice = found.twice_as_fast_at_most.unwrap();
+        assert!((twice - 7.0 / (7e-3 - 900e-6)).abs() < 1e-6, "{twice}");
+        let none = PredictionPoint { processor_share: None, ..found };
+        assert_eq!(none.processor_share, None);
+        assert_eq!(Nanos::from_micros(480).get(), none.p50_ns.unwrap());
+    }
 }

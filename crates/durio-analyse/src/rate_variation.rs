@@ -258,4 +258,13 @@ mod tests {
         let closed = rate_variation(&points(&rates), interval, Arrivals::Closed).unwrap();
         assert_eq!(closed.intervals_empty, 480);
     }
+
+    #[test]
+    fn an_interval_expects_thirty_arrivals() {
+        let together = |rate_per_second| {
+            intervals_together(Nanos::from_secs(1), Arrivals::Poisson { rate_per_second })
+        };
+        assert_eq!([together(30.0), together(29.9), together(15.0), together(14.9)], [1, 2, 2, 3]);
+        assert_eq!(intervals_together(Nanos::from_secs(1), Arrivals::Closed), 1);
+    }
 }

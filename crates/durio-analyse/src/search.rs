@@ -369,4 +369,23 @@ mod tests {
         assert_eq!((found.kept_per_second, found.failed_per_second), (None, None));
         assert!(found.sentence.contains("cannot tell here"), "{}", found.sentence);
     }
+
+    #[test]
+    fn a_rate_that_is_missed_by_a_tenth_needs_no_second_trial() {
+        let after = |share: f64| {
+            let missed = Trial { achieved_per_second: 1000.0 * share, ..tried(1000.0, false) };
+            next(&[missed], Terms { precision: 0.05, ceiling: None, rate_least: 1.0 })
+        };
+        assert_eq!([after(0.899), after(0.901)], [Next::Try(500.0), Next::Try(1000.0)]);
+    }
+
+    #[test]
+    fn rates_are_one_per_second_to_one_per_nanosecond() {
+        assert_eq!([rate_least(GOAL, None), rate_least(GOAL, Some(0.0))], [1.0; 2]);
+        let terms = Terms { precision: 0.05, ceiling: None, rate_least: 1.0 };
+        let after = |rate| next(&[tried(rate, true), tried(rate, true)], terms);
+        assert_eq!(after(4e8), Next::Try(8e8));
+        assert_eq!([after(6e8), after(0.99e9)], [Next::Try(1e9); 2]);
+        assert_eq!(after(1e9), Next::Settled);
+    }
 }

@@ -386,6 +386,16 @@ fn short_steps_and_a_time_scale_are_provisional_and_counted_ones_are_not() {
 }
 
 #[test]
+fn figures_are_final_from_300_s_on() {
+    let provisional = |nanos| {
+        let mut made = depths();
+        made.sample.workloads[1].measured = Nanos::new(nanos);
+        made.findings().provisional.is_some()
+    };
+    assert_eq!([provisional(299_999_999_999), provisional(300_000_000_000)], [true, false]);
+}
+
+#[test]
 fn buffered_reads_near_the_speed_of_copying_are_limited_by_the_memory() {
     let limits = |copied: Option<u64>, cache: CacheMode| {
         let mut made = Made { copied, ..Made::new() };

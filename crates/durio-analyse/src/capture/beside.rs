@@ -269,4 +269,36 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
     }
+
+    #[test]
+    fn the_four_sizes_of_most_bytes_of_each_capture_are_compared() {
+        let mut findings = short_capture();
+        let size = |(bytes, count): (u64, u64)| CapturedSize { bytes, count };
+        findings.sizes = [(512, 90), (4096, 2), (8192, 3), (16_384, 4), (32_768, 5), (65_536, 6)]
+            .map(size)
+            .into();
+        let mut before = findings.clone();
+        before.sizes = [(512, 1), (1024, 1)].map(size).into();
+        let document = serde_json::to_string(&before).unwrap();
+        findings.compare_with(&EarlierCapture::parse(&document).unwrap());
+        let rows = findings.beside.unwrap().rows;
+        let sizes: Vec<(u64, u64, u64)> = rows
+            .iter()
+            .filter_map(|row| match row.figure {
+                BesideFigure::WrittenIn(bytes) => {
+                    // Of two seconds.
+                    Some((bytes, (2.0 * row.before) as u64, (2.0 * row.now) as u64))
+                }
+                _ => None,
+            })
+            .collect();
+        let expected = [
+            (512, 512, 46_080),
+            (1024, 1024, 0),
+            (16_384, 0, 65_536),
+            (32_768, 0, 163_840),
+            (65_536, 0, 393_216),
+        ];
+        assert_eq!(sizes, expected);
+    }
 }

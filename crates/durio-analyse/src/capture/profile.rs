@@ -164,7 +164,8 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         Some(share) => format!("grew by {:.0} % of what was new", 100.0 * share),
         None => "whether it grew is not in the trace".to_owned(),
     };
-    let tail = match is_rewritten {
+    // Without a block that batches are filled up to there is no last one to be written again.
+    let tail = match is_rewritten && log.alignment >= 512 {
         true => "rewrites_tail = { value = true, from = \"captured\" }\n",
         false => "",
     };

@@ -299,4 +299,17 @@ mod tests {
         assert!((findings.seconds - replay.taken_seconds).abs() < 1e-9);
         assert_eq!(replay.kept_up, None);
     }
+
+    #[test]
+    fn one_hundredth_of_its_time_is_what_a_replay_may_be_late() {
+        let one = |at: u64| TracedOperation {
+            begin: at * 1_000_000_000,
+            nanos: 500,
+            ..short_trace().operations[0]
+        };
+        let trace = OperationTrace { operations: (0..201).map(one).collect(), ..short_trace() };
+        // Of 200 s.
+        let kept_up = |late| findings(&trace, &late_by(&trace, late), 1.0).replay.unwrap().kept_up;
+        assert_eq!([kept_up(1_990_000_000), kept_up(2_010_000_000)], [Some(true), Some(false)]);
+    }
 }

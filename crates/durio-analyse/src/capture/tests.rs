@@ -353,3 +353,121 @@ fn a_profile_says_which_share_of_files_and_sizes_it_leaves_out() {
     let sizes = "/d/log: 2 sizes are not in it, of 2.0 % of its syncs".to_owned();
     assert!(profile.notes.contains(&sizes), "{:?}", profile.notes);
 }
+
+/// A file whose writes go on so often, and elsewhere otherwise, and that is synced so often.
+fn class_of(continued: u64, elsewhere: u64, durable: u64, most: u64) -> FileClass {
+    let mut file = postgres().finish(CaptureEnd::default()).files.remove(0);
+    file.pattern = OffsetPattern { continued, elsewhere, ..OffsetPattern::default() };
+    (file.writes, file.durable_writes) = (continued + elsewhere, durable);
+    file.syncs.clear();
+    super::classes::classify(&file, most).0
+}
+
+#[test]
+fn a_log_is_in_order_by_four_fifths_and_synced_a_tenth_as_often_as_any() {
+    assert_eq!(
+        [class_of(799, 201, 500, 500), class_of(801, 199, 500, 500)],
+        [FileClass::Data, FileClass::Log]
+    );
+    assert_eq!(
+        [class_of(900, 100, 99, 1000), class_of(900, 100, 101, 1000)],
+        [FileClass::Checkpoint, FileClass::Log]
+    );
+}
+
+#[test]
+fn percentiles_of_syncs_are_of_all_files_of_a_name() {
+    let mut script = Script::default();
+    for (name, count, nanos) in [("/d/wal/1", 60, 7_000), ("/d/wal/2", 40, 9_000)] {
+        let file = script.file(name, 1, 0, Some(0));
+        for _ in 0..count {
+            script.call(7, "write", file, None, 512);
+            script.enter(7, "fsync", file, None);
+            script.now += nanos - 1000;
+            script.leave(7, "fsync", 0);
+        }
+    }
+    let few = script.captured.len();
+    let findings = script.finish(CaptureEnd::default());
+    let it = only(&findings);
+    assert_eq!((few, it.files, it.writes, it.syncs["fsync"]), (2, 2, 100, 100));
+    assert_eq!((it.sync_p50_ns, it.sync_p99_ns), (Some(7_000), Some(9_000)));
+    // 2 µs of a write and its begin lie between.
+    assert_eq!((it.between_syncs_p50_ns, it.between_syncs_p99_ns), (Some(10_000), None));
+    assert!((it.syncs_per_second - 50.0).abs() < 1e-9, "in two seconds");
+    assert_eq!(super::files::percentile(&[5; 99], 99), None);
+    assert_eq!(super::files::percentile(&[5; 100], 99), Some(5));
+}
+
+#[test]
+fn each_file_has_its_own_figures_and_the_capture_their_sum() {
+    let mut script = Script::default();
+    let log = script.file("/d/log", 1 | O_DSYNC, 3 * 512, Some(3 * 512));
+    let table = script.file("/d/table", 2, 1 << 20, Some(0));
+    for at in 3..8 {
+        script.call(1, "pwrite64", log, Some(512 * at), 512);
+    }
+    for (task, page) in [(2, 1), (3, 9), (4, 5)] {
+        script.call(task, "pwrite64", table, Some(4096 * page), 8192);
+    }
+    script.enter(2, "fdatasync", table, None);
+    script.enter(3, "fsync", table, None);
+    script.leave(2, "fdatasync", 0);
+    script.leave(3, "fsync", 0);
+    let findings = script.finish(CaptureEnd { sizes: Vec::new(), ..CaptureEnd::default() });
+    let [log, table] = &findings.files[..] else { panic!("{:?}", findings.files) };
+    let counts = |it: &CapturedFileFindings| {
+        (it.writes, it.written_bytes, it.durable_writes, it.durable(), it.alignment)
+    };
+    assert_eq!(counts(log), (5, 2560, 5, 5, 512));
+    assert_eq!(counts(table), (3, 24_576, 0, 2, 4096));
+    let threads =
+        |it: &CapturedFileFindings| (it.writing_threads, it.syncing_threads, it.syncs_at_once);
+    assert_eq!([threads(log), threads(table)], [(1, 1, 0), (3, 2, 2)]);
+    assert_eq!(
+        [&log.sizes[..], &table.sizes[..]],
+        [
+            &[CapturedSize { bytes: 512, count: 5 }][..],
+            &[CapturedSize { bytes: 8192, count: 3 }][..],
+        ]
+    );
+    assert_eq!((table.syncs["fdatasync"], table.syncs["fsync"]), (1, 1));
+    // 24 KiB and two syncs.
+    assert_eq!((log.new_bytes_per_sync, table.new_bytes_per_sync), (Some(512.0), Some(12_288.0)));
+    assert_eq!((findings.writes, findings.written_bytes, findings.durable), (8, 27_136, 7));
+    let sizes = [CapturedSize { bytes: 512, count: 5 }, CapturedSize { bytes: 8192, count: 3 }];
+    assert_eq!(findings.sizes, sizes);
+}
+
+#[test]
+fn a_sync_of_a_mebibyte_is_a_commits_and_one_of_more_fills_a_segment() {
+    let record = |bytes: i64| {
+        let mut script = postgres();
+        let log = script.file("/d/pg_wal/000000010000000000000003", 2, 0, Some(0));
+        script.call(100, "pwrite64", log, Some(0), bytes);
+        script.call(100, "fsync", log, None, 0);
+        parsed(&script.finish(CaptureEnd::default())).log.unwrap().records.value[0].size.get()
+    };
+    // 16 KiB in ten syncs, or 16 KiB and a mebibyte in eleven.
+    assert_eq!(record((1 << 20) + 512), 1638);
+    assert_eq!(record(1 << 20), 96_815);
+}
+
+#[test]
+fn a_log_whose_tail_is_written_again_at_odd_bytes_makes_a_profile_that_is_read() {
+    let tail = |begin: u64| {
+        let mut script = Script::default();
+        let log = script.file("/d/log", 2, 0, Some(0));
+        for commit in 0..20 {
+            script.call(1, "pwrite64", log, Some(begin * (commit / 10)), 1024);
+            script.call(1, "fdatasync", log, None, 0);
+        }
+        parsed(&script.finish(CaptureEnd::default())).log.unwrap()
+    };
+    let (odd, whole) = (tail(1023), tail(1024));
+    assert_eq!((odd.padding.value.get(), odd.rewrites_tail.map(|it| it.value)), (0, None));
+    assert_eq!(
+        (whole.padding.value.get(), whole.rewrites_tail.map(|it| it.value)),
+        (1024, Some(true))
+    );
+}

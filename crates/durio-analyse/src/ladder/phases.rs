@@ -396,6 +396,51 @@ mod tests {
     }
 
     #[test]
+    fn a_ladder_has_four_levels_to_256() {
+        let of = |levels: u32| {
+            let rates: Vec<(f64, f64)> =
+                (1..=levels).map(|at| (f64::from(at), 10.0 * f64::from(at))).collect();
+            super::super::analyse(&ladder(&rates), LadderKind::Jobs).is_ok()
+        };
+        assert_eq!([of(3), of(4), of(256), of(257)], [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_dip_of_a_fifth_is_noise_that_no_model_smooths_over() {
+        let of = |share: f64| {
+            let rates = [(1.0, 10.0), (2.0, 20.0), (4.0, 20.0 * (1.0 - share)), (8.0, 25.0)];
+            super::super::analyse(&ladder(&rates), LadderKind::Jobs).is_ok()
+        };
+        assert_eq!([of(0.199), of(0.201)], [true, false]);
+    }
+
+    #[test]
+    fn littles_law_may_be_missed_by_a_tenth_and_exceeded_by_two_percent() {
+        let notes = |share: f64| {
+            let mut points = ladder(&[(1.0, 10.0), (2.0, 20.0), (4.0, 40.0), (8.0, 80.0)]);
+            points[2].latency_ns_mean *= share;
+            super::super::analyse(&points, LadderKind::Jobs).unwrap().notes
+        };
+        assert_eq!([notes(1.019), notes(0.901)], [[""; 0]; 2]);
+        assert!(notes(1.021)[0].starts_with("level 4: ") && notes(1.021)[0].contains("impossible"));
+        assert!(notes(0.899)[0].starts_with("level 4: ") && notes(0.899)[0].contains("shortfall"));
+    }
+
+    #[test]
+    fn a_first_level_that_is_a_tenth_slower_per_operation_is_odd() {
+        let notes = |share: f64| {
+            let points = ladder(&[(1.0, 10.0 * share), (2.0, 20.0), (4.0, 40.0), (8.0, 80.0)]);
+            super::super::analyse(&points, LadderKind::Jobs).unwrap().notes
+        };
+        assert_eq!(notes(0.901), [""; 0]);
+        let said = notes(0.899);
+        assert!(
+            said[0].contains("highest at level") && said[0].contains("11 % above that of level 1"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
     fn small_steps_are_judged_by_their_own_size() {
         // 12 % more load for 6 % more rate: an elasticity of a half.
         let best = best_points(&ladder(&[(100.0, 10.0), (112.0, 10.6), (125.0, 11.2)]));

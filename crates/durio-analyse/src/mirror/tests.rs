@@ -121,6 +121,7 @@ fn no_samples_and_no_copies_are_declined() {
     for copies in [0, 65, u32::MAX] {
         assert!(predict(&of(10, |q| q * 1e5), copies).is_err());
     }
+    assert!(predict(&of(10, |q| q * 1e5), 64).is_ok());
     assert!(penalty(1.0, 1.0, 1).is_err());
     assert!(penalty(0.0, 1.0, 2).is_err());
 }

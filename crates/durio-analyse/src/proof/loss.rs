@@ -100,3 +100,52 @@ fn listed(findings: &[Finding]) -> Vec<Finding> {
     sorted.sort_by_key(|it| (it.class, std::cmp::Reverse(it.acknowledged_before_ns), it.sector));
     sorted.into_iter().take(LISTED_MAX).cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_record::proof::{CutEvidence, CutFindings, InPlace};
+
+    use super::*;
+
+    fn finding(class: LossClass, sector: u64, age: Option<u64>) -> Finding {
+        let found = InPlace::Zeros;
+        Finding { class, sector, sectors: 1, seq: sector, acknowledged_before_ns: age, found }
+    }
+
+    fn loss(findings: Vec<Finding>, left_out: u64) -> LossFindings {
+        let findings = CutFindings { findings, left_out, kept: 5, ..CutFindings::default() };
+        let evidence = CutEvidence::default();
+        loss_findings(&CutRecord {
+            series: 0,
+            cut: 7,
+            evidence,
+            findings,
+            took_ns: 1,
+            inventory: None,
+        })
+    }
+
+    #[test]
+    fn a_cell_has_eight_sectors() {
+        let of = |sectors: &[u64]| {
+            loss(sectors.iter().map(|it| finding(LossClass::Lost, *it, Some(1))).collect(), 3).cells
+        };
+        // Those that are not listed are cells too.
+        assert_eq!([of(&[0, 7]), of(&[7, 8]), of(&[8, 15, 16, 17, 24])], [4, 5, 6]);
+    }
+
+    #[test]
+    fn twenty_losses_are_listed_the_gravest_and_the_oldest_first() {
+        let aged = |at: u64| finding(LossClass::Lost, 8 * at, Some(100 - at));
+        let mut all: Vec<Finding> = (1..=19).rev().map(aged).collect();
+        all.push(finding(LossClass::Torn, 800, Some(500)));
+        all.push(finding(LossClass::Corrupt, 900, None));
+        let found = loss(all, 0);
+        let sectors: Vec<u64> = found.listed.iter().map(|it| it.sector).collect();
+        let mut expected: Vec<u64> = vec![900];
+        expected.extend((1..=19).map(|at| 8 * at));
+        assert_eq!(sectors, expected);
+        assert_eq!(found.classes, [LossClass::Corrupt, LossClass::Lost, LossClass::Torn]);
+        assert_eq!((found.oldest_ns, found.cells, found.cut, found.kept), (Some(500), 21, 7, 5));
+    }
+}

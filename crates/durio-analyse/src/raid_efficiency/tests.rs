@@ -112,6 +112,12 @@ fn reads_of_a_mix_cost_one_operation_each() {
 }
 
 #[test]
+fn an_array_has_a_hundred_thousand_members_at_most() {
+    let is_one = |members| model(Array { layout: Layout::Raid0, members }).is_ok();
+    assert_eq!([is_one(100_000), is_one(100_001)], [true, false]);
+}
+
+#[test]
 fn half_of_a_raid10_may_fail_if_no_mirror_loses_both() {
     let found = model(EIGHT).unwrap();
     assert_eq!((found.failures_survived_min, found.failures_survived_max), (1, 4));

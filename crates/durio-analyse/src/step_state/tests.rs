@@ -1,14 +1,15 @@
 //! A step in which nothing is like anything else: two streams on two targets, four kinds of operations,
 //! two jobs each. Each figure is that of its own operation, stream and phase.
 
+use durio_observe::DeviceCounters;
 use durio_plan::{RawPath, Target, TargetKind};
 use durio_record::ContextSwitches;
 use durio_units::Bytes;
 use durio_workload::{Arrivals, PerMille, RegionRule, SyncPolicy};
 
 use super::*;
-use crate::Distribution;
 use crate::sample::sample;
+use crate::{DeviceTime, Distribution};
 
 /// So many latencies, 1 ns apart, the first 1 ns above `above`.
 fn latencies(count: u64, above: u64) -> Latency {
@@ -280,4 +281,69 @@ fn an_interval_has_the_rate_and_the_latencies_of_the_headline() {
     // Reads and writes together, and the latencies of reads.
     assert_close(reads.rate, 180.0);
     assert_eq!([reads.p50_ns, reads.p99_ns, reads.max_ns], [Some(750), Some(897), Some(900)]);
+}
+
+/// A stream alone, whose device completed so many requests for 1000 writes of 500.5 µs; reads and writes
+/// took the device 300 ms, flushes 20.
+fn device_time(requests: u64, cache: CacheMode) -> Option<DeviceTime> {
+    let mut plan = sample().plan;
+    plan.steps[0].load.workload.sync = SyncPolicy::NONE;
+    let step = plan.steps[0].clone();
+    let alone = StreamStarted { cache, ..stream(1, 1) };
+    let started = StepStarted { step: 0, round: 4, stream: alone, beside: Vec::new() };
+    let mut state = StepState::new(&started);
+    let write = OperationRecord {
+        service: {
+            let mut histogram = LatencyHistogram::new();
+            (0..1000).for_each(|at| histogram.record(at * 1000 + 1000));
+            Latency::from(histogram)
+        },
+        ..record(OperationName::Write, 1, 0, 1000 * 4096)
+    };
+    state.take_interval(&interval(0, Phase::Measure, (1, 3), vec![write]), &step, false);
+    state.take_job(&job(0, 0, 2000, Vec::new()));
+    let idle = DeviceCounters { name: "other".to_owned(), ..DeviceCounters::default() };
+    let counted = DeviceCounters {
+        name: "vda".to_owned(),
+        reads_completed: 100,
+        writes_completed: requests - 100,
+        read_ms: 90,
+        write_ms: 210,
+        flush_ms: Some(20),
+        ..DeviceCounters::default()
+    };
+    state.take_end(&StepEnded {
+        step: 0,
+        round: 4,
+        outcome: Outcome::Complete,
+        measured: Nanos::from_secs(2),
+        cpu: None,
+        devices: vec![idle, counted],
+        cpu_process_user: None,
+        cpu_process_system: None,
+        idle_before: None,
+        context_switches: None,
+    });
+    state.findings(&plan, &step, false).remove(0).device_time
+}
+
+#[test]
+fn the_time_of_a_device_is_told_where_its_requests_are_as_many_as_accesses_to_a_tenth() {
+    let is_told = |requests| device_time(requests, CacheMode::Direct).is_some();
+    assert_eq!(
+        [is_told(899), is_told(901), is_told(1099), is_told(1101)],
+        [false, true, true, false]
+    );
+    assert_eq!(
+        device_time(1000, CacheMode::Buffered),
+        None,
+        "what is written back later is not in it"
+    );
+    let found = device_time(1000, CacheMode::Direct).unwrap();
+    assert_eq!(found.device, "vda");
+    assert_close(found.requests_per_access, 1.0);
+    assert_close(found.request_ns_mean, 320_000.0);
+    // 500.5 ms in all.
+    assert_close(found.outside_ns_mean, 180_500.0);
+    assert_close(found.outside_share, 180.5 / 500.5);
 }

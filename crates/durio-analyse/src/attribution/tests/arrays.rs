@@ -82,6 +82,26 @@ fn more_drives_give_no_more_where_the_processor_is_the_limit() {
 }
 
 #[test]
+fn nine_tenths_of_the_processors_that_its_jobs_can_use_are_the_limit() {
+    let array = run(&[writes(400.0)]);
+    let is_bound = |jobs: u32, user: f64, system: f64, workers: f64| {
+        let mut raw = run(&[writes(1000.0)]);
+        raw.workloads[0].effective.jobs = jobs;
+        let cpu = &mut raw.workloads[0].cpu;
+        (cpu.user_cores, cpu.system_cores, cpu.workers_cores) = (user, system, Some(workers));
+        (raw.host.cpus_online, raw.host.cpus_allowed) = (8, 3);
+        let mut points = on_raw(&raw, &array);
+        points[1].raid = raid(Layout::Raid10 { copies: 2 }, 4, 0);
+        let found = attribution(&bench(points)).unwrap();
+        figures(&found, 1).raid.as_ref().unwrap().processor_bound
+    };
+    assert_eq!([is_bound(1, 0.2, 0.4, 0.299), is_bound(1, 0.2, 0.4, 0.301)], [false, true]);
+    // Two jobs have two processors, and nine have the three that are allowed.
+    assert_eq!([is_bound(2, 0.7, 0.8, 0.299), is_bound(2, 0.7, 0.8, 0.301)], [false, true]);
+    assert_eq!([is_bound(9, 1.2, 1.2, 0.299), is_bound(9, 1.2, 1.2, 0.301)], [false, true]);
+}
+
+#[test]
 fn a_degraded_array_stands_beside_the_whole_one() {
     let (raw, whole, degraded) =
         (run(&[writes(1000.0)]), run(&[writes(900.0)]), run(&[writes(300.0)]));

@@ -45,6 +45,7 @@ fn rates_that_are_none_are_no_shares() {
         (f64::NAN, "its rate is no figure"),
         (f64::INFINITY, "its rate is no figure"),
         (-3.0, "its rate is no figure"),
+        (1.001e15, "its rate is no figure"),
     ] {
         let mut odd = run(&[writes(100.0)]);
         odd.workloads[0].iops = rate;
@@ -300,4 +301,18 @@ fn the_processor_time_of_a_sync_call_is_its_writes_as_its_waiting_is() {
     assert_eq!(row.cpu_ns_per_operation, Some(20_000.0));
     assert_eq!(row.context_switches_per_operation, Some(1.0));
     assert_eq!(row.time_per_operation_ns, 1e6);
+}
+
+#[test]
+fn rates_to_a_thousand_million_million_and_a_thousand_points_are_taken() {
+    let raw = run(&[writes(1000.0)]);
+    let fast = run(&[writes(0.999e15)]);
+    let found = attribution(&bench(two(&raw, &fast))).unwrap();
+    assert_eq!(figures(&found, 1).rate_per_second, 0.999e15);
+    let many = |count: usize| {
+        let one = |at: usize| point(&at.to_string(), "raw", PointKind::Raw, None, Some(&raw));
+        attribution(&bench((0..count).map(one).collect())).map(|_| ())
+    };
+    assert_eq!(many(1000), Ok(()));
+    assert!(matches!(many(1001), Err(Declined::TooMany { .. })), "{:?}", many(1001));
 }

@@ -247,4 +247,42 @@ mod tests {
         line[7] = 1e9;
         assert_eq!(theil_sen(&line), Some((100.0, 2.0)));
     }
+
+    #[test]
+    fn one_in_a_thousand_is_the_bound_of_chance() {
+        // 2 exp(−6 × 400² ÷ (40³ + 40²) × information) is 0.001 at 0.5194.
+        let level = |i: i32| if i < 20 { 10.0 } else { 5.0 };
+        let step: Vec<f64> = (0..40).map(|i| level(i) + f64::from(i * 7 % 20) / 100.0).collect();
+        let is_found = |information| split(&step, information).is_some();
+        assert_eq!([is_found(0.519), is_found(0.520)], [false, true]);
+    }
+
+    #[test]
+    fn a_level_is_five_intervals_long() {
+        let place = |at: usize| {
+            let step: Vec<f64> = (0..20).map(|i| if i < at { 1.0 } else { 2.0 }).collect();
+            largest_difference(&step).unwrap().0
+        };
+        assert_eq!([place(4), place(5), place(15), place(16)], [5, 5, 15, 15]);
+        assert!(split(&[1.0; 9], 1.0).is_none());
+        assert!(largest_difference(&[1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]).is_some());
+    }
+
+    #[test]
+    fn a_change_is_a_twentieth_of_the_level_before() {
+        let of = |after| is_change(100.0, after);
+        assert_eq!([of(104.9), of(105.0), of(95.1), of(95.0)], [false, true, false, true]);
+    }
+
+    #[test]
+    fn sixteen_changes_are_found_at_most() {
+        let stairs = |levels: u32| {
+            // Multiples of a large odd number (Knuth) are as good as random in their high digits.
+            let noise = |at: u32| f64::from(at.wrapping_mul(2_654_435_761) >> 22) / 1e5;
+            let figure = |at: u32| 1.3_f64.powi((at / 40) as i32) * (1.0 + noise(at));
+            changes(&(0..40 * levels).map(figure).collect::<Vec<f64>>(), 1).len()
+        };
+        assert_eq!([stairs(17), stairs(18)], [16, 16]);
+        assert_eq!(stairs(6), 5);
+    }
 }

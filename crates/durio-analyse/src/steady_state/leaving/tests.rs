@@ -49,6 +49,32 @@ fn planted(length: usize, factor: impl Fn(usize) -> f64) -> Vec<f64> {
 }
 
 #[test]
+fn a_series_of_512_is_taken_as_it_is_and_a_longer_one_by_medians_of_two() {
+    let place = |length: usize| {
+        let series: Vec<f64> = (0..length)
+            .map(|at| if at < 301 { 100.0 } else { 60.0 } + (at * at % 7) as f64 / 10.0)
+            .collect();
+        rates(&series).changes[0].at_interval
+    };
+    assert_eq!(place(512), 301);
+    assert!(place(513) % 2 == 0, "{}", place(513));
+    let most = |length: usize| leaving(&vec![1.0; length], Better::Higher).is_ok();
+    assert_eq!([most(1_000_000), most(1_000_001)], [true, false]);
+}
+
+#[test]
+fn a_run_is_back_that_ends_within_a_twentieth_of_its_first_level() {
+    let change = |before_median, after_median| Change {
+        at_interval: 1,
+        before_median,
+        after_median,
+        probability: 0.0,
+    };
+    let back = |end| is_back(&change(100.0, 50.0), &change(50.0, end));
+    assert_eq!([back(95.1), back(94.9), back(104.9), back(105.1)], [true, false, true, false]);
+}
+
+#[test]
 fn credits_that_run_out_are_a_lasting_step_down() {
     let found = rates(&planted(600, |at| if at < 410 { 1.0 } else { 0.6 }));
     assert_eq!((found.shape, found.is_worse, found.changes.len()), (Shape::LastingStep, true, 1));
