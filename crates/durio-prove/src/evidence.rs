@@ -59,4 +59,27 @@ mod tests {
         let nothing = compare(&PowerState::default(), &state("a", &[]));
         assert_eq!(nothing, CutEvidence::default());
     }
+
+    #[test]
+    fn only_counters_of_the_same_drive_that_both_told_count() {
+        let drive = |name: &str, shutdowns, cycles| DriveCounters {
+            drive: name.to_owned(),
+            unsafe_shutdowns: shutdowns,
+            power_cycles: cycles,
+            missing: None,
+        };
+        let of = |drives: Vec<DriveCounters>| PowerState { boot_id: None, drives };
+        let before = of(vec![drive("A", Some(3), Some(20)), drive("B", Some(5), Some(30))]);
+        let after = of(vec![drive("B", Some(7), Some(33)), drive("A", Some(4), Some(21))]);
+        let found = compare(&before, &after);
+        let pairs = (found.unsafe_shutdowns, found.power_cycles, found.rebooted);
+        assert_eq!(pairs, (Some([3, 4]), Some([20, 21]), None));
+        // The cycles of the drive whose shutdowns count; of none, if it told them but once.
+        let after = of(vec![drive("B", Some(6), None), drive("A", Some(9), Some(29))]);
+        let found = compare(&before, &after);
+        assert_eq!((found.unsafe_shutdowns, found.power_cycles), (Some([5, 6]), None));
+        // A counter that went back has not risen.
+        let after = of(vec![drive("A", Some(1), Some(1)), drive("B", Some(6), Some(31))]);
+        assert_eq!(compare(&before, &after).unsafe_shutdowns, Some([3, 1]));
+    }
 }

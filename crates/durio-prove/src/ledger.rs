@@ -114,3 +114,28 @@ impl Witness for Ledger {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_has_what_it_was_told_in_its_order_until_it_forgets() {
+        let intent = |seq| Intent { seq, sector: 8 * seq, sectors: 8, is_control: false };
+        let mut ledger = Ledger::default();
+        ledger.intend(&[intent(1), intent(2)]).unwrap();
+        ledger.acknowledge(1, Nanos::new(5)).unwrap();
+        ledger.control_done(2).unwrap();
+        ledger.push(Entry::Cut { at: Nanos::new(9) });
+        let expected = [
+            Entry::Intended(intent(1)),
+            Entry::Intended(intent(2)),
+            Entry::Acknowledged { seq: 1, at: Nanos::new(5) },
+            Entry::ControlDone { seq: 2 },
+            Entry::Cut { at: Nanos::new(9) },
+        ];
+        assert_eq!(ledger.entries(), expected);
+        ledger.clear();
+        assert_eq!((ledger.entries(), Ledger::AHEAD), (&[][..], 64));
+    }
+}

@@ -398,6 +398,102 @@ mod tests {
         }
     }
 
+    fn read_with(change: impl Fn(&mut LedgerHead)) -> Result<LedgerState, LedgerError> {
+        let mut head = head();
+        change(&mut head);
+        let line = serde_json::to_string(&head).unwrap() + "\n";
+        read_ledger(line.as_bytes())
+    }
+
+    #[test]
+    fn a_head_has_its_bounds_on_both_sides() {
+        let is_read = |cells| read_with(|it| it.cells = cells).is_ok();
+        let bounds = [63, 64, 1_073_741_824, 1_073_741_825];
+        assert_eq!(bounds.map(is_read), [false, true, true, false]);
+        let versions = [0, 1, 2].map(|version| read_with(|it| it.ledger = version).is_ok());
+        assert_eq!(versions, [true, true, false]);
+        let error = read_with(|it| it.ledger = 2).unwrap_err().to_string();
+        assert!(error.ends_with("its version is 2, and 1 is known"), "{error}");
+        let error = read_with(|it| it.cells = 63).unwrap_err().to_string();
+        assert!(error.ends_with("a target of 63 cells"), "{error}");
+        let empty = read_ledger(&b""[..]).unwrap_err().to_string();
+        assert!(empty.ends_with("it is empty"), "{empty}");
+        assert_eq!((LINE_MAX, LEDGER_SCHEMA), (1_048_576, 1));
+    }
+
+    #[test]
+    fn each_line_changes_what_the_ledger_says_and_nothing_else() {
+        let mut state = LedgerState::new(head());
+        let mut told = Vec::new();
+        for line in lines() {
+            state.take(line).unwrap();
+            told.push((state.next_seq, state.last_at.get(), state.has_load));
+        }
+        let expected = [
+            (1, 5, false),
+            (5, 5, true),
+            (5, 10, true),
+            (5, 10, true),
+            (5, 20, true),
+            (5, 30, true),
+            (5, 30, true),
+            (5, 30, false),
+            (7, 30, true),
+            (7, 40, true),
+        ];
+        assert_eq!(told, expected);
+        let history = state.history.unwrap();
+        assert_eq!((history.cut_at(), history.cell(6).floor), (None, [5; SECTORS]));
+    }
+
+    #[test]
+    fn a_cell_is_settled_within_the_stamped_ones_alone() {
+        let settled = |cell| {
+            let mut state = LedgerState::new(head());
+            state.take(LedgerLine::Prepared { at: Nanos::new(5) }).unwrap();
+            state.take(LedgerLine::Settled { cell, holds: [9; SECTORS] })
+        };
+        let stamped = Layout::new(64).stamped();
+        assert_eq!([settled(stamped.start), settled(stamped.end - 1)], [Ok(()), Ok(())]);
+        for cell in [stamped.start - 1, stamped.end] {
+            assert_eq!(settled(cell), Err(HistoryError::Outside(cell)));
+        }
+        let early = LedgerState::new(head()).take(LedgerLine::Verified);
+        assert_eq!(early, Err(HistoryError::Unprepared));
+    }
+
+    #[test]
+    fn a_ledger_goes_on_behind_its_last_whole_line() {
+        let mut file = tempfile::tempfile().unwrap();
+        let whole = text(&lines()[..6]);
+        file.write_all(&whole).unwrap();
+        file.write_all(b"{\"entry\":\"torn").unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut book = LedgerBook::resume(file.try_clone().unwrap()).unwrap();
+        assert_eq!(book.state.whole, whole.len() as u64);
+        assert_eq!(file.metadata().unwrap().len(), whole.len() as u64);
+        lines().into_iter().skip(6).for_each(|line| book.record(line).unwrap());
+        // What contradicts it is an error.
+        let late = LedgerLine::Acknowledged { seq: 99, at: Nanos::new(50) };
+        assert!(matches!(book.record(late), Err(LedgerError::Contradiction(_))));
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        assert!(bytes.starts_with(&text(&lines())), "as if it had not been interrupted");
+    }
+
+    #[test]
+    fn where_nothing_can_be_made_to_last_that_is_an_error() {
+        // A pipe takes lines, and no sync.
+        let (_reader, writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut book =
+            LedgerBook { file: file.try_clone().unwrap(), state: LedgerState::new(head()) };
+        book.record(LedgerLine::Prepared { at: Nanos::new(5) }).unwrap();
+        assert!(matches!(book.sync(), Err(LedgerError::Io(_))));
+        assert!(matches!(LedgerBook::begin(file, head()), Err(LedgerError::Io(_))));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
