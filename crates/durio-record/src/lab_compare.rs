@@ -185,4 +185,18 @@ mod tests {
             assert_eq!(kind(Some(text)), RecordErrorKind::Malformed, "{text}");
         }
     }
+
+    #[test]
+    fn only_a_folder_with_nothing_but_its_manifest_is_discarded() {
+        let place = tempfile::tempdir().unwrap();
+        for (name, benches) in [("empty", 0), ("one", 1), ("two", 2)] {
+            let path = place.path().join(name);
+            let folder = LabCompareFolder::create(&path, manifest()).unwrap();
+            (0..benches).for_each(|at| fs::create_dir(path.join(format!("a{at}"))).unwrap());
+            folder.discard();
+            assert_eq!(path.exists(), benches > 0, "{name}");
+        }
+        let folders = LabCompareSide::BOTH.map(|side| (side.letter(), side.folder(12)));
+        assert_eq!(folders, [("A", "a12".to_owned()), ("B", "b12".to_owned())]);
+    }
 }

@@ -430,7 +430,6 @@ fn an_entry_is_named_by_its_line_its_job_or_its_number() {
     let job = FioJob { options: None, ..mixed() };
     assert!(claim_of(job.clone()).note.contains("not told"));
     let global = vec![("bs".into(), "8k".into())];
-    let output =
-        FioOutput { jobs: vec![job], global_options: global.into(), ..FioOutput::default() };
+    let output = FioOutput { jobs: vec![job], global_options: global, ..FioOutput::default() };
     assert_eq!(fio_claims(&output)[0].block_size, Some(Bytes::from_kib(8)));
 }

@@ -215,18 +215,21 @@ mod tests {
         }
     }
 
+    /// Puts a figure into a claim.
+    type Put = fn(&mut Claim, f64);
+
     #[test]
     fn each_figure_of_a_repetition_may_differ_by_a_fifth() {
-        let told = |change: &dyn Fn(&mut Claim, f64), other: f64| {
+        let told = |change: Put, other: f64| {
             let [mut first, mut second] = rows(1000.0, 1000.0);
             change(&mut first, 1000.0);
             change(&mut second, other);
             contradictions(&[first, second]).into_iter().map(|it| it.seen.reason).next()
         };
-        let changes: [&dyn Fn(&mut Claim, f64); 3] = [
-            &|it, value| it.read.rate = Some(Figure::exact(value)),
-            &|it, value| it.write.rate = Some(Figure::exact(value)),
-            &|it, value| it.bandwidth = Some(Figure::exact(value)),
+        let changes: [Put; 3] = [
+            |it, value| it.read.rate = Some(Figure::exact(value)),
+            |it, value| it.write.rate = Some(Figure::exact(value)),
+            |it, value| it.bandwidth = Some(Figure::exact(value)),
         ];
         for change in changes {
             assert_eq!((told(change, 1199.0), told(change, 834.0)), (None, None));
