@@ -13,9 +13,9 @@ use crate::exit_code::TABLE;
 /// and syncs it, makes a kernel trace that traces nothing, boots a guest of 300 bytes under KVM.
 /// Nothing of it stays, and nothing that exists is written to.
 ///
-///   durio doctor /data              before durio check /data
-///   durio doctor --verbose          also what each thing is used for
-///   durio doctor /data --json       for scripts
+///   durio doctor /data             # before durio check /data
+///   durio doctor --verbose         # also what each thing is used for
+///   durio doctor /data --json      # for scripts
 ///
 /// ok: works. limited: works with a restriction, which reports mention. no: does not work. The exit
 /// code is 0 if durio check DIR can run, and 3 if it cannot.

@@ -17,9 +17,9 @@ use crate::values;
 ///
 /// Each probe is a run of its own, kept apart from other runs in the state folder:
 ///
-///   durio runs --probes                             the probes, with their figures
+///   durio runs --probes                             # the probes, with their figures
 ///   durio history /data --metric commit.p99 --probes
-///   durio report 2026-11-23T15:40                   everything about one of them
+///   durio report 2026-11-23T15:40                   # everything about one of them
 ///
 /// With --listen, /metrics serves the figures to Prometheus and / shows the history. Anyone who can
 /// reach the address can read them. A failed probe is counted and reported on stderr, and the next one

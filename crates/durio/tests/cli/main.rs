@@ -34,6 +34,7 @@ mod destroy;
 mod doctor;
 mod durable;
 mod durio;
+mod examples;
 mod explain;
 mod failing_calls;
 mod filesystems;

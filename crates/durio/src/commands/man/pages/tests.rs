@@ -1,23 +1,106 @@
 //! Pages and examples against the commands that there are.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::*;
 use crate::args::{Arguments, with_fio_words_last};
 
-/// As a shell reads it: `'a b'` is one word, and what follows `>` is not durio's.
+/// As a shell reads it: what is in quotes is one word, and what follows `>`, `|`, `;`, `&` or `#` is not
+/// durio's.
 fn words(line: &str) -> Vec<OsString> {
-    let (mut words, mut quoted) = (Vec::new(), false);
-    for part in line.split('\'') {
-        match quoted {
-            true => words.push(part.to_owned()),
-            false => words.extend(part.split_whitespace().map(str::to_owned)),
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), _) if open == letter => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, ';' | '>' | '|' | '&') => break,
+            (None, '#') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(letter),
         }
-        quoted = !quoted;
     }
-    words.into_iter().take_while(|word| !word.starts_with('>')).map(OsString::from).collect()
+    words.extend(word);
+    words.into_iter().map(OsString::from).collect()
+}
+
+/// Command lines of durio in the fences of a document, in help texts those that are indented. What durio
+/// prints has a colon after its second or third word, and a usage has `<`.
+fn command_lines(text: &str, is_help: bool) -> Vec<String> {
+    let (mut is_code, mut lines) = (false, Vec::new());
+    for line in text.replace("\\\n", " ").lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        let is_indented = !is_help || line.starts_with("  ");
+        let command = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
+        let is_output = command.split(' ').take(3).any(|word| word.ends_with(':'));
+        if is_code
+            && is_indented
+            && command.starts_with("durio ")
+            && !command.contains('<')
+            && !is_output
+        {
+            lines.push(command.to_owned());
+        }
+    }
+    lines
+}
+
+/// The documents, among them all help texts, with their paths.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths = vec![root.join("README.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false if entry.extension().is_some_and(|end| end == "md") => paths.push(entry),
+                false => {}
+            }
+        }
+    }
+    let read = |path: PathBuf| (path.display().to_string(), fs::read_to_string(&path).unwrap());
+    paths.into_iter().map(read).collect()
+}
+
+#[test]
+fn every_command_line_in_help_and_documents_is_one() {
+    let (mut count, mut refused) = (0, String::new());
+    for (name, text) in documents() {
+        for line in command_lines(&text, name.ends_with("reference/commands.md")) {
+            let parsed = Arguments::try_parse_from(with_fio_words_last(words(&line)));
+            if let Some(error) = parsed.err().filter(|it| it.kind() != ErrorKind::DisplayHelp) {
+                let _ = writeln!(refused, "{name}: {line}\n{error}");
+            }
+            count += 1;
+        }
+    }
+    assert_eq!(refused, "");
+    assert!(count > 180, "{count} command lines: where are the others?");
+}
+
+#[test]
+fn a_command_line_ends_where_the_shell_s_part_begins() {
+    let split = |line: &str| words(line).into_iter().map(|word| word.into_string().unwrap());
+    let split = |line: &str| split(line).collect::<Vec<_>>().join("|");
+    assert_eq!(split("durio a 'b c' \"d # e\"f   # g"), "durio|a|b c|d # ef");
+    assert_eq!(split("durio a ''; durio b"), "durio|a|");
+    assert_eq!(split("durio a=1 >b"), "durio|a=1");
+    let text = "durio says\n```sh\n$ durio a \\\n  --b\ndurio: c\ndurio 0.1: d\n```\n  durio e";
+    assert_eq!(command_lines(text, false), ["durio a    --b"]);
+    let text = "```\n  durio a\ndurio b\n  sudo durio c\n```";
+    assert_eq!(command_lines(text, true), ["durio a", "durio c"]);
 }
 
 #[test]
