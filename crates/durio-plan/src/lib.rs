@@ -10,6 +10,7 @@ mod cost;
 mod location;
 mod path;
 pub mod proof;
+mod queue;
 mod shared_walk;
 mod step;
 mod target;
@@ -23,10 +24,10 @@ pub use cost::Cost;
 pub use durio_block::EngineKind;
 pub use location::{Location, LocationFacts};
 pub use path::RawPath;
+pub use queue::{AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, ThinkTime};
 pub use shared_walk::SharedWalk;
 pub use step::{
-    AccessAdvice, BatchPolicy, ClockChoice, CompletionTime, DrainPolicy, JobPlace, Limit, Load,
-    NullScript, ParameterValue, Placement, Role, Step, ThinkTime,
+    ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
 };
 pub use target::{FileLayout, Target, TargetKind};
 
