@@ -127,4 +127,127 @@ mod tests {
         assert_eq!(holm(&[0.03, 0.04], 0.05), [false, false]);
         assert_eq!(holm(&[], 0.05), [false; 0]);
     }
+
+    /// A rate that is worse by a share, at most by another, with this probability by chance.
+    fn figure(worse: f64, at_most: f64, p_worse: f64) -> FigureComparison {
+        FigureComparison {
+            figure: FigureName::Rate,
+            effect: Some(-worse),
+            p_worse: Some(p_worse),
+            worse_at_most: Some(at_most),
+            ..FigureComparison::default()
+        }
+    }
+
+    fn step(figures: Vec<FigureComparison>, not_comparable: &[&str]) -> StepComparison {
+        StepComparison {
+            name: "commit".to_owned(),
+            locations: ["/a", "/a"].map(str::to_owned),
+            target: String::new(),
+            repeats: [2, 2],
+            different_workload: false,
+            differences: Vec::new(),
+            not_comparable: not_comparable.iter().map(|it| (*it).to_owned()).collect(),
+            cautions: Vec::new(),
+            headline: durio_record::OperationName::Commit,
+            figures,
+            curves: [Vec::new(), Vec::new()],
+        }
+    }
+
+    fn pair(steps: Vec<StepComparison>, only_baseline: &[&str]) -> Pair {
+        Pair {
+            baseline: "A".to_owned(),
+            other: "B".to_owned(),
+            remarks: Vec::new(),
+            environment: Vec::new(),
+            steps,
+            only_baseline: only_baseline.iter().map(|it| (*it).to_owned()).collect(),
+            only_other: vec!["new".to_owned()],
+        }
+    }
+
+    fn judged(figure: &FigureComparison, is_worse: bool) -> Gate {
+        let mut gate = Gate::default();
+        judge(&mut gate, "it", figure, is_worse, 0.05);
+        gate
+    }
+
+    #[test]
+    fn a_figure_is_a_regression_excluded_or_undecided_by_its_bounds() {
+        let regressed = |worse, is_worse| judged(&figure(worse, 1.0, 0.0), is_worse).regressions;
+        assert_eq!(regressed(0.051, true), ["it worse by 5.1 %"]);
+        assert_eq!((regressed(0.05, true), regressed(0.9, false)), (vec![], vec![]));
+        let excluded = |at_most| judged(&figure(0.01, at_most, 0.5), false).excluded;
+        assert_eq!(excluded(0.05), ["it worse by 5.0 % at most"]);
+        assert_eq!(excluded(0.000_9), ["it worse by 0.1 % at most"]);
+        assert_eq!(
+            (excluded(0.0), excluded(-0.1)),
+            (vec!["it not worse".into()], vec!["it not worse".into()])
+        );
+        assert_eq!(excluded(0.051), [""; 0]);
+        let undecided = |figure, is_worse| judged(&figure, is_worse).undecided;
+        let words = "it: a larger loss can be neither shown nor ruled out";
+        assert_eq!(undecided(figure(0.01, 0.2, 0.5), false), [words]);
+        let reason = Some("it scatters".to_owned());
+        let scattered = || FigureComparison { reason: reason.clone(), ..figure(0.01, 0.2, 0.5) };
+        assert_eq!(undecided(scattered(), false), ["it: it scatters"]);
+        assert_eq!(undecided(scattered(), true), ["it: worse by 1.0 %, or up to 20.0 %"]);
+        let without = FigureComparison { effect: None, ..figure(0.9, 0.9, 0.0) };
+        assert_eq!(judged(&without, true), Gate::default());
+        // As many repeats as the most that any figure needs.
+        let needed = |scatter| {
+            let repeats_scatter = Some(scatter);
+            let figure = FigureComparison { repeats_scatter, ..figure(0.01, 0.2, 0.5) };
+            judged(&figure, false).repeats_needed
+        };
+        let [few, many] = [needed(0.01).unwrap(), needed(0.05).unwrap()];
+        assert!(few < many, "{few} {many}");
+    }
+
+    #[test]
+    fn what_was_not_compared_is_undecided_with_its_place_and_reason() {
+        let single = FigureComparison {
+            p_worse: None,
+            reason: Some("one run".to_owned()),
+            ..figure(0.5, 0.5, 0.0)
+        };
+        let none = FigureComparison { figure: FigureName::P99, ..FigureComparison::default() };
+        let found = gate(&[pair(vec![step(vec![single, none], &[])], &["scan"])], 0.05);
+        let expected = [
+            "B against A: commit at /a: rate: one run",
+            "B against A: commit at /a: p99: not measured",
+            "B against A: scan is missing in B",
+        ];
+        assert_eq!(found.undecided, expected);
+        assert_eq!((found.repeats_needed, found.regressions.len()), (Some(5), 0));
+        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.5, 0.0)], &["x", "y"])], &[])], 0.05);
+        assert_eq!(found.undecided, ["B against A: commit at /a: x; y"]);
+        assert_eq!((found.repeats_needed, found.regressions.len()), (None, 0));
+        let found = gate(&[pair(Vec::new(), &[])], 0.05);
+        assert_eq!(found.undecided, ["B against A: nothing in common"]);
+        // Without a p99 the rate still counts.
+        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.6, 0.01)], &[])], &[])], 0.05);
+        assert_eq!(found.regressions, ["B against A: commit at /a: rate worse by 50.0 %"]);
+        assert_eq!(found.undecided, ["B against A: commit at /a: p99: not measured"]);
+        assert_eq!(found.repeats_needed, None);
+    }
+
+    #[test]
+    fn the_errors_of_all_figures_together_are_five_percent() {
+        // Two figures: the first has half of the 5 %, the second all of it.
+        let of = |first: f64, second: f64| {
+            let p99 = FigureComparison {
+                figure: FigureName::P99,
+                effect: Some(0.5),
+                ..figure(0.5, 0.6, second)
+            };
+            gate(&[pair(vec![step(vec![figure(0.5, 0.6, first), p99], &[])], &[])], 0.05)
+                .regressions
+                .len()
+        };
+        assert_eq!((of(0.025, 0.05), of(0.026, 0.026)), (2, 0));
+        assert_eq!((of(0.025, 0.051), of(0.06, 0.024)), (1, 1));
+        assert_eq!((FALSE_ALARMS, REPEATS_FIRST), (0.05, 5));
+    }
 }

@@ -196,6 +196,10 @@ fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<F
 fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
     // With one seed all runs would draw the same blocks, and their errors would go the same way.
     let parts = [side as u64, member.run_index as u64, u64::from(member.workload.step)];
+    mixed_seed(seed, parts)
+}
+
+fn mixed_seed<const PARTS: usize>(seed: u64, parts: [u64; PARTS]) -> u64 {
     parts.iter().fold(seed, |state, part| {
         let mut mixed = (state ^ part).wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -236,3 +240,5 @@ fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
 
 #[cfg(test)]
 mod simulation_tests;
+#[cfg(test)]
+mod tests;

@@ -200,4 +200,76 @@ mod tests {
         assert_eq!(share("randrw"), None);
         assert_eq!(share("randrw read999"), None);
     }
+
+    #[test]
+    fn a_table_is_like_workloads_of_its_pattern_and_its_share_of_reads() {
+        use durio_workload::PerMille;
+        let like = |words: &str, pattern, reads| {
+            let table = PublishedTable {
+                source: String::new(),
+                stack: String::new(),
+                workload: words.to_owned(),
+                block_size: String::new(),
+                method: String::new(),
+                operation: OperationName::Read,
+                points: Vec::new(),
+            };
+            let read_share = PerMille(reads);
+            table.is_like(&Workload { pattern, read_share, ..Workload::default() })
+        };
+        use Pattern::{Random, Sequential};
+        for (words, pattern, reads) in [
+            ("randread", Random, 1000),
+            ("randwrite", Random, 0),
+            ("randrw read70", Random, 700),
+            ("randrw write70", Random, 300),
+            ("seq read", Sequential, 1000),
+            ("seq write 16G total", Sequential, 0),
+        ] {
+            let other = if pattern == Random { Sequential } else { Random };
+            let found = (like(words, pattern, reads), like(words, other, reads));
+            assert_eq!(found, (true, false), "{words}");
+            assert!(!like(words, pattern, if reads == 500 { 499 } else { 500 }), "{words}");
+        }
+        for words in ["", "randrw", "seq", "scan", "randrw read101"] {
+            let any = [0, 500, 1000]
+                .map(|reads| like(words, Random, reads) || like(words, Sequential, reads));
+            assert_eq!(any, [false; 3], "{words}");
+        }
+        let shares =
+            ["randrw read0", "randrw read100", "randrw read101", "randrw write100"].map(share);
+        assert_eq!(shares, [Some(0), Some(1000), None, Some(0)]);
+    }
+
+    #[test]
+    fn a_load_is_jobs_times_depth_and_one_level_has_no_shape() {
+        let row = |jobs: &str, iodepth: &str| Row {
+            source: "s".into(),
+            stack: "t".into(),
+            workload: "randread".into(),
+            block_size: "4k".into(),
+            jobs: jobs.into(),
+            iodepth: iodepth.into(),
+            durable: "no".into(),
+            read_iops: Some(5.0),
+            write_iops: None,
+        };
+        assert_eq!(level(&row("4", "8")), Some(32));
+        assert_eq!(
+            [level(&row("", "8")), level(&row("4", "")), level(&row("65536", "65536"))],
+            [None; 3]
+        );
+        let point = Point { level: 32, rate: 5.0 };
+        let made = table(&row("4", "8"), OperationName::Read, point);
+        assert_eq!((made.words(), made.method.as_str()), ("s t randread 4k".to_owned(), "no"));
+        let all = tables().unwrap();
+        let has_shape = |it: &PublishedTable| {
+            let levels: std::collections::BTreeSet<_> =
+                it.points.iter().map(|it| it.level).collect();
+            levels.len() > 1
+        };
+        assert!(all.iter().all(has_shape));
+        assert_eq!(all.len(), 13);
+        assert_eq!(named(&all, "").len(), all.len());
+    }
 }

@@ -256,4 +256,100 @@ mod tests {
         assert_eq!(series.cells().len(), 3);
         assert_eq!(series.cells().last().unwrap().count, 7);
     }
+
+    #[test]
+    fn a_last_cell_counts_from_half_of_its_intervals_on() {
+        // 1024 intervals fill 512 cells of two; of four in each, 256 and a rest.
+        assert_eq!(CELLS_MAX, 512);
+        let of = |intervals| {
+            let series = taken(intervals);
+            (series.per_cell, series.cells.len(), series.cells().len(), series.in_last)
+        };
+        assert_eq!(of(512), (1, 512, 512, 1));
+        assert_eq!(of(513), (2, 257, 257, 1));
+        assert_eq!(of(1024), (2, 512, 512, 2));
+        assert_eq!(of(1025), (4, 257, 256, 1));
+        assert_eq!(of(1026), (4, 257, 257, 2));
+        assert_eq!(of(0), (0, 0, 0, 0));
+        // The first may be a rest.
+        let mut series = Series::default();
+        series.push(Cell { count: 5, ..Cell::default() }, true);
+        series.push(Cell { count: 7, ..Cell::default() }, false);
+        assert_eq!(series.cells.iter().map(|it| it.count).collect::<Vec<_>>(), [12]);
+        series.push(Cell { count: 1, ..Cell::default() }, false);
+        assert_eq!(series.cells.len(), 2);
+    }
+
+    fn interval(operations: &[(OperationName, u64, u64, u64)]) -> Interval {
+        use durio_record::{Latency, LatencyHistogram, OperationRecord};
+        use durio_units::{Bytes, Nanos};
+        let record = |&(operation, count, bytes, nanos): &(OperationName, u64, u64, u64)| {
+            let mut service = LatencyHistogram::new();
+            (0..count).for_each(|_| service.record(nanos));
+            OperationRecord {
+                operation,
+                bytes: Bytes::new(bytes),
+                service: Latency::from(service),
+                submit: None,
+                completion: None,
+                response: None,
+                fio_bins: Vec::new(),
+            }
+        };
+        Interval {
+            step: 0,
+            repeat: 0,
+            round: 0,
+            stream: 0,
+            target: 0,
+            phase: Phase::Measure,
+            index: 0,
+            from: Nanos::new(100),
+            to: Nanos::new(350),
+            unwatched_max: None,
+            operations: operations.iter().map(record).collect(),
+        }
+    }
+
+    #[test]
+    fn a_cell_has_each_figure_of_its_interval_in_its_place() {
+        use OperationName::{Commit, Read, Sync, Write};
+        let load = |read_share, method| {
+            use durio_workload::{PerMille, SyncPolicy, Workload};
+            let sync = SyncPolicy::each(method);
+            let workload =
+                Workload { read_share: PerMille(read_share), sync, ..Workload::default() };
+            Load::new(0, workload, durio_plan::EngineKind::Null)
+        };
+        let all = interval(&[
+            (Commit, 3, 700, 50),
+            (Read, 5, 800, 60),
+            (Write, 4, 900, 70),
+            (Sync, 2, 1000, 80),
+        ]);
+        let told = |it: &Latencies| (it.count, it.sum_ns, it.bins.iter().collect::<Vec<_>>());
+        let commits = cell(&all, &load(0, durio_workload::SyncMethod::Fsync));
+        assert_eq!((commits.span_ns, commits.count, commits.bytes), (250, 3, 1700));
+        assert_eq!(told(&commits.headline), (3, 150, vec![(50, 3)]));
+        assert_eq!(told(&commits.sync), (2, 160, vec![(80, 2)]));
+        let reads = cell(&all, &load(1000, durio_workload::SyncMethod::None));
+        assert_eq!((reads.count, reads.bytes), (9, 1700));
+        assert_eq!(told(&reads.headline), (5, 300, vec![(60, 5)]));
+        let mut sum = commits.clone();
+        sum.add(&reads);
+        assert_eq!((sum.span_ns, sum.count, sum.bytes), (500, 12, 3400));
+        assert_eq!(told(&sum.headline), (8, 450, vec![(50, 3), (60, 5)]));
+        let ramp = Interval { phase: Phase::Ramp, ..all };
+        let step = Step::new(
+            Role::Measure,
+            load(1000, durio_workload::SyncMethod::None),
+            durio_plan::Limit::Operations(1),
+            durio_units::Nanos::new(250),
+        );
+        let mut series = Series::default();
+        series.take(&ramp, &step, &step.load);
+        assert_eq!(series.cells().len(), 0);
+        series.take(&Interval { phase: Phase::Measure, ..ramp }, &step, &step.load);
+        assert_eq!(series.cells().len(), 1);
+    }
 }

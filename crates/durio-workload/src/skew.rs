@@ -428,4 +428,67 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_number_is_never_zero_and_may_be_one() {
+        // Of a state whose first and last word are 0, the next number is 0; with the last all ones, its
+        // sum rotated.
+        let of = |words: [u64; 4]| {
+            let mut seed = [0; 32];
+            for (bytes, word) in seed.chunks_exact_mut(8).zip(words) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            unit(&mut Xoshiro256PlusPlus::from_seed(seed))
+        };
+        assert_eq!(of([0, 1, 1, 0]), 1.0 / 9_007_199_254_740_992.0);
+        assert_eq!(of([0, 1, 1, u64::MAX]), 1.0);
+        // 1 rotated by 23.
+        assert_eq!(of([0, 1, 1, 1]), ((1_u64 << 12) + 1) as f64 / 9_007_199_254_740_992.0);
+        assert_eq!([0.0, 0.25, 0.999, 1.0].map(|share| below(8, share)), [0, 2, 7, 7]);
+    }
+
+    #[test]
+    fn zones_begin_where_the_one_before_ends_and_have_a_block_at_least() {
+        let zone = |accesses, length| (PerMille(accesses), length);
+        let bounds = |zones: &[(PerMille, u64)], count| {
+            zone_bounds(zones.iter().copied(), |sum| sum / 10, count).into_vec()
+        };
+        let whole = 1_u64 << 32;
+        let of = |per_mille: u64| (per_mille << 32) / 1000;
+        let found = bounds(&[zone(600, 20), zone(300, 50), zone(100, 30)], 10);
+        assert_eq!(found, [(of(600), 0, 2), (of(900), 2, 5), (whole, 7, 3)]);
+        // A zone that is smaller than a block, and one that goes on past the region.
+        let found = bounds(&[zone(500, 5), zone(500, 500)], 4);
+        assert_eq!(found, [(of(500), 0, 1), (whole, 0, 4)]);
+        let found = bounds(&[zone(500, 90), zone(500, 10)], 4);
+        assert_eq!(found, [(of(500), 0, 4), (whole, 3, 1)]);
+        assert_eq!(
+            [(12, 18), (7, 5), (9, 0)].map(|(a, b)| greatest_common_divisor(a, b)),
+            [6, 1, 9]
+        );
+    }
+
+    #[test]
+    fn each_rank_has_its_block_by_the_golden_ratio() {
+        // 10 ÷ 1.618 is 6, and the next without a divisor in common is 7; ranks begin at a third.
+        let ten = Scatter::new(10);
+        assert_eq!(ten.step, 7);
+        let blocks: Vec<_> = (0..10).map(|rank| ten.block(rank)).collect();
+        assert_eq!(blocks, [1, 8, 5, 2, 9, 6, 3, 0, 7, 4]);
+        assert_eq!((Scatter::new(1).step, Scatter::new(2).step), (1, 1));
+    }
+
+    #[test]
+    fn an_integral_of_zipf_and_its_inverse_undo_each_other() {
+        for theta in [0.5, 1.0, 1.2] {
+            let zipf = Zipf::new(1000, theta);
+            for x in [1.0, 1.5, 7.0, 900.0] {
+                let back = zipf.inverse(zipf.integral(x));
+                assert!((back / x - 1.0).abs() < 1e-9, "{theta}: {back} for {x}");
+            }
+        }
+        // ∫ x^−½ from 1 to 4 is 2, of 1/x it is ln 4.
+        assert!((Zipf::new(10, 0.5).integral(4.0) - 2.0).abs() < 1e-12);
+        assert!((Zipf::new(10, 1.0).integral(4.0) - 4_f64.ln()).abs() < 1e-12);
+    }
 }
