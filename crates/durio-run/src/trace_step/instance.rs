@@ -17,7 +17,7 @@ use durio_units::Nanos;
 use rustix::fs::OFlags;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::owner::trace_instance_name;
+use super::owner::{remove_dead_in, trace_instance_name};
 use super::sequences::TracedDevice;
 
 /// The largest text that is read: more than the buffers below hold.
@@ -46,24 +46,28 @@ const OPTIONS: [&str; 11] = [
     "overwrite",
 ];
 
-/// Where tracefs is mounted; the text says what to do where it is not.
+/// Where tracefs is mounted, or a mount that no other process sees and that ends with this one; the text
+/// says what to do if there is neither.
 pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
-    find_tracefs(root).ok_or_else(|| {
-        "tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)".to_owned()
-    })
+    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    if let Some(path) = find_tracefs(root) {
+        return Ok(path);
+    }
+    // Of a copied tree nothing is mounted.
+    let is_live = root == Path::new("/");
+    let own = || OWN.get_or_init(|| detached_mount().ok()).as_ref();
+    let own = is_live
+        .then(own)
+        .flatten()
+        .ok_or("tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)")?;
+    let path = Path::new(OWN_MOUNTS).join(own.as_raw_fd().to_string());
+    // What a killed run left behind shows by such a mount alone.
+    let _ = remove_dead_in(&path, root);
+    Ok(path)
 }
 
-/// The same; where it is not mounted, by a mount that no other process sees and that ends with this one.
-pub(crate) fn tracefs_or_own(root: &Path) -> Result<PathBuf, String> {
-    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    tracefs(root).or_else(|reason| {
-        // Of a copied tree nothing is mounted.
-        let is_live = root == Path::new("/");
-        let own = || OWN.get_or_init(|| detached_mount().ok()).as_ref();
-        let own = is_live.then(own).flatten().ok_or(reason)?;
-        Ok(PathBuf::from(format!("/proc/self/fd/{}", own.as_raw_fd())))
-    })
-}
+/// Where a mount without a place is reached.
+const OWN_MOUNTS: &str = "/proc/self/fd";
 
 /// A mount of tracefs that no other process sees, and that ends when it is closed.
 pub(crate) fn detached_mount() -> rustix::io::Result<OwnedFd> {
@@ -217,7 +221,11 @@ impl TraceInstance {
     }
 
     pub(crate) fn place(&self) -> String {
-        self.folder.0.display().to_string()
+        // A mount of this process alone has a path that says nothing to others.
+        match self.folder.0.strip_prefix(Path::new(OWN_MOUNTS)) {
+            Ok(_) => self.folder.0.file_name().unwrap_or_default().display().to_string(),
+            Err(_) => self.folder.0.display().to_string(),
+        }
     }
 
     /// Writes a mark: `durio begin 7`.

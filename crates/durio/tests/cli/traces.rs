@@ -93,17 +93,23 @@ fn a_tracer_that_is_on_is_a_warning_with_its_place_and_an_idle_instance_is_none(
 }
 
 #[test]
-fn a_trace_of_the_path_needs_no_mount_of_tracefs() {
+fn a_trace_of_the_path_needs_no_mount_of_tracefs_and_ends_those_of_killed_runs() {
     if !has_tracing() {
         return;
     }
     let sandbox = Sandbox::new();
+    let left = (0..20).find_map(|_| kill_while_it_traces(&sandbox));
+    let left = left.expect("a run that was killed while it traced");
     let script = "umount -l /sys/kernel/debug 2>/dev/null; umount -l /sys/kernel/tracing 2>/dev/null; exec \"$@\"";
     let line = format!("{TRACED} --verbose");
-    let ended = sandbox.durio(&line).within(["unshare", "-m", "sh", "-c", script, "sh"]).run();
+    let unmounted = ["unshare", "-m", "sh", "-c", script, "sh"];
+    let ended = sandbox.durio("doctor").within(unmounted).run();
+    ended.expect_stdout("an instance of tracefs was made");
+    let ended = sandbox.durio(&line).within(unmounted).run();
     let text = ended.expect_exit(0).text();
     assert!(
         !text.contains("nothing was traced") && text.contains("of their time on no processor"),
         "{text}"
     );
+    assert!(!is_there(&left), "{left}");
 }

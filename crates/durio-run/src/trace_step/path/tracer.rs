@@ -12,7 +12,7 @@ use rustix::thread::gettid;
 
 use super::devices::TracedLayer;
 use crate::job::RunClock;
-use crate::trace_step::instance::{TraceInstance, tracefs_or_own};
+use crate::trace_step::instance::{TraceInstance, tracefs};
 
 /// Events of an operation: its calls, switches, and requests on several layers.
 const EVENTS_EACH: u64 = 60;
@@ -66,8 +66,7 @@ impl Tracer {
         };
         let names: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
         let events = operations.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
-        let (mut instance, place) =
-            TraceInstance::make(&tracefs_or_own(root)?, root, &names, events)?;
+        let (mut instance, place) = TraceInstance::make(&tracefs(root)?, root, &names, events)?;
         let clock = clocks.get(place).copied().unwrap_or(TraceClock::Monotonic);
         let thread = number_in(&mut instance, clock)?;
         let tracer = Self { instance, clock, thread, root: root.to_path_buf() };
