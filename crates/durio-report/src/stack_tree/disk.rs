@@ -135,7 +135,9 @@ fn attached(draft: &mut Draft<'_>, bus: Option<&str>, driver: Option<&str>) {
     let is_remote = transport.is_some_and(|it| it.split(", ").any(|it| FABRICS.contains(&it)));
     draft.value("attached", is_remote.then_some("remote"));
     draft.tell(PATHS);
-    for (path, words) in draft.with_prefix("path_") {
+    for (path, words) in
+        draft.with_prefix("path_").into_iter().filter(|(path, _)| *path != "policy")
+    {
         draft.value("paths", Some(format!("{path}: {words}")));
     }
     draft.named("attached", "driver", driver);

@@ -63,6 +63,7 @@ mod lab_timed;
 mod lab_zfs;
 mod leftovers;
 mod loops;
+mod multipath;
 mod output;
 mod paths;
 mod plan;
