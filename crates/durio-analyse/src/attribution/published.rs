@@ -161,8 +161,8 @@ mod tests {
             let (upper, lower) = (row("a", 1.0, 0.0), row("b", 1.0 - published, spread));
             is_same_order(&upper, &lower, [0.5, 0.5 * (1.0 - measured)])
         };
-        assert_eq!([order(0.019, 0.5, 0.0), order(0.021, 0.5, 0.0)], [None, Some(true)]);
-        assert_eq!([order(0.5, 0.019, 0.0), order(0.5, 0.021, 0.0)], [None, Some(true)]);
+        assert_eq!([order(0.0195, 0.5, 0.0), order(0.0205, 0.5, 0.0)], [None, Some(true)]);
+        assert_eq!([order(0.5, 0.0195, 0.0), order(0.5, 0.0205, 0.0)], [None, Some(true)]);
         assert_eq!([order(0.5, 0.099, 0.1), order(0.5, 0.101, 0.1)], [None, Some(true)]);
         assert_eq!(order(0.5, -0.5, 0.0), Some(false));
     }

@@ -278,7 +278,7 @@ mod tests {
             .map(size)
             .into();
         let mut before = findings.clone();
-        before.sizes = [(512, 1), (1024, 1)].map(size).into();
+        before.sizes = [(2048, 1), (1024, 1)].map(size).into();
         let document = serde_json::to_string(&before).unwrap();
         findings.compare_with(&EarlierCapture::parse(&document).unwrap());
         let rows = findings.beside.unwrap().rows;
@@ -293,8 +293,9 @@ mod tests {
             })
             .collect();
         let expected = [
-            (512, 512, 46_080),
+            (512, 0, 46_080),
             (1024, 1024, 0),
+            (2048, 2048, 0),
             (16_384, 0, 65_536),
             (32_768, 0, 163_840),
             (65_536, 0, 393_216),

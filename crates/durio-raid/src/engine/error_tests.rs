@@ -50,7 +50,10 @@ fn a_member_whose_reads_fail_again_and_again_is_given_up_and_the_last_copy_is_no
     let now = |hours: u64| Nanos::from_secs(3600 * hours);
     let (mut engine, mut out) = running(Level::Mirrored);
     engine.read_errors[0] = 20;
+    engine.tick(Nanos::new(now(1).get() - 1), &mut out);
+    assert_eq!(engine.read_errors[0], 20);
     engine.tick(now(1), &mut out);
+    assert_eq!(engine.read_errors[0], 10);
     engine.tick(now(2), &mut out);
     assert_eq!(engine.read_errors[0], 5);
 }

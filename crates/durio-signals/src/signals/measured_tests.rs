@@ -63,6 +63,8 @@ fn fewer_than_one_flush_for_two_of_twenty_syncs_are_missing() {
     };
     let ids = |signals: Vec<Signal>| signals.into_iter().map(|it| it.id).collect::<Vec<_>>();
     assert_eq!(ids(counted(20, 9)), ["flushes-missing"]);
+    assert_eq!(ids(counted(1000, 499)), ["flushes-missing"]);
+    assert_eq!(ids(counted(1000, 500)), ["flushes-counted"]);
     assert_eq!(ids(counted(20, 10)), ["flushes-counted"]);
     assert_eq!(ids(counted(19, 0)), [""; 0], "too few syncs");
     let said = counted(31, 7);
@@ -224,7 +226,11 @@ fn a_flush_that_adds_nothing_to_a_direct_write_is_suspect() {
         }
     };
     assert_one(flush_delta, "flush-costs-nothing", SignalWord::Suspect, of_size(16));
-    assert_eq!(found(flush_delta, of_size(17)), []);
+    let larger = |sample: &mut Sample| {
+        of_size(16)(sample);
+        sample.workloads[0].definition.block_size = Bytes::new(16_385);
+    };
+    assert_eq!(found(flush_delta, larger), []);
     let buffered = |sample: &mut Sample| {
         medians(100, 105)(sample);
         sample.workloads[0].effective.cache = CacheMode::Buffered;

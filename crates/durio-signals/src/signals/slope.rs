@@ -235,4 +235,38 @@ mod tests {
         assert_eq!(word(&line(2, 0), false, None), Some(SlopeWord::NotSent));
         assert_eq!(word(&line(1200, 0), true, None), Some(SlopeWord::FixedPrice));
     }
+
+    #[test]
+    fn a_cache_may_be_emptied_twice_as_fast_as_the_storage_was_written() {
+        // 4 KiB in 8 µs are 512 MB/s.
+        let of = |written| word(&line(400, 8000), true, Some(written));
+        assert_eq!(
+            [of(256.5e6), of(255.5e6)],
+            [Some(SlopeWord::Emptied), Some(SlopeWord::TooSteepToBeTrue),]
+        );
+    }
+
+    #[test]
+    fn bandwidth_is_that_of_the_fastest_writes_of_128_kib_or_more_at_the_place() {
+        let mut sample = crate::tests::sample();
+        let mut add = |bytes: u64, bandwidth: f64, location: &str| {
+            let mut workload = sample.workloads[0].clone();
+            workload.definition.block_size = Bytes::new(bytes);
+            (workload.bandwidth, workload.location) = (bandwidth, location.to_owned());
+            sample.workloads.push(workload);
+        };
+        add((128 << 10) - 1, 9e9, "/data");
+        add(1 << 20, 8e9, "/other");
+        add(128 << 10, 2e9, "/data");
+        add(1 << 20, 3e9, "/data");
+        add(256 << 10, 1e9, "/data");
+        assert_eq!(write_bandwidth(&sample.basis(), "/data"), Some(3e9));
+        sample.workloads.remove(4);
+        assert_eq!(write_bandwidth(&sample.basis(), "/data"), Some(2e9));
+        // Through the cache, and not made durable: not the storage's.
+        for workload in &mut sample.workloads {
+            (workload.effective.cache, workload.durable) = (CacheMode::Buffered, false);
+        }
+        assert_eq!(write_bandwidth(&sample.basis(), "/data"), None);
+    }
 }

@@ -277,4 +277,36 @@ mod tests {
         let stray = [SyncCallsProbed { step: 99, calls: Vec::new() }];
         assert_eq!(swallowed(&Basis { probed: &stray, ..sample.basis() }), []);
     }
+
+    #[test]
+    fn half_of_the_calls_reach_a_device_and_a_tenth_is_others_io() {
+        // Of 1000 calls of each, 2 µs and 2 ms.
+        let of = |by_library, by_kernel| {
+            let counted = |caller, flushes| ProbedCalls {
+                calls: 1000,
+                ..calls(caller, Some(flushes), 1000, 2_000_000)
+            };
+            let library = counted(SyncCaller::Library, by_library);
+            compare(&library, &counted(SyncCaller::Kernel, by_kernel), true)
+        };
+        assert_eq!([of(99, 500), of(99, 499)], [Some(Finding::Swallowed), None]);
+        assert_eq!([of(99, 500), of(101, 500)], [Some(Finding::Swallowed), None]);
+        assert_eq!([of(500, 500), of(499, 500)], [Some(Finding::Agree), None]);
+        assert_eq!([of(99, 99), of(99, 101)], [Some(Finding::NeitherSent), None]);
+    }
+
+    #[test]
+    fn a_library_is_too_fast_by_twenty_times_where_the_kernels_call_takes_5_us() {
+        let of = |by_library: u64, by_kernel: u64| {
+            let timed = |caller, nanos: u64| {
+                let elapsed = Nanos::new(20 * nanos);
+                ProbedCalls { elapsed, ..calls(caller, None, 20, 0) }
+            };
+            let library = timed(SyncCaller::Library, by_library);
+            compare(&library, &timed(SyncCaller::Kernel, by_kernel), true)
+        };
+        let too_fast = Some(Finding::TooFast);
+        assert_eq!([of(249, 5000), of(249, 4999)], [too_fast, None]);
+        assert_eq!([of(499, 10_000), of(500, 10_000)], [too_fast, None]);
+    }
 }

@@ -1,8 +1,8 @@
 //! Each threshold of a warning as a number: quiet at it or just below, speaking just above.
 
-use durio_analyse::{DeviceTime, OpenLoop, SelfCost};
+use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop, SelfCost};
 use durio_plan::EngineKind;
-use durio_record::OperationName;
+use durio_record::{OperationName, Phase};
 use durio_units::Nanos;
 
 use crate::tests::{Sample, seen};
@@ -13,11 +13,16 @@ type Set = fn(&mut Sample, f64);
 const DEVICE: &str = "outside-device";
 
 /// Code, what is set, the last value without the warning and the first with it.
-const THRESHOLDS: [(&str, Set, f64, f64); 20] = [
+const THRESHOLDS: [(&str, Set, f64, f64); 23] = [
     // Little's law: 2 %, in both directions, over 50 ms at the least.
     ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, 0.02, 0.020_1),
     ("inconsistent", |it, value| it.workloads[0].in_flight.deviation = value, -0.02, -0.020_1),
     ("inconsistent", deviating_for_millis, 49.0, 50.0),
+    // In an open loop 10 µs for each operation, and 10 ms of the whole, are explained.
+    ("inconsistent", open_loop_apart, 0.029_9, 0.030_1),
+    // Nobody looked for 1 ms, or twice as long as an operation takes, in a quarter of the intervals.
+    ("unwatched", |it, value| unwatched(it, whole(value), 4), 999_999.0, 1_000_000.0),
+    ("unwatched", |it, value| unwatched(it, 1_000_000, whole(value)), 5.0, 4.0),
     // Clocks: 0.1 %.
     ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, 0.001, 0.001_01),
     ("clock", |it, value| it.workloads[0].in_flight.clock_deviation = value, -0.001, -0.001_01),
@@ -59,6 +64,34 @@ fn whole(value: f64) -> u64 {
 fn deviating_for_millis(it: &mut Sample, millis: f64) {
     it.workloads[0].in_flight.deviation = 0.1;
     it.workloads[0].in_flight.span = Nanos::from_millis(whole(millis));
+}
+
+/// 2000 operations per second over a second: 10 µs of each are 0.02, 10 ms are 0.01 of the whole.
+fn open_loop_apart(it: &mut Sample, apart: f64) {
+    started(it, 1.0);
+    it.workloads[0].iops = 2000.0;
+    let in_flight = &mut it.workloads[0].in_flight;
+    in_flight.span = Nanos::from_secs(1);
+    (in_flight.deviation, in_flight.by_latency, in_flight.counted) = (0.1, 1.0, 1.0 + apart);
+}
+
+/// Operations of 400 µs; so long nobody looked in one of this many intervals.
+fn unwatched(it: &mut Sample, nanos: u64, intervals: u64) {
+    it.headline().service.p50_ns = Some(400_000);
+    it.workloads[0].unwatched_max = Some(Nanos::new(nanos));
+    let interval = |at| IntervalPoint {
+        phase: Phase::Measure,
+        from: Nanos::from_secs(at),
+        to: Nanos::from_secs(at + 1),
+        rate: 1.0,
+        p50_ns: None,
+        p99_ns: None,
+        max_ns: None,
+        unwatched_max: Some(Nanos::new(if at == 0 { nanos } else { 10 })),
+        cut_short: false,
+        kept: Vec::new(),
+    };
+    it.workloads[0].intervals = (0..intervals).map(interval).collect();
 }
 
 fn varying_intervals(it: &mut Sample, intervals: f64) {
@@ -127,22 +160,22 @@ fn a_warning_says_the_figure_that_it_is_about() {
         let (code, set, ..) = THRESHOLDS[at];
         said(code, set, value)
     };
-    assert_eq!(one(3, 0.0123), "commit: the tsc clock is off by 1.23 %");
-    assert_eq!(one(5, 0.314), "commit: rates of intervals differ by 31 % (σ / mean)");
-    assert_eq!(one(7, 9.1e6), "commit: p99.99 9.1 ms is 13 × p99 700 µs");
-    assert_eq!(one(8, 12_300.0), "commit: submission takes 12.3 µs (p50)");
-    assert_eq!(one(11, 0.97), "commit: the busiest job used 97 % of a core");
+    assert_eq!(one(6, 0.0123), "commit: the tsc clock is off by 1.23 %");
+    assert_eq!(one(8, 0.314), "commit: rates of intervals differ by 31 % (σ / mean)");
+    assert_eq!(one(10, 9.1e6), "commit: p99.99 9.1 ms is 13 × p99 700 µs");
+    assert_eq!(one(11, 12_300.0), "commit: submission takes 12.3 µs (p50)");
+    assert_eq!(one(14, 0.97), "commit: the busiest job used 97 % of a core");
     assert_eq!(
-        one(12, 0.75),
+        one(15, 0.75),
         "commit: each job did 6000 I/Os per second; without storage it does 8000"
     );
-    assert_eq!(one(13, 0.41), "commit: 41 % of the machine's time was spent in the kernel");
-    assert_eq!(one(14, 0.023), "commit: the hypervisor took 2.3 %");
+    assert_eq!(one(16, 0.41), "commit: 41 % of the machine's time was spent in the kernel");
+    assert_eq!(one(17, 0.023), "commit: the hypervisor took 2.3 %");
     assert_eq!(
-        one(17, 0.985),
+        one(20, 0.985),
         "commit: 1970 of 2000 per second; 2 % of the arrivals never started"
     );
-    assert_eq!(one(19, 1.5), "cpu.max allows 1.50 of 4 processors");
+    assert_eq!(one(22, 1.5), "cpu.max allows 1.50 of 4 processors");
     let stalled = seen("stalls", |sample| {
         sample.evenness().intervals_empty = 3;
         sample.evenness().intervals_under_half = 5;

@@ -4,6 +4,8 @@
 //! mounts it for itself; the kernel's tracing is one for all, and instances have names of their own.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::durio::Running;
-use crate::loops::sh;
+use crate::loops::{Mount, sh};
 use crate::requirements::{has, skip};
 use crate::sandbox::{Sandbox, entries};
 
@@ -181,6 +183,63 @@ fn only_files_below_the_directory_count() {
     let files = document["files"].as_array().unwrap();
     let is_below = |it: &Value| it["path"].as_str().unwrap().starts_with(data.to_str().unwrap());
     assert!(!files.is_empty() && files.iter().all(is_below), "{files:?}");
+}
+
+/// Writes 4 KiB to the first file, with an fsync each, and twice 512 bytes to the second, with an fdatasync,
+/// until it is killed.
+const TWO_LOGS: &str = "import os, sys, time
+one, two = [os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:3]]
+for at in range(10 ** 9):
+    os.pwrite(one, b'1' * 4096, 4096 * (at % 64))
+    os.fsync(one)
+    os.pwrite(two, b'2' * 512, 1024 * (at % 64))
+    os.pwrite(two, b'2' * 512, 1024 * (at % 64) + 512)
+    os.fdatasync(two)
+    time.sleep(0.001)
+";
+
+#[test]
+fn files_of_one_name_and_one_inode_on_two_filesystems_are_told_apart() {
+    if !can_trace() || !has(&["python3"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let points = ["one", "two"].map(|name| Mount::tmpfs(8, &sandbox.root().join(name)));
+    let logs = points.each_ref().map(|mount| mount.point().join("log"));
+    let mut program = Command::new("python3").args(["-c", TWO_LOGS]).args(&logs).spawn().unwrap();
+    let begin = Instant::now();
+    while !logs.iter().all(|log| log.exists()) && begin.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(10));
+    }
+    let inodes = logs.each_ref().map(|log| fs::metadata(log).unwrap().ino());
+    let line = format!("capture --pid {} --for 800ms --json", program.id());
+    let ended = sandbox.durio(&line).run();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    // Memory filesystems count from the same number on, each for itself (Linux 5.9).
+    assert_eq!(inodes[0], inodes[1]);
+    let document = ended.expect_exit(0).json();
+    let files = document["files"].as_array().unwrap();
+    assert_eq!(files.len(), 2, "{document}");
+    for (log, sync, size, writes_per_sync) in
+        [(&logs[0], "fsync", 4096, 1), (&logs[1], "fdatasync", 512, 2)]
+    {
+        let path = fs::canonicalize(log).unwrap();
+        let file = files.iter().find(|it| it["path"] == path.to_str().unwrap());
+        let file = file.unwrap_or_else(|| panic!("no {}: {document}", path.display()));
+        let writes = file["writes"].as_u64().unwrap();
+        assert_eq!(
+            file["sizes"],
+            serde_json::json!([{ "bytes": size, "count": writes }]),
+            "{file}"
+        );
+        let syncs = file["syncs"].as_object().unwrap();
+        let count = syncs[sync].as_u64().unwrap();
+        assert!(syncs.len() == 1 && count > 10, "{file}");
+        // The first and the last may have been under way.
+        assert!(writes.abs_diff(count * writes_per_sync) <= 2, "{file}");
+        assert_eq!(file["written_bytes"], writes * size, "{file}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Block devices: read without asking, written only by name, never while in use.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use crate::durio::Ended;
@@ -74,6 +75,28 @@ fn destroy_permits_the_writing_workloads_on_the_device_that_it_names() {
     assert_eq!(watch.differences().len(), 1, "it was written");
     watch.accept();
     assert_eq!(fs::metadata(disk.images.join("image")).unwrap().len(), MIB << 20);
+}
+
+#[test]
+fn a_file_of_the_same_inode_on_another_filesystem_is_not_permitted() {
+    if !has(&["root"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mounts = ["one", "two"].map(|name| Mount::tmpfs(16, &sandbox.root().join(name)));
+    let files = mounts.each_ref().map(|mount| mount.point().join("file"));
+    files.iter().for_each(|file| fs::write(file, vec![7; 4 << 20]).unwrap());
+    let [one, two] = files.each_ref().map(|file| fs::metadata(file).unwrap().ino());
+    assert_eq!(one, two, "memory filesystems count from the same number on");
+    let run = |permit: &str| {
+        let line = "run --quiet --buffered --rw write --ops 5 --target one/file --destroy";
+        sandbox.durio(&format!("{line} {permit}")).run()
+    };
+    run("two/file").expect_exit(2).expect_stderr("'two/file' does not match any target");
+    assert!(files.iter().all(|file| fs::read(file).unwrap() == vec![7; 4 << 20]));
+    run("one/file").expect_exit(0);
+    assert_ne!(fs::read(&files[0]).unwrap(), vec![7; 4 << 20]);
+    assert_eq!(fs::read(&files[1]).unwrap(), vec![7; 4 << 20]);
 }
 
 #[test]

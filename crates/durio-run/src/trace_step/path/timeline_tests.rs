@@ -86,6 +86,35 @@ fn a_write_and_a_flush_on_a_disk_are_taken_apart() {
 }
 
 #[test]
+fn what_is_queued_to_a_partition_is_done_by_requests_of_its_disk_at_the_disks_sectors() {
+    // The kernel names the partition and adds its begin before it tells of the queue (blk_partition_remap).
+    const PART: (u32, u32) = (8, 2);
+    const OTHER: (u32, u32) = (8, 1);
+    let device = PathDevice { name: "sda".to_owned(), lowest: true, requests: true };
+    let layers =
+        [layer("sdb", (8, 16), true, true), TracedLayer { device, numbers: vec![PART, DISK] }];
+    let begin = 1_026_048;
+    let events = vec![
+        (110, JOB, Kind::Entered),
+        (150, JOB, Kind::Queued(request(PART, "WS", begin + 64, 8192))),
+        // Of another partition, and of another disk, at the same place.
+        (155, WORKER, Kind::Queued(request(OTHER, "WS", 64, 4096))),
+        (160, JOB, Kind::Issued(request(DISK, "WS", 64, 4096))),
+        (170, JOB, Kind::Issued(request((8, 16), "WS", begin + 64, 8192))),
+        (200, JOB, Kind::Issued(request(DISK, "WS", begin + 64, 8192))),
+        (300, 0, Kind::Completed(request(DISK, "WS", 64, 4096))),
+        (400, 0, Kind::Completed(request(DISK, "WS", begin + 64, 8192))),
+        (500, JOB, Kind::Left),
+    ];
+    let found = paths(events, &layers);
+    // At the disk 200..400; queued 150..200; 110..150 before, 400..500 after, the rest in the program.
+    assert_eq!(spent(&found[0]), [200, 50, 40, 100, 0, 510]);
+    let io =
+        PathIo { device: 1, writes: 1, written_bytes: Bytes::from_kib(8), ..PathIo::default() };
+    assert_eq!(found[0].io, [io]);
+}
+
+#[test]
 fn a_mirror_on_memory_is_layers_and_then_its_members_together() {
     const MD: (u32, u32) = (9, 0);
     let members = [(1, 0), (1, 1)];
