@@ -30,6 +30,7 @@ enum Fault {
     GivesShortTransfersAsWhole,
     EndsWaitsEarly,
     HoldsSyncsBack,
+    ReadsNothingAfterARefusal,
 }
 
 /// The blocking engine, with a fault.
@@ -46,6 +47,8 @@ struct Faulty {
     held: Option<Completion>,
     /// The operations in flight, as they were handed over.
     operations: Vec<Operation>,
+    /// The operation before was beyond every file.
+    is_beyond: bool,
 }
 
 impl Faulty {
@@ -54,14 +57,21 @@ impl Faulty {
         let started = durio_block::Clock::now(inner.clock());
         let (submitted, completed) = (0, 0);
         let (again, held) = (None, None);
-        Self { inner, fault, started, submitted, completed, again, held, operations: Vec::new() }
+        let (operations, is_beyond) = (Vec::new(), false);
+        Self { inner, fault, started, submitted, completed, again, held, operations, is_beyond }
     }
 
     fn before(&mut self, mut operation: Operation) -> Option<Operation> {
         self.submitted += 1;
         let every_fifth = self.submitted.is_multiple_of(5);
         let write = operation.kind == OperationKind::Write;
+        let follows = std::mem::replace(&mut self.is_beyond, operation.offset >= 1 << 63);
         match self.fault {
+            Fault::ReadsNothingAfterARefusal
+                if follows && operation.kind == OperationKind::Read =>
+            {
+                operation.kind = OperationKind::Fdatasync;
+            }
             Fault::IgnoresLinks | Fault::IgnoresLinksItRefuses => operation.link = false,
             Fault::DropsWriteFlags => operation.flags = WriteFlags::None,
             Fault::SwapsBlocks if write && every_fifth => operation.offset ^= 4096,
@@ -110,7 +120,7 @@ impl Faulty {
                 completion.submitted_at = completion.completed_at.plus(1);
             }
             Fault::StampsTheStart => completion.submitted_at = self.started,
-            Fault::LosesAWrite | Fault::ReadsNothing
+            Fault::LosesAWrite | Fault::ReadsNothing | Fault::ReadsNothingAfterARefusal
                 if completion.result == 0
                     && matches!(asked.kind, OperationKind::Read | OperationKind::Write) =>
             {
@@ -297,6 +307,12 @@ fn a_lost_write_is_found() {
 #[test]
 fn a_read_that_moves_nothing_is_found() {
     assert_found(Fault::ReadsNothing, &["what_others_wrote_is_read"]);
+}
+
+#[test]
+fn a_read_that_moves_nothing_because_another_was_refused_is_found() {
+    let by = ["a_refused_read_takes_nothing_from_the_others"];
+    assert_found(Fault::ReadsNothingAfterARefusal, &by);
 }
 
 #[test]

@@ -145,4 +145,21 @@ mod tests {
             assert!(said.contains(words), "{words}: {said}");
         }
     }
+
+    #[test]
+    fn a_rate_is_steady_within_a_fifth_of_range_and_a_tenth_of_drift() {
+        let of = |range_share: f64, drift_share: f64| {
+            let fifths_per_second = [1.0, 2.0, 3.0, 4.0, 5.0];
+            let found = Steadiness { fifths_per_second, range_share, drift_share, steady: true };
+            match verdict(&leading(Some(found), None)) {
+                Verdict::Steady(_) => "",
+                Verdict::NotSteady(said) if said.contains("fell") => "fell",
+                Verdict::NotSteady(said) if said.contains("rose") => "rose",
+                Verdict::NotSteady(said) if said.contains("varied") => "varied",
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([of(0.2, 0.1), of(0.2, -0.1)], [""; 2]);
+        assert_eq!([of(0.201, 0.1), of(0.2, 0.101), of(0.2, -0.101)], ["varied", "rose", "fell"]);
+    }
 }

@@ -367,3 +367,21 @@ fn a_size_has_its_own_figures_and_the_share_of_its_own_curve() {
     ];
     assert_eq!(panels(&page, title), [panel(["bytes", "latency"], &lines)]);
 }
+
+#[test]
+fn a_fastest_method_is_doubted_from_a_twentieth_of_noise_and_not_ranked_from_a_quarter() {
+    let said = |noise_share| {
+        let mut found = methods();
+        let rows = &mut found.durable.as_mut().unwrap().methods.as_mut().unwrap().rows;
+        rows[4].arm.figures.as_mut().unwrap().noise_share = Some(noise_share);
+        let text = in_full(Format::Text, &found);
+        let line = text.lines().find(|line| line.contains("rwf_dsync direct: 5.5 k/s"));
+        line.unwrap().split_once("182 µs each").unwrap().1.to_owned()
+    };
+    assert_eq!([said(0.05), said(0.0501)], ["", "; not steady: by its intervals ± 10.0 %"]);
+    let ends = [
+        "; not steady: by its intervals ± 50.0 %",
+        "; not steady: its intervals differ too much to rank it",
+    ];
+    assert_eq!([said(0.25), said(0.2501)], ends);
+}

@@ -1,9 +1,12 @@
 //! Each figure of a prediction is in its row, below its title, with its unit: in every format.
 
 use durio_analyse::Findings;
+use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint};
 use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
 
-use crate::cells::assert_table;
+use durio_report::Format;
+
+use crate::cells::{assert_table, in_full};
 use crate::sample;
 
 fn prediction(points: Vec<PredictionPoint>) -> Findings {
@@ -118,4 +121,51 @@ fn a_number_of_clients_has_its_own_prediction() {
         ],
     ];
     assert_table(&prediction(points), &expected);
+}
+
+fn calibration(calibrated: f64, others: f64) -> CalibrationFindings {
+    let point = |clients: u32, real: [f64; 3], once: [f64; 2], calibrated| CalibrationPoint {
+        clients,
+        real: real.into(),
+        once: once.into(),
+        twice: vec![1.0],
+        calibrated,
+    };
+    CalibrationFindings {
+        schema: "durio-calibration-1",
+        database: "redis".into(),
+        command: "load".into(),
+        factor: 1.234,
+        factor_range: (1.1, 1.4),
+        points: vec![
+            point(3, [1100.0, 1900.0, 1000.0], [700.0, 600.0], 1000.0 * calibrated),
+            point(40, [5000.0, 4200.0, 4000.0], [3100.0, 3300.0], 4400.0),
+        ],
+        others,
+    }
+}
+
+#[test]
+fn a_calibration_has_the_medians_of_its_rounds_and_the_ratio_of_the_last() {
+    let expected = [
+        ["clients", "database/s", "rounds", "profile/s", "calibrated/s", "last round"],
+        // Of two the higher.
+        ["3", "1.1 k", "1 k to 1.9 k", "700", "1.05 k", "1.05"],
+        ["40", "4.2 k", "4 k to 5 k", "3.3 k", "4.4 k", "1.1"],
+    ];
+    let found = calibration(1.05, 0.0);
+    assert_table(&found, &expected);
+    let text = in_full(Format::Text, &found);
+    assert!(text.contains("1.23 times as long as the profile says (1.10 to 1.40)"), "{text}");
+    assert!(!text.contains("doubt"), "{text}");
+}
+
+#[test]
+fn a_calibration_is_doubted_beyond_15_percent_and_a_tenth_of_a_processor() {
+    let doubts = |calibrated: f64, others: f64| {
+        let text = in_full(Format::Text, &calibration(calibrated, others));
+        text.lines().filter(|line| line.trim_start().starts_with("doubt")).count()
+    };
+    assert_eq!([doubts(1.149, 0.1), doubts(0.851, 0.1)], [0, 0]);
+    assert_eq!([doubts(1.151, 0.1), doubts(0.849, 0.1), doubts(1.0, 0.101)], [1, 1, 1]);
 }

@@ -1,5 +1,6 @@
 //! Each figure of a proof is in its row, below its title, with its unit: in every format.
 
+use durio_analyse::crash_states::{CrashStateFinding, CrashStateFindings};
 use durio_analyse::proof::{
     CheckedCut, Ineffective, LossFindings, LossShape, ProofFindings, ProofVerdict, SeriesFindings,
 };
@@ -10,11 +11,14 @@ use durio_plan::proof::{
     GuestLayers, GuestTarget, LossClass, ProofSeries, ProofTarget, SimulatedVia,
 };
 use durio_record::Outcome;
-use durio_record::proof::{CheckFindings, Controls, Finding, InFlight, InPlace, Inventory};
+use durio_record::proof::{
+    AcknowledgedWrite, CheckFindings, Controls, Finding, InFlight, InPlace, Inventory, LossPicture,
+    MapArea, Slot, TileState, Tiles,
+};
 use durio_report::Format;
 use durio_units::Bytes;
 
-use crate::cells::{assert_csv, assert_facts, assert_table, in_full};
+use crate::cells::{assert_csv, assert_facts, assert_table, chart_texts, in_full, panels};
 
 fn guest(profile: &str, front_end: FrontEnd, mib: u64) -> GuestTarget {
     GuestTarget {
@@ -398,4 +402,113 @@ fn a_machine_is_told_with_its_own_drives_and_what_showed_the_cuts() {
         ),
     ];
     assert_facts(&found, &facts);
+}
+
+#[test]
+fn a_picture_of_a_loss_has_milliseconds_across_and_writes_and_bytes_up() {
+    let slot = |number: u32| Slot { acknowledged: 10 + number, missing: number };
+    let write = |at_ns, cell, is_there| AcknowledgedWrite { at_ns, cell, is_there };
+    let area = |name: &str, tiles: &[TileState]| MapArea {
+        name: name.to_owned(),
+        first_cell: 1,
+        tiles: Tiles(tiles.to_vec()),
+    };
+    let picture = LossPicture {
+        slot_ns: 2_000_000,
+        begin_before_ns: 6_000_000,
+        slots: (1..=4).map(slot).collect(),
+        writes: vec![
+            write(-5_000_000, 3, true),
+            write(-1_500_000, 5, false),
+            write(1_000_000, 7, true),
+        ],
+        areas: vec![
+            area("journal", &[TileState::Kept, TileState::Kept, TileState::Untouched]),
+            area("control", &[TileState::ControlLost, TileState::Wrong(LossClass::Torn)]),
+        ],
+        cells_per_tile: 9,
+    };
+    let mut found = proof();
+    let loss = LossFindings {
+        cut: 9,
+        state: None,
+        classes: vec![LossClass::Torn],
+        shape: None,
+        oldest_ns: None,
+        cells: 1,
+        kept: 1,
+        listed: Vec::new(),
+        check: None,
+        picture: Some(Box::new(picture)),
+    };
+    found.series = vec![SeriesFindings { loss: Some(loss), ..found.series.swap_remove(1) }];
+    let page = in_full(Format::Html, &found);
+    let title = "Acknowledgements around the cut, and where the last of these writes went";
+    let chart = panels(&page, title);
+    let line = |name: &str, points: &[(f64, f64)]| (name.to_owned(), points.to_vec());
+    // In the middle of its two milliseconds each.
+    let acknowledged = [(-5.0, 11.0), (-3.0, 12.0), (-1.0, 13.0), (1.0, 14.0)];
+    let missing = [(-5.0, 1.0), (-3.0, 2.0), (-1.0, 3.0), (1.0, 4.0)];
+    let upper = [line("acknowledged per 2 ms", &acknowledged), line("not there", &missing)];
+    assert_eq!((&chart[0].units[1], &chart[0].lines[..]), (&"number".to_owned(), &upper[..]));
+    let lower = [
+        line("there", &[(-5.0, 12_288.0), (1.0, 28_672.0)]),
+        line("not there", &[(-1.5, 20_480.0)]),
+    ];
+    assert_eq!((&chart[1].units[1], &chart[1].lines[..]), (&"bytes".to_owned(), &lower[..]));
+    let labels: Vec<String> = chart_texts(&page, title).into_iter().map(|it| it.2).collect();
+    for label in ["-4 ms", "0 ms", "10 KiB", "20 KiB"] {
+        assert!(labels.iter().any(|it| it == label), "{label} in {labels:?}");
+    }
+    assert!(page.contains("The target after the cut, 9 cells of 4 KiB each, the gravest shown"));
+    let text = in_full(Format::Text, &found);
+    let said = "acknowledged, there: 2";
+    for said in [said, "not written since the last cut: 1", "controls gone: 1", "torn: 1"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn a_check_of_crash_states_has_each_count_behind_its_name() {
+    let state = |number: u32| CrashStateFinding {
+        state: format!("{number}:all"),
+        description: format!("after mark {number}"),
+        mark: None,
+        reason: format!("exit code {number}"),
+        said: format!("row {number} is gone\nand more"),
+    };
+    let found = CrashStateFindings {
+        schema: "durio-crash-states-1",
+        log: "log.bin".into(),
+        seed: 77,
+        stretches: 21,
+        states: 500,
+        passed: 430,
+        failed: 41,
+        undecided: 29,
+        duplicates: 63,
+        left_out: 84,
+        is_complete: true,
+        failures: vec![state(5), state(6)],
+        undecided_states: vec![state(7)],
+    };
+    let facts = [
+        ("checked", "500 states; 63 more have the contents of one of them"),
+        ("failed", "41"),
+        ("undecided", "29"),
+        ("left out", "84; --limit takes more, another --seed takes others"),
+        ("seed", "77"),
+        ("stretches", "21 between marks, flushes and FUA"),
+    ];
+    assert_facts(&found, &facts);
+    let expected = [
+        ["log", "states", "passed", "failed", "undecided", "duplicates", "left_out"],
+        ["log.bin", "500", "430", "41", "29", "63", "84"],
+    ];
+    assert_csv(&found, &expected);
+    let text = in_full(Format::Text, &found);
+    assert!(text.contains("41 of 500 crash states failed the check."), "{text}");
+    let (failed, undecided) = text.split_once("Undecided").unwrap();
+    assert!(failed.contains("row 6 is gone") && !failed.contains("row 7"), "{text}");
+    assert!(undecided.contains("row 7 is gone") && !undecided.contains("row 5"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::bench::{BLOCK, Bench, WHOLE, fill, read, result, results, sync, write};
+use super::bench::{BLOCK, Bench, WHOLE, fill, pattern, read, result, results, sync, write};
 use super::{Case, Needs, Outcome, Target, case};
 use crate::testkit::open_path;
 use crate::{Buffers, Clock, OpenMode, Operation, OperationKind};
@@ -13,6 +13,7 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
         case(Needs::Files, "a_read_from_a_write_only_descriptor_fails", a_write_only_descriptor),
         case(Needs::Files, "a_full_device_is_reported", a_full_device_is_reported),
         case(Needs::Files, "an_offset_beyond_every_file_is_refused", an_offset_beyond_every_file),
+        case(Needs::Files, "a_refused_read_takes_nothing_from_the_others", a_refused_read),
         case(
             Needs::DirectFiles,
             "unaligned_direct_transfers_are_refused",
@@ -71,6 +72,33 @@ fn an_offset_beyond_every_file<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     Outcome::Passed
 }
 
+/// One read of a batch is refused, at each place once: the others have their own blocks, and the refused
+/// one has nothing.
+fn a_refused_read<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
+    const UNTOUCHED: u64 = 99;
+    let name = bench.object(4, 0);
+    bench.engine(bench.open(&name), &mut |engine| {
+        for refused in 0..4 {
+            let blocks = (0..4).zip([2, 0, 3, 1]);
+            blocks.clone().for_each(|(slot, _)| fill(engine, slot, UNTOUCHED));
+            let operation = |(slot, block)| match slot == refused {
+                true => Operation { offset: 1 << 63, ..read(slot, block) },
+                false => read(slot, block),
+            };
+            let operations: Vec<Operation> = blocks.clone().map(operation).collect();
+            let expected = |slot: u32| if slot == refused { -libc::EINVAL } else { WHOLE };
+            let expected: Vec<i32> = (0..4).map(expected).collect();
+            assert_eq!(results(engine, &operations), expected);
+            for (slot, block) in blocks {
+                let block = if slot == refused { UNTOUCHED } else { block };
+                let data = &engine.slot_mut(slot)[..BLOCK];
+                assert!(data == pattern(block), "slot {slot} of refused {refused}: not {block}");
+            }
+        }
+    });
+    Outcome::Passed
+}
+
 fn unaligned_direct_transfers<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
     let name = bench.object(4, 0);
     let mut probe = Buffers::new(1, BLOCK);
@@ -87,7 +115,8 @@ fn unaligned_direct_transfers<C: Clock>(bench: &Bench<'_, C>) -> Outcome {
             [read(0, 0), unaligned(read(1, 1)), unaligned(write(2, 1)), odd, read(4, 3)];
         let refused = -libc::EINVAL;
         assert_eq!(results(engine, &operations), [WHOLE, refused, refused, refused, WHOLE]);
-        assert_eq!(results(engine, &[read(1, 1), write(2, 1)]).len(), 2);
+        fill(engine, 2, 1);
+        assert_eq!(results(engine, &[read(1, 1), write(2, 1)]), [WHOLE; 2]);
         assert_eq!(result(engine, read(1, 1)), WHOLE);
     });
     Outcome::Passed
