@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let program = provide()?;
     let equivalents = Equivalents::read(&cargo::workspace_root())?;
-    bench::print_machine("## Planted mutants");
+    bench::print_machine("Planted mutants");
     match arguments.sample {
         Some(count) => println!("- mutants: up to {count} per crate, seed {}\n", arguments.seed),
         None => println!("- mutants: all\n"),

@@ -279,4 +279,14 @@ mod tests {
         near(found[8], 49.0 + 0.96);
         near(found[9], 49.0 + 0.996);
     }
+
+    #[test]
+    fn only_what_is_above_zero_has_a_logarithm_and_nothing_is_divided_by_zero() {
+        assert!(
+            logarithm(0.0).is_nan() && logarithm(-1.0).is_nan() && logarithm(f64::NAN).is_nan()
+        );
+        assert_eq!((logarithm(1.0), quotient(7, 2)), (0.0, 3.5));
+        assert!(quotient(7, 0).is_nan());
+        assert_eq!((RESAMPLES, CELLS_MIN), (1000, 8));
+    }
 }

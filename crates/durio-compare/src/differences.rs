@@ -200,4 +200,64 @@ mod tests {
         let joined = joined(vec![fact("6.1"), fact("6.12"), fact("6.1")]);
         assert_eq!(joined, [("kernel".to_owned(), "6.1 or 6.12".to_owned())]);
     }
+
+    #[test]
+    fn storage_is_told_by_what_it_is_and_not_by_what_the_kernel_calls_it() {
+        let block = |vendor: &str, cache: &str| {
+            serde_json::json!({
+                "vendor": vendor, "model": "M1", "serial": "77", "size_bytes": 1_073_741_824,
+                "scheduler": "none", "write_cache": cache
+            })
+        };
+        let layer = |kind: &str, block: Value, facts: Value, below: Value| {
+            serde_json::json!({
+                "kind": kind, "name": "x", "device": null, "filesystem": null, "block": block,
+                "facts": facts, "below": below
+            })
+        };
+        let facts = serde_json::json!([{"name": "level", "value": "raid1"}]);
+        let disk = layer(
+            "partition",
+            block("", "write_through"),
+            Value::Array(vec![]),
+            Value::Array(vec![]),
+        );
+        let mut root =
+            layer("partition", block("V", "write_back"), facts, Value::Array(vec![disk]));
+        root["filesystem"] =
+            serde_json::json!({"fs_type": "ext4", "relevant_options": ["a", "b=1"]});
+        let stack: Stack =
+            serde_json::from_value(serde_json::json!({"target": "/mnt", "root": root})).unwrap();
+        let told: Vec<_> =
+            storage(&stack).into_iter().map(|(name, it)| format!("{name}: {it}")).collect();
+        let expected = [
+            "location: /mnt",
+            "filesystem: ext4 a,b=1",
+            "device: Partition V M1 serial 77 1 GiB",
+            "scheduler: none",
+            "write cache: write back",
+            "level: raid1",
+            "device: Partition M1 serial 77 1 GiB",
+            "scheduler: none",
+            "write cache: write through",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_one_side_lacks_or_leaves_empty_is_none() {
+        let of = |facts: &[(&str, &str)]| -> Vec<Named> {
+            facts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let told = |a: &[(&str, &str)], b: &[(&str, &str)]| {
+            let found = between(&of(a), &of(b)).into_iter();
+            found.map(|it| format!("{} {} {}", it.what, it.baseline, it.other)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&[("a", "1"), ("b", "2")], &[("b", "3"), ("c", "4")]),
+            ["a 1 none", "b 2 3", "c none 4"]
+        );
+        assert_eq!(told(&[("a", " ")], &[]), [""; 0]);
+        assert_eq!(told(&[("a", "")], &[("a", "x")]), ["a none x"]);
+    }
 }

@@ -89,6 +89,18 @@ fn one_rung_that_is_left_over_on_each_side_is_compared_and_several_are_not_guess
 }
 
 #[test]
+fn a_summary_makes_no_other_workload() {
+    let of = |summary: &str| {
+        let mut step = step(4, 100, 0);
+        step.load.workload.summary = summary.into();
+        vec![step]
+    };
+    let found = compared(side("a", of("one")), side("b", of("other")));
+    let step = &found.pairs[0].steps[0];
+    assert!(!step.different_workload && step.differences.is_empty(), "{:?}", step.differences);
+}
+
+#[test]
 fn repeats_of_a_step_within_one_run_are_repeats() {
     let repeats = |micros: u64| (0..5).map(|it| step(2, micros + u64::from(it), it)).collect();
     let found = compared(side("a", repeats(100)), side("b", repeats(110)));
