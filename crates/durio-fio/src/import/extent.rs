@@ -55,6 +55,8 @@ pub(super) struct Extents<'o> {
     pub(super) smallest_block: u64,
     /// How many files share a `size`.
     pub(super) files: u64,
+    /// Accesses follow each other, all of one size: the last may go over the end of the region.
+    pub(super) may_go_over: bool,
     pub(super) at: &'o SourcePosition,
 }
 
@@ -160,10 +162,13 @@ impl Extents<'_> {
         }
     }
 
-    /// The share of each file, rounded down to whole blocks.
+    /// The share of each file, rounded down to whole blocks; of one file all of it, and where the file goes
+    /// on the rest of the last block.
     fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
         if self.files == 1 {
-            return Ok(bytes);
+            let over = bytes.checked_next_multiple_of(self.smallest_block).unwrap_or(bytes);
+            let has_room = existing.is_some_and(|existing| existing >= offset.saturating_add(over));
+            return Ok(if self.may_go_over && has_room { over } else { bytes });
         }
         let share = bytes / self.files;
         let (rest, block) = (bytes - share * self.files, self.smallest_block);
@@ -212,6 +217,8 @@ impl Extents<'_> {
             (Some(SizeValue::Bytes(bytes)), None) if self.files > 1 => {
                 Ok(length.max(bytes / self.files))
             }
+            // With its rest of the last block the region is longer.
+            (Some(SizeValue::Bytes(bytes)), None) if bytes > 0 => Ok(bytes.min(length)),
             _ => Ok(length),
         }
     }

@@ -224,7 +224,11 @@ impl TargetsOf<'_> {
             },
         };
         let smallest_block = self.sizes.smallest.max(1);
-        let extents = Extents { target: options, smallest_block, files: each, at: &self.job.at };
+        let may_go_over = self.workload.pattern == Pattern::Sequential
+            && self.workload.hole == Bytes::ZERO
+            && self.sizes.is_single();
+        let extents =
+            Extents { target: options, smallest_block, files: each, may_go_over, at: &self.job.at };
         let mut places = Vec::new();
         for copy in 0..self.job.copies {
             let (indices, extent) = self.files_of(copy, (&extents, &claim), targets, said)?;
@@ -356,23 +360,26 @@ impl TargetsOf<'_> {
             && !has_amount
             && (is_open || fits.saturating_mul(step) < extent.length);
         let of_all = |bytes: u64| bytes.saturating_mul(files);
-        let pass = match (self.sizes.is_single(), is_free) {
+        let loops = u64::from(self.timing.loops);
+        let of_passes = |pass: u64| of_all(pass).saturating_mul(loops);
+        let whole = |bytes: u64| bytes.checked_next_multiple_of(block).unwrap_or(u64::MAX);
+        let all = match (self.sizes.is_single(), is_free) {
             (true, true) if files > 1 => {
-                let all = of_all(extent.volume).checked_next_multiple_of(block);
-                return Some(all.unwrap_or(u64::MAX).saturating_mul(u64::from(self.timing.loops)));
+                return Some(whole(of_all(extent.volume)).saturating_mul(loops));
             }
-            (true, false) if ends_at_hole => fits.saturating_mul(block),
-            // Where the file goes on behind the size, the last block may go over it.
-            (true, _) if extent.volume < extent.length => {
-                extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX)
+            (true, false) if ends_at_hole => of_passes(fits.saturating_mul(block)),
+            // Where the file goes on behind the size, the last block may go over it: of one file that of
+            // the last pass, for fio counts the bytes of all passes.
+            (true, _) if files == 1 && extent.volume < extent.length => {
+                whole(extent.volume.saturating_mul(loops))
             }
-            (true, true) => extent.volume.checked_next_multiple_of(block).unwrap_or(u64::MAX),
-            (true, false) => extent.volume - extent.volume % block,
+            (true, _) if extent.volume < extent.length => of_passes(whole(extent.volume)),
+            (true, true) => of_passes(whole(extent.volume)),
+            (true, false) => of_passes(extent.volume - extent.volume % block),
             // Accesses that each come once, or one after the other, end with the last that fits.
-            (false, false) => extent.volume - extent.volume % self.sizes.smallest.max(1),
-            (false, true) => extent.volume,
+            (false, false) => of_passes(extent.volume - extent.volume % self.sizes.smallest.max(1)),
+            (false, true) => of_passes(extent.volume),
         };
-        let all = of_all(pass).saturating_mul(u64::from(self.timing.loops));
         let Some(given) = accesses else { return Some(all) };
         if !self.sizes.is_single() {
             said.refuse(given, "with several block sizes give io_size");

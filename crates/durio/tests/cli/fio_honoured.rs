@@ -88,6 +88,11 @@ const ROWS: &[Row] = &[
         Plan("/steps/0/file_order", || json!({"choice": "random", "run": 2, "open_max": 0})),
     ),
     row(&["io_size"], "filename=data/f\nrw=read\nsize=64k\nio_size=160k", Same(&[Accesses])),
+    row(&["size"], "filename=data/f\nrw=read\nsize=33000", Same(&[Accesses])),
+    row(&["size", "offset"], "filename=data/f\nrw=write\nsize=33000\noffset=8k", Same(&[Accesses])),
+    row(&["size", "loops"], "filename=data/f\nrw=read\nsize=33000\nloops=2", Same(&[Accesses])),
+    row(&["size", "loops"], "filename=data/f\nrw=read\nsize=33000\nloops=5", Same(&[Accesses])),
+    row(&["size"], "filename=data/f\nrw=randread\nsize=33000", Same(&[AccessSet])),
     row(&["number_ios"], "filename=data/f\nrw=read\nnumber_ios=10", Same(&[Accesses])),
     row(&["offset"], "filename=data/f\nrw=read\noffset=64k", Same(&[Accesses])),
     row(
