@@ -166,4 +166,30 @@ mod tests {
         let found = shape(&points(&[(1, 0.0)]), &points(&[(1, f64::NAN)]), TOLERANCE);
         assert!(found.levels.is_empty());
     }
+
+    #[test]
+    fn a_ratio_is_alike_up_to_the_tolerance_on_both_sides() {
+        let word = |rate: f64| {
+            let published = points(&[(1, 10.0), (2, 20.0)]);
+            shape(&points(&[(1, 10.0), (2, rate)]), &published, 0.25).levels[1].word
+        };
+        assert_eq!((word(25.0), word(15.0)), (ShapeWord::Alike, ShapeWord::Alike));
+        assert_eq!((word(25.1), word(14.9)), (ShapeWord::ScalesBetter, ShapeWord::ScalesWorse));
+        assert!((TOLERANCE - 0.10).abs() < 1e-12);
+        use ShapeWord::{Alike, OnlyMeasured, OnlyPublished, Reference, ScalesBetter, ScalesWorse};
+        let words = [Reference, Alike, ScalesBetter, ScalesWorse, OnlyMeasured, OnlyPublished];
+        let said = words.map(ShapeWord::words);
+        let expected = [
+            "reference",
+            "alike",
+            "scales better",
+            "scales worse",
+            "not published",
+            "not measured",
+        ];
+        assert_eq!(said, expected);
+        // The reference alone compares nothing.
+        let one = points(&[(1, 10.0)]);
+        assert!(!shape(&one, &one, 0.25).is_any_compared());
+    }
 }

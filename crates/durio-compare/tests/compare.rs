@@ -230,3 +230,83 @@ fn a_ladder_is_held_against_the_published_one_of_its_kind() {
     assert!((of(16).published_ratio.unwrap() - 216.0 / 14.0).abs() < 1e-9);
     assert_eq!((of(16).word, of(32).word), (ShapeWord::Alike, ShapeWord::OnlyPublished));
 }
+
+#[test]
+fn sides_and_pairs_are_labelled_and_what_is_no_evidence_is_said() {
+    let of = |name: &str| side(name, vec![step(1, 100, 0)]);
+    let found = compare(&[of("one"), of("two"), of("one")], &Settings::default());
+    let sides: Vec<_> =
+        found.sides.iter().map(|it| (it.label.as_str(), it.source.as_str())).collect();
+    assert_eq!(sides, [("A", "one"), ("B", "two"), ("C", "one")]);
+    let pairs: Vec<_> =
+        found.pairs.iter().map(|it| (it.baseline.as_str(), it.other.as_str())).collect();
+    assert_eq!(pairs, [("A", "B"), ("A", "C")]);
+    assert_eq!(found.pairs[0].remarks, [""; 0]);
+    let name = &found.sides[0].runs[0].run;
+    let twice = format!("run {name} is on both sides, A and C: it is no evidence");
+    assert_eq!(found.pairs[1].remarks, [twice]);
+    assert_eq!((found.resamples, found.gate), (1000, None));
+    // Draws of one run on two sides differ by their seed, and the effect of it with itself is none.
+    let rate = found.pairs[1].steps[0].figure(FigureName::Rate).unwrap();
+    assert_eq!(rate.effect, Some(0.0));
+}
+
+#[test]
+fn each_figure_of_a_step_is_that_of_its_name() {
+    let found = compared(side("a", vec![step(4, 100, 0)]), side("b", vec![step(4, 200, 0)]));
+    let step = &found.pairs[0].steps[0];
+    let figure = |name| step.figure(name).map(|it| (it.baseline.unwrap(), it.other.unwrap()));
+    let near = |found: (f64, f64), expected: (f64, f64)| {
+        let ratios = (found.0 / expected.0, found.1 / expected.1);
+        (ratios.0 - 1.0).abs() < 0.02 && (ratios.1 - 1.0).abs() < 0.02
+    };
+    // Four in flight of 90, 100 and 110 µs, and of twice as long.
+    let rate = figure(FigureName::Rate).unwrap();
+    assert!(near(rate, (40_000.0, 20_000.0)), "{rate:?}");
+    let bandwidth = figure(FigureName::Bandwidth).unwrap();
+    assert!(near(bandwidth, (40_000.0 * 4096.0, 20_000.0 * 4096.0)), "{bandwidth:?}");
+    for (name, nanos) in [
+        (FigureName::Mean, 100e3),
+        (FigureName::P50, 100e3),
+        (FigureName::P99, 110e3),
+        (FigureName::P99_9, 110e3),
+    ] {
+        let found = figure(name).unwrap();
+        assert!(near(found, (nanos, 2.0 * nanos)), "{name:?} {found:?}");
+    }
+    assert_eq!(figure(FigureName::SyncMean), None);
+    assert!(figure(FigureName::CpuPerOperation).is_some());
+    assert_eq!((step.name.as_str(), step.repeats), ("self", [1, 1]));
+    assert!(step.curves.iter().all(|it| it.len() == 1 && !it[0].is_empty()));
+}
+
+#[test]
+fn steps_that_measure_different_operations_are_not_compared_even_if_forced() {
+    let writes = |settings: &Settings| {
+        let mut step = step(1, 100, 0);
+        step.load.workload.read_share = PerMille::NONE;
+        compare(&[side("a", vec![self::step(1, 100, 0)]), side("b", vec![step])], settings)
+    };
+    for forced in [false, true] {
+        let found = writes(&Settings { forced, ..Settings::default() });
+        let step = &found.pairs[0].steps[0];
+        assert_eq!(step.not_comparable, ["A measures reads, B writes"]);
+        assert!(step.figures.is_empty() && step.cautions.is_empty());
+    }
+}
+
+#[test]
+fn a_step_without_its_like_is_named_with_what_it_does() {
+    let named = |name: &str| {
+        let mut step = step(2, 100, 0);
+        (step.load.workload.name, step.load.workload.summary) =
+            (name.into(), "what it does".into());
+        vec![step]
+    };
+    let found = compared(side("a", named("x")), side("b", named("y")));
+    let pair = &found.pairs[0];
+    assert_eq!(
+        (&pair.only_baseline[0], &pair.only_other[0]),
+        (&"x (what it does)".into(), &"y (what it does)".into())
+    );
+}
