@@ -149,8 +149,8 @@ fn the_gate_tells_a_regression_from_none_and_both_from_undecided() {
 
 #[test]
 fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
-    let plan = plan((0..3).map(|it| step(1, 100, it)).collect());
-    let with_drifts = |drifting: u32| {
+    let with_drifts_of = |repeats: u32, drifting: u32| {
+        let plan = plan((0..repeats).map(|it| step(1, 100, it)).collect());
         let spoil = move |event: &mut Event| {
             let Event::Interval(interval) = event else { return };
             for record in interval.operations.iter_mut().filter(|_| interval.step < drifting) {
@@ -162,11 +162,16 @@ fn a_drift_of_one_repeat_is_scatter_and_that_of_most_is_the_steps() {
         let a = Side { source: "a".into(), runs: vec![read("a", "6.1", &plan, |_| {})] };
         compared(a, b).pairs.remove(0).steps.remove(0)
     };
+    let with_drifts = |drifting| with_drifts_of(3, drifting);
     let one = with_drifts(1);
     assert!(one.not_comparable.is_empty() && !one.figures.is_empty(), "{one:?}");
     let most = with_drifts(2);
     assert_eq!((most.not_comparable.len(), most.figures.len()), (2, 0), "{most:?}");
-    assert!(most.not_comparable[0].contains("no steady state"), "{most:?}");
+    let words = "B, run 1 (b) was in no steady state: its rate rose by";
+    assert!(most.not_comparable[0].starts_with(words), "{most:?}");
+    assert!(with_drifts_of(2, 1).not_comparable.is_empty(), "half are not most");
+    let words = "B was in no steady state";
+    assert!(with_drifts_of(1, 1).not_comparable[0].starts_with(words));
 }
 
 #[test]
