@@ -55,6 +55,12 @@ pub struct CaptureFindings {
     pub writes: u64,
     /// Bytes of them.
     pub written_bytes: u64,
+    /// Median latency of a write in nanoseconds, where syncs are not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_p50_ns: Option<u64>,
+    /// The same, 99 of 100, of at least a hundred writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_p99_ns: Option<u64>,
     /// Syncs, and writes that are durable by themselves.
     pub durable: u64,
     /// Sizes of all writes, the most frequent first.
@@ -249,7 +255,7 @@ impl Capture {
                 {
                     open.position = Some(offset + result);
                 }
-                state.write(pending.begin, task, offset, result);
+                state.write((pending.begin, at), task, offset, result);
                 if pending.durable || state.is_durable(pending.number) {
                     state.durable_write(pending.begin, at, task);
                 }
@@ -294,6 +300,11 @@ impl Capture {
                 state.is_gone = end.sizes.get(number).is_some_and(Option::is_none);
             }
         }
+        let mut write_times: Vec<u64> = match end.not_shown {
+            Some(_) => self.files.iter_mut().flat_map(FileState::take_write_times).collect(),
+            None => Vec::new(),
+        };
+        write_times.sort_unstable();
         let files = files::folded(self.files, seconds);
         self.devices.resize_with(end.devices.len(), Default::default);
         self.device_sizes.resize_with(end.devices.len(), Default::default);
@@ -318,6 +329,8 @@ impl Capture {
             processes: end.processes,
             writes: sum(|it| it.writes),
             written_bytes: sum(|it| it.written_bytes),
+            write_p50_ns: files::percentile(&write_times, 50),
+            write_p99_ns: files::percentile(&write_times, 99),
             durable: sum(CapturedFileFindings::durable),
             sizes: files::by_frequency(&sizes),
             files,

@@ -90,15 +90,16 @@ fn summary(it: &CaptureFindings) -> Section {
             format!("{why}; figures are of what was seen until then"),
         );
     }
-    section.fact(
-        "writes",
-        format!(
-            "{} ({}), {}",
-            it.writes,
-            rate(per_second(it.writes)),
-            Bytes::new(it.written_bytes)
-        ),
+    let mut writes = format!(
+        "{} ({}), {}",
+        it.writes,
+        rate(per_second(it.writes)),
+        Bytes::new(it.written_bytes)
     );
+    for (name, nanos) in [("p50", it.write_p50_ns), ("p99", it.write_p99_ns)] {
+        writes += &nanos.map(|nanos| format!(", {name} {}", latency(nanos))).unwrap_or_default();
+    }
+    section.fact("writes", writes);
     section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
     section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
     if let Some(not_shown) = &it.not_shown {

@@ -164,6 +164,7 @@ pub(super) struct FileState {
     at_once: u32,
     overlapping: u64,
     sync_times: Vec<u64>,
+    write_times: Vec<u64>,
     begins: Vec<u64>,
 }
 
@@ -189,7 +190,16 @@ impl FileState {
         self.flags.get(&number).is_some_and(|it| it.contains(&flag))
     }
 
-    pub(super) fn write(&mut self, _at: u64, task: u32, offset: Option<u64>, bytes: u64) {
+    pub(super) fn write(
+        &mut self,
+        (begin, end): (u64, u64),
+        task: u32,
+        offset: Option<u64>,
+        bytes: u64,
+    ) {
+        if self.write_times.len() < WRITE_TIMES_MAX {
+            self.write_times.extend(taken(begin, end));
+        }
         self.writes += 1;
         self.written_bytes += bytes;
         *self.sizes.entry(bytes).or_default() += 1;
@@ -268,9 +278,13 @@ impl FileState {
         self.took(begin, at);
     }
 
-    /// A call that ends when it begins is one whose end is not in the text of a tracer.
     fn took(&mut self, begin: u64, at: u64) {
-        self.sync_times.extend(at.checked_sub(begin).filter(|nanos| *nanos > 0));
+        self.sync_times.extend(taken(begin, at));
+    }
+
+    /// Nanoseconds of each write.
+    pub(super) fn take_write_times(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.write_times)
     }
 
     fn is_used(&self) -> bool {
@@ -311,6 +325,14 @@ pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
         sizes.iter().map(|(bytes, count)| CapturedSize { bytes: *bytes, count: *count }).collect();
     all.sort_by_key(|it| (std::cmp::Reverse(it.count), it.bytes));
     all
+}
+
+/// Of each file: 8 MiB. A capture of an hour has as many more.
+const WRITE_TIMES_MAX: usize = 1 << 20;
+
+/// None of a call that ends when it begins: its end is not in the text of a tracer.
+fn taken(begin: u64, end: u64) -> Option<u64> {
+    end.checked_sub(begin).filter(|nanos| *nanos > 0)
 }
 
 pub(super) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {

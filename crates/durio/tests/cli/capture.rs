@@ -498,8 +498,11 @@ TIME(s)     COMM           PID     DISK    T SECTOR     BYTES  LAT(ms)
 ";
     fs::write(sandbox.root().join("blk.txt"), trace).unwrap();
     let line = "capture --block-trace blk.txt";
-    sandbox.durio(line).run().expect_exit(0).expect_stdout("neither flushes nor FUA");
+    let shown = sandbox.durio(line).run().expect_exit(0).expect_stdout("neither flushes nor FUA");
+    shown.expect_stdout("3 (199 /s), 16 KiB, p50 3.2 ms\n");
     let document = sandbox.durio(&format!("{line} --json")).run().expect_exit(0).json();
+    assert_eq!(document["write_p50_ns"], 3_200_000);
+    assert!(document.get("write_p99_ns").is_none(), "of three writes");
     assert_eq!((&document["writes"], &document["written_bytes"]), (&3.into(), &16384.into()));
     assert_eq!(document["files"][0]["path"], "device nvme0n1");
     assert_eq!((&document["processes"], &document["seconds"]), (&2.into(), &0.0151.into()));
