@@ -338,10 +338,9 @@ fn taken(begin: u64, end: u64) -> Option<u64> {
 pub(super) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     // As everywhere in durio: p99 needs a hundred.
     let is_enough = percent == 50 || sorted.len() >= 100;
-    sorted
-        .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))
-        .copied()
-        .filter(|_| is_enough)
+    // The smallest that so many are not above.
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied().filter(|_| is_enough)
 }
 
 /// The files by folded name, those that most was waited for first.
