@@ -175,4 +175,9 @@ fn skipped(plan: &Plan) -> Skipped {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shares and sizes that were made up are small"
+)]
 mod tests;

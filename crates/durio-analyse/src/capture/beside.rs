@@ -282,23 +282,23 @@ mod tests {
         let document = serde_json::to_string(&before).unwrap();
         findings.compare_with(&EarlierCapture::parse(&document).unwrap());
         let rows = findings.beside.unwrap().rows;
-        let sizes: Vec<(u64, u64, u64)> = rows
+        let sizes: Vec<(u64, f64, f64)> = rows
             .iter()
             .filter_map(|row| match row.figure {
                 BesideFigure::WrittenIn(bytes) => {
                     // Of two seconds.
-                    Some((bytes, (2.0 * row.before) as u64, (2.0 * row.now) as u64))
+                    Some((bytes, 2.0 * row.before, 2.0 * row.now))
                 }
                 _ => None,
             })
             .collect();
         let expected = [
-            (512, 0, 46_080),
-            (1024, 1024, 0),
-            (2048, 2048, 0),
-            (16_384, 0, 65_536),
-            (32_768, 0, 163_840),
-            (65_536, 0, 393_216),
+            (512, 0.0, 46_080.0),
+            (1024, 1024.0, 0.0),
+            (2048, 2048.0, 0.0),
+            (16_384, 0.0, 65_536.0),
+            (32_768, 0.0, 163_840.0),
+            (65_536, 0.0, 393_216.0),
         ];
         assert_eq!(sizes, expected);
     }

@@ -157,7 +157,7 @@ fn each_share_counts_from_its_bound_on_and_not_below_it() {
     assert_eq!([kernel(0.799), kernel(0.801)], [Device, KernelCpu]);
     let memory = |share: f64| {
         changed(|it| {
-            (it.bytes_per_second, it.memory_bytes_per_second) = (Some(share * 2e10), Some(2e10))
+            (it.bytes_per_second, it.memory_bytes_per_second) = (Some(share * 2e10), Some(2e10));
         })
     };
     assert_eq!([memory(0.699), memory(0.701)], [Device, MemoryBandwidth]);

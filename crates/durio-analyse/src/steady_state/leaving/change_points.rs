@@ -279,7 +279,7 @@ mod tests {
         let stairs = |levels: u32| {
             // Multiples of a large odd number (Knuth) are as good as random in their high digits.
             let noise = |at: u32| f64::from(at.wrapping_mul(2_654_435_761) >> 22) / 1e5;
-            let figure = |at: u32| 1.3_f64.powi((at / 40) as i32) * (1.0 + noise(at));
+            let figure = |at: u32| 1.3_f64.powf(f64::from(at / 40)) * (1.0 + noise(at));
             changes(&(0..40 * levels).map(figure).collect::<Vec<f64>>(), 1).len()
         };
         assert_eq!([stairs(17), stairs(18)], [16, 16]);
