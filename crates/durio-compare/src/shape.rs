@@ -188,6 +188,9 @@ mod tests {
             "not measured",
         ];
         assert_eq!(said, expected);
+        // A rate of zero is none.
+        let found = shape(&points(&[(1, 10.0), (2, 0.0)]), &points(&[(1, 5.0), (2, 9.0)]), 0.25);
+        assert_eq!((found.levels[1].word, found.levels[1].measured_ratio), (OnlyPublished, None));
         // The reference alone compares nothing.
         let one = points(&[(1, 10.0)]);
         assert!(!shape(&one, &one, 0.25).is_any_compared());
