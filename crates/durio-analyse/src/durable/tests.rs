@@ -361,19 +361,20 @@ fn sizes_are_held_against_the_unsynced_write_of_their_size_where_it_was_buffered
 }
 
 /// One durable and one unsynced write of a size, with this share of the rate.
-fn is_free(kib: u64, share: f64) -> Option<bool> {
+fn is_free(bytes: u64, share: f64) -> Option<bool> {
     let mut made = Made::new();
     made.experiment(Experiment::Sizes);
-    made.step(0, write(SyncMethod::None, kib, 1), 1000.0);
-    made.step(0, write(SyncMethod::ODsync, kib, 1), 1000.0 * share);
+    let sized = |method| Workload { block_size: Bytes::new(bytes), ..write(method, 4, 1) };
+    made.step(0, sized(SyncMethod::None), 1000.0);
+    made.step(0, sized(SyncMethod::ODsync), 1000.0 * share);
     made.findings().sizes.unwrap().free_at_small_sizes
 }
 
 #[test]
 fn durability_is_free_from_nine_tenths_on_of_writes_up_to_16_kib() {
-    assert_eq!(is_free(16, 0.9), Some(true));
-    assert_eq!(is_free(16, 0.899), Some(false));
-    assert_eq!(is_free(17, 0.95), None);
+    assert_eq!(is_free(16_384, 0.9), Some(true));
+    assert_eq!(is_free(16_384, 0.899), Some(false));
+    assert_eq!(is_free(16_385, 0.95), None);
 }
 
 #[test]
@@ -544,11 +545,15 @@ fn a_sync_of_several_writes_takes_the_time_of_the_writer_per_write() {
         sync: SyncPolicy { method: SyncMethod::Fdatasync, every },
         ..write(SyncMethod::Fdatasync, 4, 1)
     };
-    for (every, rate) in [(16, 8000.0), (1, 1000.0), (4, 4000.0)] {
+    for (every, rate) in [(16, 8000.0), (1, 1000.0)] {
         made.step(0, of(every), rate);
     }
+    let two = made.findings().sync_every.remove(0);
+    assert!(matches!(two.declined, Some(crate::Declined::TooFew { given: 2, needed: 3, .. })));
+    made.step(0, of(4), 4000.0);
     let found = made.findings().sync_every.remove(0);
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.arm.setting.every, row.ns_per_write)).collect();
     assert_eq!(rows, [(1, 1e6), (4, 250_000.0), (16, 125_000.0)]);
+    assert!(!matches!(found.declined, Some(crate::Declined::TooFew { .. })), "{found:?}");
 }
