@@ -133,6 +133,46 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
 }
 
 #[test]
+fn whichever_command_of_a_tear_down_fails_the_next_clean_leaves_what_was_there() {
+    let mut told = 0;
+    for declared in one_of_each() {
+        let (operations, before) = dry_run(&declared);
+        let is_as_before = |machine: &Scripted, folder: &Path| {
+            machine.0.borrow().there == before && is_empty(folder)
+        };
+        let tear_down = |failing: Option<Fails>| {
+            let (machine, folder) = (machine(), folder());
+            let options = BuildOptions::default();
+            let mut builder = builder(&machine, &declared, folder.path(), options);
+            build_all(&mut builder).unwrap();
+            machine.0.borrow_mut().fails = failing;
+            let outcome = builder.tear_down();
+            machine.0.borrow_mut().fails = None;
+            (machine, folder, outcome)
+        };
+        let all = tear_down(None).0.0.borrow().log.len();
+        assert!(all > operations, "{declared:?}");
+        // What fails once is tried again.
+        let fails = |n| [Fails::Early(n), Fails::Late(n), Fails::From(n)];
+        for failing in (operations..all).flat_map(fails) {
+            let (machine, folder, outcome) = tear_down(Some(failing));
+            if outcome.is_ok() {
+                assert!(is_as_before(&machine, folder.path()), "{failing:?} of {declared:?}");
+                continue;
+            }
+            told += 1;
+            assert!(!is_empty(folder.path()), "{failing:?}: no journal of what is left");
+            let outcomes = clean_on(&machine, folder.path());
+            let is_cleaned =
+                |outcome: &CleanOutcome| matches!(outcome.state, CleanState::Cleaned { .. });
+            assert!(outcomes.len() == 1 && is_cleaned(&outcomes[0]), "{failing:?}: {outcomes:?}");
+            assert!(is_as_before(&machine, folder.path()), "{failing:?} of {declared:?}");
+        }
+    }
+    assert!(told > 100, "{told} tear-downs failed");
+}
+
+#[test]
 fn a_build_that_is_killed_at_any_step_is_cleaned_up_later() {
     for declared in one_of_each() {
         let (_, before) = dry_run(&declared);

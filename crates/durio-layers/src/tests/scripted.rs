@@ -36,6 +36,8 @@ pub(crate) enum Fails {
     Early(usize),
     /// After it has done all.
     Late(usize),
+    /// As `Early`, and all that come after it too.
+    From(usize),
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +81,12 @@ impl Account {
         let number = self.log.len();
         self.log.push(text);
         let failed = || Ok(Ended { failure: Some("exit status: 1".into()), ..Ended::default() });
-        if self.fails == Some(Fails::Early(number)) {
+        let fails_early = match self.fails {
+            Some(Fails::Early(failing)) => number == failing,
+            Some(Fails::From(first)) => number >= first,
+            Some(Fails::Late(_)) | None => false,
+        };
+        if fails_early {
             return failed();
         }
         match act(self) {
