@@ -374,23 +374,34 @@ fn what_a_killed_capture_left_on_is_found_by_whatever_comes_next() {
         "stack clean",
         "capture --pid 4194305",
     ] {
-        let process = killed_capture(&sandbox, running.id());
-        assert_ne!(instances_of(process), "", "{next}");
-        assert_eq!(marks().len(), 1, "{next}");
-        let ended = sandbox.durio(next).run();
-        let said = format!("{}{}", ended.stderr, ended.text());
-        let removed =
-            format!("removed the kernel trace '/sys/kernel/tracing/instances/durio-{process}-");
-        assert!(said.contains(&removed), "{next}: {said}");
-        assert_eq!((instances_of(process), marks().len()), (String::new(), 0), "{next}");
+        let is_told = || {
+            let process = killed_capture(&sandbox, running.id());
+            assert_eq!(marks().len(), 1, "{next}");
+            let ended = sandbox.durio(next).run();
+            let said = format!("{}{}", ended.stderr, ended.text());
+            assert_eq!(
+                (instances_of(process), marks().len()),
+                (String::new(), 0),
+                "{next}: {said}"
+            );
+            said.contains(&format!(
+                "removed the kernel trace '/sys/kernel/tracing/instances/durio-{process}-"
+            ))
+        };
+        // The kernel's tracing is one for all: another durio may have been quicker to end it.
+        assert!((0..5).any(|_| is_told()), "{next}");
     }
     // Of a capture whose state folder is another.
-    let process = killed_capture(&sandbox, running.id());
-    fs::remove_dir_all(sandbox.state().join("durio/captures")).unwrap();
-    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
-    assert_ne!(instances_of(process), "");
-    sandbox.durio("stack clean").run().expect_exit(0).expect_stdout("removed the kernel trace");
-    assert_eq!(instances_of(process), "");
+    let is_left_to_clean = || {
+        let process = killed_capture(&sandbox, running.id());
+        fs::remove_dir_all(sandbox.state().join("durio/captures")).unwrap();
+        sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0);
+        let is_left = !instances_of(process).is_empty();
+        let said = sandbox.durio("stack clean").run().expect_exit(0).text();
+        assert_eq!(instances_of(process), "");
+        is_left && said.contains("removed the kernel trace")
+    };
+    assert!((0..5).any(|_| is_left_to_clean()));
     end(running);
 }
 
