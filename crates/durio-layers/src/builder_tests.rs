@@ -152,7 +152,7 @@ fn whichever_command_of_a_tear_down_fails_the_next_clean_leaves_what_was_there()
         };
         let all = tear_down(None).0.0.borrow().log.len();
         assert!(all > operations, "{declared:?}");
-        // What fails once is tried again.
+        // A command that fails once is retried.
         let fails = |n| [Fails::Early(n), Fails::Late(n), Fails::From(n)];
         for failing in (operations..all).flat_map(fails) {
             let (machine, folder, outcome) = tear_down(Some(failing));

@@ -327,7 +327,7 @@ pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
     all
 }
 
-/// Of each file: 8 MiB. A capture of an hour has as many more.
+/// Bounds memory to 8 MiB per file: the first writes of a long capture stand for the rest.
 const WRITE_TIMES_MAX: usize = 1 << 20;
 
 /// None of a call that ends when it begins: its end is not in the text of a tracer.

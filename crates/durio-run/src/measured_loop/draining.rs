@@ -18,7 +18,7 @@ struct Given {
     taken_at_pause: u64,
 }
 
-/// In nanoseconds: how long a job pauses without asking whether it is to stop.
+/// Nanoseconds between two checks of the stop flag during a pause.
 const PAUSE_SLICE: u64 = 50_000_000;
 
 impl<E: Engine> MeasuredLoop<'_, E> {

@@ -46,8 +46,8 @@ const OPTIONS: [&str; 11] = [
     "overwrite",
 ];
 
-/// Where tracefs is mounted, or a mount that no other process sees and that ends with this one; the text
-/// says what to do if there is neither.
+/// The path of tracefs: where it is mounted, else a private mount that ends with this process. The error
+/// says what to do if neither is possible.
 pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
     static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
     if let Some(path) = find_tracefs(root) {
@@ -61,12 +61,12 @@ pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
         .flatten()
         .ok_or("tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)")?;
     let path = Path::new(OWN_MOUNTS).join(own.as_raw_fd().to_string());
-    // What a killed run left behind shows by such a mount alone.
+    // Only a mount shows what a killed run left behind.
     let _ = remove_dead_in(&path, root);
     Ok(path)
 }
 
-/// Where a mount without a place is reached.
+/// Private mounts are reached by their descriptors.
 const OWN_MOUNTS: &str = "/proc/self/fd";
 
 /// A mount of tracefs that no other process sees, and that ends when it is closed.
@@ -221,7 +221,7 @@ impl TraceInstance {
     }
 
     pub(crate) fn place(&self) -> String {
-        // A mount of this process alone has a path that says nothing to others.
+        // The path of a private mount means nothing to the reader.
         match self.folder.0.strip_prefix(Path::new(OWN_MOUNTS)) {
             Ok(_) => self.folder.0.file_name().unwrap_or_default().display().to_string(),
             Err(_) => self.folder.0.display().to_string(),

@@ -1,4 +1,4 @@
-//! What help and documents show is done: command lines with a built-in spec are planned as they stand.
+//! Command lines with a built-in spec in help and documents can be planned as they stand.
 
 use std::collections::BTreeSet;
 use std::fs;

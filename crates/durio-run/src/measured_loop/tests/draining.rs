@@ -1,5 +1,6 @@
 //! Queues that fill up and drain, as fio's do with batches of completions.
 
+use durio_block::{Clock as _, Engine as _, Ticks};
 use durio_plan::{DrainPolicy, ThinkTime};
 use durio_record::OperationName;
 use durio_workload::self_cost_workload;
@@ -68,4 +69,16 @@ fn a_job_pauses_after_as_many_accesses_as_it_is_told_and_with_nothing_in_flight(
         drained(four, 6),
         (vec![100, 100, 200, 200, 300, 400], 400 + 1000 + 100 + 1000 + 200)
     );
+}
+
+#[test]
+fn a_pause_ends_with_the_time_of_the_run() {
+    let think = Some(ThinkTime { length_ns: 1_000_000 * US, after: 1 });
+    let policy = DrainPolicy { take_min: 1, take_max: 1, refill_at: 1, think };
+    let end = Some(700 * US);
+    let bounds = Bounds { ramp: 0, end, interval: u64::MAX, operations: u64::MAX, bytes: u64::MAX };
+    let mut engine = null_engine(&LATENCIES, 1);
+    run_draining(&mut engine, &self_cost_workload(1), bounds, (None, Some(policy)));
+    let clock = engine.clock();
+    assert_eq!(clock.nanos(clock.now().since(Ticks(0))), 700 * US);
 }

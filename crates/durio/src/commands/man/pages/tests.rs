@@ -11,8 +11,7 @@ use clap::{CommandFactory, Parser};
 use super::*;
 use crate::args::{Arguments, with_fio_words_last};
 
-/// As a shell reads it: what is in quotes is one word, and what follows `>`, `|`, `;`, `&` or `#` is not
-/// durio's.
+/// Splits a line as a shell does: quotes make one word, and `>`, `|`, `;`, `&` or `#` end the command.
 fn words(line: &str) -> Vec<OsString> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
@@ -32,7 +31,7 @@ fn words(line: &str) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-/// Command lines of durio in the fences of a document, in help texts those that are indented. What durio
+/// durio's command lines in a document's fences; in help texts only indented lines. What durio
 /// prints has a colon after its second or third word, and a usage has `<`.
 fn command_lines(text: &str, is_help: bool) -> Vec<String> {
     let (mut is_code, mut lines) = (false, Vec::new());
