@@ -478,3 +478,24 @@ fn a_log_whose_tail_is_written_again_at_odd_bytes_makes_a_profile_that_is_read()
         (1024, Some(true))
     );
 }
+
+#[test]
+fn writes_have_percentiles_of_their_latency_only_where_syncs_are_not_shown() {
+    let percentiles = |writes: u64, not_shown: Option<&str>| {
+        let mut script = Script::default();
+        let files = [script.file("/d/a", 0, 0, Some(0)), script.file("/d/b", 0, 0, Some(0))];
+        // The slowest first, alternating between the files.
+        for micros in (1..=writes).rev() {
+            let file = files[usize::try_from(micros % 2).unwrap()];
+            script.enter(7, "pwrite64", file, Some(4096 * micros));
+            script.now += (micros - 1) * 1000;
+            script.leave(7, "pwrite64", 4096);
+        }
+        let not_shown = not_shown.map(str::to_owned);
+        let findings = script.finish(CaptureEnd { not_shown, ..CaptureEnd::default() });
+        (findings.write_p50_ns, findings.write_p99_ns)
+    };
+    assert_eq!(percentiles(100, Some("syncs")), (Some(50_000), Some(99_000)));
+    assert_eq!(percentiles(99, Some("syncs")), (Some(50_000), None));
+    assert_eq!(percentiles(100, None), (None, None));
+}
