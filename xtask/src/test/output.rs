@@ -3,6 +3,11 @@
 //! In: lines of standard output, from test programs and from rustdoc. Out: counts and names.
 //! Not here: running anything, deciding what a skip is.
 
+use std::collections::BTreeMap;
+
+/// Enough for a panic's place, its message and the output of a program in it.
+const QUOTED_LINES: usize = 30;
+
 /// What the lines so far have said.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
@@ -14,6 +19,8 @@ pub(super) struct Output {
     pub(super) ignored: usize,
     /// Names of tests that did not pass, as far as they were printed.
     pub(super) failed_names: Vec<String>,
+    /// The first lines that each failed test printed, at most [`QUOTED_LINES`].
+    pub(super) failed_texts: BTreeMap<String, Vec<String>>,
     /// Names of ignored tests, as far as they were printed.
     pub(super) ignored_names: Vec<String>,
     /// The test program that has begun and not yet given its result.
@@ -27,6 +34,8 @@ pub(super) struct Program {
     count: usize,
     /// True once it lists what failed tests printed, which may look like results.
     is_listing_failures: bool,
+    /// The failed test whose output is being listed.
+    quoted: Option<String>,
     last_test: String,
     slow: usize,
 }
@@ -38,7 +47,7 @@ impl Output {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.read_result(result);
         } else if is_quoting {
-            // What a failed test printed.
+            self.read_quoted(line);
         } else if let Some(count) = announced(line) {
             self.end_program();
             self.program = Some(Program { count, ..Program::default() });
@@ -69,6 +78,22 @@ impl Output {
             self.passed += passed;
             self.failed += failed;
             self.ignored += ignored.saturating_sub(program.slow);
+        }
+    }
+
+    /// A line of what a failed test printed.
+    fn read_quoted(&mut self, line: &str) {
+        let Some(program) = &mut self.program else { return };
+        let heading = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(name) = heading.filter(|name| self.failed_names.iter().any(|it| it == name)) {
+            program.quoted = Some(name.to_owned());
+        } else if line == "failures:" {
+            program.quoted = None;
+        } else if let Some(name) = &program.quoted {
+            let text = self.failed_texts.entry(name.clone()).or_default();
+            if text.len() < QUOTED_LINES && !line.is_empty() {
+                text.push(line.to_owned());
+            }
         }
     }
 
@@ -165,6 +190,8 @@ mod tests {
         );
         assert_eq!((output.passed, output.failed), (1, 1));
         assert_eq!(output.failed_names, ["b"]);
+        let text = &output.failed_texts["b"];
+        assert_eq!((text.len(), text[1].as_str()), (2, "test c ... FAILED"));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Tally {
         let mut tally = Self {
             passed: output.passed.saturating_sub(skips.len()),
             failed: output.failed,
-            failures: output.failed_names.clone(),
+            failures: output.failed_names.iter().map(|name| with_text(name, output)).collect(),
             skips: skips.into_iter().collect(),
         };
         tally.skips.extend(ignored(output));
@@ -87,7 +87,7 @@ impl Tally {
         self.failed
     }
 
-    /// The names of what failed, as far as they are known.
+    /// The names of what failed, as far as they are known, each with what it printed in the lines below.
     pub(super) fn failures(&self) -> &[String] {
         &self.failures
     }
@@ -112,6 +112,11 @@ pub(super) fn read_skips(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let skips = lines.map(|line| line.split_once(": ").unwrap_or((line, "no reason given")));
     skips.map(|(test, reason)| (test.to_owned(), reason.to_owned())).collect()
+}
+
+fn with_text(name: &str, output: &Output) -> String {
+    let text = output.failed_texts.get(name).map_or(&[][..], Vec::as_slice);
+    text.iter().fold(name.to_owned(), |lines, line| lines + "\n    " + line)
 }
 
 /// Ignored tests with their names, as far as they were printed.
@@ -182,6 +187,16 @@ mod tests {
     #[test]
     fn a_failed_test_is_not_counted_again_for_the_exit_code() {
         assert_eq!(sum(&output(4, &["a"]), "", false), "4 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn a_failure_has_what_it_printed_below_its_name() {
+        let mut output = output(0, &["a", "b"]);
+        output
+            .failed_texts
+            .insert("b".to_owned(), vec!["left: 1".to_owned(), "right: 2".to_owned()]);
+        let tally = Tally::of_tests(&output, BTreeMap::new(), false, "test");
+        assert_eq!(tally.failures(), ["a", "b\n    left: 1\n    right: 2"]);
     }
 
     #[test]

@@ -140,7 +140,8 @@ fn every_write_and_sync_is_counted_and_the_profile_runs() {
     }
     let page = fs::read_to_string(sandbox.root().join("p.html")).unwrap();
     assert!(page.contains("Sizes of writes") && page.contains("<svg"), "no picture");
-    let line = "run profile:p.toml --target data --quiet --duration 100ms --size 8MiB --json";
+    // Long enough for an operation where others keep the disk busy: a step without one is exit code 3.
+    let line = "run profile:p.toml --target data --quiet --duration 1s --size 8MiB --json";
     let run = sandbox.durio(line).run().expect_exit(0).json();
     assert_eq!(run["plan"]["purpose"], "profile");
     let shown = sandbox.durio("profile show ./p.toml").run().expect_exit(0);
