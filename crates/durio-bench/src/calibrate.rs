@@ -203,6 +203,20 @@ mod tests {
     }
 
     #[test]
+    fn a_tenth_of_a_processor_is_quiet_and_the_most_that_others_took_is_told() {
+        let looks = std::cell::RefCell::new(vec![0.05, 0.4, 0.2, 0.1]);
+        let busy = || Ok(looks.borrow_mut().pop().unwrap());
+        let mut model = |factor: f64| Ok(vec![1e6 / (60.0 + 40.0 * factor)]);
+        let wish = wish("echo tps = 10000", &[1]);
+        let found = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &busy).unwrap();
+        assert_eq!((found.others, looks.borrow().len()), (0.4, 0));
+        let mut model = |_| panic!("it ran");
+        let more = || Ok(0.1 + f64::EPSILON);
+        let refused = calibrate(&wish, &StopFlag::default(), &mut model, &|_| (), &more);
+        assert_eq!(refused.unwrap_err().kind, BenchErrorKind::CannotMeasure);
+    }
+
+    #[test]
     fn a_load_that_is_stopped_ends_the_calibration() {
         let stop = StopFlag::default();
         stop.set();

@@ -141,10 +141,11 @@ pub fn restore_settings() -> Vec<String> {
 
 /// True if the setting needs nothing more.
 fn restore_one(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
+    is_ours(left.path.as_path()) && set_back(left, told)
+}
+
+fn set_back(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     let path = left.path.as_path();
-    if !is_ours(path) {
-        return false;
-    }
     let (shown, before) = (path.display(), &left.before);
     let now = match current(path) {
         // The device is gone, and its settings with it.
@@ -246,5 +247,51 @@ mod tests {
         drop(setting);
         assert_eq!(current(&file).unwrap(), "128");
         assert!(fs::read_dir(dir.path().join("settings")).unwrap().next().is_none());
+    }
+
+    fn left_at(path: &Path, before: &str, after: &str) -> ChangedSetting {
+        ChangedSetting { path: RawPath::from(path), before: before.into(), after: after.into() }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_set_back_unless_others_changed_it_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("nr_requests");
+        let shown = file.display();
+        let restored = |path: &Path| {
+            let mut told = Vec::new();
+            (set_back(&left_at(path, "128", "16"), &mut told), told)
+        };
+        fs::write(&file, "16\n").unwrap();
+        let told = format!("set '{shown}' back to 128, which a killed run had left at 16");
+        assert_eq!(restored(&file), (true, vec![told]));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "128");
+        assert_eq!(restored(&file), (true, vec![]));
+        fs::write(&file, "64\n").unwrap();
+        let told = format!(
+            "a killed run changed '{shown}' from 128; it is 64 now, which is left as it is"
+        );
+        assert_eq!(restored(&file), (true, vec![told]));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "64\n");
+        assert_eq!(restored(&dir.path().join("gone")), (true, vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_set_back_stays_in_the_journal_and_is_told_again() {
+        let folders = fs::read_dir("/sys/class/bdi").unwrap().flatten();
+        let file = folders.map(|it| it.path().join(FILES[0])).find(|it| it.exists()).unwrap();
+        let now = current(&file).unwrap();
+        // The kernel refuses it: it is no number.
+        let left = left_at(&file, "many", &now);
+        for _ in 0..2 {
+            let mut told = Vec::new();
+            assert!(!restore_one(&left, &mut told));
+            let expected = format!(
+                "'{}' was many before a killed run, and cannot be set back: ",
+                file.display()
+            );
+            assert!(told.len() == 1 && told[0].starts_with(&expected), "{told:?}");
+        }
+        assert_eq!(current(&file).unwrap(), now);
     }
 }

@@ -217,4 +217,32 @@ mod tests {
         fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
         assert!(file.difference(&file_identity(&moved.join("a")).unwrap()).is_some());
     }
+
+    #[test]
+    fn a_partition_is_told_from_its_neighbour_by_where_it_begins() {
+        let machine = crate::tests::scripted::Scripted::default();
+        let put = |path: &str, text: &str| {
+            machine.0.borrow_mut().there.paths.insert(format!("/sys/{path}"), text.into());
+        };
+        for (name, number, start) in [("sda1", "8:1", "2048"), ("sda2", "8:2", "10240")] {
+            put(&format!("{name}/dev"), number);
+            put(&format!("{name}/size"), "8192");
+            put(&format!("{name}/start"), start);
+            put(&format!("{name}/../diskseq"), "7");
+        }
+        put("sda/dev", "8:0");
+        put("sda/size", "20480");
+        put("sda/diskseq", "7");
+        let of = |name: &str| disk_identity(&machine, &format!("/sys/{name}")).unwrap();
+        let facts = [("device", "8:1"), ("diskseq", "7"), ("size", "8192"), ("start", "2048")];
+        let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
+        assert_eq!(of("sda1"), Identity::of(expected));
+        assert_eq!(of("sda").get("start"), None);
+        // The same number by now: the table of partitions was written anew.
+        let before = of("sda1");
+        put("sda1/start", "4096");
+        let what = "its start was 2048 and is 4096";
+        assert_eq!(before.difference(&of("sda1")).as_deref(), Some(what));
+        assert_eq!(disk_identity(&machine, "/sys/sdb"), None);
+    }
 }

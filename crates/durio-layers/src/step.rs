@@ -244,3 +244,38 @@ fn failed(action: &Action, how: &str, said: &str) -> BuildError {
     let stderr = lines.get(from..).unwrap_or_default().join("\n");
     BuildError::Command { command: action.to_string(), how: how.to_owned(), stderr }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::scripted::Scripted;
+
+    #[test]
+    fn a_device_has_the_very_size_that_was_asked_for() {
+        let mut machine = Scripted::default();
+        let mut account = machine.0.borrow_mut();
+        account.there.devices.insert("/dev/loop3".into());
+        account.there.paths.insert("/sys/block/loop3/size".into(), "2048".into());
+        drop(account);
+        let stepper = Stepper {
+            system: &mut machine,
+            grounds: &mut Grounds::default(),
+            output: PathBuf::new(),
+            options: BuildOptions::default(),
+            stack: "s",
+        };
+        let present = |device, size| {
+            let size: Option<u64> = size;
+            stepper.present(device, size.map(Bytes::new)).map_err(|error| error.to_string())
+        };
+        assert_eq!(present("/dev/loop3", Some(1 << 20)), Ok(()));
+        assert_eq!(present("/dev/loop3", None), Ok(()));
+        for size in [(1 << 20) - 512, (1 << 20) + 512] {
+            let error = present("/dev/loop3", Some(size)).unwrap_err();
+            let expected = format!("/dev/loop3 has 1 MiB and not {}", Bytes::new(size));
+            assert!(error.contains(&expected), "{error}");
+        }
+        let error = present("/dev/loop4", Some(1 << 20)).unwrap_err();
+        assert!(error.contains("/dev/loop4 did not appear"), "{error}");
+    }
+}

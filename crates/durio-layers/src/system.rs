@@ -163,9 +163,7 @@ impl System for Machine {
     }
 
     fn erase(&mut self, block: &PermittedBlock) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(block.device())?;
-        file.write_all_at(&[0; ERASED], block.offset())?;
-        file.sync_all()
+        erase_at(&OpenOptions::new().write(true).open(block.device())?, block.offset())
     }
 
     fn look(&mut self, look: Look<'_>, output: &Path) -> io::Result<Ended> {
@@ -264,6 +262,11 @@ impl System for Machine {
     }
 }
 
+fn erase_at(file: &File, offset: u64) -> io::Result<()> {
+    file.write_all_at(&[0; ERASED], offset)?;
+    file.sync_all()
+}
+
 /// What the file begins with; empty if it cannot be read.
 pub(super) fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
@@ -279,5 +282,21 @@ pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_is_erased_is_zero_and_its_neighbours_stay() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 4 * ERASED]).unwrap();
+        erase_at(file.as_file(), 8192).unwrap();
+        let expected = [[7; 4096], [7; 4096], [0; 4096], [7; 4096]].concat();
+        assert!(fs::read(file.path()).unwrap() == expected);
+        // Opened for reading alone.
+        assert!(erase_at(&File::open(file.path()).unwrap(), 0).is_err());
     }
 }

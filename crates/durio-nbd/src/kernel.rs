@@ -311,4 +311,29 @@ mod tests {
         let flags = transmission::HAS_FLAGS | transmission::WRITE_ZEROES | transmission::MULTI_CONN;
         assert_eq!(flags_of(&export), flags);
     }
+
+    #[test]
+    fn each_ability_of_an_export_has_its_own_flag() {
+        let none = || Export {
+            flush: false,
+            fua: false,
+            trim: false,
+            write_zeroes: false,
+            multi_conn: false,
+            ..Export::new("a", 1)
+        };
+        assert_eq!(flags_of(&none()), 1);
+        // The bits that the protocol gives them (nbd/doc/proto.md, transmission flags).
+        for (export, bit) in [
+            (Export { read_only: true, ..none() }, 1),
+            (Export { flush: true, ..none() }, 2),
+            (Export { fua: true, ..none() }, 3),
+            (Export { rotational: true, ..none() }, 4),
+            (Export { trim: true, ..none() }, 5),
+            (Export { write_zeroes: true, ..none() }, 6),
+            (Export { multi_conn: true, ..none() }, 8),
+        ] {
+            assert_eq!(flags_of(&export), 1 | 1 << bit, "{export:?}");
+        }
+    }
 }

@@ -129,6 +129,27 @@ mod tests {
     }
 
     #[test]
+    fn of_several_limits_the_smallest_counts_wherever_it_stands() {
+        let fixture = limited();
+        let groups = "sys/fs/cgroup";
+        let limits = |of_slice: [&str; 2], of_job: [&str; 2]| {
+            for (place, [memory, cpu]) in [("slice", of_slice), ("slice/job", of_job)] {
+                fixture.files(
+                    &format!("{groups}/{place}"),
+                    &[("memory.max", memory), ("cpu.max", cpu)],
+                );
+            }
+            let limits = read_cgroup_limits(&fixture.root());
+            (limits.memory_max.unwrap().get(), limits.cpu_max.unwrap(), limits.cpu_quota_cores)
+        };
+        // By the processors that it is worth, not by the number.
+        let (more, less) = (["8192", "200000 50000"], ["4096", "300000 100000"]);
+        let expected = (4096, "300000 100000".to_owned(), Some(3.0));
+        assert_eq!(limits(more, less), expected);
+        assert_eq!(limits(less, more), expected);
+    }
+
+    #[test]
     fn time_spent_throttled_is_summed_on_the_way_up() {
         assert_eq!(throttled_usec(&limited().root()), Some(42));
     }

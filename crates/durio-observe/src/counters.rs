@@ -280,6 +280,38 @@ mod tests {
     }
 
     #[test]
+    fn each_field_is_counted_under_its_own_name() {
+        let text = "1 20 300 4 50 600 7 80 900 10 110 120 13 1400 15 160 17\n";
+        let expected = DeviceCounters {
+            name: "vda".into(),
+            reads_completed: 1,
+            reads_merged: 20,
+            sectors_read: 300,
+            read_ms: 4,
+            writes_completed: 50,
+            writes_merged: 600,
+            sectors_written: 7,
+            write_ms: 80,
+            in_flight: 900,
+            io_ms: 10,
+            weighted_io_ms: 110,
+            discards_completed: Some(120),
+            // 13 were merged.
+            sectors_discarded: Some(1400),
+            discard_ms: Some(15),
+            flushes_completed: Some(160),
+            flush_ms: Some(17),
+            not_counted: false,
+        };
+        let read = parse_device_stat("vda", text).unwrap();
+        assert_eq!(read, expected);
+        // Of each its own: what is in flight is no count.
+        let twice = "2 40 600 8 100 1200 14 160 1800 20 220 240 26 2800 30 320 34\n";
+        let since = parse_device_stat("vda", twice).unwrap().saturating_since(&read);
+        assert_eq!(since, DeviceCounters { in_flight: 1800, ..expected });
+    }
+
+    #[test]
     fn older_kernels_show_no_flushes_and_a_counter_never_goes_below_zero() {
         let old = parse_device_stat("vda", "5 1 40 3 10 4 2047 5 0 14 43").unwrap();
         assert_eq!((old.flushes_completed, old.discards_completed), (None, None));
@@ -326,12 +358,22 @@ mod tests {
         let fixture = Fixture::new();
         fixture.file("proc/stat", "cpu  10 1 20 300 4 0 5 6 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n");
         let earlier = cpu_counters_in(&fixture.root()).unwrap();
-        fixture.file("proc/stat", "cpu  15 1 22 290 5 0 5 9 0 0\n");
+        fixture.file("proc/stat", "cpu  15 2 22 290 14 30 65 96 0 0\n");
         let since = cpu_counters_in(&fixture.root()).unwrap().saturating_since(&earlier);
-        let expected = CpuCounters { user: 5, system: 2, iowait: 1, steal: 3, ..since.clone() };
-        assert_eq!(since, expected);
-        assert_eq!((since.idle, since.total()), (0, 11));
-        assert_eq!(since.cgroup_throttled_usec, None);
+        let expected = CpuCounters {
+            user: 5,
+            nice: 1,
+            system: 2,
+            // It went back, as it may.
+            idle: 0,
+            iowait: 10,
+            irq: 30,
+            softirq: 60,
+            steal: 90,
+            cgroup_throttled_usec: None,
+            context_switches: None,
+        };
+        assert_eq!((since.total(), since), (198, expected));
     }
 
     #[test]

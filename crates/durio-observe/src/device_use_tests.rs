@@ -1,6 +1,6 @@
 //! Who uses which device, on made-up machines and on this one.
 
-use std::io::Write;
+use std::io::{Seek, Write};
 
 use super::*;
 use crate::fixture::Fixture;
@@ -177,6 +177,35 @@ fn an_image_in_a_file_shows_what_is_on_it() {
     assert_eq!(found.signature_names(), ["xfs"]);
     assert_eq!(found.size, Bytes::new(8196));
     assert!(!found.is_in_use());
+}
+
+#[test]
+fn what_is_on_a_partition_is_looked_for_where_the_partition_begins() {
+    const SECTOR: u64 = 512;
+    let fixture = two_partitions();
+    let disk = fixture.path_of("sda");
+    for (name, start, size) in [("sda1", "2048", "4096"), ("sda2", "8192", "16384")] {
+        fixture.files(&format!("{disk}/{name}"), &[("start", start), ("size", size)]);
+    }
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(24576 * SECTOR).unwrap();
+    let mut put = |at: u64, bytes: &[u8]| {
+        file.seek(std::io::SeekFrom::Start(at)).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    put(SECTOR, b"EFI PART");
+    put(2048 * SECTOR, b"XFSB");
+    put(8192 * SECTOR + 0x1_0040, b"_BHRfS_M");
+    // Behind the end of the first partition, and in none.
+    put(6144 * SECTOR, b"XFSB");
+    let subject = Subject::Device(block_node::by_name(&fixture.root(), "sda").unwrap());
+    let mut found = usage_of(&fixture, &subject);
+    read_content(file.path(), &subject, &mut found).unwrap();
+    let signatures = found.signatures.iter().map(|it| (&*it.device, &*it.name, it.offset.get()));
+    assert_eq!(
+        signatures.collect::<Vec<_>>(),
+        [("sda", "gpt", 512), ("sda1", "xfs", 0), ("sda2", "btrfs", 0x1_0040)]
+    );
 }
 
 #[test]

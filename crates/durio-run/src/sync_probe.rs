@@ -169,3 +169,57 @@ fn counted(
     let since = before.iter().zip(after).map(|(before, after)| of(&after.saturating_since(before)));
     since.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_devices_below_did_is_added_up() {
+        let device = |writes_completed, flushes_completed| DeviceCounters {
+            writes_completed,
+            flushes_completed,
+            ..DeviceCounters::default()
+        };
+        let before = Some(vec![device(5, Some(70)), device(100, Some(2000))]);
+        let after = Some(vec![device(8, Some(110)), device(600, Some(2006))]);
+        let of = |before, after| {
+            let flushes = counted(before, after, |it| it.flushes_completed);
+            (flushes, counted(before, after, |it| Some(it.writes_completed)))
+        };
+        assert_eq!(of(&before, &after), (Some(46), Some(503)));
+        // One that counts no flushes leaves their sum unknown, and no other.
+        let one_older = Some(vec![device(8, None), device(600, Some(2006))]);
+        assert_eq!(of(&before, &one_older), (None, Some(503)));
+        assert_eq!((of(&None, &after), of(&before, &None)), ((None, None), (None, None)));
+        assert_eq!(
+            (sum(Some(40), Some(2)), sum(None, Some(2)), sum(Some(40), None)),
+            (Some(42), None, None)
+        );
+    }
+
+    #[test]
+    fn a_call_that_failed_is_the_last_of_its_arm_and_others_go_on() {
+        let file = tempfile::tempfile().unwrap();
+        let mut probe = Probe {
+            file: file.into(),
+            block: vec![0; 512],
+            offset: 4096,
+            devices: &[],
+            random: Xoshiro256PlusPlus::seed_from_u64(1),
+        };
+        let refuses: Sync = (SyncCaller::Library, "fsync", |_| Err(Errno::IO));
+        let mut arms = [refuses, ARMS[1]].map(ProbeArm::new);
+        for _ in 0..3 {
+            arms.iter_mut().for_each(|arm| probe.call(arm));
+        }
+        let [refused, other] = arms.map(ProbeArm::probed);
+        assert_eq!((refused.calls, refused.errno), (1, Some(5)));
+        assert_eq!((other.calls, other.errno, other.call.as_str()), (3, None, "fsync"));
+        // Without devices nothing is counted, which is not zero.
+        assert_eq!((other.flushes, other.writes), (None, None));
+        assert!(other.elapsed > durio_units::Nanos::ZERO);
+        let size = std::fs::File::from(probe.file).metadata().unwrap().len();
+        assert_eq!(size, 4096 + 512);
+    }
+}

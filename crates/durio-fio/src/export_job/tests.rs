@@ -84,6 +84,42 @@ fn a_mixed_load_has_its_mix_sizes_skew_and_rate() {
 }
 
 #[test]
+fn times_are_whole_microseconds_that_are_never_less_than_those_meant() {
+    for (nanos, expected) in [(1, "1us"), (1000, "1us"), (1001, "2us"), (2_999_999, "3000us")] {
+        let time = Nanos::new(nanos);
+        let terms = ExportTerms { limit: Limit::Duration(time), ramp: time, ..TERMS };
+        let jobs = exported(Workload::default(), terms).unwrap();
+        let found = ["runtime", "ramp_time"].map(|name| value(&jobs[0], name));
+        assert_eq!(found, [Some(expected); 2], "{nanos} ns");
+    }
+}
+
+#[test]
+fn the_seed_of_each_place_fits_a_signed_number() {
+    let load = Load::new(0, Workload { jobs: 3, ..Workload::default() }, EngineKind::Fio);
+    let mut places = places(3);
+    for (place, seed) in places.iter_mut().zip([9, 1_000_000, u64::MAX]) {
+        place.seed = seed;
+    }
+    let jobs = export_load(&load, "s", &places, TERMS).unwrap();
+    let seeds: Vec<_> = jobs.iter().map(|job| value(job, "randseed").unwrap()).collect();
+    assert_eq!(seeds, ["4", "500000", "9223372036854775807"]);
+}
+
+#[test]
+fn a_batch_is_what_is_submitted_together_and_never_more_than_the_depth() {
+    for (submit_max, depth, expected) in [(3, 8, "3"), (8, 8, "8"), (64, 8, "8")] {
+        let workload = Workload { depth, ..Workload::default() };
+        let mut load = Load::new(0, workload, EngineKind::Fio);
+        load.batch.submit_max = submit_max;
+        let jobs = export_load(&load, "s", &places(1), TERMS).unwrap();
+        let names = ["iodepth_batch", "iodepth_batch_complete_max", "iodepth_batch_complete_min"];
+        let found = names.map(|name| value(&jobs[0], name).unwrap());
+        assert_eq!(found, [expected, expected, "1"], "{submit_max} of {depth}");
+    }
+}
+
+#[test]
 fn what_fio_has_not_is_named() {
     let write = Workload { read_share: PerMille::NONE, ..Workload::default() };
     let synced = |method| Workload { sync: SyncPolicy::each(method), ..write.clone() };

@@ -72,7 +72,7 @@ pub(super) fn run(
                     let Some(share) = budget.take(wanted) else { return Ok(()) };
                     large = Some(Large { _share: share, since: Instant::now() });
                 }
-                if large.as_ref().is_some_and(|it| it.since.elapsed() > LARGE_MAX) {
+                if large.as_ref().is_some_and(|it| it.is_late(Instant::now())) {
                     return Err(violation("a request takes longer than a minute to arrive"));
                 }
                 match session.inbox.fill(stream, wanted) {
@@ -93,6 +93,12 @@ pub(super) fn run(
 struct Large<'b> {
     _share: Share<'b>,
     since: Instant,
+}
+
+impl Large<'_> {
+    fn is_late(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > LARGE_MAX
+    }
 }
 
 fn is_silence(error: &io::Error) -> bool {
@@ -396,4 +402,17 @@ fn words_of(refusal: Refusal) -> &'static str {
 
 fn lost(error: io::Error) -> NbdError {
     NbdError::new("serve a client", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_request_has_a_minute_to_arrive() {
+        let (budget, since) = (Budget::new(), Instant::now());
+        let large = Large { _share: budget.take(1).unwrap(), since };
+        let is_late = |nanos| large.is_late(since + Duration::from_nanos(nanos));
+        assert!(!is_late(0) && !is_late(60_000_000_000) && is_late(60_000_000_001));
+    }
 }

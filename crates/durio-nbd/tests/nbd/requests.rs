@@ -57,6 +57,22 @@ fn what_is_written_is_read_and_what_arrives_together_is_one_batch() {
 }
 
 #[test]
+fn a_batch_has_1024_requests_or_4_mib_at_most() {
+    let batches = |requests: &[Vec<u8>]| {
+        let watched = Watched::new(Export::new("", 64 << 20));
+        answers(&watched, requests).1.unwrap();
+        watched.batches().iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    let flushes = |count| vec![request(0, FLUSH, 1, 0, 0); count];
+    assert_eq!(batches(&flushes(1024)), [1024]);
+    assert_eq!(batches(&flushes(1025)), [1024, 1]);
+    // The one that reaches the bound is the last.
+    let reads = |length| vec![request(0, READ, 1, 0, length); 5];
+    assert_eq!(batches(&reads(1 << 20)), [4, 1]);
+    assert_eq!(batches(&reads((1 << 20) - 1)), [5]);
+}
+
+#[test]
 fn flags_reach_the_storage() {
     let requests = [
         write(FUA, 0, b"a"),
@@ -213,8 +229,13 @@ fn a_block_status_tells_zeros_from_data() {
     contents[2 * 4096] = 1;
     let storage = MemoryStorage::new(Export::new("", 0)).with_contents(contents);
     let query = b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation";
-    let requests =
-        [request(0, BLOCK_STATUS, 1, 0, 16 * 4096), request(8, BLOCK_STATUS, 2, 8192, 4096)];
+    let requests = [
+        request(0, BLOCK_STATUS, 1, 0, 16 * 4096),
+        request(8, BLOCK_STATUS, 2, 8192, 4096),
+        // The flag asks for the first extent alone.
+        request(8, BLOCK_STATUS, 3, 4096, 12288),
+        request(0, BLOCK_STATUS, 4, 4096, 12288),
+    ];
     let words: [&[u8]; 5] =
         [&CLIENT_FLAGS, &structured(), &option(10, query), &go(""), &requests.concat()];
     let mut script = Script::new(&words);
@@ -231,4 +252,10 @@ fn a_block_status_tells_zeros_from_data() {
     assert_eq!(said.chunk(), (1, 5, 1, &expected[..]));
     let one = [&context[..4], &4096_u32.to_be_bytes(), &[0; 4]].concat();
     assert_eq!(said.chunk(), (1, 5, 2, &one[..]));
+    let pages = |states: &[u32]| {
+        let words = states.iter().flat_map(|state| [4096_u32, *state]);
+        [context[..4].to_vec(), words.flat_map(u32::to_be_bytes).collect()].concat()
+    };
+    assert_eq!(said.chunk(), (1, 5, 3, &pages(&[3])[..]));
+    assert_eq!(said.chunk(), (1, 5, 4, &pages(&[3, 0, 3])[..]));
 }

@@ -116,8 +116,42 @@ mod tests {
             Err(error) => return note_skip("a_changed_read_ahead_is_remembered", &error),
         };
         assert_eq!(entries(), 1);
+        assert_eq!(fs::read_to_string(&name).unwrap().trim(), (kib + 4).to_string());
         restore_left_settings(&state, |_| panic!("its durio lives"));
         changed.restore().unwrap();
         assert_eq!((fs::read_to_string(&name).unwrap(), entries()), (before, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_set_back_is_an_error_and_stays_in_the_journal() {
+        let place = tempfile::tempdir().unwrap();
+        let state = StateFolder::make(place.path()).unwrap();
+        let left = |state: &StateFolder| {
+            let mut left = Vec::new();
+            restore_left_settings(state, |it| {
+                left.push(it.clone());
+                false
+            });
+            left
+        };
+        // It can be opened for writing, and takes nothing.
+        let setting = PathBuf::from("/dev/full");
+        let entry = ChangedSetting {
+            path: RawPath::from(setting.as_path()),
+            before: "128".into(),
+            after: "4096".into(),
+        };
+        for is_dropped in [false, true] {
+            let journal = SettingJournal::begin(&state, "read-ahead-8:0-1", &entry).unwrap();
+            let (before, journal) = ("128".to_owned(), Some(journal));
+            let changed = ReadAhead { setting: setting.clone(), before, restored: false, journal };
+            if is_dropped {
+                drop(changed);
+            } else {
+                let error = changed.restore().unwrap_err().to_string();
+                assert_eq!(error, "cannot set '/dev/full' back to 128: do it yourself");
+            }
+            assert_eq!(left(&state), std::slice::from_ref(&entry), "dropped: {is_dropped}");
+        }
     }
 }

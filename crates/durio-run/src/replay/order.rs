@@ -216,6 +216,23 @@ mod tests {
     }
 
     #[test]
+    fn what_ended_when_an_operation_began_ended_before_it() {
+        // One of its file ends a nanosecond before, one just then, one a nanosecond later.
+        let spans = [(0, 29, 1, 0), (1, 30, 2, 0), (2, 31, 3, 0), (30, 50, 4, 0)];
+        let order = Order::of(&trace(&spans), &[0, 1]);
+        let may_begin = || !order.wait(3, &|| true);
+        order.is_done(0);
+        order.is_done(2);
+        assert!(!may_begin(), "the one that ended just then is not done");
+        order.is_done(1);
+        assert!(may_begin());
+        let order = Order::of(&trace(&spans), &[0, 1]);
+        order.is_done(0);
+        order.is_done(1);
+        assert!(!order.wait(3, &|| true), "the one that ended later is none of its");
+    }
+
+    #[test]
     fn threads_that_came_one_after_the_other_are_one() {
         let spans: Vec<_> = (0..1000_u32)
             .map(|it| (u64::from(10 * it), u64::from(10 * it + 10), 7 + it, 0))

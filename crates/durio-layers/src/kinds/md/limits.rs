@@ -280,4 +280,40 @@ mod tests {
         let three = DeclaredMd { layout: Some("n3".into()), ..with(10, 2) };
         assert!(array(6, three).is_ok());
     }
+
+    #[test]
+    fn data_has_as_many_members_as_the_copies_and_parities_leave() {
+        for (level, members, copies, expected) in [
+            (0, 5, 1, 5),
+            (1, 3, 3, 1),
+            (4, 5, 1, 4),
+            (5, 3, 1, 2),
+            (6, 7, 1, 5),
+            (10, 4, 2, 2),
+            // An odd number of members, and copies that do not divide them.
+            (10, 5, 2, 3),
+            (10, 7, 3, 3),
+            (10, 8, 3, 3),
+        ] {
+            let found = data_members(level, members, copies);
+            assert_eq!(found, expected, "level {level}, {members} members, {copies} copies");
+        }
+    }
+
+    #[test]
+    fn a_member_has_room_for_the_metadata_a_chunk_and_the_bitmap() {
+        let least = |md: &DeclaredMd| least_size(md).get();
+        // mdadm's own chunk.
+        assert_eq!(least(&md(5)), (4 << 20) + (512 << 10));
+        let chunk = Some(Bytes::from_mib(2));
+        assert_eq!(least(&DeclaredMd { chunk, ..md(5) }), 6 << 20);
+        let bitmap = MdBitmap::Internal;
+        assert_eq!(least(&DeclaredMd { chunk, bitmap, ..md(5) }), 7 << 20);
+        let bitmap = MdBitmap::External("/b/file".into());
+        assert_eq!(least(&DeclaredMd { chunk, bitmap, ..md(5) }), 6 << 20);
+        let on = |mib, md| on_loops(4, mib, DeclaredKind::Md(md)).is_ok();
+        let internal = || DeclaredMd { chunk, bitmap: MdBitmap::Internal, ..md(5) };
+        assert!(on(6, DeclaredMd { chunk, ..md(5) }) && !on(5, DeclaredMd { chunk, ..md(5) }));
+        assert!(on(7, internal()) && !on(6, internal()));
+    }
 }
