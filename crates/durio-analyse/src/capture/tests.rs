@@ -499,3 +499,19 @@ fn writes_have_percentiles_of_their_latency_only_where_syncs_are_not_shown() {
     assert_eq!(percentiles(99, Some("syncs")), (Some(50_000), None));
     assert_eq!(percentiles(100, None), (None, None));
 }
+
+#[test]
+fn of_a_file_the_times_of_the_first_2_to_the_20_writes_are_kept_and_all_are_counted() {
+    let file = CapturedFile { path: "/d/log".into(), flags: 2, size: Some(0) };
+    let mut state = super::files::FileState::new(&file);
+    let most = 1_u64 << 20;
+    for write in 0..=most {
+        // 8 bytes each: 8 MiB. The last one is slower.
+        let nanos = if write < most { 10 } else { 99 };
+        state.write((0, nanos), 1, Some(512 * write), 512);
+    }
+    let times = state.take_write_times();
+    assert_eq!((times.len(), times.iter().max()), (1_048_576, Some(&10)));
+    let found = super::files::folded(vec![state], 1.0);
+    assert_eq!((found[0].writes, found[0].written_bytes), (most + 1, 512 * (most + 1)));
+}

@@ -155,7 +155,12 @@ fn pieces_of(request: usize, first: u64, length: u64, chunk: u64) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
+    use durio_block::RingWaker;
+
+    use super::super::array::Array;
+    use super::super::tests::{CHUNK, Members};
     use super::*;
+    use crate::Config;
 
     #[test]
     fn a_request_is_cut_at_the_borders_of_chunks() {
@@ -166,5 +171,53 @@ mod tests {
         assert_eq!(cut(0, 4096), [(0, 0, 4096)]);
         assert_eq!(cut(512, 8192), [(0, 512, 3584), (3584, 4096, 4096), (7680, 8192, 512)]);
         assert_eq!(cut(0, 0), []);
+    }
+
+    /// Places of the jobs of a write of so many chunks, and how many were on their way each time that some
+    /// came, where three of them are answered then.
+    fn asked_for(chunks: usize) -> (Vec<u64>, Vec<usize>) {
+        let members = Members::new();
+        let config = Config { parts_max: 256, ..Config::default() };
+        let plan = members.plan(&[0, 1]);
+        let table = plan.table.clone();
+        let array = Array::new(plan, &config, &[members.member(0), members.member(1)], 1);
+        let waker = RingWaker::new().unwrap();
+        let shared = Shared::new(&table, 512, array, std::iter::once(waker));
+        let desk = &shared.desks[0];
+        let data = vec![1; chunks * CHUNK as usize];
+        let (mut places, mut on_their_way, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let command = Command::Write { offset: 0, data: &data, fua: false };
+                let mut batch = [Request { command, outcome: Err(Refusal::Io) }];
+                Client { shared: &shared, desk, mailbox: Arc::default() }.carry_out(&mut batch);
+                batch[0].outcome
+            });
+            while places.len() < chunks || !open.is_empty() {
+                let jobs = desk.take().map_or(Vec::new(), |it| it.jobs);
+                if !jobs.is_empty() {
+                    places.extend(jobs.iter().map(|it| it.offset));
+                    open.extend(jobs);
+                    on_their_way.push(open.len());
+                }
+                for Job { from, .. } in open.drain(..open.len().min(3)) {
+                    let Asker::Mailbox(number, mailbox) = from else { unreachable!() };
+                    mailbox.put(Done { number, result: Ok(()), data: None });
+                }
+                std::thread::yield_now();
+            }
+            assert_eq!(asking.join().unwrap(), Ok(()));
+        });
+        (places, on_their_way)
+    }
+
+    #[test]
+    fn a_connection_has_128_pieces_on_their_way_and_one_more_for_each_that_is_answered() {
+        for (chunks, most) in [(127, 127), (128, 128), (300, 128)] {
+            let (places, on_their_way) = asked_for(chunks);
+            let expected: Vec<u64> = (0..chunks as u64).map(|it| it * u64::from(CHUNK)).collect();
+            assert!(places == expected, "{places:?}");
+            assert_eq!((on_their_way[0], on_their_way.iter().max()), (most, Some(&most)));
+        }
     }
 }

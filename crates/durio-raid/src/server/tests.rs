@@ -379,6 +379,37 @@ fn the_last_copy_that_fails_stops_the_array_and_everybody_is_told() {
 }
 
 #[test]
+fn regions_that_are_marked_are_counted_on_each_member_of_their_set_alone() {
+    let member_bytes = 64 << 20;
+    let level = Level::StripedMirrors;
+    let members = Members::with(Geometry { level, members: 4, member_bytes, ..GEOMETRY });
+    let marked = || [0, 1, 2, 3].map(|device| marked_regions(&members.find(device)));
+    assert_eq!(marked(), [0; 4]);
+    let Some(server) = members.serve(&[0, 1, 2, 3]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    // Chunks go over the sets in turn: three regions of the second, one of the first.
+    let chunk = u64::from(CHUNK);
+    for place in [chunk, 4 << 20, (4 << 20) + chunk, (40 << 20) + chunk] {
+        write(connection.as_mut(), place, &pattern(512, 1)).unwrap();
+    }
+    assert_eq!(marked(), [1, 1, 3, 3]);
+    drop(connection);
+    server.stop().unwrap();
+    assert_eq!(marked(), [0; 4]);
+}
+
+#[test]
+fn metadata_that_cannot_be_made_durable_is_an_error() {
+    // It takes every write and no sync.
+    let null = File::options().write(true).open("/dev/null").unwrap();
+    let blocks = vec![(0, vec![0; crate::BLOCK as usize])];
+    assert!(null.write_all_at(&blocks[0].1, 0).is_ok());
+    assert!(write_metadata(&null, &blocks).is_err());
+    assert!(make_blank(&null, 8 << 20, &GEOMETRY).is_err());
+}
+
+#[test]
 fn a_file_that_is_no_member_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let find = |name: &str, bytes: &[u8]| {

@@ -42,11 +42,10 @@ pub(crate) fn assert_table<const N: usize>(report: &impl Report, expected: &[[&s
         if format == Format::Html {
             assert_eq!(grid.titles, titles, "{format}");
         }
-        let places: Vec<usize> = grid
-            .titles
-            .iter()
-            .map(|shown| titles.iter().position(|title| title == shown).unwrap())
-            .collect();
+        // In order: several columns may have the same title.
+        let mut left = titles.iter().enumerate();
+        let places = grid.titles.iter().map(|shown| left.find(|(_, it)| *it == shown).unwrap().0);
+        let places: Vec<usize> = places.collect();
         let expected: Vec<Vec<&str>> =
             rows.iter().map(|row| places.iter().map(|at| row[*at]).collect()).collect();
         assert_eq!(grid.rows, expected, "{format}: {:?}", grid.titles);
@@ -254,6 +253,31 @@ pub(crate) fn chart_texts(html: &str, title: &str) -> Vec<(f64, f64, String)> {
         (number(tag, "x"), number(tag, "y"), text)
     });
     texts.collect()
+}
+
+/// The spans behind the lines of the first chart of this title, in the unit of its axis across, with their
+/// colours; the axis is told by its first and last mark.
+#[track_caller]
+pub(crate) fn spans(html: &str, title: &str, marks: [(&str, f64); 2]) -> Vec<(f64, f64, String)> {
+    let texts = chart_texts(html, title);
+    let place = |mark: &str| texts.iter().find(|(.., text)| text == mark).unwrap().0;
+    let [(left, low), (right, high)] = marks.map(|(mark, value)| (place(mark), value));
+    let value = |x: f64| low + (x - left) / (right - left) * (high - low);
+    let (_, rest) = html.split_once(&format!(">{title}")).unwrap();
+    let (_, rest) = rest.split_once("<svg").unwrap();
+    let svg = rest.split("</svg>").next().unwrap();
+    let attribute = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        Some(rest.split('"').next().unwrap().to_owned())
+    };
+    let number = |tag: &str, name: &str| attribute(tag, name).unwrap().parse::<f64>().unwrap();
+    let rects = svg.split("<rect").skip(1).map(|part| part.split('>').next().unwrap());
+    let behind = rects.filter(|tag| attribute(tag, "opacity").is_some());
+    let span = |tag: &str| {
+        let (x, width) = (number(tag, "x"), number(tag, "width"));
+        (value(x), value(x + width), attribute(tag, "fill").unwrap())
+    };
+    behind.map(span).collect()
 }
 
 /// The element of the page's chart of this title, from its tag on.

@@ -3,10 +3,12 @@
 use std::sync::LazyLock;
 
 use durio_analyse::Findings;
+use durio_record::Phase;
 use durio_report::Format;
+use durio_units::Nanos;
 
-use crate::cells::{assert_csv, assert_table, chart_texts, in_full, plain, without_tags};
-use crate::unique_sample::unique;
+use crate::cells::{assert_csv, assert_table, chart_texts, in_full, plain, spans, without_tags};
+use crate::unique_sample::{at_two_places, unique};
 
 static RUN: LazyLock<Findings> = LazyLock::new(unique);
 
@@ -293,6 +295,66 @@ fn the_chart_over_time_has_seconds_across_and_rate_above_latencies() {
     }
     assert_eq!([&chart[0]["y"]["unit"], &chart[1]["y"]["unit"]], ["rate", "latency"]);
     assert_eq!([&chart[0]["x"]["unit"], &chart[1]["x"]["unit"]], ["seconds", "seconds"]);
+}
+
+#[test]
+fn the_ramp_and_the_stalls_are_behind_the_lines_of_the_time_they_took() {
+    let mut findings = unique();
+    let workload = &mut findings.workloads[0];
+    // Half of the rate of commits, 1.5 k a second, is no stall.
+    for (interval, rate) in workload.intervals.iter_mut().zip([10.0, 750.0, 749.0, 0.0]) {
+        interval.rate = rate;
+    }
+    workload.intervals[0].phase = Phase::Ramp;
+    let mut last = workload.intervals[0].clone();
+    for (from, rate) in [(4, 1500.0), (5, 749.0), (6, 2000.0)] {
+        (last.from, last.to) = (Nanos::from_secs(from), Nanos::from_secs(from + 1));
+        (last.phase, last.rate) = (Phase::Measure, rate);
+        workload.intervals.push(last.clone());
+    }
+    let html = in_full(Format::Html, &findings);
+    let found = spans(&html, "Rate and latency over time", [("0 s", 0.0), ("6 s", 6.0)]);
+    let of_panel = [(0.0, 1.0, "#98A2B3"), (2.0, 4.0, "#D92D20"), (5.0, 6.0, "#D92D20")];
+    let expected = [of_panel, of_panel].concat();
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for ((from, to, colour), expected) in found.iter().zip(expected) {
+        let is_near = (from - expected.0).abs() < 0.02 && (to - expected.1).abs() < 0.02;
+        assert!(is_near && colour == expected.2, "{found:?}");
+    }
+}
+
+#[test]
+fn each_figure_of_each_place_is_in_its_column_side_by_side() {
+    let [p50, p99, p99_9] = ["p50", "p99", "p99.9"];
+    let expected = [
+        ["workload", "/srv/db /s", p50, p99, p99_9, "/dev/vdb /s", p50, p99, p99_9],
+        ["commit", "1.5 k", "101 µs", "201 µs", "301 µs", "51.5 k", "151 µs", "251 µs", "351 µs"],
+        [
+            "commit-etcd",
+            "11.5 k",
+            "111 µs",
+            "211 µs",
+            "311 µs",
+            "61.5 k",
+            "161 µs",
+            "261 µs",
+            "361 µs",
+        ],
+        ["lookup", "72.5 k", "121 µs", "221 µs", "321 µs", "77.5 k", "171 µs", "271 µs", "371 µs"],
+        ["scan", "73.5 k", "131 µs", "231 µs", "331 µs", "78.5 k", "181 µs", "281 µs", "381 µs"],
+        [
+            "mixed, p of reads",
+            "74.5 k",
+            "141 µs",
+            "241 µs",
+            "341 µs",
+            "79.5 k",
+            "191 µs",
+            "291 µs",
+            "391 µs",
+        ],
+    ];
+    assert_table(&at_two_places(), &expected);
 }
 
 #[test]

@@ -12,7 +12,15 @@ use crate::sample;
 const MIB: f64 = 1_048_576.0;
 
 pub(crate) fn unique() -> Findings {
-    let mut findings = sample::complete();
+    numbered(sample::complete())
+}
+
+/// The workloads at `/srv/db` as in [`unique`], and then those at `/dev/vdb`, whose numbers go on.
+pub(crate) fn at_two_places() -> Findings {
+    numbered(sample::two_locations())
+}
+
+fn numbered(mut findings: Findings) -> Findings {
     for (index, workload) in (0_u32..).zip(&mut findings.workloads) {
         workload.iops = f64::from(70_500 + 1000 * index);
         workload.bandwidth = f64::from(60 + index) * 1024.0 * MIB;
