@@ -260,6 +260,18 @@ mod tests {
     }
 
     #[test]
+    fn half_of_the_mean_is_not_under_half_and_nothing_is_empty() {
+        let counts = |rates: &[f64]| {
+            let all = rate_variation(&points(rates), Nanos::from_millis(100), Arrivals::Closed);
+            all.map(|it| (it.intervals_empty, it.intervals_under_half))
+        };
+        // Mean 100; the others make up for what is missing.
+        assert_eq!(counts(&[100.0, 50.0, 150.0]), Some((0, 0)));
+        assert_eq!(counts(&[100.0, 49.0, 151.0]), Some((0, 1)));
+        assert_eq!(counts(&[100.0, 0.0, 200.0]), Some((1, 0)));
+    }
+
+    #[test]
     fn an_interval_expects_thirty_arrivals() {
         let together = |rate_per_second| {
             intervals_together(Nanos::from_secs(1), Arrivals::Poisson { rate_per_second })

@@ -495,3 +495,35 @@ fn agent_trial(
         Ok(Tried { evidence, findings, inventory: trials.take_inventory() })
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn an_agents_token_is_that_of_its_spec_else_the_one_that_was_told_else_a_random_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spec.toml");
+        let text = "schema = 1\nname = \"hand\"\ncuts = 1\n\
+             [[target]]\nname = \"own\"\nlisten = \"127.0.0.1:9\"\ntoken = \"of the spec\"\n\
+             [[target]]\nname = \"other\"\nlisten = \"127.0.0.1:8\"\n\
+             [[arm]]\npath = \"rwf_dsync\"\ndepth = 4\n";
+        fs::write(&path, text).unwrap();
+        let tokens = |told| {
+            let plan = plan_power_proof(&path, Some(5), None, &[], told).unwrap();
+            let series = plan.series.into_iter().map(|series| match series.target {
+                ProofTarget::Agent(target) => target.token,
+                other => panic!("{other:?}"),
+            });
+            <[String; 2]>::try_from(series.collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(tokens(Some("told")), ["of the spec", "told"]);
+        let ([own, random], [_, again]) = (tokens(None), tokens(None));
+        assert_eq!(own, "of the spec");
+        // Nobody guesses 128 bits.
+        let is_random = |it: &str| it.len() == 32 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        assert!(is_random(&random) && is_random(&again) && random != again, "{random} {again}");
+    }
+}

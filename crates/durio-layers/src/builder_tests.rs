@@ -351,6 +351,12 @@ fn what_is_busy_stays_in_the_journal_until_it_is_not() {
     machine.0.borrow_mut().busy = true;
     let error = builder.tear_down().unwrap_err();
     assert!(error.to_string().contains("umount /run/durio/durioabc1234"), "{error}");
+    // For three seconds.
+    let tries = |machine: &Scripted| {
+        let account = machine.0.borrow();
+        account.log.iter().filter(|line| line.starts_with("umount ")).count()
+    };
+    assert_eq!(tries(&machine), 30);
     let still_busy = clean_on(&machine, folder.path());
     assert!(
         matches!(&still_busy[0].state, CleanState::Kept { failures, .. } if failures.len() == 1)

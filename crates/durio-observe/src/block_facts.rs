@@ -258,10 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_node_is_none() {
+    fn memory_nodes_are_numbers_from_zero_on() {
         let fixture = Fixture::new();
         fixture.file("sys/devices/pci0/numa_node", "-1\n");
         fixture.file("sys/devices/pci0/block/vda/size", "8\n");
         assert_eq!(numa_node_of(&fixture.root().join("sys/devices/pci0/block/vda")), None);
+        fixture.file("sys/devices/pci0/numa_node", "0\n");
+        assert_eq!(numa_node_of(&fixture.root().join("sys/devices/pci0/block/vda")), Some(0));
     }
 }

@@ -65,6 +65,10 @@ fn a_writer_that_acknowledges_before_the_flush_is_found() {
     let (recording, ledger) = writer_run(DurablePath::ODsync, 1, 20);
     let found = check_stamps(&recording, &ledger, 300);
     assert!(found.failed > 20, "{found:?}");
+    assert_eq!(found.failures.len(), 10, "the first are told");
+    let few = Limits { failures: 3, ..Limits::default() };
+    let told = enumerate(&recording, few, |_, _| Err("no".to_owned()));
+    assert!(told.failed == told.states && told.failures.len() == 3, "{told:?}");
     let first = &found.failures[0];
     assert!(first.state.starts_with("after mark 'acknowledged 1', "), "{}", first.state);
     assert!(first.reason.contains("must hold write 1, and holds Whole(0)"), "{}", first.reason);
@@ -111,6 +115,23 @@ fn of_more_states_than_are_wanted_some_of_all_stretches_come_or_all_of_some_stre
         assert_eq!(told(&found), told(&all), "each is checked, a duplicate or left out");
         assert!(states < 500 || marks.len() == 41, "{marks:?}");
     }
+}
+
+#[test]
+fn of_each_stretch_that_is_taken_none_and_all_of_the_writes_come_at_the_least() {
+    let (recording, _) = writer_run(DurablePath::Fdatasync, 8, 40);
+    let stretches = enumerate(&recording, Limits::default(), |_, _| Ok(())).stretches;
+    let states = usize::try_from(stretches).unwrap();
+    let (mut places, mut is_all) = (BTreeSet::new(), false);
+    let limits = Limits { states, ..Limits::default() };
+    visit(&recording, limits, |_, state| {
+        places.insert(state.events);
+        is_all |= !state.kept.is_empty() && state.kept.len() == state.unflushed.len();
+        ControlFlow::Continue(())
+    });
+    // Room for two of each second one, and not for one of each.
+    assert!(places.len() <= states.div_ceil(2), "{} of {stretches}", places.len());
+    assert!(is_all);
 }
 
 #[test]

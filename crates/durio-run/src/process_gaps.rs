@@ -115,4 +115,14 @@ mod tests {
         };
         assert_eq!(ticks.gaps, [gap(350, 2000), gap(4000, 900)]);
     }
+
+    #[test]
+    fn a_gap_begins_at_300_ms_from_one_look_to_the_next() {
+        let gaps = |millis: u64| {
+            let mut ticks = Ticks::new((0, 0), at(50), 7);
+            ticks.tick(at(50 + millis), || 7);
+            ticks.gaps.iter().map(|gap| gap.span).collect::<Vec<_>>()
+        };
+        assert_eq!((gaps(299), gaps(300)), (vec![], vec![Nanos::from_millis(300)]));
+    }
 }

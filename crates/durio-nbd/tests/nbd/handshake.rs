@@ -105,6 +105,20 @@ fn options_whose_lengths_do_not_fit_are_refused() {
 }
 
 #[test]
+fn an_option_has_64_kib_and_is_read_past_up_to_1_mib_and_there_are_64() {
+    let unknown = |length: usize| kinds(0x7fff_ffff, &vec![0; length]);
+    assert_eq!(unknown(65_536), [ERR_UNSUP]);
+    assert_eq!((unknown(65_537), unknown(1_048_576)), (vec![ERR_TOO_BIG], vec![ERR_TOO_BIG]));
+    let longer = answers(&[&CLIENT_FLAGS, &option(0x7fff_ffff, &vec![0; 1_048_577]), &go("")]);
+    assert_eq!(longer.1.unwrap_err().kind, ErrorKind::Protocol);
+    let with = |options| {
+        let options = option(11, &[]).repeat(options);
+        answers(&[&CLIENT_FLAGS, &options, &go("")]).1.map_err(|error| error.kind)
+    };
+    assert_eq!((with(63), with(64)), (Ok(()), Err(ErrorKind::Protocol)));
+}
+
+#[test]
 fn metadata_contexts_need_structured_replies_and_are_then_found() {
     let ask = |query: &[u8]| {
         let length = u32::try_from(query.len()).unwrap().to_be_bytes();

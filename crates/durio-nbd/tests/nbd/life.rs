@@ -7,7 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use durio_nbd::{Address, CONNECTIONS_MAX, ErrorKind, Export, MemoryStorage, Server, serve_stream};
+use durio_block::{Buffers, MonotonicClock};
+use durio_nbd::{
+    Address, CONNECTIONS_MAX, ErrorKind, Export, MemoryStorage, NbdEngine, Server, Socket,
+    serve_stream,
+};
 
 use crate::serving::{engine, folder, served, socket_of};
 use crate::storages::Watched;
@@ -97,6 +101,33 @@ fn large_requests_that_do_not_arrive_hold_up_no_small_ones_and_a_bounded_memory(
             waiting.join().unwrap();
         });
     });
+}
+
+#[test]
+fn a_server_has_30_seconds_for_each_word_of_the_handshake_and_any_time_after_it() {
+    let storage = Watched::new(Export::new("", 1 << 20));
+    let timeouts =
+        |stream: &UnixStream| (stream.read_timeout().unwrap(), stream.write_timeout().unwrap());
+    for answers in [false, true] {
+        let (mine, server) = UnixStream::pair().unwrap();
+        let seen = mine.try_clone().unwrap();
+        thread::scope(|scope| {
+            let engine = scope.spawn(|| {
+                let buffers = Buffers::new(1, 4096);
+                NbdEngine::over(Socket::Unix(mine), "", MonotonicClock, buffers).map(|engine| {
+                    assert_eq!(timeouts(&seen), (None, None));
+                    drop(engine);
+                })
+            });
+            let time = Some(Duration::from_secs(30));
+            until("no timeout is set", || timeouts(&seen) == (time, time));
+            if answers {
+                serve_stream(&mut &server, &storage).unwrap();
+            }
+            drop(server);
+            assert_eq!(engine.join().unwrap().is_ok(), answers);
+        });
+    }
 }
 
 #[test]

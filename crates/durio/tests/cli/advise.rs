@@ -91,13 +91,13 @@ fn a_sync_method_is_proved_without_any_right() {
 }
 
 /// A filesystem on a loop device of its own, whose settings are nobody else's.
-struct Place {
+pub(crate) struct Place {
     mount: Mount,
-    setting: PathBuf,
+    pub(crate) setting: PathBuf,
 }
 
 impl Place {
-    fn new(sandbox: &Sandbox) -> Self {
+    pub(crate) fn new(sandbox: &Sandbox) -> Self {
         let image = sandbox.root().join("image");
         let mount = Mount::filesystem("ext4", &image, 64, &sandbox.root().join("place"));
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -109,7 +109,7 @@ impl Place {
         Self { mount, setting }
     }
 
-    fn value(&self) -> String {
+    pub(crate) fn value(&self) -> String {
         fs::read_to_string(&self.setting).unwrap().trim().to_owned()
     }
 
@@ -123,7 +123,7 @@ impl Place {
     }
 }
 
-const PROVE: &str = "advise place --prove A01 --size 8MiB --pairs";
+pub(crate) const PROVE: &str = "advise place --prove A01 --size 8MiB --pairs";
 
 #[test]
 fn a_proof_shows_before_and_after_and_what_is_restored() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::advise::{PROVE, Place};
 use crate::durio::Ended;
 use crate::requirements::has;
 use crate::resume::{LINE, interrupted, sandbox as campaign};
@@ -201,6 +202,81 @@ fn a_replay_ends_at_each_call_that_fails() {
     let failed = each_call_fails(replayed, "replay t.trace data --quiet", &storage, is_kept);
     // A table of six writes and a log of six, two layouts; each thread counts for itself.
     assert!(failed >= 14, "{failed}");
+}
+
+/// What a durio that does something else says, which sets back what others left changed.
+fn next_durio(sandbox: &Sandbox) -> String {
+    sandbox.durio("run --quiet --engine null --ops 10").run().expect_exit(0).stderr
+}
+
+#[test]
+fn a_setting_is_not_changed_where_its_old_value_cannot_be_kept() {
+    if !has(&["strace", "root", "losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let place = Place::new(&sandbox);
+    let line = format!("{PROVE} 1 --duration 100ms");
+    let mut failed_calls = Vec::new();
+    for fault in &WRITES {
+        for number in 1..CALLS_MAX {
+            let settings = sandbox.state().join("durio/settings");
+            // It is made for the first setting.
+            let _ = fs::remove_dir(&settings);
+            let failed = run_with(&sandbox, &line, fault, &number.to_string(), None);
+            let is_of_settings = |it: &Failed| it.call.contains("settings");
+            let Some(Failed { ended, call }) = failed.filter(is_of_settings) else {
+                // Calls of the runs come after those of the journal.
+                if failed_calls.contains(&fault.calls) || number > 6 {
+                    break;
+                }
+                continue;
+            };
+            let about = format!("{call}\n{}", ended.stderr);
+            assert_eq!(ended.code(), 3, "{about}");
+            assert!(ended.stderr.contains(&format!("(os error {})", fault.number)), "{about}");
+            assert!(ended.stdout.is_empty(), "a figure is shown: {about}{}", ended.text());
+            assert_eq!(place.value(), "64", "{about}");
+            assert_eq!(next_durio(&sandbox), "", "{about}");
+            assert_eq!(place.value(), "64", "{about}");
+            failed_calls.push(fault.calls);
+        }
+    }
+    // The folder, the entry, its sync and that of its name, and the name.
+    let expected = ["write", "fsync", "fsync", "rename,renameat,renameat2", "mkdirat"];
+    assert_eq!(failed_calls, expected);
+}
+
+#[test]
+fn a_setting_that_cannot_be_set_back_is_told_and_the_next_durio_sets_it_back() {
+    if !has(&["strace", "root", "losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let place = Place::new(&sandbox);
+    let setting = fs::canonicalize(&place.setting).unwrap();
+    let line = format!("{PROVE} 1 --duration 100ms");
+    let mut left = Vec::new();
+    for number in 1..CALLS_MAX {
+        let refused = fault("write", "EIO", 5);
+        let failed = run_with(&sandbox, &line, &refused, &number.to_string(), Some(&setting));
+        let Some(Failed { ended, call }) = failed else { break };
+        let about = format!("{call}\n{}", ended.stderr);
+        assert_eq!(ended.code(), 3, "{about}");
+        assert!(ended.stderr.contains("(os error 5)"), "{about}");
+        let (value, said) = (place.value(), next_durio(&sandbox));
+        if value == "64" {
+            assert_eq!(said, "", "{about}");
+        } else {
+            let words = format!("set it back yourself: echo 64 > {}", place.setting.display());
+            assert!(ended.stderr.contains(&words), "{about}");
+            assert!(said.contains("back to 64, which a killed run had left at 4096"), "{said}");
+        }
+        assert_eq!(place.value(), "64", "{about}");
+        left.push(value);
+    }
+    // Both sides' values are set, and the last one is undone.
+    assert_eq!(left, ["64", "64", "4096"]);
 }
 
 #[test]

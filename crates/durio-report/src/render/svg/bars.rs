@@ -88,15 +88,30 @@ mod tests {
         draw(&Bars { groups, legend: Vec::new(), is_scaled_by_group: false })
     }
 
+    /// Begin and width of each bar, from top to bottom.
+    fn bars_of(groups: Vec<BarGroup>, is_scaled_by_group: bool) -> Vec<[f64; 2]> {
+        let svg = draw(&Bars { groups, legend: Vec::new(), is_scaled_by_group });
+        let number = |tag: &str, name: &str| -> f64 {
+            let (_, rest) = tag.split_once(&format!("{name}=\"")).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let rects = svg.split("<rect ").skip(1);
+        rects.map(|tag| [number(tag, "x"), number(tag, " width")]).collect()
+    }
+
     #[test]
-    fn bars_begin_where_they_are_told_and_share_one_scale() {
-        let svg = drawn(vec![
-            group(vec![(0.0, 5.0, Colour::First)]),
-            group(vec![(5.0, 10.0, Colour::Second), (10.0, 8.0, Colour::Third)]),
-        ]);
+    fn bars_begin_where_they_are_told_and_share_one_scale_or_have_one_for_each_group() {
+        let groups = || {
+            vec![
+                group(vec![(0.0, 5.0, Colour::First)]),
+                group(vec![(5.0, 10.0, Colour::Second), (10.0, 8.0, Colour::Third)]),
+            ]
+        };
         // 680 pixels for 10: the first ends in the middle, where the second begins.
-        assert!(svg.contains("<rect x=\"0\"") && svg.contains("width=\"340\""), "{svg}");
-        assert!(svg.contains("<rect x=\"340\"") && svg.contains("<rect x=\"544\""), "{svg}");
+        let second = [[340.0, 340.0], [544.0, 136.0]];
+        assert_eq!(bars_of(groups(), false), [&[[0.0, 340.0]], &second[..]].concat());
+        // 680 pixels for 5, and for 10.
+        assert_eq!(bars_of(groups(), true), [&[[0.0, 680.0]], &second[..]].concat());
     }
 
     #[test]
