@@ -155,15 +155,25 @@ impl Trial<'_> {
         self.compare(&small.to_be_counted())
     }
 
-    /// What fio does not run either is nobody's to accept.
+    /// What fio does not run either, or runs without moving a byte, is nobody's to accept.
     fn refused(&self, entry: &Entry, why: String) -> Result<Outcome> {
+        // A file that stands for a device has no end to fill up to.
+        if entry.has("fill_device") {
+            return Ok(Outcome::Refused(why));
+        }
         let words = self.lay_out(entry, "asked")?;
         let home = self.folder.join("asked");
-        let mut fio = in_folder("timeout", &home);
-        let output = fio.args([SECONDS_MAX, "fio"]).args(words).output()?;
-        Ok(match output.status.success() {
-            true => Outcome::Refused(why),
-            false => Outcome::FioFails(reason(&output)),
+        let trace = self.folder.join("asked.trace");
+        let mut fio = in_folder("fio", &home);
+        fio.args(words);
+        let output = run_traced(traced(&fio, &trace)?)?;
+        if !output.status.success() {
+            return Ok(Outcome::FioFails(reason(&output)));
+        }
+        let done = calls::read(&trace, &home)?;
+        Ok(match done.iter().all(|file| file.bytes == 0) && !done.is_empty() {
+            true => Outcome::FioFails("it moves no byte".to_owned()),
+            false => Outcome::Refused(why),
         })
     }
 

@@ -214,11 +214,11 @@ impl TargetsOf<'_> {
             direct: _,
         } = options;
         let each = self.files_each(options, said)?;
-        let on_open = self.create_on_open(create_on_open, said);
         let claim = Claim {
             at: place_or(filenames, place_or(directories, &self.job.at)),
             writes: self.workload.writes(),
-            layout: match on_open {
+            layout: match or(create_on_open, false) {
+                // It is made when it is opened, and grows.
                 true => FileLayout::Empty,
                 false => self.layout(fallocate, or(overwrite, false), said),
             },
@@ -240,6 +240,11 @@ impl TargetsOf<'_> {
             let bytes = self.bytes((&extent, is_open, each), accesses, said);
             for &index in &indices {
                 self.of_file(targets.is_made(index), (allow_create, unlink), said);
+                if targets.is_made(index) && self.workload.reads() {
+                    let reason = "a file that is made when it is opened has nothing to read; run \
+                                  the job that writes it first";
+                    said.refuse_unless(create_on_open, |on| !on, reason);
+                }
             }
             places.push(CopyPlace { targets: indices, extent, bytes });
         }
@@ -262,13 +267,6 @@ impl TargetsOf<'_> {
             let reason = "durio removes no file that it has not made";
             said.refuse_unless(unlink, |on| !on, reason);
         }
-    }
-
-    /// A file that is made when it is opened is empty and grows.
-    fn create_on_open(&self, given: &One<bool>, said: &mut Said) -> bool {
-        let reason = "a file that is made when it is opened has nothing to read";
-        said.refuse_unless(given, |on| !on || !self.workload.reads(), reason);
-        or(given, false)
     }
 
     // As fio lays out a file: written where it is read or overwritten, else allocated.

@@ -8,7 +8,6 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
     for (line, option) in [
         ("rw=read:-4k", "rw"),
         ("file_append=1", "file_append"),
-        ("create_on_open=1", "create_on_open"),
         ("ioengine=mmap", "ioengine"),
         ("startdelay=2:1", "startdelay"),
         ("pre_read=1", "pre_read"),
@@ -110,4 +109,19 @@ fn nothing_and_files_that_do_not_fit_are_refused() {
     assert!(imported("[global]\nbs=4k\n").is_err());
     assert!(imported("[a]\nfilename=new\nrw=read").is_err(), "no size");
     assert!(imported("[a]\nfilename=new\nrw=read\nsize=4000t").is_err(), "no room");
+}
+
+#[test]
+fn a_file_that_is_made_at_its_open_is_not_read_and_one_that_is_there_is() {
+    let job = |lines: &str| imported(&format!("[a]\nsize=1m\ncreate_on_open=1\n{lines}"));
+    for reads in ["filename=new\nrw=read", "nrfiles=2\nrw=randrw", "directory=dir\nrw=randread"] {
+        let refusals = job(reads).unwrap_err();
+        let named: Vec<&str> = refusals.iter().map(|refusal| refusal.option.as_str()).collect();
+        assert_eq!(named, ["create_on_open"], "{reads}");
+    }
+    for accepted in
+        ["filename=new\nrw=write", "filename=old\nrw=read", "filename=old\nrw=randread\nbs=64k"]
+    {
+        assert!(job(accepted).is_ok(), "{accepted}");
+    }
 }

@@ -216,6 +216,11 @@ const ROWS: &[Row] = &[
         "directory=data\nrw=write\nsize=64k\ncreate_on_open=1",
         Plan("/targets/0/layout", || json!("empty")),
     ),
+    row(
+        &["create_on_open"],
+        "filename=data/f\nrw=read\nsize=64k\ncreate_on_open=1",
+        Same(&[Accesses, Left]),
+    ),
     row(&["name"], "name=other\nfilename=data/f\nrw=read", Output("/jobs/0/jobname")),
     row(&["description"], "description=words\nfilename=data/f\nrw=read", Output("/jobs/0/desc")),
     row(

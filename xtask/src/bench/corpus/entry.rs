@@ -199,6 +199,11 @@ impl Entry {
     pub(super) fn made_small(&self) -> Self {
         let scale = self.scale();
         let mut items = Vec::new();
+        if self.is_template(&scale) {
+            items.push(Item::Section("global".to_owned()));
+            let (key, value) = ("filename".to_owned(), Some("f_dev_disk".to_owned()));
+            items.push(Item::Setting { key, value });
+        }
         for item in &self.items {
             match item {
                 Item::Section(name) => {
@@ -216,6 +221,19 @@ impl Entry {
             }
         }
         Self { form: self.form, items }
+    }
+
+    /// Whether it says neither where nor how much: its device is named beside it (`fio --filename=DEVICE`).
+    fn is_template(&self, scale: &Scale) -> bool {
+        let names_no_device = |item: &Item| match item {
+            Item::Section(name) => !name.starts_with("/dev/"),
+            Item::Setting { .. } => true,
+        };
+        self.form == Form::File
+            && scale.largest == 0
+            && !self.has("filename")
+            && !self.has("directory")
+            && self.items.iter().all(names_no_device)
     }
 
     /// Bounded by its size alone, and with an engine whose calls strace shows.
@@ -251,7 +269,7 @@ impl Entry {
         while size >> shift > target {
             shift += 1;
         }
-        Scale { shift, block, target }
+        Scale { shift, block, target, largest: size }
     }
 
     /// Bytes of a file that stands for a device.
@@ -303,6 +321,8 @@ struct Scale {
     shift: u32,
     block: u64,
     target: u64,
+    /// The largest size in bytes that is given; 0 if none is.
+    largest: u64,
 }
 
 impl Scale {
@@ -388,6 +408,8 @@ fn with_variables(text: &str) -> String {
 fn suggested(name: &str) -> &'static str {
     let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
+        // Before "bs", which is a part of it.
+        () if is(&["jobs"]) => "4",
         () if is(&["size"]) && !is(&["block"]) => "64m",
         () if is(&["dir", "path", "mount", "mnt"]) => "folder",
         () if is(&["file", "dev", "disk"]) => "/dev/disk",
@@ -415,6 +437,17 @@ mod tests {
             entry.made_small().places(),
             (vec!["f_dev_sda".into(), "f_dev_sda".into()], vec![])
         );
+    }
+
+    #[test]
+    fn a_template_gets_a_device_and_variables_get_values_of_their_kind() {
+        let template = "[a]\nrw=read\nsize=100%\nnumjobs=${numjobs}\nbs=${bs}\n";
+        let expected = "[global]\nfilename=f_dev_disk\n[a]\nrw=read\nsize=100%\nnumjobs=3\nbs=4k\n";
+        assert_eq!(Entry::of_file(template).made_small().text(), expected);
+        for place in ["[/dev/sda]", "[a]\ndirectory=/x", "[a]\nfilename=y", "[a]\nsize=8k"] {
+            let small = Entry::of_file(place).made_small();
+            assert!(!small.text().starts_with("[global]"), "{place}");
+        }
     }
 
     #[test]

@@ -98,7 +98,7 @@ honoured! {
         overwrite: One<bool> = "overwrite": BOOL, "files are written in full before the job";
         create_on_open: One<bool> =
             "create_on_open": BOOL, "files are created when they are opened",
-            but "refused for a job that reads";
+            but "refused where a job reads a file that is not there";
         create_only: One<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
         unlink: One<bool> = "unlink": BOOL, "files are removed at the end",
