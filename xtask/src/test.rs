@@ -5,7 +5,7 @@
 //! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ dist ─ attack
+//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ instructions ─ dist ─ attack
 //!                                  ├─ slow tests ─ tests of crates ────────────┤
 //!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz ┘
 //! ```
@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "long")]
     fast: bool,
     /// Add what takes tens of minutes: timed devices and ZFS in the lab, a run of every built-in spec,
-    /// a million simulated cuts of the RAID engine, packages in a fresh Debian, longer fuzzing, attacks
-    /// of full scale on a release build
+    /// a million simulated cuts of the RAID engine, instructions per I/O against their goals, packages
+    /// in a fresh Debian, longer fuzzing, attacks of full scale on a release build
     #[arg(long)]
     long: bool,
 }
@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.long {
         session.stage("long tests", || stages::long_tests(&missing));
+        session.stage("bench instructions", stages::instructions);
         session.stage("packages in a fresh Debian", stages::dist);
     }
     // The pages that are generated from the program, on the build that the tests made.

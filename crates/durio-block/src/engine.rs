@@ -83,7 +83,7 @@ pub struct Completion {
     /// Bytes moved, zero for syncs, or a negated errno.
     pub result: i32,
     /// When the submitting call had returned; equals `completed_at` where submission is completion,
-    /// and is later for what was seen while a refused submission was repeated.
+    /// and may be later for what was seen while a refused submission was repeated.
     pub submitted_at: Ticks,
     /// When the completion was seen.
     pub completed_at: Ticks,

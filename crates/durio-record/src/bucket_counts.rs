@@ -62,6 +62,13 @@ pub(crate) fn bucket_of(nanos: u64) -> usize {
     ((u64::from(magnitude) << HALF_MAGNITUDE) + within) as usize
 }
 
+/// The bucket in which a value is counted: that of an hour for what is beyond the last.
+#[inline(always)]
+fn bucket_within(nanos: u64) -> usize {
+    let bucket = bucket_of(nanos);
+    if bucket < BUCKETS { bucket } else { bucket_of(LATENCY_NS_MAX) }
+}
+
 /// The smallest value of a bucket.
 pub(crate) fn lowest_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
@@ -88,9 +95,19 @@ impl BucketCounts {
     /// Takes the same latency `times` times, at least once.
     #[inline(always)]
     pub fn record_many(&mut self, nanos: u64, times: u64) {
-        let bucket = bucket_of(nanos);
-        // The bound is checked anyway; here it is the one for what is beyond an hour.
-        let bucket = if bucket < BUCKETS { bucket } else { bucket_of(LATENCY_NS_MAX) };
+        self.record_in(bucket_within(nanos), nanos, times);
+    }
+
+    /// The same in two histograms, whose bucket is looked up once.
+    #[inline(always)]
+    pub fn record_many_in_both(&mut self, other: &mut Self, nanos: u64, times: u64) {
+        let bucket = bucket_within(nanos);
+        self.record_in(bucket, nanos, times);
+        other.record_in(bucket, nanos, times);
+    }
+
+    #[inline(always)]
+    fn record_in(&mut self, bucket: usize, nanos: u64, times: u64) {
         if self.counts[bucket] == 0 {
             self.use_bucket(bucket);
         }

@@ -186,10 +186,8 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     ///
     /// `started` is the common begin of all jobs; this one may have been woken later.
     pub(crate) fn run(self, started: Ticks) -> LoopResult {
-        // A loop without what most jobs do not need: the compiler leaves the questions out. It took
-        // 155 instructions per I/O with sync and 264 with io_uring at depth 32 when it was made: a
-        // question that only some jobs need shows there. Without LTO, as in the release profile, it is
-        // 159 and 282: io-uring's Entry::clone for each completion and Submitter::enter are calls then.
+        // A loop without what most jobs do not need: a question that only some jobs need shows in the
+        // instructions per I/O (`cargo xtask bench instructions`).
         let is_plain = self.follows == Follows::Nothing
             && !self.input.varied
             && !self.input.commits
@@ -284,7 +282,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.last_completion = now;
         for slot in 0..self.places {
             let is_stopped = self.input.stop.load(Ordering::Relaxed);
-            if self.may_start(now) && !is_stopped && self.start_next::<false>(slot, now) {
+            if self.may_start(now) && !is_stopped && self.start_next(slot, now) {
                 // From here on each place is refilled as it is reaped, and the number in flight stays.
                 let nanos = self.engine.clock().reference_nanos();
                 self.in_flight.change(1, nanos);
@@ -298,23 +296,18 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     }
 
     /// Gives false if nothing starts before the next pass begins.
-    #[inline(always)]
-    fn start_next<const PLAIN: bool>(&mut self, slot: usize, now: Ticks) -> bool {
-        if !PLAIN && self.next_pass.is_some() {
+    fn start_next(&mut self, slot: usize, now: Ticks) -> bool {
+        if self.next_pass.is_some() {
             return false;
         }
         let access = self.input.stream.next_access();
-        if PLAIN {
-            self.remaining -= 1;
-        } else {
-            if access.kind == AccessKind::DropCache {
-                self.next_pass = Some(access);
-                return false;
-            }
-            self.count_down(&access);
-            self.origins[slot] = Origin { commit_start: now, intended: now };
+        if access.kind == AccessKind::DropCache {
+            self.next_pass = Some(access);
+            return false;
         }
-        self.start::<PLAIN>(slot, access, now);
+        self.count_down(&access);
+        self.origins[slot] = Origin { commit_start: now, intended: now };
+        self.start(slot, access, now);
         true
     }
 
@@ -330,27 +323,17 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         }
     }
 
-    #[inline(always)]
-    fn start<const PLAIN: bool>(&mut self, slot: usize, access: Access, now: Ticks) {
+    fn start(&mut self, slot: usize, access: Access, now: Ticks) {
         let Access { kind, file, offset, length } = access;
-        let place = &mut self.slots[slot];
-        (place.start, place.offset, place.length, place.kind) = (now, offset, length, kind);
+        self.slots[slot] = Slot { start: now, offset, length, file, kind };
         // A depth is at most 2¹⁵ (durio-workload).
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
         let index = slot as u32;
         // Flags are the same for all.
         let operation = &mut self.queue[self.queued];
-        operation.kind = match kind {
-            AccessKind::Write => OperationKind::Write,
-            // A plain job has no third kind.
-            kind if !PLAIN => kind_of(kind),
-            _ => OperationKind::Read,
-        };
-        if !PLAIN {
-            place.file = file;
-            operation.link = false;
-            operation.file = file;
-        }
+        operation.kind = kind_of(kind);
+        operation.link = false;
+        operation.file = file;
         operation.slot = index;
         operation.length = length;
         operation.offset = offset;
@@ -358,7 +341,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
         self.queued += 1;
         if kind == AccessKind::Write {
             self.unfilled = self.input.filler.renews();
-            if let (false, Follows::Linked(sync)) = (PLAIN, self.follows) {
+            if let Follows::Linked(sync) = self.follows {
                 self.link_sync(slot, sync);
             }
         }
@@ -368,7 +351,7 @@ impl<'a, E: Engine> MeasuredLoop<'a, E> {
     fn settle(&mut self, completion: &Completion, look: &Look) {
         let slot = completion.slot as usize;
         let Some(slot) = self.conclude(slot, completion) else { return };
-        if self.remaining > 0 && self.start_next::<false>(slot, look.start) {
+        if self.remaining > 0 && self.start_next(slot, look.start) {
             // The completion waited here to be given: its place was idle, and idle time is in no latency.
             self.filling.idle_ticks += look.idle;
         } else {

@@ -227,11 +227,12 @@ impl Recorder {
     /// call returned: it is their first part too, and the second is zero.
     #[inline(always)]
     pub(crate) fn record_at_once(&mut self, name: OperationName, nanos: u64, times: u64) {
-        self.record_many(name, nanos, times);
-        if let Some(parts) = &mut self.parts[name as usize] {
-            parts.submit.record_many(nanos, times);
-            parts.at_once += times;
-        }
+        let Some(taken) = &mut self.current.operations[name as usize] else { return };
+        let Some(parts) = &mut self.parts[name as usize] else {
+            return taken.service.record_many(nanos, times);
+        };
+        taken.service.record_many_in_both(&mut parts.submit, nanos, times);
+        parts.at_once += times;
     }
 
     /// Closes the current interval and goes on in number `next`. No allocation: the buffer is

@@ -133,6 +133,13 @@ pub(super) fn long_tests(missing: &str) -> Result<Tally> {
     test(command.args(LONG), "long tests", missing)
 }
 
+/// The instructions of an I/O on the release build, held against its goals.
+pub(super) fn instructions() -> Result<Tally> {
+    let words = ["run", "--quiet", "--package", "xtask", "--", "bench", "instructions", "--check"];
+    let is_good = cargo::command(&words).status().context("cargo cannot be run")?.success();
+    Ok(Tally::of_check("bench instructions", is_good))
+}
+
 /// The attack suite, each case a test, on the build of this profile.
 pub(super) fn attack(profile: &str, is_long: bool) -> Result<Tally> {
     let built = cargo::metadata()?.target_directory.into_std_path_buf().join(profile);

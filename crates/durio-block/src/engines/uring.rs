@@ -13,6 +13,7 @@
 //! work in the job's own thread (what current fio sets too); SQPOLL, IOPOLL and COOP_TASKRUN are not
 //! used, as no gain has been measured for them.
 
+mod descriptor;
 mod entries;
 
 use std::io;
@@ -20,9 +21,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
-use io_uring::{
-    CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode, squeue, types,
-};
+use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
+use rustix::io::Errno;
 
 use super::looks::{Look, Looks, Watch};
 use super::{EngineDescriptor, EngineSetup, EngineUser};
@@ -32,6 +32,7 @@ use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks,
 };
+use descriptor::RingDescriptor;
 use entries::Entries;
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
@@ -39,6 +40,9 @@ const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 
 /// No time: the slot is free.
 const IDLE: Ticks = Ticks(u64::MAX);
+
+/// No time: the operation is complete when the look after its submission is.
+const AT_ITS_LOOK: Ticks = Ticks(0);
 
 /// How often a submission is retried while the kernel has no memory for it, and how long is waited
 /// before each: 2 s in all.
@@ -115,6 +119,7 @@ impl EngineDescriptor for Descriptor {
 /// The asynchronous engine over a [`Ring`].
 pub struct UringEngine<'ring, C: Clock> {
     clock: C,
+    descriptor: RingDescriptor,
     submitter: Submitter<'ring>,
     submissions: SubmissionQueue<'ring>,
     completions: CompletionQueue<'ring>,
@@ -151,9 +156,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         buffers: Buffers,
     ) -> Result<Self, BlockError> {
         let mut facts = ring.facts.clone();
-        // The registration of the ring's descriptor lives in this submitter: it must be kept.
-        let (mut submitter, submissions, completions) = ring.ring.split();
-        match submitter.register_ring_fd() {
+        let (descriptor, registered) = RingDescriptor::register(ring.ring.as_raw_fd());
+        let (submitter, submissions, completions) = ring.ring.split();
+        match registered {
             Ok(()) => facts.features.push("registered_ring".to_owned()),
             Err(error) => facts.fallbacks.push(format!("ring is not registered: {error}")),
         }
@@ -174,6 +179,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         let seen = Looks::new(submitted_at.len());
         Ok(Self {
             clock,
+            descriptor,
             submitter,
             submissions,
             completions,
@@ -232,7 +238,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             if *place != IDLE {
                 in_flight(operation.slot);
             }
-            *place = Ticks::default();
+            *place = AT_ITS_LOOK;
             assert!(
                 operation.length <= longest || !operation.kind.is_transfer(),
                 "{} bytes in a slot of {longest}",
@@ -246,12 +252,13 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     fn submit(&mut self, operations: &[Operation]) -> Result<(), BlockError> {
         let was_idle = self.in_flight == 0;
         self.claim(operations);
+        let mut entries = self.entries.in_use();
         for operation in operations {
             // SAFETY: a transfer's pointer and length lie within the slot (asserted), the slot is
             // claimed, so no reference to it and no other operation on it exists, and the buffers
             // live until `drop` has reaped every operation. The others have no pointer.
             let pushed = unsafe {
-                match self.entries.transfer(operation) {
+                match entries.transfer(operation) {
                     Some(transfer) => self.submissions.push(transfer),
                     None => self.submissions.push(&Self::other(operation)),
                 }
@@ -267,9 +274,12 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         } else {
             self.watch.looked(now);
         }
-        let submitted_at = &mut self.submitted_at[..];
-        for operation in operations {
-            submitted_at[operation.slot as usize] = now;
+        // Where all that is in flight was complete by now, each takes the time from its look.
+        if self.completions.len() < self.in_flight {
+            let submitted_at = &mut self.submitted_at[..];
+            for operation in operations {
+                submitted_at[operation.slot as usize] = now;
+            }
         }
         Ok(())
     }
@@ -287,24 +297,21 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
 
     /// How many entries were in the ring, and how many of them the kernel took.
     #[inline(always)]
-    fn enter_once(&mut self, wanted: u32) -> (usize, io::Result<usize>) {
+    fn enter_once(&mut self, wanted: u32) -> (u32, Result<u32, Errno>) {
         self.submissions.sync();
-        let queued = self.submissions.len();
-        let to_submit = u32::try_from(queued).unwrap_or(u32::MAX);
-        let flags = EnterFlags::GETEVENTS.bits();
+        // A ring has at most 2¹⁵ entries (io_uring_setup(2)).
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        let queued = self.submissions.len() as u32;
         // Justification: the crate's safe calls ask for events only if they wait for one.
-        // SAFETY: the call takes no argument by reference, and the entries that it submits were
-        // pushed under the conditions of `submit`.
-        let entered =
-            unsafe { self.submitter.enter::<libc::sigset_t>(to_submit, wanted, flags, None) };
-        (queued, entered)
+        // SAFETY: the entries were pushed under the conditions of `submit`.
+        (queued, unsafe { self.descriptor.enter(queued, wanted) })
     }
 
     /// After a call that was refused or interrupted, or did not take all.
     #[cold]
     fn enter_again(
         &mut self,
-        mut entered: io::Result<usize>,
+        mut entered: Result<u32, Errno>,
         wanted: u32,
     ) -> Result<(), BlockError> {
         let mut refusals = 0;
@@ -313,7 +320,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             match entered {
                 Ok(_) if self.submissions.is_empty() => return Ok(()),
                 Ok(_) => {}
-                Err(error) if is_transient(&error) => {
+                Err(error) if is_transient(error) => {
                     // It ends a wait, or a refusal that says nothing of what the job did before.
                     let now = self.look();
                     self.watch.waited(now);
@@ -321,7 +328,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                     if self.submissions.is_empty() && !self.completions.is_empty() {
                         return Ok(());
                     }
-                    if error.kind() != io::ErrorKind::Interrupted {
+                    if error != Errno::INTR {
                         refusals += 1;
                         if refusals > REFUSALS_MAX {
                             return Err(BlockError::new("enter io_uring", error));
@@ -371,7 +378,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             let arguments = types::SubmitArgs::new().timespec(&timeout);
             match self.submitter.submit_with_args(1, &arguments) {
                 Ok(_) => {}
-                Err(error) if is_transient(&error) || is_timeout(&error) => {}
+                Err(error) if ends_a_wait(&error) => {}
                 Err(error) => return Err(BlockError::new("wait for io_uring", error)),
             }
             now = self.look();
@@ -392,7 +399,8 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
                 let Some(entry) = self.completions.next() else { break };
                 #[expect(clippy::cast_possible_truncation, reason = "a slot, as submitted")]
                 let slot = entry.user_data() as u32;
-                let submitted_at = std::mem::replace(&mut submitted_at[slot as usize], IDLE);
+                let stamp = std::mem::replace(&mut submitted_at[slot as usize], IDLE);
+                let submitted_at = if stamp == AT_ITS_LOOK { look.at } else { stamp };
                 let result = entry.result();
                 *completion = Completion { slot, result, submitted_at, completed_at: look.at };
             }
@@ -424,7 +432,7 @@ impl<C: Clock> UringEngine<'_, C> {
         if self.buffers_are_registered {
             let _ = self.submitter.unregister_buffers();
         }
-        let _ = self.submitter.unregister_ring_fd();
+        let _ = self.descriptor.unregister();
     }
 }
 
@@ -449,14 +457,14 @@ fn in_flight(slot: u32) -> ! {
     panic!("slot {slot} is in flight")
 }
 
-/// ETIME: what the kernel says when the time of a wait is over.
-fn is_timeout(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ETIME)
+/// True of what ends a wait with a timeout and is no failure; ETIME: its time is over.
+fn ends_a_wait(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|error| error == Errno::TIME || is_transient(error))
 }
 
 /// EINTR: a signal came; EAGAIN and EBUSY: the kernel is out of requests until some are reaped.
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
+fn is_transient(error: Errno) -> bool {
+    matches!(error, Errno::INTR | Errno::AGAIN | Errno::BUSY)
 }
 
 impl<C: Clock> Engine for UringEngine<'_, C> {

@@ -278,6 +278,39 @@ fn a_uring_engine_dropped_with_operations_in_flight_waits_for_them() {
     });
 }
 
+/// The first read of the pipe is complete when the submitting call returns, the second half a second later.
+#[test]
+fn a_uring_operation_that_waits_was_submitted_when_its_call_returned() {
+    let test = "a_uring_operation_that_waits_was_submitted_when_its_call_returned";
+    if let Some(reason) = reason(probe_ring()) {
+        return note_skip(test, &reason);
+    }
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[1; 4096]).unwrap();
+    let mut ring = ring(2).unwrap();
+    let buffers = Buffers::new(2, 4096);
+    let mut engine =
+        UringEngine::new(MonotonicClock, &mut ring, &[reader.into()], buffers).unwrap();
+    let mut completions = [Completion::default()];
+    let begin = MonotonicClock.now();
+    assert_eq!(engine.exchange(&[read_of(0), read_of(1)], &mut completions).unwrap(), 1);
+    let returned = MonotonicClock.now();
+    let [first] = completions;
+    assert!(begin <= first.submitted_at && first.submitted_at <= first.completed_at, "{first:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    let written = MonotonicClock.now();
+    writer.write_all(&[2; 4096]).unwrap();
+    assert_eq!(engine.exchange(&[], &mut completions).unwrap(), 1);
+    let [second] = completions;
+    assert!((begin..=returned).contains(&second.submitted_at), "{second:?}");
+    assert!(second.completed_at >= written && second.slot != first.slot, "{second:?}");
+    // Alone in flight, and complete when its call returns.
+    writer.write_all(&[3; 4096]).unwrap();
+    assert_eq!(engine.exchange(&[read_of(0)], &mut completions).unwrap(), 1);
+    let [third] = completions;
+    assert!(third.submitted_at >= written && third.submitted_at == third.completed_at, "{third:?}");
+}
+
 #[test]
 fn an_aio_context_that_the_kernel_does_not_grant_is_an_error_with_its_reason() {
     let test = "an_aio_context_that_the_kernel_does_not_grant_is_an_error_with_its_reason";

@@ -4,10 +4,11 @@
 //! all of a batch. One entry in each histogram serves for all of them, and what depends on the time
 //! of the look alone is asked once.
 
-use durio_block::{Clock, Completion, Engine, Ticks};
-use durio_workload::AccessKind;
+use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
+use durio_workload::{Access, AccessKind};
 
 use super::{MeasuredLoop, RECORDED_AS, Slot};
+use crate::recorder::Recorder;
 
 /// Operations that were started and seen together. Those were submitted together (what starts at the
 /// same time goes to the engine in one exchange), so they have the same latencies, and are recorded at
@@ -62,54 +63,87 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         Look { seen, start, idle: start.since(seen) }
     }
 
-    /// Takes a completion of a plain job and refills its place.
+    /// Takes a completion of a plain job and refills its place: the parts of [`Self::settle`] and of
+    /// [`Self::start`] that such a job needs, in one, which looks its place up once.
     #[inline(always)]
     pub(super) fn settle_plain(&mut self, completion: &Completion, look: &Look) {
-        let slot = completion.slot as usize;
-        let Slot { start, length, kind, .. } = self.slots[slot];
-        if i64::from(completion.result) == length.cast_signed() {
-            self.count_alike(start, completion.submitted_at, kind);
-        } else {
-            self.fail(slot, completion.result);
+        let place = &mut self.slots[completion.slot as usize];
+        let Slot { start, length, kind, .. } = *place;
+        if i64::from(completion.result) != length.cast_signed() {
+            self.fail(completion.slot as usize, completion.result);
+            return self.leave();
         }
-        if self.remaining > 0 && self.start_next::<true>(slot, look.start) {
+        let ended = (start, completion.submitted_at, kind);
+        self.alike.count(ended, self.engine, self.input.recorder);
+        if let Some(remaining) = self.remaining.checked_sub(1) {
+            self.remaining = remaining;
+            let Access { kind, offset, length, .. } = self.input.stream.next_access();
+            (place.start, place.offset, place.length, place.kind) =
+                (look.start, offset, length, kind);
+            // Flags are the same for all, there is one file, and nothing is linked.
+            let operation = &mut self.queue[self.queued];
+            // A plain job has no third kind.
+            let is_write = kind == AccessKind::Write;
+            operation.kind = if is_write { OperationKind::Write } else { OperationKind::Read };
+            operation.slot = completion.slot;
+            operation.length = length;
+            operation.offset = offset;
+            operation.intended_start = look.start;
+            self.queued += 1;
+            if is_write {
+                self.unfilled = self.input.filler.renews();
+            }
+            // The completion waited here to be given: its place was idle, and idle time is in no latency.
             self.filling.idle_ticks += look.idle;
         } else {
             self.leave();
         }
     }
 
-    #[inline(always)]
-    fn count_alike(&mut self, start: Ticks, submitted: Ticks, kind: AccessKind) {
-        // Not the stamp of submission: what starts together goes to the engine in one exchange.
-        if (start, kind) == (self.alike.start, self.alike.kind) {
-            self.alike.count += 1;
-        } else {
-            self.record_alike();
-            self.alike = Alike { start, submitted, kind, count: 1, ..self.alike };
-        }
-    }
-
     /// Records the operations that were alike, at once.
     #[inline(always)]
     pub(super) fn record_alike(&mut self) {
-        let Alike { start, submitted, seen, kind, count } = self.alike;
+        self.alike.record(self.engine, self.input.recorder);
+    }
+}
+
+impl Alike {
+    /// One more operation that was seen in the present look.
+    #[inline(always)]
+    fn count<E: Engine>(
+        &mut self,
+        (start, submitted, kind): (Ticks, Ticks, AccessKind),
+        engine: &E,
+        recorder: &mut Recorder,
+    ) {
+        // Not the stamp of submission: what starts together goes to the engine in one exchange.
+        if start == self.start && kind == self.kind {
+            self.count += 1;
+        } else {
+            self.record(engine, recorder);
+            *self = Self { start, submitted, kind, count: 1, ..*self };
+        }
+    }
+
+    #[inline(always)]
+    fn record<E: Engine>(&mut self, engine: &E, recorder: &mut Recorder) {
+        let Self { start, submitted, seen, kind, count } = *self;
         if count == 0 {
             return;
         }
-        self.alike.count = 0;
-        let clock = self.engine.clock();
+        self.count = 0;
+        let clock = engine.clock();
         let nanos = clock.nanos(seen.since(start));
         let recorded_as = RECORDED_AS[kind as usize];
         // Complete when the submitting call returned: one look-up serves for two histograms.
-        if submitted == seen && self.engine.capabilities().asynchronous {
-            self.input.recorder.record_at_once(recorded_as, nanos, count);
+        if submitted == seen && engine.capabilities().asynchronous {
+            recorder.record_at_once(recorded_as, nanos, count);
             return;
         }
-        self.input.recorder.record_many(recorded_as, nanos, count);
-        if self.engine.capabilities().asynchronous {
+        recorder.record_many(recorded_as, nanos, count);
+        if engine.capabilities().asynchronous {
             let submit = clock.nanos(submitted.since(start));
-            self.input.recorder.record_parts_of_many(recorded_as, submit, nanos, count);
+            recorder.record_parts_of_many(recorded_as, submit, nanos, count);
         }
     }
 }

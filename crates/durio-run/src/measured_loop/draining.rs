@@ -66,7 +66,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             if now >= self.end {
                 self.remaining = 0;
             }
-            if self.remaining == 0 || !self.start_next::<false>(slot as usize, now) {
+            if self.remaining == 0 || !self.start_next(slot as usize, now) {
                 break;
             }
             self.free.pop();

@@ -116,7 +116,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             }
             self.count_down(&access);
             self.origins[slot as usize] = Origin { commit_start: now, intended: due.next };
-            self.start::<false>(slot as usize, access, now);
+            self.start(slot as usize, access, now);
             self.in_flight.change(1, reference);
             self.advance(due);
         }

@@ -38,7 +38,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let nanos = self.engine.clock().reference_nanos();
         self.in_flight.change(1, nanos);
         self.origins[0] = Origin { commit_start: begin, intended: begin };
-        self.start::<false>(0, fsync, begin);
+        self.start(0, fsync, begin);
         let mut completions = [Completion::default()];
         let mut queued = std::mem::take(&mut self.queued);
         let completion = loop {

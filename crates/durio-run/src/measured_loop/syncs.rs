@@ -68,7 +68,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if access.kind == AccessKind::SyncFileRange {
             (access.offset, access.length) = (place.offset, place.length);
         }
-        self.start::<false>(slot, access, completion.completed_at);
+        self.start(slot, access, completion.completed_at);
         if place.kind == AccessKind::SyncFileRange {
             // The two calls are one sync.
             self.slots[slot].start = place.start;
