@@ -191,3 +191,36 @@ fn two_names_of_one_device_are_refused() {
     std::os::unix::fs::symlink(disk.device.display(), &link).unwrap();
     check(&sandbox, &disk, "link").expect_exit(2).expect_stderr("one and the same");
 }
+
+#[test]
+fn a_partition_is_written_where_it_lies_and_never_together_with_its_disk() {
+    if !has(&["root", "losetup", "addpart"]) {
+        return;
+    }
+    const SECTOR: usize = 512;
+    let sandbox = Sandbox::new();
+    let images = sandbox.root().join("images");
+    fs::create_dir(&images).unwrap();
+    let image = images.join("image");
+    fs::write(&image, vec![7; 32 << 20]).unwrap();
+    let disk = LoopDevice::with_partitions(&image, &[(2048, 16384), (32768, 24576)]);
+    let [first, second] = [1, 2].map(|number| disk.partition(number));
+    for (one, other) in [(&disk.display(), &first), (&second, &disk.display())] {
+        let line = format!("check {one} {other} --quiet --duration 100ms");
+        let refused = sandbox.durio(&line).run().expect_exit(2).expect_no_stdout();
+        let words = format!("of '{one}' and '{other}' one is a part of the other");
+        refused.expect_stderr(&words).expect_stderr("name either the disk or its partitions");
+    }
+    // Neighbours have nothing in common.
+    let line = format!("check {first} {second} --quiet --duration 100ms");
+    sandbox.durio(&line).run().expect_exit(0);
+    let line =
+        format!("run --quiet --rw write --bs 64k --ops 192 --target {second} --destroy {second}");
+    sandbox.durio(&line).run().expect_exit(0);
+    let now = fs::read(&image).unwrap();
+    let (begin, end) = (32768 * SECTOR, (32768 + 24576) * SECTOR);
+    assert!(now[..begin].iter().chain(&now[end..]).all(|byte| *byte == 7));
+    // All 12 MiB of it.
+    let is_old = |block: &[u8]| block.iter().all(|byte| *byte == 7);
+    assert_eq!(now[begin..end].chunks(4096).filter(|block| is_old(block)).count(), 0);
+}

@@ -32,6 +32,7 @@ pub(crate) fn sparse_file(path: &Path, mib: u64) {
 pub(crate) struct LoopDevice {
     path: PathBuf,
     backing: PathBuf,
+    partitions: usize,
 }
 
 impl LoopDevice {
@@ -45,7 +46,23 @@ impl LoopDevice {
 
     fn with(options: &str, backing: &Path) -> Self {
         let line = format!("losetup --find --show {options} '{}'", backing.display());
-        Self { path: PathBuf::from(sh(&line)), backing: backing.to_owned() }
+        Self { path: PathBuf::from(sh(&line)), backing: backing.to_owned(), partitions: 0 }
+    }
+
+    /// One with partitions: the first sector and the number of sectors of each.
+    pub(crate) fn with_partitions(backing: &Path, partitions: &[(u64, u64)]) -> Self {
+        let mut device = Self::with("--partscan", backing);
+        for (start, sectors) in partitions {
+            device.partitions += 1;
+            let number = device.partitions;
+            sh(&format!("addpart {} {number} {start} {sectors}", device.display()));
+        }
+        device
+    }
+
+    /// The device of the partition of this number, from 1 on.
+    pub(crate) fn partition(&self, number: usize) -> String {
+        format!("{}p{number}", self.display())
     }
 
     pub(crate) fn display(&self) -> String {
@@ -57,6 +74,9 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         let (device, backing) = (self.path.display(), self.backing.display());
         let detached = || !succeeds(&format!("losetup -j '{backing}' | grep -q ."));
+        for number in 1..=self.partitions {
+            let _ = succeeds(&format!("delpart {device} {number}"));
+        }
         let _ = succeeds(&format!("losetup -d {device}"));
         let gone = (0..500).any(|_| {
             let gone = detached();
