@@ -16,7 +16,8 @@ fn the_order_is_source_devices_filesystem() {
     assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("can only be the first layer"));
     let above = fault(vec![loops(2, 64), btrfs(BtrfsProfile::Single), DeclaredKind::Md(md(1))]);
     assert!(above.contains("layer 3 (md): nothing can stand on a filesystem"), "{above}");
-    assert!(fault(vec![loops(1, 64); 20]).contains("more than 16 layers"));
+    assert!(fault(vec![loops(1, 64); 17]).contains("more than 16 layers"));
+    assert!(fault(vec![loops(1, 64); 16]).contains("layer 2 (loop)"));
 }
 
 #[test]

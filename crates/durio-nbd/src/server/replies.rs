@@ -167,4 +167,15 @@ mod tests {
         assert_eq!(descriptors(&extents, 100), [(8, 0), (92, 3)]);
         assert_eq!(descriptors(&[], 100), [(100, 0)]);
     }
+
+    #[test]
+    fn an_answer_has_4096_extents_that_say_what_is_hole_and_what_is_zero() {
+        let extent = |hole, zero| Extent { length: 2, hole, zero };
+        let all = [extent(true, false), extent(false, true), extent(true, true)];
+        assert_eq!(descriptors(&all, 100), [(2, 1), (2, 2), (2, 3)]);
+        let states = |count: usize| (0..count).map(|at| extent(at % 2 == 0, false));
+        let found = |count| descriptors(&states(count).collect::<Vec<_>>(), 1 << 20);
+        assert_eq!((found(4095).len(), found(4096).len(), found(4097).len()), (4095, 4096, 4096));
+        assert_eq!(found(4097)[4094..], [(2, 1), (2, 0)]);
+    }
 }

@@ -456,6 +456,39 @@ mod tests {
     }
 
     #[test]
+    fn a_server_ends_when_its_requests_and_its_own_blocks_have_ended_and_none_is_waiting() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        carry_out(&mut array, |_| Some(Outcome::Done));
+        assert!(!array.is_over(), "nobody has asked for its end");
+        array.close();
+        // The mark of the region goes, on both members.
+        let mut left = Vec::new();
+        while let Some(op) = array.out.ops.pop() {
+            assert!(array.begins(&op) && matches!(op.buffer, Buffer::Metadata(_)));
+            left.push(op);
+        }
+        assert!(!left.is_empty() && !array.is_over());
+        array.requests = 1;
+        for op in left {
+            assert!(array.ended(op.device, true, false, true));
+            array.completed(op.tag, Outcome::Done);
+        }
+        carry_out(&mut array, |_| Some(Outcome::Done));
+        assert!(!array.is_over(), "a request is on its way");
+        array.requests = 0;
+        array.due[1].backlog = 1;
+        assert!(!array.is_over(), "a job waits");
+        array.due[1].backlog = 0;
+        assert!(array.is_over());
+    }
+
+    #[test]
     fn a_name_has_a_thread_and_a_number() {
         let name = PieceName::new(63, 0x00ab_cdef);
         assert_eq!((name.thread(), name.index()), (63, 0x00ab_cdef));
