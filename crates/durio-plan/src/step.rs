@@ -312,7 +312,6 @@ impl Load {
             // A log's batches follow each other in one file.
             (workload.group_commit.is_some(), "is a log"),
             (workload.at_end == AtEnd::Reallocate, "returns segments to the preallocated state"),
-            (workload.drops_cache_each_pass, "drops the page cache at each pass"),
             // A sync covers the file of its write alone: the others' writes would stay without.
             (is_sparse, "does not sync each write"),
         ];

@@ -69,8 +69,8 @@ pub(crate) struct JobInput {
     pub(crate) file_order: FileOrder,
     pub(crate) drain: Option<DrainPolicy>,
     pub(crate) completion_time: CompletionTime,
-    /// A second descriptor of the file, whose cached pages each pass drops.
-    pub(crate) pass_file: Option<OwnedFd>,
+    /// A second descriptor of each file, if each pass over one drops its cached pages.
+    pub(crate) pass_files: Vec<OwnedFd>,
     /// A sync holds up the job.
     pub(crate) blocking_syncs: bool,
     pub(crate) clock: RunClock,
@@ -264,7 +264,7 @@ fn drive<E: Engine>(
         batch: input.batch,
         varied: workload.has_mix(),
         filler,
-        pass_file: input.pass_file.take(),
+        pass_files: std::mem::take(&mut input.pass_files),
         syncs_at_end: workload.syncs_at_end && workload.writes(),
         files: input.files_each,
         drain: input.drain,

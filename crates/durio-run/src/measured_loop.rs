@@ -132,7 +132,7 @@ pub(crate) struct LoopInput<'a> {
     /// What writes write.
     pub(crate) filler: BlockFiller,
     /// Of which a further pass drops the cached pages.
-    pub(crate) pass_file: Option<OwnedFd>,
+    pub(crate) pass_files: Vec<OwnedFd>,
     /// The job ends with an fsync of each file.
     pub(crate) syncs_at_end: bool,
     pub(crate) files: u32,

@@ -283,7 +283,7 @@ fn job_input(
         schedule: Schedule::new(arrivals, place, workload.jobs, seed),
         committer_schedules: committer_schedules(arrivals, place, workload, seed),
         processors: processors.of(load, target, place)?,
-        pass_file: pass_file(workload, files.first())?,
+        pass_files: pass_files(workload, &files)?,
         blocking_syncs: load.blocking_syncs,
         files,
         files_each: load.targets_each,
@@ -297,11 +297,11 @@ fn job_input(
     })
 }
 
-/// The same file once more, if each pass of a buffered job drops what is cached of it.
-fn pass_file(workload: &Workload, file: Option<&OwnedFd>) -> Result<Option<OwnedFd>, RunError> {
+/// The same files once more, if each pass of a buffered job over one drops what is cached of it.
+fn pass_files(workload: &Workload, files: &[OwnedFd]) -> Result<Vec<OwnedFd>, RunError> {
     let drops = workload.drops_cache_each_pass && workload.cache == CacheMode::Buffered;
-    let file = file.filter(|_| drops).map(OwnedFd::try_clone).transpose();
-    file.map_err(|error| RunError::target("cannot open the target once more").because(error))
+    let again = files.iter().filter(|_| drops).map(OwnedFd::try_clone).collect::<Result<_, _>>();
+    again.map_err(|error| RunError::target("cannot open the target once more").because(error))
 }
 
 /// The schedules of committers with a thread each: together they offer what was asked for.

@@ -61,6 +61,8 @@ pub(crate) struct FileTurns {
     run_left: u32,
     /// The file to be asked next.
     turn: usize,
+    /// The next turn is that of the same file again, and counts for nothing.
+    is_kept: bool,
 }
 
 impl FileTurns {
@@ -74,6 +76,7 @@ impl FileTurns {
             current: 0,
             run_left: 0,
             turn: 0,
+            is_kept: false,
         };
         turns.begin_pass();
         turns
@@ -96,7 +99,15 @@ impl FileTurns {
         }
     }
 
+    /// The turn was no access: the file has it once more.
+    pub(crate) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
     pub(crate) fn next(&mut self, random: &mut Xoshiro256PlusPlus) -> usize {
+        if std::mem::take(&mut self.is_kept) {
+            return self.current;
+        }
         if self.run_left > 0 && self.left[self.current] > 0 {
             self.run_left -= 1;
         } else {

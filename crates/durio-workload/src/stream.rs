@@ -103,7 +103,14 @@ impl OtherOrder {
     fn next(&mut self, random: &mut Xoshiro256PlusPlus, read_threshold: u64) -> &Access {
         self.access = match &mut self.kind {
             OtherKind::Varied(varied) => varied.next(random, read_threshold),
-            OtherKind::Files { files, turns } => next_of(files, turns.next(random)),
+            OtherKind::Files { files, turns } => {
+                let access = next_of(files, turns.next(random));
+                // The pass that the file is to begin has an access in this very turn.
+                if access.kind == AccessKind::DropCache {
+                    turns.keep();
+                }
+                access
+            }
         };
         &self.access
     }

@@ -131,11 +131,6 @@ pub(super) fn section(
     let advice = advice(or(&target.advice, AdviceHint::Pattern), of_targets.workload.pattern);
     let has_passes = of_targets.has_passes(&places);
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
-    if workload.drops_cache_each_pass && places.iter().any(|place| place.targets.len() > 1) {
-        let reason = "fio drops what is cached of several files at each pass, durio of one; give \
-                      invalidate=0 or direct=1";
-        said.refuse_at(at, "invalidate", reason);
-    }
     Some(Section {
         at: at.clone(),
         group: *group,

@@ -273,6 +273,7 @@ fn the_page_cache_is_dropped_where_fio_drops_it() {
     assert!(drops("rw=randread\nloops=2\nnorandommap"), "fio opens the file anew");
     assert!(!drops("rw=read\nloops=2\ndirect=1"));
     assert!(!drops("rw=read\nloops=2\ninvalidate=0"));
+    assert!(drops("filename=/dev/b\nrw=read\nloops=2"), "of each file");
 }
 
 #[test]

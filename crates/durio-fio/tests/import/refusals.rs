@@ -66,7 +66,6 @@ fn what_fio_would_do_otherwise_is_refused() {
         ("filename=/dev/b\nrw=randread:8", "rw"),
         ("filename=/dev/b\nbssplit=4k/50:8k/50", "bs"),
         ("filename=/dev/b\nioengine=posixaio", "ioengine"),
-        ("filename=/dev/b\nloops=2", "invalidate"),
         ("filename=old", "filename"),
         ("ioengine=libaio\niodepth=8\niodepth_batch_complete_min=0", "iodepth_batch_complete_min"),
         ("ioengine=io_uring\niodepth=8\nhipri", "hipri"),

@@ -22,7 +22,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             return false;
         }
         let Some(pass) = self.next_pass.take() else { return true };
-        if let Some(file) = &self.input.pass_file
+        if let Some(file) = self.input.pass_files.get(pass.file as usize)
             && let Err(error) = drop_cached(file.as_fd(), pass.offset, pass.length)
         {
             self.break_off(error);

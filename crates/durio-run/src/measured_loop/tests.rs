@@ -77,7 +77,7 @@ fn run_draining<E: Engine>(
         batch: 4,
         varied: workload.has_mix(),
         filler: BlockFiller::new(workload, 1),
-        pass_file: None,
+        pass_files: Vec::new(),
         syncs_at_end: workload.syncs_at_end,
         files: 1,
         drain,

@@ -213,6 +213,28 @@ fn only_what_ends_a_pass_has_passes() {
 }
 
 #[test]
+fn each_of_several_files_begins_its_own_pass_in_its_own_turn() {
+    let workload = Workload { drops_cache_each_pass: true, ..base(Pattern::Sequential, 1000) };
+    let region = Region { offset: Bytes::from_kib(64), length: Bytes::from_kib(12) };
+    let order = FileOrder { choice: FileChoice::InTurn, run: 2, open_max: 0 };
+    let mut stream = Stream::over_files(&workload, region, 7, (2, order));
+    let told: Vec<String> = (0..16)
+        .map(|_| {
+            let access = stream.next_access();
+            match access.kind {
+                AccessKind::DropCache => format!("drop {} of {}", access.length >> 10, access.file),
+                _ => format!("{} of {}", access.offset >> 10, access.file),
+            }
+        })
+        .collect();
+    let one_pass = ["64 of 0", "68 of 0", "64 of 1", "68 of 1", "72 of 0", "72 of 1"];
+    assert_eq!(told[..6], one_pass);
+    let next = ["drop 12 of 0", "64 of 0", "68 of 0", "drop 12 of 1", "64 of 1", "68 of 1"];
+    assert_eq!(told[6..12], next);
+    assert_eq!(told[12..], ["72 of 0", "72 of 1", "drop 12 of 0", "64 of 0"]);
+}
+
+#[test]
 fn a_sync_follows_by_its_method_and_after_as_many_writes() {
     let follows = |method, every: u32, kinds: &[AccessKind]| {
         let sync = SyncPolicy { method, every };

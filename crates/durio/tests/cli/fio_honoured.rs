@@ -115,6 +115,22 @@ const ROWS: &[Row] = &[
     ),
     row(&["fadvise_hint"], "filename=data/f\nrw=read\nfadvise_hint=random", Same(&[Advice])),
     row(&["invalidate"], "filename=data/f\nrw=read\ninvalidate=0", Same(&[Drops])),
+    row(
+        &["invalidate"],
+        "filename=data/f\nrw=read\nsize=32k\nloops=3\ninvalidate=1",
+        Same(&[Drops, Accesses]),
+    ),
+    row(
+        &["invalidate"],
+        "filename=data/f:data/g\nrw=read\nbs=16k\nsize=128k\nloops=3\ninvalidate=1",
+        Same(&[Drops, Accesses]),
+    ),
+    row(
+        &["invalidate"],
+        "filename=data/f:data/g\nrw=randread\nsize=96k\nfile_service_type=roundrobin:5\nloops=2\n\
+         invalidate=1",
+        Same(&[Drops, AccessSet]),
+    ),
     row(&["direct"], "filename=data/f\nrw=read\ndirect=1", Same(&[OpenFlags, Accesses])),
     row(&["buffered"], "filename=data/f\nrw=read\nbuffered=0", Same(&[OpenFlags])),
     row(&["rw"], "filename=data/f\nrw=write", Same(&[Accesses])),

@@ -1,6 +1,6 @@
 //! What a job does to its files, by strace: of fio and of durio alike.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(crate) enum Fact {
     Calls,
     /// What is said of order and reuse by `fadvise64`.
     Advice,
-    /// Calls that drop cached pages.
+    /// After which of the accesses to its file each call drops cached pages.
     Drops,
     /// `O_DIRECT`, `O_SYNC` and `O_DSYNC` of the files.
     OpenFlags,
@@ -166,7 +166,7 @@ impl Traced {
             Advice => {
                 json!(self.advice().filter(|it| !it.contains("DONTNEED")).collect::<BTreeSet<_>>())
             }
-            Drops => json!(self.advice().any(|it| it.contains("DONTNEED"))),
+            Drops => json!(self.drops()),
             OpenFlags => {
                 // The last one is the job's.
                 let last = self.calls().filter(|(name, _)| name.starts_with("open")).last();
@@ -187,6 +187,26 @@ impl Traced {
         all.retain(|it| it.3 <= 128 << 10);
         let reads = all.iter().any(|it| it.0 == 'r');
         all.into_iter().filter(|it| !reads || it.0 == 'r').collect()
+    }
+
+    /// By file, how many of its reads came before each drop of its cached pages; those before a job
+    /// are one.
+    fn drops(&self) -> BTreeMap<&str, BTreeSet<usize>> {
+        let mut reads: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut drops: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for (name, rest) in self.calls() {
+            let Some((_, path)) = rest.split_once('<') else { continue };
+            let file = path.split('>').next().unwrap().rsplit('/').next().unwrap();
+            let count = reads.entry(file).or_default();
+            match name {
+                "pread64" | "preadv" | "preadv2" => *count += 1,
+                "fadvise64" if rest.contains("POSIX_FADV_DONTNEED") => {
+                    drops.entry(file).or_default().insert(*count);
+                }
+                _ => {}
+            }
+        }
+        drops
     }
 
     fn advice(&self) -> impl Iterator<Item = &str> {

@@ -153,7 +153,7 @@ impl Case {
             batch: 1,
             varied: workload.has_mix(),
             filler: BlockFiller::new(workload, SEED),
-            pass_file: None,
+            pass_files: Vec::new(),
             syncs_at_end: workload.syncs_at_end,
             files: 1,
             drain: None,
