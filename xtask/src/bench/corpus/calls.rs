@@ -3,6 +3,7 @@
 //! In: the files of `strace -ff -ttt -y`. Out: per file what the jobs did; the process that was
 //! started lays out files, and is left out.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -27,6 +28,13 @@ pub(super) struct Done {
 }
 
 impl Done {
+    /// Files of one job stand side by side in two lists, whichever of their accesses were drawn to
+    /// read; not so where one program syncs more often than the other.
+    pub(super) fn by_what_is_not_drawn(&self, other: &Self) -> Ordering {
+        let key = |done: &Self| (done.reads + done.writes, done.bytes, done.syncs);
+        key(self).cmp(&key(other)).then_with(|| self.cmp(other))
+    }
+
     fn access(&mut self, writes: bool, offset: u64, length: u64) {
         *(if writes { &mut self.writes } else { &mut self.reads }) += 1;
         self.bytes += length;
@@ -194,5 +202,20 @@ mod tests {
         let flags = BTreeSet::from(["O_DIRECT".to_owned()]);
         let range = Some((0, 12_288));
         assert_eq!(done, [Done { reads: 1, writes: 1, bytes: 4608, syncs: 1, range, flags }]);
+    }
+
+    #[test]
+    fn files_are_paired_by_their_amounts_and_not_by_the_draws_of_a_mix() {
+        let done = |reads, writes, syncs| Done {
+            reads,
+            writes,
+            bytes: (reads + writes) * 4096,
+            syncs,
+            ..Done::default()
+        };
+        let mut all = [done(3, 0, 1), done(2, 2, 0), done(3, 0, 0), done(0, 3, 1), done(2, 1, 1)];
+        all.sort_by(Done::by_what_is_not_drawn);
+        let expected = [done(3, 0, 0), done(0, 3, 1), done(2, 1, 1), done(3, 0, 1), done(2, 2, 0)];
+        assert_eq!(all, expected);
     }
 }
