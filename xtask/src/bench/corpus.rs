@@ -311,7 +311,7 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
             (true, _) => 8,
         };
         // Of few accesses all may be of one kind, or anywhere, by chance.
-        let mixes = is_mixed(one) || (entry.mixes() && accesses(one) < 32);
+        let mixes = is_mixed(one) || is_mixed(other) || (entry.mixes() && accesses(one) < 32);
         let is_same = near(accesses(one), accesses(other), most)
             && near(one.bytes, other.bytes, most)
             && if mixes { near_in_mix(one, other) } else { near(one.writes, other.writes, most) }
