@@ -31,7 +31,7 @@ const SHORT: u32 = 10_000;
 
 /// By how many I/Os the long runs are longer. What durio does after its loop (percentiles, the
 /// histogram log) varies with the latencies by a million instructions; fio's start varies by 30 000.
-const APART_DURIO: u32 = 1_000_000;
+const APART_DURIO: u32 = 3_000_000;
 const APART_FIO: u32 = 100_000;
 
 /// The same for strace, whose counts are exact and slow.
