@@ -3,9 +3,10 @@
 //!
 //! In: the crates of [`SCOPE`], a sample size and a seed. Out: a table of mutants found and missed per
 //! crate, and each missed one; exit code 1 if a crate is below the goal. Not here: how a mutant is
-//! made and run (cargo-mutants, installed below the target folder), or mutants that no test can see
-//! ([`equivalent`]).
+//! made and run (cargo-mutants, installed below the target folder; [`constants`]), or mutants that no test
+//! can see ([`equivalent`]).
 
+mod constants;
 mod equivalent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Seed of the draw
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// Double a number in each constant in place of cargo-mutants' changes; of any crate
+    #[arg(long, requires = "crates")]
+    constants: bool,
     /// Replace the table in docs/benchmarks.md
     #[arg(long)]
     write: bool,
@@ -105,17 +109,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.write {
         return bench::write_down("mutants");
     }
+    if arguments.constants {
+        return run_constants(arguments);
+    }
     let known: Vec<_> = SCOPE.iter().map(|(name, _)| *name).collect();
     if let Some(name) = arguments.crates.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no crate '{name}' among {}", known.join(", "));
     }
     let program = provide()?;
     let equivalents = Equivalents::read(&cargo::workspace_root())?;
-    bench::print_machine("Planted mutants");
-    match arguments.sample {
-        Some(count) => println!("- mutants: up to {count} per crate, seed {}\n", arguments.seed),
-        None => println!("- mutants: all\n"),
-    }
+    print_head("Planted mutants", arguments);
     let is_wanted =
         |name: &str| arguments.crates.is_empty() || arguments.crates.iter().any(|it| it == name);
     let mut outcomes = Vec::new();
@@ -131,9 +134,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         outcome.equivalent = equivalent.len();
         outcomes.push((*name, outcome));
     }
-    print(&outcomes);
+    Ok(conclude(&outcomes))
+}
+
+/// The same with constants.
+fn run_constants(arguments: &Arguments) -> Result<ExitCode> {
+    print_head("Doubled constants", arguments);
+    let mut outcomes = Vec::new();
+    for name in &arguments.crates {
+        let all = constants::list(name)?;
+        let chosen = sample(&all, arguments.sample, arguments.seed);
+        let outcome = constants::try_out(name, &chosen)?;
+        outcomes.push((name.as_str(), Outcome { all: all.len(), ..outcome }));
+    }
+    Ok(conclude(&outcomes))
+}
+
+fn print_head(title: &str, arguments: &Arguments) {
+    bench::print_machine(title);
+    match arguments.sample {
+        Some(count) => println!("- mutants: up to {count} per crate, seed {}\n", arguments.seed),
+        None => println!("- mutants: all\n"),
+    }
+}
+
+fn conclude(outcomes: &[(&str, Outcome)]) -> ExitCode {
+    print(outcomes);
     let is_good = outcomes.iter().all(|(_, outcome)| outcome.found_percent() >= GOAL_PERCENT);
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The program, built below the target folder if it is not there.
@@ -188,7 +216,7 @@ fn mutant(listed: &Value) -> Option<Mutant> {
 }
 
 /// As many as wanted, drawn without replacement, in their order.
-fn sample(mutants: &[Mutant], count: Option<usize>, seed: u64) -> Vec<Mutant> {
+fn sample<T: Clone>(mutants: &[T], count: Option<usize>, seed: u64) -> Vec<T> {
     let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut keyed: Vec<_> =
         mutants.iter().enumerate().map(|(i, _)| (draws.next_u64(), i)).collect();
