@@ -351,8 +351,29 @@ fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WorkloadFindings, warnings};
+    use durio_analyse::campaign::CampaignFindings;
+
+    use super::{WorkloadFindings, joined, warnings};
     use crate::tests::sample;
+
+    #[test]
+    fn four_steps_of_a_campaign_are_named_and_the_others_counted() {
+        let mut sample = sample();
+        let texts = ["a", "b", "c", "d", "e", "f"].map(str::to_owned);
+        let of = |sample: &crate::tests::Sample, count: usize| {
+            joined(&sample.basis(), &texts[..count], "step")
+        };
+        assert_eq!(of(&sample, 6), "a; b; c; d; e; f");
+        sample.campaign = Some(CampaignFindings {
+            name: "c".to_owned(),
+            summary: String::new(),
+            provisional: None,
+            sections: Vec::new(),
+            targets: Vec::new(),
+        });
+        assert_eq!(of(&sample, 4), "a; b; c; d");
+        assert_eq!(of(&sample, 6), "a; b; c; d; and 2 more steps");
+    }
 
     #[test]
     fn a_warning_names_jobs_of_one_name_once_with_their_number() {

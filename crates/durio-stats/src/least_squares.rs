@@ -194,6 +194,13 @@ mod tests {
     }
 
     #[test]
+    fn a_pivot_of_a_billionth_of_a_thousandth_is_a_figure_and_a_smaller_one_a_dependence() {
+        let with = |pivot: f64| inverse([[1.0, 0.0], [0.0, pivot]]);
+        assert_eq!(with(1e-12).map(|found| found[0][0]), Some(1.0));
+        assert_eq!(with(0.99e-12), None);
+    }
+
+    #[test]
     fn the_variance_of_a_mean_is_that_of_a_sample_divided_by_their_number() {
         let found = weighted(&[[1.0], [1.0], [1.0], [1.0]], &[1.0, 3.0, 5.0, 7.0], &[1.0; 4]);
         let found = found.unwrap();
