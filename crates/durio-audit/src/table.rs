@@ -236,3 +236,15 @@ fn error(error: csv::Error, line: u64) -> AuditError {
         other => AuditError::Read(std::io::Error::other(format!("{other:?}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn an_error_shows_forty_characters_of_a_cell() {
+        let long = "ä".repeat(40);
+        assert_eq!(shown(&long), long);
+        assert_eq!(shown(&format!("{long}b")), format!("{long}…"));
+    }
+}
