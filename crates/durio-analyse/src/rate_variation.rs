@@ -265,7 +265,7 @@ mod tests {
             let all = rate_variation(&points(rates), Nanos::from_millis(100), Arrivals::Closed);
             all.map(|it| (it.intervals_empty, it.intervals_under_half))
         };
-        // Mean 100; the others make up for what is missing.
+        // Mean 100; the other intervals make up for the low ones.
         assert_eq!(counts(&[100.0, 50.0, 150.0]), Some((0, 0)));
         assert_eq!(counts(&[100.0, 49.0, 151.0]), Some((0, 1)));
         assert_eq!(counts(&[100.0, 0.0, 200.0]), Some((1, 0)));

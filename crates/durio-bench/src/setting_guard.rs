@@ -281,7 +281,7 @@ mod tests {
         let folders = fs::read_dir("/sys/class/bdi").unwrap().flatten();
         let file = folders.map(|it| it.path().join(FILES[0])).find(|it| it.exists()).unwrap();
         let now = current(&file).unwrap();
-        // The kernel refuses it: it is no number.
+        // The kernel refuses text in place of a number.
         let left = left_at(&file, "many", &now);
         for _ in 0..2 {
             let mut told = Vec::new();

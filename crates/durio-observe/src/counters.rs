@@ -305,7 +305,7 @@ mod tests {
         };
         let read = parse_device_stat("vda", text).unwrap();
         assert_eq!(read, expected);
-        // Of each its own: what is in flight is no count.
+        // Each field has a value of its own; requests in flight are not a running total.
         let twice = "2 40 600 8 100 1200 14 160 1800 20 220 240 26 2800 30 320 34\n";
         let since = parse_device_stat("vda", twice).unwrap().saturating_since(&read);
         assert_eq!(since, DeviceCounters { in_flight: 1800, ..expected });

@@ -62,7 +62,7 @@ pub(crate) fn bucket_of(nanos: u64) -> usize {
     ((u64::from(magnitude) << HALF_MAGNITUDE) + within) as usize
 }
 
-/// The bucket in which a value is counted: that of an hour for what is beyond the last.
+/// The bucket that counts a value; values beyond the last bucket count as an hour.
 #[inline(always)]
 fn bucket_within(nanos: u64) -> usize {
     let bucket = bucket_of(nanos);

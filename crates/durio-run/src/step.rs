@@ -297,7 +297,7 @@ fn job_input(
     })
 }
 
-/// The same files once more, if each pass of a buffered job over one drops what is cached of it.
+/// The same files again, if each pass of a buffered job drops the cached pages of its file.
 fn pass_files(workload: &Workload, files: &[OwnedFd]) -> Result<Vec<OwnedFd>, RunError> {
     let drops = workload.drops_cache_each_pass && workload.cache == CacheMode::Buffered;
     let again = files.iter().filter(|_| drops).map(OwnedFd::try_clone).collect::<Result<_, _>>();

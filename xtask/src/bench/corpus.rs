@@ -155,7 +155,7 @@ impl Trial<'_> {
         self.compare(&small.to_be_counted())
     }
 
-    /// What fio does not run either, or runs without moving a byte, is nobody's to accept.
+    /// A job that fio refuses, or that moves no bytes with fio, does not count as plain.
     fn refused(&self, entry: &Entry, why: String) -> Result<Outcome> {
         // A file that stands for a device has no end to fill up to.
         if entry.has("fill_device") {

@@ -16,7 +16,7 @@ use syn::visit::{self, Visit};
 use super::{Mutant, Outcome, TIMEOUT_SECONDS};
 use crate::cargo;
 
-/// Seconds for a build, also the first one beside other work.
+/// Timeout of a build in seconds; the first one, on a busy machine, takes minutes.
 const BUILD_SECONDS: &str = "3000";
 
 /// What timeout(1) ends with when the time is over.
@@ -170,7 +170,7 @@ pub(super) fn try_out(name: &str, constants: &[Constant]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A checkout of its own, whose unchanged files keep their times.
+/// A copy of the checkout. Unchanged files keep their times, so cargo does not rebuild them.
 struct Copy<'name> {
     root: PathBuf,
     target: PathBuf,

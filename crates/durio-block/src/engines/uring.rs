@@ -457,7 +457,7 @@ fn in_flight(slot: u32) -> ! {
     panic!("slot {slot} is in flight")
 }
 
-/// True of what ends a wait with a timeout and is no failure; ETIME: its time is over.
+/// True if the error only ends a wait; ETIME: its timeout expired.
 fn ends_a_wait(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| error == Errno::TIME || is_transient(error))
 }

@@ -256,7 +256,7 @@ pub(crate) fn chart_texts(html: &str, title: &str) -> Vec<(f64, f64, String)> {
 }
 
 /// The spans behind the lines of the first chart of this title, in the unit of its axis across, with their
-/// colours; the axis is told by its first and last mark.
+/// colours; the axis is identified by its first and last mark.
 #[track_caller]
 pub(crate) fn spans(html: &str, title: &str, marks: [(&str, f64); 2]) -> Vec<(f64, f64, String)> {
     let texts = chart_texts(html, title);

@@ -301,7 +301,7 @@ fn the_chart_over_time_has_seconds_across_and_rate_above_latencies() {
 fn the_ramp_and_the_stalls_are_behind_the_lines_of_the_time_they_took() {
     let mut findings = unique();
     let workload = &mut findings.workloads[0];
-    // Half of the rate of commits, 1.5 k a second, is no stall.
+    // Half of the commit rate, 1.5 k/s, does not count as a stall.
     for (interval, rate) in workload.intervals.iter_mut().zip([10.0, 750.0, 749.0, 0.0]) {
         interval.rate = rate;
     }

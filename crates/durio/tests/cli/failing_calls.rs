@@ -236,7 +236,7 @@ fn a_setting_is_not_changed_where_its_old_value_cannot_be_kept() {
             assert_eq!(ended.code(), 3, "{about}");
             assert!(ended.stderr.contains(&format!("(os error {})", fault.number)), "{about}");
             assert!(ended.stdout.is_empty(), "a figure is shown: {about}{}", ended.text());
-            // No run was begun, whose own calls fail too.
+            // No child run started: its calls would fail too.
             assert!(!ended.stderr.contains("run 1 of 2"), "{about}");
             assert_eq!(place.value(), "64", "{about}");
             assert_eq!(next_durio(&sandbox), "", "{about}");

@@ -223,7 +223,7 @@ impl Entry {
         Self { form: self.form, items }
     }
 
-    /// Whether it says neither where nor how much: its device is named beside it (`fio --filename=DEVICE`).
+    /// True if it gives neither target nor size: the command line names the device (`fio --filename=DEVICE`).
     fn is_template(&self, scale: &Scale) -> bool {
         let names_no_device = |item: &Item| match item {
             Item::Section(name) => !name.starts_with("/dev/"),

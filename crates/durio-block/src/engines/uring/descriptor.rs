@@ -1,7 +1,7 @@
 //! The ring's descriptor as io_uring_enter(2) takes it: its place in the thread's table of registered rings
 //! where the kernel grants one (Linux 5.18), which saves a look-up per call, else the descriptor itself.
 //!
-//! In: a ring. Out: calls that submit and wait. Not here: what is submitted.
+//! In: a ring. Out: calls that submit and wait. Not here: submission entries.
 //!
 //! io-uring's own call has another function and an `io::Error` between: instructions of each exchange.
 
@@ -51,8 +51,7 @@ impl RingDescriptor {
     /// What the entries point to must be valid until they are complete.
     #[inline(always)]
     pub(super) unsafe fn enter(&self, queued: u32, wanted: u32) -> Result<u32, Errno> {
-        // By the C library, where a library that is loaded before it can hold requests back: so the tests
-        // do, and so may whoever wants to see them.
+        // Through the C library: the tests preload a library that holds requests back in syscall(2).
         // SAFETY: the caller of `register` keeps the ring open and answers for the entries; no argument
         // goes by reference.
         let taken = unsafe {
