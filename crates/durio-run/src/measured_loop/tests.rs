@@ -1,6 +1,7 @@
 //! The measured loop on virtual time: exact latencies, complete accounting, and accounting faults
 //! that must show.
 
+mod alike;
 mod data;
 mod draining;
 mod syncs;
@@ -20,7 +21,7 @@ use durio_workload::{
 };
 
 use super::{Bounds, LoopInput, LoopResult, MeasuredLoop};
-use crate::recorder::{ClosedInterval, Recorder};
+use crate::recorder::{ClosedInterval, Parts, PerOperation, Recorder};
 use crate::sink::StopFlag;
 
 fn null_engine(latencies: &[u64], depth: u32) -> NullEngine {
@@ -57,6 +58,17 @@ fn run_draining<E: Engine>(
     bounds: Bounds,
     (schedule, drain): (Option<Schedule>, Option<DrainPolicy>),
 ) -> (LoopResult, Receiver<ClosedInterval>) {
+    let (result, intervals, _) = run_with_parts(engine, workload, bounds, (schedule, drain));
+    (result, intervals)
+}
+
+/// As [`run_draining`], with the parts of the latencies.
+fn run_with_parts<E: Engine>(
+    engine: &mut E,
+    workload: &Workload,
+    bounds: Bounds,
+    (schedule, drain): (Option<Schedule>, Option<DrainPolicy>),
+) -> (LoopResult, Receiver<ClosedInterval>, PerOperation<Parts>) {
     let (closed, intervals) = sync_channel(10_000);
     let (spare, empty) = sync_channel(10_000);
     for _ in 0..100 {
@@ -96,8 +108,8 @@ fn run_draining<E: Engine>(
     });
     // The completions' slice, before the first operation.
     assert!(allocations.count_total <= 1, "{allocations:?} in the measured loop");
-    recorder.finish();
-    (result.unwrap(), intervals)
+    let parts = recorder.finish();
+    (result.unwrap(), intervals, parts)
 }
 
 fn total(intervals: &Receiver<ClosedInterval>, name: OperationName) -> LatencyHistogram {
