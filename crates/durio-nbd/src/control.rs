@@ -270,9 +270,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let _server = crate::server::full_listener(&path);
+        let begin = Instant::now();
         let error = send_order::<_, String>(&path, &"whole", Duration::from_secs(60)).unwrap_err();
         let expected = format!("cannot connect to '{}'", path.display());
         assert_eq!(error.to_string(), expected);
         assert_eq!(error.source.to_string(), "its server accepts nobody: it is stopped, or hangs");
+        assert!(begin.elapsed() >= Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert_eq!(CONNECTING, Duration::from_secs(5));
     }
 }

@@ -9,7 +9,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
@@ -125,12 +125,17 @@ impl KernelClient {
             Some(netlink::GENERIC),
         );
         let mut client = Self { netlink: netlink.map_err(fail)?, family: CONTROL };
-        let mut message = Message::new(CONTROL, GET_FAMILY);
-        message.push(FAMILY_NAME, b"nbd\0");
-        let answer = client.ask(message).map_err(fail)?;
-        let family = attribute(&answer, FAMILY_ID).and_then(|it| it.try_into().ok());
-        client.family = family.map(u16::from_ne_bytes).ok_or(Errno::NOENT).map_err(fail)?;
+        client.family = client.family_of(b"nbd\0").map_err(fail)?;
         Ok(client)
+    }
+
+    /// The number of the family of a name, which ends with a zero byte.
+    fn family_of(&self, name: &[u8]) -> Result<u16, Errno> {
+        let mut message = Message::new(CONTROL, GET_FAMILY);
+        message.push(FAMILY_NAME, name);
+        let answer = self.ask(message)?;
+        let family = attribute(&answer, FAMILY_ID).and_then(|it| it.try_into().ok());
+        family.map(u16::from_ne_bytes).ok_or(Errno::NOENT)
     }
 
     /// Connects to an export and hands the connection to the kernel. `export` is what the device says to
@@ -142,16 +147,7 @@ impl KernelClient {
         let socket = uri.connect()?;
         // Its answers are simple ones: the kernel knows no others.
         handshake::run(&mut &socket, &uri.export, false)?;
-        let mut message = Message::new(self.family, CONNECT);
-        message.push(SIZE_BYTES, &export.size.to_ne_bytes());
-        message.push(BLOCK_SIZE_BYTES, &u64::from(export.block_size_min).to_ne_bytes());
-        message.push(SERVER_FLAGS, &u64::from(flags_of(export)).to_ne_bytes());
-        message.push(BACKEND, format!("{MARK}{mark:016x}\0").as_bytes());
-        let mut descriptor = Vec::new();
-        push_attribute(&mut descriptor, SOCKET_FD, &socket.as_fd().as_raw_fd().to_ne_bytes());
-        let mut item = Vec::new();
-        push_attribute(&mut item, SOCKET_ITEM, &descriptor);
-        message.push(SOCKETS, &item);
+        let message = connecting(self.family, export, mark, socket.as_fd().as_raw_fd());
         let answer = self.ask(message).map_err(|error| NbdError::new("attach /dev/nbdN", error))?;
         let number = attribute(&answer, INDEX).and_then(|it| it.try_into().ok());
         let number = number.map(u32::from_ne_bytes).unwrap_or_default();
@@ -174,8 +170,7 @@ impl KernelClient {
     /// # Errors
     /// If the kernel refuses.
     pub fn detach(&self, device: &NbdDevice) -> Result<(), NbdError> {
-        let mut message = Message::new(self.family, DISCONNECT);
-        message.push(INDEX, &device.number.to_ne_bytes());
+        let message = disconnecting(self.family, device.number);
         let fail =
             |error| NbdError::new("detach", error).about(device.path().display().to_string());
         self.ask(message).map(drop).map_err(fail)
@@ -205,6 +200,28 @@ impl KernelClient {
             }
         }
     }
+}
+
+/// Has the kernel take over a connected socket.
+fn connecting(family: u16, export: &Export, mark: u64, socket: RawFd) -> Message {
+    let mut message = Message::new(family, CONNECT);
+    message.push(SIZE_BYTES, &export.size.to_ne_bytes());
+    message.push(BLOCK_SIZE_BYTES, &u64::from(export.block_size_min).to_ne_bytes());
+    message.push(SERVER_FLAGS, &u64::from(flags_of(export)).to_ne_bytes());
+    message.push(BACKEND, format!("{MARK}{mark:016x}\0").as_bytes());
+    let mut descriptor = Vec::new();
+    push_attribute(&mut descriptor, SOCKET_FD, &socket.to_ne_bytes());
+    let mut item = Vec::new();
+    push_attribute(&mut item, SOCKET_ITEM, &descriptor);
+    message.push(SOCKETS, &item);
+    message
+}
+
+/// Has the kernel end the connection of a device.
+fn disconnecting(family: u16, number: u32) -> Message {
+    let mut message = Message::new(family, DISCONNECT);
+    message.push(INDEX, &number.to_ne_bytes());
+    message
 }
 
 fn flags_of(export: &Export) -> u16 {
@@ -293,6 +310,50 @@ mod tests {
         assert_eq!(attribute(&body[4..], FAMILY_NAME), Some(&b"nbd\0"[..]));
         assert_eq!(attribute(&body[4..], INDEX).map(<[u8]>::len), Some(3));
         assert_eq!(attribute(&body[4..], BACKEND), None);
+    }
+
+    /// An attribute as linux/netlink.h has it, up to the next multiple of four bytes.
+    fn item(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(4 + value.len()).unwrap();
+        let padding = vec![0; (4 - value.len() % 4) % 4];
+        [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value, &padding].concat()
+    }
+
+    /// A message with a request that is to be acknowledged, of version 1.
+    fn request(family: u16, command: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+        let attributes = attributes.concat();
+        let length = u32::try_from(20 + attributes.len()).unwrap().to_ne_bytes();
+        let (family, flags) = (family.to_ne_bytes(), 5_u16.to_ne_bytes());
+        let words = [&length[..], &family, &flags, &[0; 8], &[command, 1, 0, 0], &attributes];
+        words.concat()
+    }
+
+    /// The numbers are those of linux/nbd-netlink.h.
+    #[test]
+    fn an_export_is_attached_and_detached_by_the_messages_of_the_kernels_header() {
+        let export = Export { block_size_min: 512, ..Export::new("a", 3 << 40) };
+        let expected = [
+            item(2, &(3_u64 << 40).to_ne_bytes()),
+            item(3, &512_u64.to_ne_bytes()),
+            // Flags, flush, FUA, trim, write zeroes, several connections.
+            item(5, &0x16d_u64.to_ne_bytes()),
+            item(10, b"durio-00000000000000ab\0"),
+            item(7, &item(1, &item(1, &9_u32.to_ne_bytes()))),
+        ];
+        let message = connecting(33, &export, 0xab, 9).finished();
+        assert_eq!(message, request(33, 1, &expected));
+        assert_eq!(disconnecting(33, 7).finished(), request(33, 2, &[item(1, &[7, 0, 0, 0])]));
+    }
+
+    /// The controller, GENL_ID_CTRL, is a family in every kernel.
+    #[test]
+    fn the_kernel_gives_the_number_of_a_family_or_an_error() {
+        let generic = Some(netlink::GENERIC);
+        let socket =
+            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, generic);
+        let client = KernelClient { netlink: socket.unwrap(), family: CONTROL };
+        assert_eq!(client.family_of(b"nlctrl\0"), Ok(16));
+        assert_eq!(client.family_of(b"no such one\0"), Err(Errno::NOENT));
     }
 
     #[test]

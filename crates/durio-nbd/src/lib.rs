@@ -34,7 +34,7 @@ pub use control::{Arrived, ControlError, ControlServer, control_of, send_answer,
 pub use error::{ErrorKind, NbdError};
 pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
 pub use memory::MemoryStorage;
-pub use server::{CONNECTIONS_MAX, Listener, Server, StopHandle, is_dead_socket, serve_stream};
+pub use server::{Listener, Server, StopHandle, is_dead_socket, serve_stream};
 pub use socket::Socket;
 pub use storage::{Command, Connection, Export, Extent, PAYLOAD_MAX, Refusal, Request, Storage};
 pub use uri::{Endpoint, Uri};

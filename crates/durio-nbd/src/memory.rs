@@ -111,3 +111,20 @@ impl Connection for MemoryConnection<'_> {
         range.chunks(BLOCK).map(extent).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_about_extents_is_of_1_mib_at_most_in_blocks_of_4_kib() {
+        let storage = MemoryStorage::new(Export::new("", 3 << 20));
+        let told = |length| {
+            let extents = storage.connect().extents(4096, length);
+            (extents.len(), extents.iter().map(|it| it.length).sum::<u64>())
+        };
+        assert_eq!(told(1 << 20), (256, 1_048_576));
+        assert_eq!(told((1 << 20) + 1), (256, 1_048_576));
+        assert_eq!(told(6000), (2, 6000));
+    }
+}

@@ -34,7 +34,7 @@ use budget::Budget;
 pub(crate) use listener::full_listener;
 pub use listener::{Listener, is_dead_socket};
 use stop::OpenConnection;
-pub use stop::{CONNECTIONS_MAX, StopHandle};
+pub use stop::StopHandle;
 
 /// How long a client may take in all until it has chosen an export: longer than any program takes.
 const HANDSHAKE: Duration = Duration::from_secs(10);

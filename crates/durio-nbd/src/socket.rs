@@ -131,6 +131,39 @@ pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Resul
     Ok(stream)
 }
 
+/// Another side whose words are known beforehand, and what it was told.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) input: io::Cursor<Vec<u8>>,
+    pub(crate) output: Vec<u8>,
+}
+
+#[cfg(test)]
+impl Script {
+    pub(crate) fn new(words: &[&[u8]]) -> Self {
+        Self { input: io::Cursor::new(words.concat()), output: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+impl Read for Script {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.input.read(buffer)
+    }
+}
+
+#[cfg(test)]
+impl Write for Script {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// How long the next request is watched for before the thread sleeps. A client that waits for each
 /// answer sends its next request within this; a sleeping thread on another processor takes as long
 /// again to wake, in a virtual machine several times as long.

@@ -186,3 +186,30 @@ pub struct Extent {
     /// It reads as zeros.
     pub zero: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_has_the_sizes_that_the_protocol_permits() {
+        let is_valid = |min, preferred, max, name: usize| {
+            let sizes = Export {
+                block_size_min: min,
+                block_size_preferred: preferred,
+                block_size_max: max,
+                ..Export::new("x".repeat(name), 1 << 20)
+            };
+            std::panic::catch_unwind(|| sizes.assert_valid()).is_ok()
+        };
+        let most = u32::MAX;
+        assert_eq!([is_valid(1, 512, 512, 4096), is_valid(1, 512, 512, 4097)], [true, false]);
+        assert_eq!(
+            [is_valid(65_536, 65_536, most, 0), is_valid(131_072, 131_072, most, 0)],
+            [true, false]
+        );
+        assert_eq!([is_valid(1, 256, 4096, 0), is_valid(1, 1024, 512, 0)], [false; 2]);
+        assert_eq!([is_valid(4096, 512, 4096, 0), is_valid(1, 768, 4096, 0)], [false; 2]);
+        assert_eq!([is_valid(1, 32 << 20, most, 0), is_valid(1, 64 << 20, most, 0)], [true, false]);
+    }
+}

@@ -216,3 +216,119 @@ fn send(stream: &mut impl Write, bytes: &[u8]) -> Result<(), NbdError> {
 fn lost(error: std::io::Error) -> NbdError {
     NbdError::new(OPERATION, error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Script;
+
+    const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";
+
+    /// An answer as doc/proto.md has it.
+    fn answer(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        let (option, kind) = (option.to_be_bytes(), kind.to_be_bytes());
+        [&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &option, &kind, &length, data].concat()
+    }
+
+    /// 5 MiB; of the flags those that are given.
+    fn described(flags: u16) -> Vec<u8> {
+        let size = (5_u64 << 20).to_be_bytes();
+        answer(7, 3, &[&[0, 0][..], &size, &flags.to_be_bytes()].concat())
+    }
+
+    fn sized(min: u32, preferred: u32, max: u32) -> Vec<u8> {
+        let sizes = [min, preferred, max].map(u32::to_be_bytes).concat();
+        answer(7, 3, &[&[0, 3][..], &sizes].concat())
+    }
+
+    /// What comes of a server that answers so when an export is asked for.
+    fn agreed(answers: &[&[u8]]) -> Result<Export, String> {
+        let mut script = Script::new(&[GREETING, &answers.concat()]);
+        let agreed = run(&mut script, "disk", false);
+        agreed.map(|it| it.export).map_err(|error| error.source.to_string())
+    }
+
+    #[test]
+    fn the_client_says_what_the_protocol_has_and_asks_for_block_sizes() {
+        let structured = answer(8, 1, &[]);
+        let words = [GREETING, &structured, &described(1), &answer(7, 1, &[])];
+        let mut script = Script::new(&words);
+        assert!(run(&mut script, "disk", true).unwrap().structured);
+        let expected: [&[u8]; 5] = [
+            &[0, 0, 0, 3],
+            b"IHAVEOPT\0\0\0\x08\0\0\0\0",
+            b"IHAVEOPT\0\0\0\x07\0\0\0\x0c",
+            b"\0\0\0\x04disk",
+            &[0, 1, 0, 3],
+        ];
+        assert_eq!(script.output, expected.concat());
+    }
+
+    #[test]
+    fn each_flag_and_size_of_a_server_is_that_of_its_export() {
+        let ack = answer(7, 1, &[]);
+        let nothing = Export {
+            flush: false,
+            fua: false,
+            trim: false,
+            write_zeroes: false,
+            multi_conn: false,
+            ..Export::new("disk", 5 << 20)
+        };
+        let of = |flags| agreed(&[&described(flags), &ack]).unwrap();
+        assert_eq!(of(1), nothing);
+        for (bit, export) in [
+            (1, Export { read_only: true, ..nothing.clone() }),
+            (2, Export { flush: true, ..nothing.clone() }),
+            (3, Export { fua: true, ..nothing.clone() }),
+            (4, Export { rotational: true, ..nothing.clone() }),
+            (5, Export { trim: true, ..nothing.clone() }),
+            (6, Export { write_zeroes: true, ..nothing.clone() }),
+            (8, Export { multi_conn: true, ..nothing.clone() }),
+        ] {
+            assert_eq!(of(1 | 1 << bit), export, "bit {bit}");
+        }
+        let sizes = agreed(&[&described(1), &sized(512, 4096, 65_536), &ack]).unwrap();
+        let found = (sizes.block_size_min, sizes.block_size_preferred, sizes.block_size_max);
+        assert_eq!(found, (512, 4096, 65_536));
+    }
+
+    #[test]
+    fn a_minimum_block_size_is_a_power_of_two_up_to_64_kib_and_no_larger_than_the_maximum() {
+        let ack = answer(7, 1, &[]);
+        let of = |min, max| agreed(&[&described(1), &sized(min, min, max), &ack]).is_ok();
+        assert_eq!([of(65_536, 65_536), of(131_072, 131_072)], [true, false]);
+        assert_eq!(
+            [of(1, 1), of(0, 4096), of(3, 4096), of(4096, 4095)],
+            [true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn an_answer_has_64_kib_at_most_and_an_option_64_answers() {
+        let ack = answer(7, 1, &[]);
+        // A kind of information that is not known.
+        let long = |length: usize| answer(7, 3, &vec![9; length]);
+        assert!(agreed(&[&described(1), &long(65_536), &ack]).is_ok());
+        let refused = agreed(&[&described(1), &long(65_537), &ack]);
+        let expected = "the server's answer to an option is longer than 64 KiB";
+        assert_eq!(refused.unwrap_err(), expected);
+        let many = |count: usize| agreed(&[&described(1), &long(2).repeat(count - 2), &ack]);
+        assert!(many(64).is_ok());
+        let expected = "the server does not come to an end with its answers";
+        assert_eq!(many(65).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_up_to_200_characters_of_the_servers_words() {
+        let refusal = |number: u32, words: &str| {
+            agreed(&[&answer(7, (1 << 31) + number, words.as_bytes())]).unwrap_err()
+        };
+        assert_eq!(refusal(5, ""), "the server wants TLS");
+        assert_eq!(refusal(6, "no\n"), "the server has no export of this name: no");
+        assert_eq!(refusal(2, ""), "the server refuses");
+        let words = "é".repeat(201);
+        assert_eq!(refusal(2, &words), format!("the server refuses: {}", "é".repeat(200)));
+    }
+}

@@ -160,5 +160,12 @@ mod tests {
         let mut endless = Vec::new();
         wire::push_chunk(&mut endless, chunk::ERROR, 7, 1 << 20);
         assert_eq!(parse(&endless, true), Err(Garbage));
+        // 4096 bytes of words, and 64 for what stands around them.
+        let head = |length| {
+            let mut bytes = Vec::new();
+            wire::push_chunk(&mut bytes, 0x8002, 7, length);
+            parse(&bytes, true)
+        };
+        assert_eq!((head(4160), head(4161)), (Ok(None), Err(Garbage)));
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     fn memory_grows_with_what_arrived_and_not_with_what_is_announced() {
         let mut inbox = Inbox::new();
         inbox.fill(&mut &[1; 10][..], 32 << 20).unwrap();
-        assert_eq!((inbox.bytes(), inbox.memory.len()), (&[1; 10][..], BYTES_BASE));
+        assert_eq!((inbox.bytes(), inbox.memory.len()), (&[1; 10][..], 262_144));
         let many = vec![2; 1 << 20];
         let mut stream = &many[..];
         while inbox.bytes().len() < 1 << 20 {
@@ -100,6 +100,21 @@ mod tests {
         inbox.fill(&mut &[4; 9][..], 8 << 20).unwrap();
         assert_eq!(inbox.bytes(), [3, 4, 4, 4, 4, 4, 4, 4, 4, 4]);
         inbox.consume(10);
-        assert_eq!(inbox.memory.len(), BYTES_BASE);
+        assert_eq!(inbox.memory.len(), 262_144);
+    }
+
+    #[test]
+    fn memory_of_4_mib_is_kept() {
+        let after = |length: usize| {
+            let mut inbox = Inbox::new();
+            let many = vec![5; length];
+            let mut stream = &many[..];
+            while inbox.bytes().len() < length {
+                inbox.fill(&mut stream, length).unwrap();
+            }
+            inbox.consume(length);
+            inbox.memory.len()
+        };
+        assert_eq!((after(4 << 20), after((4 << 20) + 1)), (4 << 20, 256 << 10));
     }
 }

@@ -407,6 +407,35 @@ fn lost(error: io::Error) -> NbdError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::Script;
+    use crate::{MemoryStorage, Storage};
+
+    /// What a server says to these requests that has no memory for all connections any more.
+    fn answered_without_shared_memory(requests: &[Vec<u8>]) -> usize {
+        let budget = Budget::new();
+        budget.end();
+        let export = Export::new("", 8 << 20);
+        let storage = MemoryStorage::new(export.clone());
+        let agreed = Agreed { export, structured: false, allocation: false };
+        let mut script = Script::new(&[&requests.concat()]);
+        run(&mut script, storage.connect().as_mut(), &agreed, &budget).unwrap();
+        script.output.len()
+    }
+
+    #[test]
+    fn a_connection_has_4_mib_for_what_it_reads_and_for_a_request_without_a_share_of_the_rest() {
+        let head = |command, length| {
+            RequestHead { flags: 0, command, cookie: 1, offset: 0, length }.bytes().to_vec()
+        };
+        let read = |length| answered_without_shared_memory(&[head(command::READ, length)]);
+        assert_eq!((read(4_194_304), read(4_194_305)), (16 + 4_194_304, 0));
+        let write = |length: u32| {
+            let data = vec![7; length as usize];
+            answered_without_shared_memory(&[head(command::WRITE, length), data])
+        };
+        // The head takes 28 bytes of it.
+        assert_eq!((write(4_194_276), write(4_194_277)), (16, 0));
+    }
 
     #[test]
     fn a_large_request_has_a_minute_to_arrive() {

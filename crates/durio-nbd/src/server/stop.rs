@@ -15,7 +15,7 @@ use crate::socket::Socket;
 
 /// Connections at a time that have chosen an export; one more is closed, if each of them has asked for
 /// something.
-pub const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 64;
 
 /// Clients at a time that have not chosen an export. For one more the first of them is closed.
 const GREETED_MAX: usize = 32;
@@ -160,5 +160,34 @@ impl OpenConnection<'_> {
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.handle.lock().sockets.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn of_more_than_32_clients_that_have_not_chosen_the_first_is_closed() {
+        let handle = StopHandle::new().unwrap();
+        let mut clients = Vec::new();
+        let mut open = Vec::new();
+        for _ in 0..33 {
+            let (client, server) = UnixStream::pair().unwrap();
+            client.set_nonblocking(true).unwrap();
+            clients.push(client);
+            open.push(handle.register(Arc::new(Socket::Unix(server))).unwrap());
+            let mut read = || clients[0].read(&mut [0]).map_err(|error| error.kind());
+            let expected = if open.len() <= 32 { Err(io::ErrorKind::WouldBlock) } else { Ok(0) };
+            assert_eq!(read(), expected, "{} clients", open.len());
+        }
+        let second = clients[1].read(&mut [0]).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
+        // The place of the first is gone, and the others can choose.
+        let chosen: Vec<_> = open.iter().map(OpenConnection::chooses).collect();
+        assert_eq!(chosen, [&[false][..], &[true; 32]].concat());
     }
 }

@@ -30,7 +30,7 @@ fn write(slot: u32, offset: u64) -> Operation {
     operation(OperationKind::Write, slot, offset, 4096)
 }
 
-fn read(slot: u32, offset: u64) -> Operation {
+pub(crate) fn read(slot: u32, offset: u64) -> Operation {
     operation(OperationKind::Read, slot, offset, 4096)
 }
 

@@ -48,6 +48,21 @@ fn an_export_is_described_and_entered() {
 }
 
 #[test]
+fn reads_that_are_not_to_be_split_are_offered_with_structured_replies_alone() {
+    let (output, _) = answers(&[&CLIENT_FLAGS, &go("")]);
+    let flags = |output: &[u8], before: usize| {
+        let mut said = Said(output);
+        said.greeting();
+        said.bytes(before);
+        Said(&said.option_reply(7).1[10..]).u16()
+    };
+    assert_eq!(flags(&output, 0), 0x16d);
+    let (output, _) = answers(&[&CLIENT_FLAGS, &structured(), &go("")]);
+    // Behind the answer to the option of structured replies.
+    assert_eq!(flags(&output, 20), 0x16d | 1 << 7);
+}
+
+#[test]
 fn the_default_export_is_the_one_that_there_is() {
     let (output, outcome) = answers(&[&CLIENT_FLAGS, &go("")]);
     outcome.unwrap();

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use durio_block::{Buffers, MonotonicClock};
+use durio_block::{Buffers, Clock, Completion, Engine, MonotonicClock};
 use durio_nbd::{
-    Address, CONNECTIONS_MAX, ErrorKind, Export, MemoryStorage, NbdEngine, Server, Socket,
-    serve_stream,
+    Address, ErrorKind, Export, MemoryStorage, NbdEngine, Server, Socket, serve_stream,
 };
 
+use crate::engine::read;
 use crate::serving::{engine, folder, served, socket_of};
 use crate::storages::Watched;
-use crate::wire::{CLIENT_FLAGS, DISCONNECT, READ, WRITE, go, request};
+use crate::wire::{CLIENT_FLAGS, DISCONNECT, READ, Script, WRITE, go, request, structured};
 
 fn unix(path: &Path) -> Address {
     Address::Unix(path.to_owned())
@@ -65,7 +65,7 @@ fn clients_that_say_nothing_take_no_place_of_others() {
             (0..200).map(|_| UnixStream::connect(socket_of(uri)).unwrap()).collect();
         working.push(at_work(&socket_of(uri)));
         // These have chosen an export, and ask for nothing.
-        let mut idle: Vec<_> = (4..CONNECTIONS_MAX).map(|_| client(&socket_of(uri))).collect();
+        let mut idle: Vec<_> = (4..64).map(|_| client(&socket_of(uri))).collect();
         working.push(at_work(&socket_of(uri)));
         assert!(is_closed(&mut idle[0]), "the first makes room");
         read_16(&mut idle[1]);
@@ -219,7 +219,7 @@ fn a_client_that_leaves_in_order_or_not_is_gone() {
 fn one_client_too_many_is_turned_away_and_the_others_stay() {
     let storage = Watched::new(Export::new("", 1 << 20));
     served(&storage, |uri| {
-        let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| at_work(&socket_of(uri))).collect();
+        let mut clients: Vec<_> = (0..64).map(|_| at_work(&socket_of(uri))).collect();
         let mut late = UnixStream::connect(socket_of(uri)).unwrap();
         // The end of the stream, or a reset if the client was quick to speak.
         assert!(matches!(late.read(&mut [0; 18]), Ok(0) | Err(_)));
@@ -256,12 +256,36 @@ fn answers_that_are_ready_together_leave_in_one_call() {
     let storage = MemoryStorage::new(Export::new("", 1 << 20));
     let reads = vec![request(0, READ, 1, 0, 4096); 30].concat();
     let words: [&[u8]; 3] = [&CLIENT_FLAGS, &go(""), &reads];
-    let mut script = crate::wire::Script::new(&words);
+    let mut script = Script::new(&words);
     let mut stream = Counted(&mut script, 0);
     serve_stream(&mut stream, &storage).unwrap();
     // The greeting, the answer to the option, and all that was read.
     assert_eq!(stream.1, 3);
     assert_eq!(script.output.len(), 18 + 32 + 34 + 20 + 30 * (16 + 4096));
+}
+
+#[test]
+fn a_dropped_engine_waits_10_seconds_for_what_is_in_flight() {
+    let storage = Watched::new(Export::new("", 1 << 20));
+    let (mine, server) = UnixStream::pair().unwrap();
+    thread::scope(|scope| {
+        // It answers the handshake and then nothing.
+        let served = scope.spawn(|| {
+            let mut script = Script::new(&[&CLIENT_FLAGS, &structured(), &go("")]);
+            serve_stream(&mut script, &storage).unwrap();
+            (&server).write_all(&script.output).unwrap();
+        });
+        let buffers = Buffers::new(1, 4096);
+        let mut engine = NbdEngine::over(Socket::Unix(mine), "", MonotonicClock, buffers).unwrap();
+        served.join().unwrap();
+        let now = engine.clock().now();
+        let mut completions = [Completion::default()];
+        assert_eq!(engine.exchange_until(&[read(0, 0)], &mut completions, now).unwrap(), 0);
+        let begin = Instant::now();
+        drop(engine);
+        let waited = begin.elapsed();
+        assert!((10..20).contains(&waited.as_secs()), "{waited:?}");
+    });
 }
 
 #[test]
