@@ -85,6 +85,9 @@ pub(crate) fn highest_of(bucket: usize) -> u64 {
 }
 
 impl BucketCounts {
+    /// Bytes of memory once all buckets are in use.
+    pub const BYTES: u64 = (BUCKETS * (size_of::<u64>() + size_of::<u16>())) as u64;
+
     /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h, as the crate
     /// does; sum and maximum stay exact.
     #[inline(always)]

@@ -3,14 +3,12 @@
 
 use durio_observe::{Host, read_host};
 use durio_plan::{EngineKind, Plan, Step};
+use durio_record::BucketCounts;
 use durio_units::Bytes;
 use durio_workload::Workload;
 
 use crate::error::RunError;
 use crate::recorder::per_operation;
-
-// 33 << 10 counts of 8 bytes: HdrHistogram's buckets from 1 ns to 1 h with three digits.
-const HISTOGRAM: Bytes = Bytes::from_kib(264);
 
 /// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
 /// parts of a latency. Its total is sparse.
@@ -40,7 +38,11 @@ pub fn large_step(plan: &Plan) -> Option<(&Step, Bytes, Option<Bytes>)> {
     let is_ours = |step: &&Step| step.loads().all(|load| load.engine != EngineKind::Fio);
     let steps = plan.steps.iter().filter(is_ours).map(|step| (step, memory_of(step)));
     let (step, need) = steps.max_by_key(|(_, need)| *need)?;
-    (need > LARGE).then(|| (step, need, available()))
+    is_large(need).then(|| (step, need, available()))
+}
+
+fn is_large(need: Bytes) -> bool {
+    need > LARGE
 }
 
 /// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
@@ -90,11 +92,13 @@ pub(crate) fn check(
 fn histogram_bytes(workload: &Workload) -> Bytes {
     let kinds = per_operation::<()>(workload).iter().flatten().count() as u64;
     let histograms = kinds * HISTOGRAMS_PER_KIND * u64::from(workload.jobs);
-    Bytes::new(HISTOGRAM.get() * histograms)
+    Bytes::new(BucketCounts::BYTES * histograms)
 }
 
 #[cfg(test)]
 mod tests {
+    use durio_workload::{PerMille, self_cost_workload};
+
     use super::*;
 
     #[test]
@@ -105,5 +109,38 @@ mod tests {
         assert_eq!(available_on(&host), Some(Bytes::from_gib(8)));
         host.cgroup.memory_max = Some(Bytes::from_gib(1));
         assert_eq!(available_on(&host), Some(Bytes::from_gib(1)));
+    }
+
+    fn jobs(jobs: u32, read_share: PerMille) -> Workload {
+        Workload { jobs, read_share, ..self_cost_workload(4) }
+    }
+
+    #[test]
+    fn each_job_takes_64_kib_and_five_histograms_of_330_kib_for_each_kind_of_operation() {
+        let (reads, both) = (jobs(3, PerMille(1000)), jobs(2, PerMille(500)));
+        let of = |kinds: u64| 1024 * (64 + kinds * 5 * 330);
+        assert_eq!(needed(Bytes::new(77), &[&reads]), Bytes::new(77 + 3 * of(1)));
+        // Writes of this one have neither syncs nor commits.
+        assert_eq!(needed(Bytes::ZERO, &[&reads, &both]), Bytes::new(3 * of(1) + 2 * of(2)));
+    }
+
+    #[test]
+    fn a_step_is_refused_from_the_first_byte_that_is_not_there() {
+        let reads = jobs(1, PerMille(1000));
+        let check = |available| {
+            let checked = check(Bytes::new(4096), &[&reads], available);
+            checked.map_err(|error| error.to_string())
+        };
+        let need = 4096 + 1024 * (64 + 5 * 330);
+        assert_eq!((check(None), check(Some(Bytes::new(need)))), (Ok(()), Ok(())));
+        let refusal = check(Some(Bytes::new(need - 1))).unwrap_err();
+        let expected = format!("self needs {} of memory, 4 KiB of it", Bytes::new(need));
+        assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+
+    #[test]
+    fn more_than_1_gib_is_told_before_it_is_taken() {
+        let of = |bytes| is_large(Bytes::new(bytes));
+        assert_eq!((of(1_073_741_824), of(1_073_741_825)), (false, true));
     }
 }

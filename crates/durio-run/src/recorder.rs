@@ -146,7 +146,7 @@ pub(crate) struct Recorder {
     current: IntervalBuffer,
     index: u64,
     unwatched_ns: u64,
-    // Boxed arrays, for each is 264 KiB: of kinds that a workload never does there is none.
+    // Boxed arrays, for each is 330 KiB: of kinds that a workload never does there is none.
     parts: PerOperation<Parts>,
     closed: SyncSender<ClosedInterval>,
     empty: Receiver<IntervalBuffer>,
