@@ -189,3 +189,51 @@ fn add(total: &mut PerOperation<Counted>, part: &PerOperation<Taken>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use durio_plan::{EngineKind, Limit, Load, Role};
+    use durio_workload::self_cost_workload;
+
+    use super::*;
+
+    /// From and to of the intervals that are told of a job which completes something in number 0 and in
+    /// this one.
+    fn told(second: u64) -> Vec<(u64, u64)> {
+        let workload = self_cost_workload(1);
+        let load = Load::new(0, workload.clone(), EngineKind::Null);
+        let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
+        let streams = vec![Stream { workload: workload.clone(), target: 0, jobs: 1 }];
+        let (empty, _spare) = sync_channel(10);
+        let mut collector = Collector::new(&step, 0, streams, vec![empty]);
+        let (closed, intervals) = sync_channel(10);
+        for (index, passed) in [(0, 1), (second, u64::MAX)] {
+            let buffer = IntervalBuffer::new(&workload, false);
+            closed.send(ClosedInterval { job: 0, index, passed, unwatched_ns: 0, buffer }).unwrap();
+        }
+        drop(closed);
+        let mut told = Vec::new();
+        let mut emit = |event| {
+            if let Event::Interval(interval) = event {
+                told.push((interval.from.get(), interval.to.get()));
+            }
+        };
+        collector.collect(&intervals, &mut emit);
+        collector.finish(Nanos::new((second + 1) * 100), &mut emit);
+        told
+    }
+
+    #[test]
+    fn a_thousand_intervals_without_a_completion_are_told_one_by_one_and_the_rest_as_one() {
+        let whole = told(1001);
+        assert_eq!(whole.len(), 1002);
+        assert!((0..).zip(&whole).all(|(at, it)| *it == (at * 100, at * 100 + 100)));
+        let long = told(5000);
+        // The first, a thousand that are empty, the rest of the gap, and the last.
+        assert_eq!(long.len(), 1003);
+        let expected = [(100_000, 100_100), (100_100, 500_000), (500_000, 500_100)];
+        assert_eq!(long[1000..], expected);
+    }
+}

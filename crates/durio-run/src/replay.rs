@@ -92,12 +92,7 @@ pub fn replay(
 ) -> Result<Replay, RunError> {
     let files = Files::of(wish.trace);
     let order = Order::of(wish.trace, &files.place_of);
-    if order.threads().len() > THREADS_MAX {
-        let threads = order.threads().len();
-        return Err(RunError::unsupported(format!(
-            "the trace has {threads} threads, more than the {THREADS_MAX} that durio starts"
-        )));
-    }
+    check_threads(order.threads().len())?;
     files.check_room(wish.directory)?;
     check_memory(wish.trace, &order)?;
     check_descriptors(wish.trace, &files, &order)?;
@@ -139,18 +134,32 @@ fn check_memory(trace: &OperationTrace, order: &Order) -> Result<(), RunError> {
     }
 }
 
+fn check_threads(threads: usize) -> Result<(), RunError> {
+    if threads <= THREADS_MAX {
+        return Ok(());
+    }
+    Err(RunError::unsupported(format!(
+        "the trace has {threads} threads, more than the {THREADS_MAX} that durio starts"
+    )))
+}
+
 /// What a process has open besides: streams, the trace, the journal and others.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
-/// Permits as many open files as a replay needs, if that may be.
-fn check_descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> Result<(), RunError> {
+/// Files that a replay has open, at most.
+fn descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> u64 {
     // Each file with its directory, and for each thread each that it uses; perhaps once more for hints.
     let of_threads = order.threads().iter().map(|thread| {
         let used: std::collections::BTreeSet<usize> =
             thread.iter().map(|it| trace.operations[*it].file).collect();
         2 * used.len()
     });
-    let need = (2 * files.needs.len() + of_threads.sum::<usize>()) as u64 + DESCRIPTORS_BESIDE;
+    (2 * files.needs.len() + of_threads.sum::<usize>()) as u64 + DESCRIPTORS_BESIDE
+}
+
+/// Permits as many open files as a replay needs, if that may be.
+fn check_descriptors(trace: &OperationTrace, files: &Files, order: &Order) -> Result<(), RunError> {
+    let need = descriptors(trace, files, order);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|it| it >= need) {
         return Ok(());

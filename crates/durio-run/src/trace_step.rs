@@ -22,6 +22,8 @@ use std::path::Path;
 use durio_observe::{block_device_number, has_request_queue};
 use durio_plan::EngineKind;
 use durio_record::{CommitsTraced, Event, Outcome, Warning};
+use durio_workload::Workload;
+use rustix::io::Errno;
 
 use crate::error::RunError;
 use crate::measured_loop::Ending;
@@ -32,9 +34,6 @@ use instance::{TraceInstance, Traced, tracefs};
 pub use owner::{remove_dead_trace_instances, trace_instance_name};
 pub(crate) use path::run_path;
 use sequences::{Sequences, TracedDevice};
-
-/// The kernel's EOPNOTSUPP: how a method is refused that the kernel or the filesystem does not have.
-const NOT_SUPPORTED: i32 = 95;
 
 /// Tries whether this process may trace the kernel: makes an instance that traces nothing, and removes it
 /// at once. `root` is the folder in which `proc` and `sys` are.
@@ -57,7 +56,11 @@ pub(crate) fn run_trace(
     let instance = match single.effective.engine {
         EngineKind::Null => Err("the null engine reaches no device".to_owned()),
         EngineKind::Fio => return Err(RunError::unsupported("commits of fio are not traced")),
-        _ => begin_instance(root, &devices, events_expected(&single)),
+        _ => begin_instance(
+            root,
+            &devices,
+            events_expected(&single.effective.workload, single.count),
+        ),
     };
     let mut features = Vec::new();
     if let Ok(instance) = &instance {
@@ -110,11 +113,10 @@ const REQUEST_BYTES: u64 = 128 << 10;
 
 /// Events of commits, roughly: of each write its pieces, of the journal a dozen requests, each with
 /// its end.
-fn events_expected(single: &SingleLoad) -> u64 {
-    let workload = &single.effective.workload;
+fn events_expected(workload: &Workload, commits: u64) -> u64 {
     let pieces = workload.block_size.get().div_ceil(REQUEST_BYTES);
     let requests = pieces.saturating_mul(workload.sync.every.into()).saturating_add(12);
-    requests.saturating_mul(2).saturating_mul(single.count)
+    requests.saturating_mul(2).saturating_mul(commits)
 }
 
 fn traced_devices(root: &Path, names: &[String]) -> Vec<TracedDevice> {
@@ -157,6 +159,6 @@ fn tell(
 /// Why no commit could be made, if the kernel or the filesystem does not have the method.
 fn refused(made: &CommitRun) -> Option<String> {
     let failure = made.ending.failure.as_ref().filter(|_| made.commits == 0)?;
-    let is_refusal = failure.result == -NOT_SUPPORTED;
+    let is_refusal = failure.result == -Errno::OPNOTSUPP.raw_os_error();
     is_refusal.then(|| "the kernel or the filesystem does not have this sync method".to_owned())
 }

@@ -36,9 +36,6 @@ pub(super) struct Watched<'a> {
     threads: HashMap<u32, Option<u32>>,
 }
 
-/// O_ACCMODE, which is O_RDONLY when zero.
-const ACCESS_MODE: u32 = 3;
-
 /// O_APPEND, O_DSYNC, O_SYNC, O_DIRECT of this machine (arm has another O_DIRECT).
 const WRITE_FLAGS: u32 =
     OFlags::APPEND.bits() | OFlags::DSYNC.bits() | OFlags::SYNC.bits() | OFlags::DIRECT.bits();
@@ -67,7 +64,8 @@ impl<'a> Watched<'a> {
             for fd in descriptors(self.root, process) {
                 let Ok(number) = i32::try_from(fd) else { continue };
                 let Some(file) = open_file(self.root, process, fd) else { continue };
-                if file.flags & ACCESS_MODE != 0 {
+                // O_RDONLY is zero.
+                if file.flags & OFlags::ACCMODE.bits() != 0 {
                     folders.extend(file.path.parent().map(Path::to_path_buf));
                 }
                 self.look((process, number), Position::AsItIs, emit);

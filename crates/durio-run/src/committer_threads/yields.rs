@@ -51,6 +51,17 @@ impl Yields {
     }
 }
 
+/// Slow yields of a wait.
+struct SlowYields(u32);
+
+impl SlowYields {
+    /// True if, with a yield of so many nanoseconds, the thread sleeps.
+    fn are_enough(&mut self, nanos: u64) -> bool {
+        self.0 += u32::from(nanos >= SLOW.get());
+        self.0 == SLOW_MAX
+    }
+}
+
 impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// Yields until something is to do for this committer; false if it is to sleep.
     pub(super) fn yield_until_ready(&self, me: u32, has_applied: bool) -> bool {
@@ -62,7 +73,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
         let nanos = |from, to: durio_block::Ticks| self.clock.nanos(to.since(from));
         let begin = self.clock.now();
-        let (mut last, mut slow, mut came) = (begin, 0, false);
+        let (mut last, mut slow, mut came) = (begin, SlowYields(0), false);
         while nanos(begin, last) <= longest.get() {
             yield_now();
             if self.is_ready(me) {
@@ -70,8 +81,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 break;
             }
             let now = self.clock.now();
-            slow += u32::from(nanos(last, now) >= SLOW.get());
-            if slow == SLOW_MAX {
+            if slow.are_enough(nanos(last, now)) {
                 is_counted = true;
                 break;
             }
@@ -112,6 +122,21 @@ mod tests {
             yields.count(true);
         }
         assert_eq!(yields.begin(), (true, false));
+    }
+
+    /// The numbers are those of RocksDB's options and of db/write_thread.cc.
+    #[test]
+    fn a_thread_sleeps_after_three_yields_of_3_us_and_a_wait_weighs_131_072() {
+        let mut slow = SlowYields(0);
+        let enough = [2999, 3000, 2999, 9000, 0, 3000].map(|nanos| slow.are_enough(nanos));
+        assert_eq!(enough, [false, false, false, false, false, true]);
+        let yields = Yields::default();
+        let after = |was_worth_it| {
+            yields.count(was_worth_it);
+            yields.balance.load(Ordering::Relaxed)
+        };
+        // A 1024th of the balance is lost each time.
+        assert_eq!([after(true), after(true), after(false)], [131_072, 262_016, 130_689]);
     }
 
     #[test]

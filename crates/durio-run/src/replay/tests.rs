@@ -128,3 +128,31 @@ fn only_what_is_written_again_is_laid_out() {
     let files = Files::of(&trace);
     assert_eq!((files.needs[0].laid_out().len(), files.needs[0].room()), (0, 8192));
 }
+
+#[test]
+fn a_replay_has_4096_threads_at_most() {
+    let refused = check_threads(4097).unwrap_err().to_string();
+    assert_eq!(refused, "the trace has 4097 threads, more than the 4096 that durio starts");
+    assert!(check_threads(4096).is_ok());
+}
+
+#[test]
+fn a_replay_opens_each_file_twice_and_twice_for_each_thread_that_uses_it_and_64_others() {
+    let one = |begin, task, file| TracedOperation {
+        begin,
+        nanos: 10,
+        task,
+        file,
+        call: &TRACED_CALLS[1],
+        offset: Some(0),
+        bytes: 8,
+        durable: false,
+    };
+    // Two threads at once, of which one uses two files.
+    let operations = vec![one(0, 1, 0), one(0, 2, 0), one(20, 2, 2), one(40, 2, 2)];
+    let trace = OperationTrace::new(Value::Null, files(), operations);
+    let files = Files::of(&trace);
+    let order = Order::of(&trace, &files.place_of);
+    assert_eq!((files.needs.len(), order.threads().len()), (2, 2));
+    assert_eq!(descriptors(&trace, &files, &order), 2 * 2 + 2 * 3 + 64);
+}

@@ -146,9 +146,7 @@ impl TraceInstance {
         for option in OPTIONS {
             let _ = instance.set("trace_options", option);
         }
-        let kib = events.saturating_mul(EVENT_BYTES) / 1024;
-        let kib = kib.clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
-        instance.set("buffer_size_kb", &kib.to_string())?;
+        instance.set("buffer_size_kb", &buffer_kib(events).to_string())?;
         Ok((instance, clock))
     }
 
@@ -272,6 +270,12 @@ impl TraceInstance {
     }
 }
 
+/// KiB of each processor's buffer.
+fn buffer_kib(events: u64) -> u64 {
+    let kib = events.saturating_mul(EVENT_BYTES) / 1024;
+    kib.clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end())
+}
+
 /// Makes a folder that no other instance has.
 fn make_folder(instances: &Path, root: &Path) -> Result<Folder, String> {
     let mut number = 0_u32;
@@ -327,5 +331,11 @@ mod tests {
         assert_eq!(fs::read_dir(root.path().join("instances")).unwrap().count(), 0);
         let error = TraceInstance::begin(Path::new("/nowhere"), root.path(), &[], 1).unwrap_err();
         assert!(error.contains("make the trace instance"), "{error}");
+    }
+
+    #[test]
+    fn a_buffer_has_96_bytes_for_each_event_between_64_and_4096_kib() {
+        let kib = [0, 682, 683, 694, 43_690, 43_691, u64::MAX].map(buffer_kib);
+        assert_eq!(kib, [64, 64, 64, 65, 4095, 4096, 4096]);
     }
 }

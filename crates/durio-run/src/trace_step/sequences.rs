@@ -13,7 +13,7 @@ use durio_units::{Bytes, Nanos};
 use super::instance::Traced;
 
 /// Sequences that are told; the commits of all others are what is missing to their number.
-pub(super) const SEQUENCES_MAX: usize = 8;
+const SEQUENCES_MAX: usize = 8;
 
 /// Requests of a sequence that are told.
 pub(super) const REQUESTS_MAX: usize = 256;

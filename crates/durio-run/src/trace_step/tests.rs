@@ -8,7 +8,7 @@ use durio_units::Nanos;
 
 use super::begin_instance;
 use super::instance::Traced;
-use super::sequences::{REQUESTS_MAX, SEQUENCES_MAX, Sequences, TracedDevice, sequences};
+use super::sequences::{Sequences, TracedDevice, sequences};
 
 fn device(name: &str, number: (u32, u32)) -> TracedDevice {
     TracedDevice { name: name.to_owned(), number, has_requests: true }
@@ -89,7 +89,7 @@ fn the_most_frequent_sequence_comes_first_and_rare_ones_are_left_out() {
     }
     lines.extend(commit(11, 20_000, 100));
     let found = found(&lines);
-    assert_eq!(found.len(), SEQUENCES_MAX);
+    assert_eq!(found.len(), 8);
     assert_eq!(found.iter().map(|it| it.commits).sum::<u64>(), 9, "of 12");
     assert_eq!(words(&found[0]), "sda W 4096 @10 100, sda FF 0 @112 30");
     assert_eq!(found[1].requests[0].service, None, "its end was not seen");
@@ -166,7 +166,7 @@ fn a_long_sequence_is_shortened_and_that_is_said() {
     lines.extend((1..=300).map(|n| format!("{n} rq_issue: 8,0 W 512 () {n} + 1")));
     lines.push("301 end 0".to_owned());
     let Sequences { sequences, shortened } = sequences(&traced(&lines), &disks());
-    assert_eq!((sequences[0].requests.len(), shortened), (REQUESTS_MAX, Some(300)));
+    assert_eq!((sequences[0].requests.len(), shortened), (256, Some(300)));
 }
 
 #[test]
@@ -197,4 +197,27 @@ fn a_trace_of_nothing_has_no_sequences() {
         sequences(&traced(&["1 end 0".to_owned(), "2 begin x".to_owned()]), &disks()),
         nothing
     );
+}
+
+#[test]
+fn a_sequence_of_256_requests_is_whole_and_one_more_shortens_it() {
+    let shortened = |count: u32| {
+        let mut lines = vec!["0 begin 0".to_owned()];
+        lines.extend((1..=count).map(|n| format!("{n} rq_issue: 8,0 W 512 () {n} + 1")));
+        lines.push(format!("{} end 0", count + 1));
+        sequences(&traced(&lines), &disks()).shortened
+    };
+    assert_eq!((shortened(256), shortened(257)), (None, Some(257)));
+}
+
+#[test]
+fn a_commit_makes_two_events_for_each_128_kib_that_it_writes_and_24_for_its_journal() {
+    let events = |kib, every| {
+        let mut workload = durio_workload::self_cost_workload(1);
+        workload.block_size = durio_units::Bytes::from_kib(kib);
+        workload.sync.every = every;
+        super::events_expected(&workload, 10)
+    };
+    assert_eq!([events(4, 1), events(128, 1), events(132, 1)], [260, 260, 280]);
+    assert_eq!(events(132, 3), 10 * 2 * (2 * 3 + 12));
 }

@@ -65,7 +65,7 @@ impl Tracer {
             RunClock::Monotonic(_) => vec![TraceClock::Monotonic],
         };
         let names: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
-        let events = operations.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
+        let events = events_of(operations);
         let (mut instance, place) = TraceInstance::make(&tracefs(root)?, root, &names, events)?;
         let clock = clocks.get(place).copied().unwrap_or(TraceClock::Monotonic);
         let thread = number_in(&mut instance, clock)?;
@@ -152,6 +152,11 @@ impl Tracer {
     }
 }
 
+/// Events that so many operations make at most, or those that there is room for.
+fn events_of(operations: u64) -> u64 {
+    operations.saturating_mul(EVENTS_EACH).min(EVENTS_MAX)
+}
+
 /// By the flags in `/proc/PID/stat`, the seventh field after the name (proc_pid_stat(5)).
 fn is_kernel_thread(stat: &str) -> bool {
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
@@ -173,6 +178,12 @@ fn number_in(instance: &mut TraceInstance, clock: TraceClock) -> Result<u32, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_room_for_60_events_of_each_operation_up_to_40_000() {
+        let events = [0, 1, 300, 666, 667, u64::MAX].map(events_of);
+        assert_eq!(events, [0, 60, 18_000, 39_960, 40_000, 40_000]);
+    }
 
     #[test]
     fn threads_of_the_kernel_are_told_from_programs() {
