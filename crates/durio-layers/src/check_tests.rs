@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::tests::stacks::raid;
 use crate::tests::stacks::{btrfs, ext4, fault, loops, md, place, stack, xfs};
-use crate::{BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, MdBitmap, NewDevices, Ram};
+use crate::{
+    BtrfsProfile, DeclaredKind, DeclaredMd, Lvm, LvmLayout, MdBitmap, NewDevices, Ram, Zfs,
+    ZfsLayout,
+};
 
 #[test]
 fn the_order_is_source_devices_filesystem() {
@@ -43,6 +47,63 @@ fn sizes_are_followed_through_the_layers() {
     assert!(over(DeclaredKind::Md(md(10))).is_err());
     assert!(over(lvm(LvmLayout::Linear)).is_ok());
     assert!(over(lvm(LvmLayout::Raid1)).is_err());
+}
+
+/// The numbers are those of the tools' manuals and sources, each beside its constant.
+#[test]
+fn each_kind_needs_devices_of_its_least_size() {
+    let lvm = DeclaredKind::Lvm(Lvm { layout: LvmLayout::Linear, chunk: None });
+    let chunked = |kib| DeclaredMd { chunk: Some(Bytes::from_kib(kib)), ..md(0) };
+    let bitmap = DeclaredMd { bitmap: MdBitmap::Internal, ..md(1) };
+    let mib = |mib: u64| mib << 20;
+    let zfs = Zfs { layout: ZfsLayout::Single, properties: vec![], pool_properties: vec![] };
+    for (kind, count, least) in [
+        (ext4(), 1, mib(2)),
+        (xfs(), 1, mib(300)),
+        (DeclaredKind::Zfs(zfs), 1, mib(64)),
+        (btrfs(BtrfsProfile::Single), 1, 47_185_920),
+        (btrfs(BtrfsProfile::Raid1), 2, 131_072_000),
+        (btrfs(BtrfsProfile::Raid10), 2, 131_072_000),
+        (lvm, 1, mib(9)),
+        (raid(1), 2, mib(4)),
+        // A chunk of 512 KiB beside the metadata, unless another is declared; 1 MiB for a bitmap.
+        (DeclaredKind::Md(md(0)), 2, mib(4) + (512 << 10)),
+        (DeclaredKind::Md(chunked(64)), 2, mib(4) + (64 << 10)),
+        (DeclaredKind::Md(bitmap), 2, mib(5) + (512 << 10)),
+    ] {
+        let word = kind.name();
+        let on = |size| {
+            let made = NewDevices { count, size: Bytes::new(size) };
+            check_declared(&stack(vec![DeclaredKind::Ram(Ram { made }), kind.clone()]))
+        };
+        assert!(on(least).is_ok(), "{word}: {:?}", on(least));
+        let error = on(least - 4096).unwrap_err().to_string();
+        assert!(error.contains(&format!("it needs {} ", Bytes::new(least))), "{word}: {error}");
+    }
+}
+
+#[test]
+fn a_chunk_of_md_has_1_gib_at_most_and_level_5_the_layouts_of_its_own() {
+    let on = |md| {
+        let made = NewDevices { count: 4, size: Bytes::from_gib(64) };
+        let over = stack(vec![DeclaredKind::Ram(Ram { made }), DeclaredKind::Md(md)]);
+        check_declared(&over).map_err(|error| error.to_string())
+    };
+    let chunked = |level, bytes| on(DeclaredMd { chunk: Some(Bytes::new(bytes)), ..md(level) });
+    let gib = 1 << 30;
+    assert!(chunked(0, gib).is_ok() && chunked(5, gib).is_ok());
+    let refused = [chunked(0, gib + 4096).unwrap_err(), chunked(5, 2 * gib).unwrap_err()];
+    assert!(refused[0].ends_with("is no multiple of 4 KiB up to 1 GiB"), "{}", refused[0]);
+    assert!(refused[1].ends_with("is no power of two from 4 KiB to 1 GiB"), "{}", refused[1]);
+    let layout = |level, word: &str| on(DeclaredMd { layout: Some(word.to_owned()), ..md(level) });
+    for word in ["left-asymmetric", "rs", "parity-first", "parity-last"] {
+        assert!(layout(5, word).is_ok() && layout(6, word).is_ok(), "{word}");
+    }
+    for word in ["ddf-zero-restart", "ddf-N-continue", "left-asymmetric-6", "parity-first-6"] {
+        let error = layout(5, word).unwrap_err();
+        assert!(error.contains("level 5 has no layout"), "{error}");
+        assert!(layout(6, word).is_ok(), "{word}");
+    }
 }
 
 fn any_array() -> impl Strategy<Value = DeclaredMd> {

@@ -197,3 +197,27 @@ fn a_journal_of_another_user_is_not_heeded() {
     let error = read_journal(folder.path(), ID).unwrap_err();
     assert!(error.contains("belongs to another user"), "{error}");
 }
+
+#[test]
+fn a_journal_without_a_line_in_its_first_64_mib_is_none() {
+    let read = |length| {
+        let folder = with_journal(b"");
+        let file = OpenOptions::new().write(true).open(journal_path(folder.path(), ID)).unwrap();
+        file.set_len(length).unwrap();
+        read_journal(folder.path(), ID)
+    };
+    assert_eq!(read(67_108_863), Ok(None));
+    let error = read(67_108_864).unwrap_err();
+    assert_eq!(error, "it is too large for a journal of a build");
+}
+
+#[test]
+fn a_journal_and_its_lock_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let _journal = begun(folder.path());
+    for path in [journal_path(folder.path(), ID), lock_path(folder.path(), ID)] {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600, "{}", path.display());
+    }
+}

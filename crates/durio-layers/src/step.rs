@@ -251,6 +251,21 @@ mod tests {
     use crate::tests::scripted::Scripted;
 
     #[test]
+    fn of_what_a_failed_program_said_the_last_8_lines_are_told() {
+        let lines = |from: u32, to: u32| {
+            (from..=to).map(|it| format!("line {it}")).collect::<Vec<_>>().join("\n")
+        };
+        let action = Action::MountConfigfs;
+        for (said, told) in [(lines(1, 8), lines(1, 8)), (lines(1, 9), lines(2, 9))] {
+            let BuildError::Command { stderr, .. } = failed(&action, "exit 1", &(said + "\n\n"))
+            else {
+                panic!("another error")
+            };
+            assert_eq!(stderr, told);
+        }
+    }
+
+    #[test]
     fn a_device_has_the_very_size_that_was_asked_for() {
         let mut machine = Scripted::default();
         let mut account = machine.0.borrow_mut();

@@ -290,9 +290,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_what_a_program_writes_64_kib_are_kept() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[b'x'; 65_536]).unwrap();
+        assert_eq!(beginning(file.path()).len(), 65_536);
+        file.write_all(b"more").unwrap();
+        assert_eq!(beginning(file.path()).len(), 65_536);
+    }
+
+    #[test]
     fn a_block_that_is_erased_is_zero_and_its_neighbours_stay() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(&[7; 4 * ERASED]).unwrap();
+        file.write_all(&[7; 16_384]).unwrap();
         erase_at(file.as_file(), 8192).unwrap();
         let expected = [[7; 4096], [7; 4096], [0; 4096], [7; 4096]].concat();
         assert!(fs::read(file.path()).unwrap() == expected);

@@ -54,6 +54,14 @@ fn a_kernel_without_ublk_gets_the_device_by_its_nbd_client() {
     ));
 }
 
+#[test]
+fn an_array_has_chunks_of_16_kib_and_one_queue_of_ublk_unless_it_is_declared_otherwise() {
+    let values = SpecValues::from([("level", SpecValue::Count(1))]);
+    let declared = <Raid as crate::spec::SpecField>::read(&values, "").unwrap();
+    let expected = "durio RAID1, chunk 16 KiB, ublk";
+    assert_eq!(DeclaredKind::Raid(declared).layer().label().join(", "), expected);
+}
+
 fn queues(front: RaidFront, queues: u32) -> DeclaredKind {
     DeclaredKind::Raid(Raid { level: RaidLevel(1), chunk: CHUNK_DEFAULT, front, queues })
 }
@@ -70,6 +78,7 @@ fn a_device_has_the_queues_that_it_shall_have() {
         let error = on_loops(2, 64, queues(front, count)).unwrap_err();
         assert!(error.contains(part), "{error}");
     }
+    assert!(on_loops(2, 64, queues(RaidFront::Ublk, 64)).is_ok());
 }
 
 #[test]
