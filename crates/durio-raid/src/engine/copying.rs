@@ -61,6 +61,11 @@ pub(super) struct Copier {
 /// Requests that pass between two copies at least, if any come.
 const PASS_MIN: u64 = 4;
 
+/// Requests that pass between two copies of so many bytes: as many as take as long.
+pub(super) fn pass_of(chunk: u64) -> u32 {
+    (chunk / BLOCK).max(PASS_MIN) as u32
+}
+
 impl Copier {
     pub(super) fn new(first_part: u16) -> Self {
         Self {
@@ -347,10 +352,9 @@ impl Engine {
         let chunk = u64::from(self.geometry.chunk);
         let is_alone = self.has_no_request();
         let done = self.requests_done;
-        let pass = (chunk / BLOCK).max(PASS_MIN) as u32;
         let is_busy = !is_alone || self.copier.began_at != done;
         self.copier.is_undisturbed = !is_busy;
-        self.copier.resumes_at = if is_busy { done.wrapping_add(pass) } else { done };
+        self.copier.resumes_at = if is_busy { done.wrapping_add(pass_of(chunk)) } else { done };
         match self.copier.slot(index).job.take() {
             Some(Job::Resync { region }) if region == self.copier.region => {
                 self.copier.within += chunk;

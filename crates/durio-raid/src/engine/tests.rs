@@ -398,6 +398,46 @@ fn a_chunk_is_compared_when_the_write_before_has_ended() {
     assert_eq!(answers(&mut out), [1, 2]);
 }
 
+/// Completes writes alone, and what follows of them.
+fn complete_writes(engine: &mut Engine, out: &mut Output) {
+    while let Some(at) = out.ops.iter().position(|it| it.kind == MemberOpKind::Write) {
+        let op = out.ops.remove(at);
+        engine.completed(op.tag, Outcome::Done, out);
+    }
+}
+
+#[test]
+fn while_there_are_requests_four_of_them_pass_between_two_copies() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let pass = |engine: &mut Engine, out: &mut Output, tag| {
+        engine.submit(write(tag, 1 << 20), out).unwrap();
+        complete_writes(engine, out);
+        assert_eq!(answers(out), [tag]);
+    };
+    pass(&mut engine, &mut out, 0);
+    engine.scrub(false, &mut out).unwrap();
+    // One passes while the first chunk is compared.
+    pass(&mut engine, &mut out, 1);
+    for kind in [MemberOpKind::Read, MemberOpKind::Compare] {
+        let op = out.ops.pop().unwrap();
+        assert_eq!((op.kind, out.ops.len()), (kind, 0));
+        engine.completed(op.tag, Outcome::Done, &mut out);
+    }
+    for tag in 2..5 {
+        assert_eq!(out.ops, [], "before request {tag}");
+        pass(&mut engine, &mut out, tag);
+    }
+    assert_eq!(out.ops, []);
+    pass(&mut engine, &mut out, 5);
+    assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
+}
+
+#[test]
+fn the_larger_a_chunk_the_more_requests_pass() {
+    let passes = [4, 16, 20, 64, 1024].map(|kib| copying::pass_of(kib << 10));
+    assert_eq!(passes, [4, 4, 5, 16, 256]);
+}
+
 #[test]
 fn a_scrub_of_level_0_is_refused() {
     let (mut engine, mut out) = running(Level::Striped);

@@ -420,3 +420,25 @@ fn a_file_that_is_no_member_says_why() {
     assert_eq!(find("small", &[1; 100]), crate::SuperblockError::Missing);
     assert_eq!(find("random", &pattern(1 << 20, 7)), crate::SuperblockError::Missing);
 }
+
+/// The kernel shows the size of a ring's queue; all rings of these tests are of servers.
+#[test]
+fn a_thread_of_a_server_hands_over_256_operations_in_one_call() {
+    let members = Members::new();
+    let Some(array) = members.serve(&[0, 1]) else { return };
+    let mut rings = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let is_ring = std::fs::read_link(entry.path())
+            .is_ok_and(|it| it.as_os_str() == "anon_inode:[io_uring]");
+        let info = Path::new("/proc/self/fdinfo").join(entry.file_name());
+        let Some(text) = std::fs::read_to_string(info).ok().filter(|_| is_ring) else { continue };
+        let mask = text.lines().find_map(|line| line.strip_prefix("SqMask:"));
+        // Kernels before 5.10 do not show it.
+        if let Some(mask) = mask {
+            assert_eq!(mask.trim(), "0xff");
+        }
+        rings += 1;
+    }
+    assert!(rings > 0);
+    drop(array);
+}
