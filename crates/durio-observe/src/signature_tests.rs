@@ -70,6 +70,45 @@ fn the_three_ext_filesystems_are_told_apart_by_their_features() {
     assert_eq!(superblock(0x00, [0x08, 0x00]), ["ext journal"]);
 }
 
+/// Bits and places of ext4's documentation of its superblock.
+#[test]
+fn each_feature_of_ext2_and_ext3_is_known_and_any_other_is_one_of_ext4() {
+    let magic: &[u8] = &[0x53, 0xef];
+    let of = |at: usize, word: u32| {
+        let word = word.to_le_bytes();
+        let found = names(&device(&[(1024 + 0x38, magic), (1024 + at, &word)]));
+        found.into_iter().next()
+    };
+    let (revision, block_size, compatible, incompatible, read_only) =
+        (0x4c, 0x18, 0x5c, 0x60, 0x64);
+    for bit in 0..32 {
+        let expected = |known: &[u32]| if known.contains(&bit) { "ext2" } else { "ext4" };
+        let journal = if bit == 3 { "ext journal" } else { expected(&[0, 1, 2, 4]) };
+        assert_eq!(of(incompatible, 1 << bit).as_deref(), Some(journal), "bit {bit}");
+        assert_eq!(of(read_only, 1 << bit).as_deref(), Some(expected(&[0, 1, 2])), "bit {bit}");
+        let journal = if bit == 2 { "ext3" } else { "ext2" };
+        assert_eq!(of(compatible, 1 << bit).as_deref(), Some(journal), "bit {bit}");
+    }
+    assert_eq!([of(revision, 1), of(revision, 2)], [Some("ext2".to_owned()), None]);
+    assert_eq!([of(block_size, 6), of(block_size, 7)], [Some("ext2".to_owned()), None]);
+}
+
+#[test]
+fn a_pool_is_found_by_any_uberblock_of_its_labels_also_where_the_size_is_none_of_theirs() {
+    let magic = 0x00ba_b10c_u64.to_le_bytes();
+    let size = 10 * 262_144 + 261_632;
+    let found = |at: usize| names(&sized_device(size, &[(at, &magic)]));
+    let labels = [0, 8 * 262_144, 9 * 262_144];
+    for label in labels {
+        for slot in [0, 1, 127] {
+            assert_eq!(found(label + 131_072 + slot * 1024), ["zfs"], "{label}, {slot}");
+        }
+        assert!(found(label + 131_072 - 1024).is_empty() && found(label + 131_584).is_empty());
+    }
+    // The second label of the begin is not looked at.
+    assert!(found(262_144 + 131_072).is_empty());
+}
+
 #[test]
 fn swap_is_recognised_for_every_size_of_page() {
     assert_eq!(names(&device(&[(4086, b"SWAPSPACE2")])), ["swap"]);

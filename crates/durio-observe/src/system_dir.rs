@@ -270,7 +270,17 @@ mod tests {
         assert_eq!(root.bytes("sys/pipe"), Some(Vec::new()));
         let huge = OpenOptions::new().write(true).open(root.path().join("sys/huge")).unwrap();
         huge.set_len(1 << 40).unwrap();
-        assert_eq!(root.bytes("sys/huge").unwrap().len() as u64, FILE_LEN_MAX);
+        assert_eq!(root.bytes("sys/huge").unwrap().len(), 16_777_216);
+    }
+
+    #[test]
+    fn a_list_has_processors_below_65_536() {
+        assert_eq!(numbers_in_list("65535"), Some(vec![65_535]));
+        assert_eq!(numbers_in_list("65536"), None);
+        assert_eq!(numbers_in_list("0-65535").unwrap().len(), 65_536);
+        // Which may be named twice, and not without end.
+        assert_eq!(numbers_in_list("0-65535,0-9"), Some((0..65_536).chain(0..10).collect()));
+        assert_eq!(numbers_in_list("0-65535,0-9,7"), None);
     }
 
     #[test]

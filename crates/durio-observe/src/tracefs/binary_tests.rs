@@ -161,3 +161,34 @@ proptest! {
         let _ = formats.read(&data);
     }
 }
+
+#[test]
+fn a_length_has_27_bits_and_a_sub_buffer_16_mib() {
+    let mut data = head(12, 10).to_vec();
+    data.extend(a_write());
+    let mut page = page(1000, &data);
+    for bit in 27..32 {
+        page[8..16].copy_from_slice(&(data.len() as u64 | 1 << bit).to_ne_bytes());
+        assert_eq!(times(&page), (vec![(1010, 48)], Some(())), "bit {bit}");
+    }
+    // Bit 26 belongs to it: the page is shorter.
+    page[8..16].copy_from_slice(&(data.len() as u64 | 1 << 26).to_ne_bytes());
+    assert_eq!(times(&page), (vec![], None));
+    let sized = |size: usize| {
+        let text = HEADER_PAGE.replace("size:4080", &format!("size:{size}"));
+        SubBuffer::parse(&text).map(|it| it.size)
+    };
+    assert_eq!((sized(16_777_200), sized(16_777_201)), (Some(16_777_216), None));
+}
+
+#[test]
+fn a_time_of_its_own_has_59_bits_and_the_page_has_those_above() {
+    let mut data = head(31, 7).to_vec();
+    data.extend(2_u32.to_ne_bytes());
+    data.extend(head(1, 0));
+    data.extend([0; 4]);
+    let above = 0b10_1101_u64 << 58;
+    let (events, _) = times(&page(above | 12_345, &data));
+    // Bit 58 is the event's.
+    assert_eq!(events, [((0b1_0110 << 59 | 2 << 27 | 7), 4)]);
+}

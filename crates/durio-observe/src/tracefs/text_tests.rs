@@ -192,3 +192,21 @@ fn odd_texts_lose_nothing() {
     let huge = parse_buffer_stats("overrun: 18446744073709551615\ndropped events: 9");
     assert_eq!(huge.lost, u64::MAX);
 }
+
+#[test]
+fn a_line_has_8192_bytes_at_most_and_a_request_16_letters() {
+    let line = |text: &str| format!("{:>16}-7     [000] ..... 1.000001: {text}", "durio");
+    let read = |line: &str| short(&trace_of(line.as_bytes()));
+    let mark = |length: usize| {
+        let begin = line("tracing_mark_write: ");
+        let text = "x".repeat(length - begin.len());
+        read(&(begin + &text)).len()
+    };
+    assert_eq!((mark(8192), mark(8193)), (1, 0));
+    let issued = |letters: &str| {
+        read(&line(&format!("block_rq_issue: 8,0 {letters} 4096 () 64 + 8 none,0,0 [db]")))
+    };
+    let most = "W".repeat(16);
+    assert_eq!(issued(&most), [format!("issued 8:0 {most} 4096")]);
+    assert_eq!(issued(&(most + "W")), Vec::<String>::new());
+}
