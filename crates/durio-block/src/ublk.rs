@@ -139,5 +139,17 @@ mod tests {
         assert_eq!(command(READ_WRITE, 0x04, 32), 0xc020_7504);
         assert_eq!(command(READ, 0x02, 32), 0x8020_7502);
         assert_eq!(command(READ_WRITE, 0x20, 16), 0xc010_7520);
+        // UBLK_U_IO_FETCH_REQ, UBLK_U_IO_COMMIT_AND_FETCH_REQ.
+        assert_eq!((queue::FETCH, queue::COMMIT_AND_FETCH), (0xc010_7520, 0xc010_7521));
+    }
+
+    #[test]
+    fn a_device_waits_for_its_next_server_and_has_what_the_header_has() {
+        // User recovery, its reissue, ioctl numbers; parameters basic and of discards; the depth of a
+        // queue (linux/ublk_cmd.h).
+        assert_eq!((control::FLAGS, control::TYPES, DEPTH_MAX), (0x58, 3, 4096));
+        // Up to the padding behind `struct ublk_param_discard`.
+        let end = std::mem::offset_of!(Parameters, pad) + size_of::<u16>();
+        assert_eq!((control::PARAMETERS_BYTES, end), (60, 60));
     }
 }

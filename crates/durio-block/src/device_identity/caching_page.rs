@@ -24,6 +24,10 @@ const PAGE_CODE: u8 = 0x08;
 
 /// More than header, block descriptor and page need: 8 + 8 + 20 bytes.
 const ANSWER_LEN: u8 = 64;
+
+const TEN: [u8; 10] = [MODE_SENSE_10, 0, PAGE_CODE, 0, 0, 0, 0, 0, ANSWER_LEN, 0];
+const SIX: [u8; 6] = [MODE_SENSE_6, 0, PAGE_CODE, 0, ANSWER_LEN, 0];
+
 const SENSE_LEN: u8 = 32;
 
 /// That of the kernel's own commands to disks is 30 s.
@@ -78,11 +82,9 @@ pub struct CachingPage {
 pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
     const OPERATION: &str = "ask for the caching mode page of";
     let file = open_node(OPERATION, path, true)?;
-    let ten = [MODE_SENSE_10, 0, PAGE_CODE, 0, 0, 0, 0, 0, ANSWER_LEN, 0];
-    let six = [MODE_SENSE_6, 0, PAGE_CODE, 0, ANSWER_LEN, 0];
-    let asked = send(&file, &ten).and_then(|answer| parse_ten(&answer).ok_or(Errno::OPNOTSUPP));
+    let asked = send(&file, &TEN).and_then(|answer| parse_ten(&answer).ok_or(Errno::OPNOTSUPP));
     let asked =
-        asked.or_else(|_| send(&file, &six).and_then(|it| parse_six(&it).ok_or(Errno::OPNOTSUPP)));
+        asked.or_else(|_| send(&file, &SIX).and_then(|it| parse_six(&it).ok_or(Errno::OPNOTSUPP)));
     asked.map_err(|errno| BlockError::at(OPERATION, path, errno))
 }
 
@@ -161,6 +163,14 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn a_request_has_the_size_that_the_kernel_expects() {
         assert_eq!(size_of::<Request>(), 88);
+    }
+
+    /// The numbers are those of SPC-4, SBC-3 and the kernel's scsi/sg.h.
+    #[test]
+    fn both_commands_ask_for_the_current_values_of_page_8_in_64_bytes() {
+        assert_eq!(TEN, [0x5a, 0, 8, 0, 0, 0, 0, 0, 64, 0]);
+        assert_eq!(SIX, [0x1a, 0, 8, 0, 64, 0]);
+        assert_eq!((SG_IO, FROM_DEVICE, TIMEOUT_MS), (0x2285, -3, 30_000));
     }
 
     #[test]

@@ -242,6 +242,20 @@ mod tests {
         assert_eq!(device_number(253, 0x12345), 0x1230_fd45);
     }
 
+    /// Flags and version are those of linux/dm-ioctl.h.
+    #[test]
+    fn a_volume_is_asked_for_its_table_without_a_flush_and_with_its_keys_wiped() {
+        let mut buffer = Buffer::new(BUFFER_LEN, 253, 1);
+        let header = buffer.header();
+        assert_eq!((header.version, header.data_start), ([4, 0, 0], 312));
+        assert_eq!((header.data_size, header.device), (16_384, 0xfd01));
+        assert_eq!(header.flags, 1 << 4 | 1 << 11 | 1 << 15);
+        for (flags, is_full) in [(1 << 4, false), (1 << 8, true), (1 << 9, false)] {
+            buffer.header().flags = flags;
+            assert_eq!(buffer.is_full(), is_full, "{flags:#x}");
+        }
+    }
+
     #[test]
     fn segments_are_read_from_the_text_of_dmsetup() {
         let text = "vg-a: 0 8192 linear 8:0 2048\nvg-a: 8192 64 striped 2 128 8:0 0 8:16 0\n\
@@ -283,7 +297,7 @@ mod tests {
             data.extend(parameters.bytes());
             data.resize((data.len() + 8) / 8 * 8, 0);
             let next = u32::try_from(data.len()).unwrap().to_ne_bytes();
-            data[begin + SPEC_NEXT..begin + SPEC_NEXT + 4].copy_from_slice(&next);
+            data[begin + 20..begin + 24].copy_from_slice(&next);
         }
         data
     }

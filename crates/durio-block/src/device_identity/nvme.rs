@@ -131,15 +131,40 @@ fn namespace_id(file: &File) -> rustix::io::Result<u32> {
     unsafe { ioctl(file, NAMESPACE_ID, std::ptr::null_mut()) }.map(i32::cast_unsigned)
 }
 
-fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8>> {
-    let mut data = vec![0_u8; IDENTIFY_LEN];
-    let mut command = AdminCommand {
+fn identify_command(namespace: u32, what: u32) -> AdminCommand {
+    AdminCommand {
         opcode: ADMIN_IDENTIFY,
         namespace,
-        address: data.as_mut_ptr().expose_provenance() as u64,
         data_len: 4096,
         command_10: what,
         ..AdminCommand::default()
+    }
+}
+
+fn health_log_command() -> AdminCommand {
+    AdminCommand {
+        opcode: ADMIN_GET_LOG_PAGE,
+        namespace: ALL_NAMESPACES,
+        data_len: 512,
+        // The count of 32-bit words, from zero, stands in the upper half.
+        command_10: LOG_HEALTH | (512 / 4 - 1) << 16,
+        ..AdminCommand::default()
+    }
+}
+
+fn write_cache_command() -> AdminCommand {
+    AdminCommand {
+        opcode: ADMIN_GET_FEATURES,
+        command_10: FEATURE_WRITE_CACHE,
+        ..AdminCommand::default()
+    }
+}
+
+fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; IDENTIFY_LEN];
+    let mut command = AdminCommand {
+        address: data.as_mut_ptr().expose_provenance() as u64,
+        ..identify_command(namespace, what)
     };
     submit(file, &mut command)?;
     Ok(data)
@@ -148,24 +173,15 @@ fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8
 fn health_log(file: &File) -> rustix::io::Result<Vec<u8>> {
     let mut data = vec![0_u8; LOG_HEALTH_LEN];
     let mut command = AdminCommand {
-        opcode: ADMIN_GET_LOG_PAGE,
-        namespace: ALL_NAMESPACES,
         address: data.as_mut_ptr().expose_provenance() as u64,
-        data_len: 512,
-        // The count of 32-bit words, from zero, stands in the upper half.
-        command_10: LOG_HEALTH | (512 / 4 - 1) << 16,
-        ..AdminCommand::default()
+        ..health_log_command()
     };
     submit(file, &mut command)?;
     Ok(data)
 }
 
 fn write_cache_enabled(file: &File) -> rustix::io::Result<bool> {
-    let mut command = AdminCommand {
-        opcode: ADMIN_GET_FEATURES,
-        command_10: FEATURE_WRITE_CACHE,
-        ..AdminCommand::default()
-    };
+    let mut command = write_cache_command();
     submit(file, &mut command)?;
     Ok(command.result & 1 != 0)
 }
@@ -312,6 +328,21 @@ mod tests {
         assert_eq!(size_of::<AdminCommand>(), 72);
         assert_eq!(ADMIN, 0xc048_4e41);
         assert_eq!(NAMESPACE_ID, 0x4e40);
+    }
+
+    /// The numbers are those of the NVM Express Base Specification.
+    #[test]
+    fn a_controller_is_asked_by_commands_that_only_read() {
+        let words = |it: AdminCommand| {
+            let rest = it.command_11 | it.command_12 | it.command_13 | it.timeout_ms;
+            (it.opcode, it.namespace, it.data_len, it.command_10, rest)
+        };
+        assert_eq!(words(identify_command(0, CNS_CONTROLLER)), (6, 0, 4096, 1, 0));
+        assert_eq!(words(identify_command(7, CNS_NAMESPACE)), (6, 7, 4096, 0, 0));
+        assert_eq!(words(health_log_command()), (2, u32::MAX, 512, 0x7f_0002, 0));
+        assert_eq!(words(write_cache_command()), (10, 0, 0, 6, 0));
+        // As much memory as the controller writes.
+        assert_eq!((IDENTIFY_LEN, LOG_HEALTH_LEN), (4096, 512));
     }
 
     #[test]

@@ -22,11 +22,11 @@ const CONTROL: &str = "/dev/ublk-control";
 const CHARACTER_DEVICES: &str = "/sys/class/ublk-char";
 /// UBLK_F_USER_RECOVERY and UBLK_F_USER_RECOVERY_REISSUE: users wait for the next server, which gets
 /// again what the last did not answer. UBLK_F_CMD_IOCTL_ENCODE: commands are ioctl numbers.
-const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
+pub(super) const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
 /// Of [`Parameters`], without what pads them.
-const PARAMETERS_BYTES: u32 = 60;
+pub(super) const PARAMETERS_BYTES: u32 = 60;
 /// UBLK_PARAM_TYPE_BASIC and UBLK_PARAM_TYPE_DISCARD.
-const TYPES: u32 = 1 | 2;
+pub(super) const TYPES: u32 = 1 | 2;
 /// Any device, any queue.
 const NONE: u32 = u32::MAX;
 /// How long the kernel may take to see that a server has died, and udev to make a name.

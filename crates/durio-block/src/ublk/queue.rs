@@ -20,8 +20,8 @@ use crate::{BlockError, Buffers, LentBuffer};
 
 /// Bytes of `struct ublksrv_io_cmd`.
 const COMMAND_BYTES: usize = 16;
-const FETCH: u32 = command(READ_WRITE, 0x20, COMMAND_BYTES);
-const COMMIT_AND_FETCH: u32 = command(READ_WRITE, 0x21, COMMAND_BYTES);
+pub(super) const FETCH: u32 = command(READ_WRITE, 0x20, COMMAND_BYTES);
+pub(super) const COMMIT_AND_FETCH: u32 = command(READ_WRITE, 0x21, COMMAND_BYTES);
 
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
