@@ -151,7 +151,7 @@ const RESIDUAL_FLOOR: f64 = 0.005;
 const STRONG: f64 = 10.0;
 
 /// From the median of absolute errors to the standard deviation of normal ones.
-const NORMAL_MEDIAN: f64 = 1.4826;
+pub(crate) const NORMAL_MEDIAN: f64 = 1.4826;
 
 /// Fits the model.
 ///

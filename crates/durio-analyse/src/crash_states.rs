@@ -154,6 +154,18 @@ mod tests {
     }
 
     #[test]
+    fn twenty_states_of_each_outcome_are_told_and_all_are_counted() {
+        let mut findings = CrashStateFindings::new("log".into(), 1);
+        for (outcome, count) in [(CheckOutcome::Failed, 19), (CheckOutcome::Undecided, 23)] {
+            (0..count).for_each(|_| findings.take(outcome, finding));
+        }
+        let listed = |it: &CrashStateFindings| [it.failures.len(), it.undecided_states.len()];
+        assert_eq!((listed(&findings), findings.undecided), ([19, 20], 23));
+        (0..2).for_each(|_| findings.take(CheckOutcome::Failed, finding));
+        assert_eq!((listed(&findings), findings.failed), ([20, 20], 21));
+    }
+
+    #[test]
     fn every_field_is_described() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/other-documents.md");
         let text = std::fs::read_to_string(path).unwrap();

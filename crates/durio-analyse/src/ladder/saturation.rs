@@ -330,6 +330,21 @@ mod tests {
     }
 
     #[test]
+    fn residuals_below_half_a_percent_are_as_good_as_none() {
+        let of = |candidate, residual: f64| {
+            let squares = 8.0 * residual * residual;
+            bayes(candidate, &Fitted { at: [0.0; 2], log_unit_rate: 0.0, squares }, 8)
+        };
+        let none = of(Candidate::Two, 0.0);
+        assert_eq!(of(Candidate::Two, 0.0049).to_bits(), none.to_bits());
+        assert!(of(Candidate::Two, 0.0051) > none);
+        // One parameter more costs ln 8.
+        assert!((of(Candidate::Smooth, 0.0049) - none - 8.0_f64.ln()).abs() < 1e-9);
+        let found = fit(&ladder(&DOUBLING, |n| n.min(24.0)), LadderKind::Depth).unwrap();
+        assert!(found.criterion.contains("residuals below 0.005 "), "{}", found.criterion);
+    }
+
+    #[test]
     fn noise_widens_the_error_of_the_knee() {
         let quiet = fit(&ladder(&DOUBLING, |n| n.min(24.0)), LadderKind::Depth).unwrap();
         let mut points = ladder(&DOUBLING, |n| n.min(24.0));

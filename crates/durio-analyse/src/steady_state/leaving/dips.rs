@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Better, Change};
+use crate::cost_model::NORMAL_MEDIAN;
 use durio_stats::least_squares::{count, mean, median};
 
 /// Dips of a run.
@@ -41,9 +42,6 @@ const INTERVALS_SHARE_MAX: f64 = 1.0 / 3.0;
 /// Distances with less variation than this are even.
 // Those of random events have one of about 1.
 const EVEN_VARIATION: f64 = 0.2;
-
-/// From the median of distances to the standard deviation of normal noise.
-const NORMAL_MEDIAN: f64 = 1.4826;
 
 /// The dips, if there are enough.
 pub(super) fn dips(series: &[f64], changes: &[Change], better: Better) -> Option<Dips> {
