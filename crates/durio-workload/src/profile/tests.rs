@@ -242,6 +242,7 @@ fn fields_that_contradict_each_other_are_refused() {
         ("committers = { value = 8,", "committers = { value = 1,", "no meaning with one committer"),
         ("sync_every = { value = 1,", "sync_every = { value = 4,", "sync_every is 1"),
         ("padding = { value = \"4KiB\"", "padding = { value = \"100B\"", "nothing for O_DIRECT"),
+        ("padding = { value = \"4KiB\"", "padding = { value = \"512B\"", ""),
         ("padding = { value = \"4KiB\"", "padding = { value = \"none\"", ""),
         ("fitting = \"reads stand for page faults\"", "", "'fitting' must say"),
         (
@@ -298,8 +299,23 @@ fn text_that_is_no_profile_is_refused_and_never_a_panic() {
     for end in (0..GOOD.len()).filter(|end| GOOD.is_char_boundary(*end)).step_by(7) {
         let _ = parse(&GOOD[..end]);
     }
-    let long = format!("# {}\n{GOOD}", "x".repeat(2 << 20));
-    assert!(parse(&long).unwrap_err().contains("longer than"));
+}
+
+#[test]
+fn a_profile_has_a_mebibyte_at_most_and_64_streams_of_a_kind() {
+    let of_length = |bytes: usize| parse(&format!("{GOOD}#{}", "x".repeat(bytes - GOOD.len() - 1)));
+    assert!(of_length(1_048_576).is_ok());
+    let error = of_length(1_048_577).unwrap_err();
+    assert!(error.contains("a profile of 1048577 bytes is longer than 1048576"), "{error}");
+    let begin = GOOD.find("[[write]]").unwrap();
+    let stream = &GOOD[begin..GOOD.find("[[threshold]]").unwrap()];
+    let of_streams = |count: usize| {
+        let more = (1..count).map(|number| stream.replace("\"flush\"", &format!("\"w{number}\"")));
+        parse(&format!("{GOOD}\n{}", more.collect::<String>()))
+    };
+    assert_eq!(of_streams(64).unwrap().streams.len(), 65, "one reads");
+    let error = of_streams(65).unwrap_err();
+    assert!(error.contains("65 streams are more than 64"), "{error}");
 }
 
 #[test]
