@@ -351,3 +351,21 @@ fn whole_lines(file: &mut File) -> std::io::Result<u64> {
     }
     Ok(whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cut_has_256_mib_at_most_and_a_torn_one_is_none() {
+        let line = |bytes: u64| {
+            let blank = std::io::repeat(b' ').take(bytes);
+            whole_line(&mut BufReader::new(blank.chain(&b"\n"[..])))
+        };
+        assert_eq!(line(268_435_455).unwrap().map(|it| it.len()), Some(268_435_456));
+        assert_eq!(line(268_435_456).unwrap_err().to_string(), "a line is longer than 256 MiB");
+        assert_eq!(whole_line(&mut &b"{\"cut\":"[..]).unwrap(), None);
+    }
+}

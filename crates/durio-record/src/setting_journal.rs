@@ -176,6 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_has_64_kib_at_most() {
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        let folder = state.make_part(StatePart::Settings).unwrap();
+        let mut entry = serde_json::to_vec(&changed()).unwrap();
+        entry.resize(65_537, b' ');
+        fs::write(folder.path().join("a"), &entry).unwrap();
+        assert!(left(&state, true).is_empty());
+        fs::write(folder.path().join("a"), &entry[..65_536]).unwrap();
+        assert_eq!(left(&state, true), [changed()]);
+    }
+
+    #[test]
     fn a_state_folder_that_cannot_be_written_to_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         let state = state_at(&place);

@@ -313,6 +313,42 @@ fn events_and_fields_of_a_newer_durio_are_passed_over() {
 }
 
 #[test]
+fn a_line_of_events_is_shorter_than_16_mib() {
+    for (bytes, is_read) in [(16_777_215, true), (16_777_216, false)] {
+        let (_directory, folder) = sample();
+        let path = folder.join(file_names::EVENTS);
+        let mut text = fs::read_to_string(&path).unwrap();
+        let event = "{\"at_ns\":5,\"event\":\"aurora\"}";
+        text.push_str(&format!("{event}{}\n", " ".repeat(bytes - event.len() - 1)));
+        fs::write(&path, text).unwrap();
+        match read(&folder) {
+            Ok(events) => assert_eq!((events.len(), is_read), (4, true), "{bytes}"),
+            Err(error) => {
+                let reason = error.source.to_string();
+                assert!(
+                    !is_read && reason.contains("line 4: it is longer than 16 MiB"),
+                    "{reason}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_of_histograms_has_a_mebibyte_at_most() {
+    for (bytes, is_read) in [(1_048_576, true), (1_048_577, false)] {
+        let (_directory, folder) = sample();
+        let path = folder.join(file_names::HISTOGRAMS);
+        let entries = fs::read_to_string(&path).unwrap();
+        // One of another tag, before those of the events.
+        let other = format!("Tag=other,0.1,0.2,3.0,{}\n", "x".repeat(bytes - 23));
+        assert_eq!(other.len(), bytes);
+        fs::write(&path, other + &entries).unwrap();
+        assert_eq!(read(&folder).is_ok(), is_read, "{bytes}");
+    }
+}
+
+#[test]
 fn a_run_folder_is_never_overwritten() {
     let (_directory, folder) = sample();
     let (plan, environment) = plan_and_environment();

@@ -198,3 +198,30 @@ fn look_at_users(entry: &MadeFile) -> Option<Removal> {
         Err(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_to_16_mib() {
+        let made = MadeFile {
+            path: Path::new("/d/file").into(),
+            identity: None,
+            mark: None,
+            size: None,
+            removed: false,
+            kept: false,
+        };
+        let line = serde_json::to_vec(&made).unwrap();
+        for (end, is_seen) in [(16_777_216, true), (16_777_217, false)] {
+            let mut journal = tempfile::tempfile().unwrap();
+            let before = vec![b' '; end - line.len() - 1];
+            journal.write_all(&[&before[..], b"\n", &line].concat()).unwrap();
+            journal.rewind().unwrap();
+            assert_eq!(left_in(&journal).unwrap().len(), usize::from(is_seen), "{end}");
+        }
+    }
+}
