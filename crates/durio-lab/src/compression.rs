@@ -74,6 +74,13 @@ mod tests {
     }
 
     #[test]
+    fn what_unpacks_to_more_than_256_mib_is_refused() {
+        let of = |bytes: u64| read_limited(io::repeat(0).take(bytes)).map(|it| it.len() >> 20);
+        assert_eq!(of(268_435_456).unwrap(), 256);
+        assert_eq!(of(268_435_457).unwrap_err().to_string(), "it unpacks to more than 256 MiB");
+    }
+
+    #[test]
     fn what_is_not_packed_is_taken_as_it_is() {
         assert_eq!(unpacked(b"\x7fELF".to_vec()).unwrap(), b"\x7fELF");
         assert_eq!(unpacked(Vec::new()).unwrap(), b"");

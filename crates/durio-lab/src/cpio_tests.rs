@@ -73,6 +73,14 @@ fn devices_keep_their_numbers() {
     assert_eq!(read_all(&bytes).unwrap(), [(console, Vec::new())]);
 }
 
+#[test]
+fn a_name_has_4095_bytes_at_most_and_its_end() {
+    let read = |length: usize| read_all(&archive(&[file(&"n".repeat(length), b"x")]));
+    assert_eq!(read(4095).unwrap()[0].0.path.as_os_str().len(), 4095);
+    let error = read(4096).unwrap_err();
+    assert!(error.to_string().contains("empty or too long"), "{error}");
+}
+
 /// The program that everybody unpacks such archives with, if it is there.
 fn unpacked_by(program: &[&str]) -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();

@@ -199,11 +199,13 @@ mod tests {
             let disks = serials.iter().map(|it| disk(FrontEnd::Nvme, it)).collect::<Vec<_>>();
             check(&disks).map_err(|error| error.to_string())
         };
-        assert_eq!(check(&["a.b_c-1", "b"]), Ok(()));
+        assert_eq!(check(&["a.b_c-1", "b", "c".repeat(20).as_str()]), Ok(()));
         for wrong in ["", "..", "a/b", "a,b", "ä", "a".repeat(21).as_str()] {
             assert!(check(&[wrong]).unwrap_err().contains("serial number"), "{wrong}");
         }
         assert!(check(&["a", "a"]).unwrap_err().contains("two disks"));
-        assert!(check(&["a"; 9]).unwrap_err().contains("at most"));
+        let nine = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+        assert_eq!(check(&nine[..8]), Ok(()));
+        assert!(check(&nine).unwrap_err().contains("a guest has at most 8 disks"));
     }
 }

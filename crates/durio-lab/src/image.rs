@@ -345,3 +345,26 @@ fn guest_command(request: &LabRequest) -> Result<Vec<OsString>, LabError> {
     }
     Ok(command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kernel;
+
+    #[test]
+    fn a_guest_has_room_for_192_mib_and_twice_its_archive() {
+        let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
+        let request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        let of = |mib: u64, length: u64| {
+            let request = LabRequest { memory: Bytes::from_mib(mib), ..request.clone() };
+            check_memory(&request, length)
+        };
+        assert!(of(192, 0).is_ok() && of(191, 0).is_err());
+        // Whole mebibytes, rounded up.
+        assert!(of(212, 10 << 20).is_ok() && of(212, (10 << 20) + 1).is_err());
+        let Err(LabError::MemoryTooSmall { needed, .. }) = of(212, (10 << 20) + 1) else {
+            panic!("it is too small")
+        };
+        assert_eq!(needed, Bytes::from_mib(213));
+    }
+}

@@ -162,16 +162,17 @@ fn starts_directly(kernel: &[u8]) -> bool {
     })
 }
 
-/// An image with nothing but a header.
+/// An image with nothing but a header, its fields where the kernel's boot protocol has them
+/// (Documentation/arch/x86/boot.rst).
 #[cfg(test)]
 pub(crate) fn image_with(release: &str) -> Vec<u8> {
     let mut image = vec![0; 2048];
-    image[SETUP_SECTORS] = 1;
-    image[CODE_PARAGRAPHS] = 64;
-    image[BOOT_FLAG..BOOT_FLAG + 2].copy_from_slice(&[0x55, 0xaa]);
-    image[MAGIC..MAGIC + 4].copy_from_slice(b"HdrS");
-    image[VERSION_POINTER..VERSION_POINTER + 2].copy_from_slice(&[0x80, 0]);
-    image[LOAD_FLAGS_64] = 1;
+    image[0x1f1] = 1;
+    image[0x1f4] = 64;
+    image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x20e] = 0x80;
+    image[0x236] = 1;
     image[0x280..0x280 + release.len()].copy_from_slice(release.as_bytes());
     image[0x280 + release.len()] = b' ';
     image
@@ -257,10 +258,11 @@ mod tests {
     fn image_of(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 1024];
         image[0x1f1] = 1;
-        image[PROTOCOL..PROTOCOL + 2].copy_from_slice(&[0x0f, 0x02]);
-        image[PAYLOAD_OFFSET..PAYLOAD_OFFSET + 4].copy_from_slice(&16_u32.to_le_bytes());
+        // Version 2.8, the first that says where the payload is.
+        image[0x206..0x208].copy_from_slice(&[0x08, 0x02]);
+        image[0x248] = 16;
         let length = u32::try_from(payload.len()).unwrap();
-        image[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4].copy_from_slice(&length.to_le_bytes());
+        image[0x24c..0x250].copy_from_slice(&length.to_le_bytes());
         image.extend([0xcc; 16]);
         image.extend(payload);
         image
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_packed_kernel_that_can_be_started_directly_comes_out() {
-        let kernel = program(b"Xen\0", XEN_PHYS32_ENTRY);
+        let kernel = program(b"Xen\0", NoteType(18));
         assert_eq!(kernel_in(&image_of(&gzipped(&kernel))), Some(kernel));
     }
 
@@ -292,9 +294,9 @@ mod tests {
             assert_eq!(kernel_in(&whole[..length]), None, "{length}");
         }
         let mut old = whole.clone();
-        old[PROTOCOL] = 7;
+        old[0x206] = 7;
         assert_eq!(kernel_in(&old), None);
-        for at in [PAYLOAD_OFFSET, PAYLOAD_LENGTH] {
+        for at in [0x248, 0x24c] {
             let mut wrong = whole.clone();
             wrong[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
             assert_eq!(kernel_in(&wrong), None, "{at}");

@@ -150,6 +150,15 @@ mod tests {
     }
 
     #[test]
+    fn modules_lie_up_to_sixteen_folders_deep() {
+        let [sixteen, seventeen] = [16, 17].map(|depth| "d/".repeat(depth));
+        let (_root, tree) =
+            tree(&[&format!("{sixteen}near.ko"), &format!("{seventeen}far.ko")], "");
+        let states = ["near", "far"].map(|name| tree.state(name));
+        assert_eq!(states, [DriverState::Module, DriverState::Absent]);
+    }
+
+    #[test]
     fn a_folder_that_is_not_there_is_an_error_that_names_it() {
         let error = ModuleTree::open(Path::new("/nonexistent/modules")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/modules"), "{error}");

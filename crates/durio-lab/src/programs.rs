@@ -353,6 +353,20 @@ mod tests {
     }
 
     #[test]
+    fn four_interpreters_may_be_scripts_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |number: usize| folder.path().join(number.to_string());
+        fs::write(script(0), "#!/bin/sh\n").unwrap();
+        for number in 1..=4 {
+            fs::write(script(number), format!("#!{}\n", script(number - 1).display())).unwrap();
+        }
+        // Number 3 has the interpreters 2, 1, 0 and the shell.
+        assert!(Programs::default().add_file(&script(3)).is_ok());
+        let error = Programs::default().add_file(&script(4)).unwrap_err().to_string();
+        assert!(error.contains("scripts without end"), "{error}");
+    }
+
+    #[test]
     fn a_script_brings_its_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");

@@ -162,7 +162,7 @@ impl LabRequest {
             return wrong("there is no command to run");
         }
         if self.cpus == 0 || self.cpus > Self::CPUS_MAX {
-            return wrong("a guest has 1 to 64 processors");
+            return wrong(&format!("a guest has 1 to {} processors", Self::CPUS_MAX));
         }
         // QEMU counts instructions in one thread alone.
         if self.timing == LabTiming::Counted && self.cpus != 1 {
@@ -183,5 +183,34 @@ impl LabRequest {
             return wrong("an argument has a zero byte in it");
         }
         disk::check(&self.disks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> LabRequest {
+        let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
+        LabRequest::new(kernel, "/durio".into(), vec!["true".into()])
+    }
+
+    #[test]
+    fn a_guest_of_which_nothing_is_said_has_one_processor_2_gib_and_half_an_hour() {
+        let it = request();
+        let given = (it.cpus, it.memory.get(), it.limit.as_secs());
+        assert_eq!(given, (1, 2_147_483_648, 1800));
+    }
+
+    #[test]
+    fn a_guest_has_1_to_64_processors() {
+        let of = |cpus| {
+            let request = LabRequest { cpus, timing: LabTiming::Wall, ..request() };
+            request.check().map_err(|error| error.to_string())
+        };
+        assert_eq!([of(1), of(64)], [Ok(()), Ok(())]);
+        for cpus in [0, 65] {
+            assert!(of(cpus).unwrap_err().contains("a guest has 1 to 64 processors"), "{cpus}");
+        }
     }
 }

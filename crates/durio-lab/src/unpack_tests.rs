@@ -64,13 +64,16 @@ fn what_leads_outside_or_is_no_file_is_left_out_and_counted() {
 fn names_that_lead_elsewhere_end_the_unpacking() {
     let file = |name| [(name, Kind::File, b"x".as_slice())];
     let long = "n".repeat(256);
-    let deep = "d/".repeat(DEPTH_MAX) + "f";
+    let deep = "d/".repeat(128) + "f";
     for name in ["../evil", "/tmp/durio-evil", "a/../../evil", "", ".", long.as_str(), &deep] {
         let out = tempfile::tempdir().unwrap();
         let folder = out.path().join("new");
         assert!(unpacked(&archive(&file(name)), &folder).is_err(), "{name}");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1, "{name}");
     }
+    let out = tempfile::tempdir().unwrap();
+    assert!(unpacked(&archive(&file(&deep[2..])), out.path()).is_ok(), "128 parts");
+    assert!(out.path().join(&deep[2..]).is_file());
 }
 
 #[test]
@@ -127,6 +130,8 @@ fn more_entries_or_bytes_than_a_guest_may_bring_out_are_refused() {
     assert!(text(refusal(limits(4, 15))).contains("more than 15 B"));
     entries.iter().for_each(|name| folder.remove_file(name).unwrap());
     assert!(unpack_within(limits(4, 16), bytes.as_slice(), &folder).is_ok());
+    // A million entries, and 64 GiB.
+    assert_eq!((LIMITS.entries, LIMITS.bytes), (1_000_000, 68_719_476_736));
 }
 
 /// A seeded sequence (splitmix64).

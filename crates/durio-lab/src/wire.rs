@@ -153,8 +153,24 @@ mod tests {
     fn a_length_without_bounds_is_an_error_and_asks_for_no_memory() {
         let error = Frame::read_from(&mut [2, 255, 255, 255, 255].as_slice()).unwrap_err();
         assert!(error.to_string().contains("longer"), "{error}");
-        let long = Frame::Stdout(vec![0; CONTENT_BYTES_MAX + 1]);
-        assert!(long.write_to(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_frame_has_a_mebibyte_at_most_for_who_writes_and_who_reads() {
+        let (longest, mut bytes) = (Frame::Stdout(vec![7; 1_048_576]), Vec::new());
+        longest.write_to(&mut bytes).unwrap();
+        assert_eq!(Frame::read_from(&mut bytes.as_slice()).unwrap(), Some(longest));
+        let longer = Frame::Stdout(vec![7; 1_048_577]);
+        assert!(longer.write_to(&mut Vec::new()).is_err());
+        let head = [&[2][..], &1_048_577_u32.to_le_bytes(), &[7; 1_048_577]].concat();
+        let error = Frame::read_from(&mut head.as_slice()).unwrap_err();
+        assert!(error.to_string().contains("longer than any frame"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupt_is_what_a_terminal_sends() {
+        // ETX, which ^C gives on a terminal.
+        assert_eq!(INTERRUPT, b'\x03');
     }
 
     proptest! {

@@ -94,3 +94,12 @@ fn an_alias_without_bounds_costs_no_depth() {
     let (_, index) = files.iter().find(|(name, _)| *name == "modules.alias.bin").unwrap();
     assert!(index.len() < 100);
 }
+
+#[test]
+fn an_alias_has_1024_characters_at_most() {
+    for (length, is_there) in [(1024, true), (1025, false)] {
+        let files = index_files(&[module("a.ko", &[], &[&"x".repeat(length)], &[])], "");
+        let (_, index) = files.iter().find(|(name, _)| *name == "modules.alias.bin").unwrap();
+        assert_eq!(index.len() > 1024, is_there, "{length}");
+    }
+}
