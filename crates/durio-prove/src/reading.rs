@@ -263,6 +263,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn up_to_64_bits_are_told_as_turned_and_more_as_other_data() {
+        let owner = Owner { run: [3; 16], target: 2 };
+        let of = |bits: usize| {
+            let mut bytes = [0; SECTOR];
+            crate::seal::seal(&Stamp { owner, sector: 9, seq: 5, index: 1, count: 8 }, &mut bytes);
+            // One bit of a byte, anywhere in the fill.
+            (0..bits).for_each(|at| bytes[60 + 6 * at] ^= 1 << (at % 8));
+            sector_state(owner, 9, &bytes)
+        };
+        assert_eq!(of(0), SectorState::Write(5));
+        assert_eq!(of(1), SectorState::Damaged { flipped: Some(1) });
+        assert_eq!(of(64), SectorState::Damaged { flipped: Some(64) });
+        assert_eq!(of(65), SectorState::Damaged { flipped: None });
+    }
+
+    #[test]
     fn what_a_log_has_not_reached_and_its_holes_hold_what_no_write_has_changed() {
         let mixed = |states: [SectorState; SECTORS]| Observed::Mixed(Box::new(states));
         let zeros = mixed([SectorState::Zeros; SECTORS]);

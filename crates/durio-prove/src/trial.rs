@@ -400,3 +400,6 @@ fn command(doing: &'static str, words: &[String]) -> Result<(), TrialError> {
 fn failed(doing: &'static str, words: &[String], why: &dyn std::fmt::Display) -> TrialError {
     TrialError::Command { doing, command: words.join(" "), why: why.to_string() }
 }
+
+#[cfg(test)]
+mod tests;

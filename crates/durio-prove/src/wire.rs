@@ -18,7 +18,7 @@ use crate::stamp::Owner;
 /// The version of the conversation.
 pub const PROTOCOL: u32 = 2;
 /// The longest line; longer than any message.
-const LINE_MAX: u64 = 1 << 20;
+pub(crate) const LINE_MAX: usize = 1 << 20;
 /// Cells that are told in one message: each takes some 20 bytes, or 500 if it is damaged.
 pub const CELLS_AT_ONCE: usize = 1024;
 
@@ -194,9 +194,9 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
 /// If the other side is gone, says nothing for longer than the stream waits, or says what it must not.
 pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = Vec::new();
-    io::Read::take(from, LINE_MAX).read_until(b'\n', &mut line)?;
+    io::Read::take(from, LINE_MAX as u64).read_until(b'\n', &mut line)?;
     if line.last() != Some(&b'\n') {
-        let is_long = line.len() as u64 == LINE_MAX;
+        let is_long = line.len() == LINE_MAX;
         let kind = if is_long { io::ErrorKind::InvalidData } else { io::ErrorKind::UnexpectedEof };
         return Err(kind.into());
     }
@@ -231,5 +231,27 @@ mod tests {
         assert_eq!(kind(b""), io::ErrorKind::UnexpectedEof);
         assert_eq!(kind(&vec![b' '; 2 << 20]), io::ErrorKind::InvalidData);
         assert!(receive::<AgentSays>(&mut &b"{\"say\":\"what\"}\n"[..]).is_err());
+    }
+
+    #[test]
+    fn a_message_has_room_for_as_many_cells_as_are_told_at_once_whatever_they_hold() {
+        let longest = SectorState::Elsewhere { home: u64::MAX, seq: u64::MAX };
+        let cells = vec![CellText::Mixed([longest; SECTORS]); CELLS_AT_ONCE];
+        let mut bytes = Vec::new();
+        send(&mut bytes, &AgentSays::Observed { first: u64::MAX, cells }).unwrap();
+        assert!((262_144..=1_048_576).contains(&bytes.len()), "{}", bytes.len());
+        assert!(receive::<AgentSays>(&mut bytes.as_slice()).is_ok());
+    }
+
+    #[test]
+    fn a_message_has_a_mebibyte_at_most_with_its_end() {
+        let received = |bytes: usize| {
+            let mut line = b"{\"say\":\"prepared\"}".to_vec();
+            line.resize(bytes - 1, b' ');
+            line.push(b'\n');
+            receive::<AgentSays>(&mut line.as_slice()).map_err(|error| error.kind())
+        };
+        assert_eq!(received(1_048_576), Ok(AgentSays::Prepared));
+        assert_eq!(received(1_048_577), Err(io::ErrorKind::InvalidData));
     }
 }

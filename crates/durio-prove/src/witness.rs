@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
 use crate::reading::Observed;
 use crate::stamp::Owner;
-use crate::wire::{AgentSays, Hello, Introduction, PROTOCOL, WitnessSays, is_silence, send};
+use crate::wire::{
+    AgentSays, Hello, Introduction, LINE_MAX, PROTOCOL, WitnessSays, is_silence, send,
+};
 
 /// How often the wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -24,8 +26,6 @@ const HELLO_TIME: Duration = Duration::from_secs(2);
 const HELLO_MAX: usize = 4 << 10;
 /// How long an agent that knows the token may take to say what it has.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(10);
-/// The longest line.
-const LINE_MAX: usize = 1 << 20;
 /// Clients that are heard at once. Of more, the one that has waited longest is sent away: an agent says
 /// its first line at once.
 const CLIENTS_MAX: usize = 256;

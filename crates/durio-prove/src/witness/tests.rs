@@ -141,6 +141,23 @@ fn the_first_line_has_4096_bytes_at_most_and_later_ones_more() {
 }
 
 #[test]
+fn a_line_of_a_known_agent_has_a_mebibyte_at_most() {
+    for (bytes, is_heard) in [(1_048_576, true), (1_048_577, false)] {
+        let (mut link, mut agent) = linked();
+        let mut line = serde_json::to_vec(&AgentSays::Prepared).unwrap();
+        line.resize(bytes - 1, b' ');
+        line.push(b'\n');
+        thread::scope(|scope| {
+            // One that is not heard to its end finds its witness gone.
+            scope.spawn(move || agent.write_all(&line));
+            let heard = link.answer(Patience { time: PATIENCE, stop: &|| false });
+            assert_eq!(heard.is_ok(), is_heard, "{bytes}");
+            drop(link);
+        });
+    }
+}
+
+#[test]
 fn a_wish_to_stop_and_the_end_of_patience_are_seen_beside_clients() {
     let (server, address) = witness();
     let _silent: Vec<TcpStream> = (0..3).map(|_| come(address)).collect();

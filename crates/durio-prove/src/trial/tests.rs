@@ -1,0 +1,163 @@
+//! Trials with an agent that says what the test wants, when it wants.
+
+use std::fs;
+use std::io::{BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+
+use durio_plan::proof::DurablePath;
+
+use super::*;
+use crate::layout::Layout;
+use crate::ledger::Intent;
+use crate::wire::{Hello, PROTOCOL, receive, send};
+
+/// 64 cells, the least that a target has.
+const SIZE: u64 = 256 << 10;
+
+fn trials(folder: &Path, cut: &[&str]) -> (AgentTrials, SocketAddr) {
+    let target = AgentTarget {
+        name: "disk".into(),
+        listen: "127.0.0.1:0".into(),
+        token: "secret".into(),
+        start: Vec::new(),
+        cut: cut.iter().map(|it| (*it).to_owned()).collect(),
+        restore: Vec::new(),
+        off: Nanos::ZERO,
+        load: Nanos::ZERO,
+        patience: Nanos::from_secs(60),
+        size: None,
+    };
+    let arm = Arm::new(DurablePath::RwfDsync, 4);
+    let trials = AgentTrials::new(target, arm, 7, folder.join("ledger")).unwrap();
+    let Address::Tcp(address) = trials.server.address() else { panic!("an address of TCP") };
+    (trials, address)
+}
+
+/// An agent that is known, its target of this size.
+fn come(address: SocketAddr, size: u64) -> (TcpStream, BufReader<TcpStream>) {
+    let stream = TcpStream::connect(address).unwrap();
+    let (protocol, token) = (PROTOCOL, "secret".to_owned());
+    send(&stream, &AgentSays::Hello(Hello { protocol, token })).unwrap();
+    send(&stream, &AgentSays::Has(Introduction { size, ..Introduction::default() })).unwrap();
+    let reader = BufReader::new(stream.try_clone().unwrap());
+    (stream, reader)
+}
+
+/// Prepares as it is told, and acknowledges this many writes of the load.
+fn acknowledges(address: SocketAddr, count: u64) -> TcpStream {
+    let (stream, mut reader) = come(address, SIZE);
+    let Ok(WitnessSays::Prepare { cells, .. }) = receive(&mut reader) else { panic!("prepare") };
+    assert_eq!(cells, 64);
+    send(&stream, &AgentSays::Prepared).unwrap();
+    let Ok(WitnessSays::Load { first_seq, .. }) = receive(&mut reader) else { panic!("load") };
+    assert_eq!(first_seq, 1);
+    let sector = Layout::new(cells).journal.start * 8;
+    let intent = |seq| Intent { seq, sector, sectors: 8, is_control: false };
+    send(&stream, &AgentSays::Intend { writes: (1..=64).map(intent).collect() }).unwrap();
+    assert!(matches!(receive(&mut reader), Ok(WitnessSays::Intended)));
+    (1..=count).for_each(|seq| send(&stream, &AgentSays::Acknowledged { seq }).unwrap());
+    stream
+}
+
+fn cut(trials: &mut AgentTrials, tell: &dyn Fn(String)) -> (CutEvidence, CutFindings) {
+    trials.cut(Operator { stop: &|| false, tell }).unwrap()
+}
+
+#[test]
+fn power_goes_after_64_acknowledgements_and_those_half_a_second_to_a_second_later_were_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("cut");
+    let (mut trials, address) = trials(folder.path(), &["touch", mark.to_str().unwrap()]);
+    let agent = || {
+        let mut stream = acknowledges(address, 63);
+        thread::sleep(Duration::from_millis(200));
+        assert!(!mark.exists(), "after 63");
+        send(&stream, &AgentSays::Acknowledged { seq: 64 }).unwrap();
+        let begin = Instant::now();
+        while !mark.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not after 64");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // It never lost its power: one each 10 ms, until nobody hears it.
+        let line = b"{\"say\":\"acknowledged\",\"seq\":64}\n";
+        while stream.write_all(line).is_ok() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        drop(come(address, SIZE - 1));
+    };
+    let (evidence, found) = thread::scope(|scope| {
+        scope.spawn(agent);
+        cut(&mut trials, &|_| {})
+    });
+    // At most 50, and as many again of a witness that was held up.
+    assert!((5..=100).contains(&evidence.acknowledged_after), "{evidence:?}");
+    // The target that came back is smaller.
+    assert_eq!(found.findings[0].class, durio_plan::proof::LossClass::Gone);
+}
+
+#[test]
+fn by_hand_it_is_cut_when_nothing_was_acknowledged_for_three_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut trials, address) = trials(folder.path(), &[]);
+    let begin = Instant::now();
+    let told = Mutex::new(Vec::new());
+    let tell = |line: String| told.lock().unwrap().push((begin.elapsed(), line));
+    let (evidence, _) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let _silent = acknowledges(address, 64);
+            let is_over = || told.lock().unwrap().iter().any(|(_, it)| it.contains("is silent"));
+            while !is_over() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            drop(come(address, SIZE - 1));
+        });
+        cut(&mut trials, &tell)
+    });
+    let told = told.into_inner().unwrap();
+    let lines: Vec<&str> = told.iter().map(|(_, it)| it.as_str()).collect();
+    assert_eq!(
+        lines,
+        [
+            "durio: cut the power of 'disk' now; leave it off for 0 ns, then switch it on",
+            "durio: 'disk' is silent; leave its power off for 0 ns",
+            "durio: switch 'disk' on",
+        ]
+    );
+    let silence = told[1].0.checked_sub(told[0].0).unwrap();
+    assert!((3.0..5.5).contains(&silence.as_secs_f64()), "{silence:?}");
+    assert_eq!(evidence.acknowledged_after, 0);
+    assert!(fs::read_to_string(folder.path().join("ledger")).unwrap().contains("\"cut\""));
+}
+
+#[test]
+fn a_gibibyte_of_a_larger_target_is_used_and_two_where_the_user_says_so() {
+    for (size, cells) in [(None, 262_144), (Some(2), 524_288)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut trials, address) = trials(folder.path(), &["true"]);
+        trials.target.size = size.map(Bytes::from_gib);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (_stream, mut reader) = come(address, 5 << 30);
+                let asked = receive(&mut reader).unwrap();
+                let is_all = matches!(asked, WitnessSays::Prepare { cells: it, .. } if it == cells);
+                assert!(is_all, "{asked:?}");
+            });
+            // It goes before it has prepared anything.
+            assert!(trials.cut(Operator { stop: &|| false, tell: &|_| {} }).is_err());
+        });
+    }
+}
+
+#[test]
+fn a_target_of_less_than_256_kib_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut trials, address) = trials(folder.path(), &["true"]);
+    let refused = thread::scope(|scope| {
+        scope.spawn(|| drop(come(address, SIZE - 1)));
+        trials.cut(Operator { stop: &|| false, tell: &|_| {} }).unwrap_err().to_string()
+    });
+    assert_eq!(refused, "the target has 262143 bytes; a proof needs 256 KiB");
+}
