@@ -268,6 +268,15 @@ mod tests {
         assert_eq!(arithmetic(text, 1, false), Ok(expected), "{text}");
     }
 
+    #[test]
+    fn parentheses_nest_a_hundred_deep_at_most() {
+        let of = |depth: usize| {
+            arithmetic(&format!("{}1{}", "(".repeat(depth), ")".repeat(depth)), 1, false)
+        };
+        assert_eq!(of(99), Ok(1));
+        assert_eq!(of(101), Err("the arithmetic nests too deeply".to_owned()));
+    }
+
     /// The answers are those of fio's own parser, compiled from `exp/`.
     #[test]
     fn bytes_are_computed_with_fio_s_units_and_precedence() {

@@ -326,6 +326,16 @@ mod tests {
     }
 
     #[test]
+    fn twenty_percentiles_are_kept_as_fio_keeps_them() {
+        let of = |count: u32| {
+            let list: Vec<String> = (1..=count).map(|it| format!("{it}.5")).collect();
+            percentiles(&list.join(":")).map(|it| it.len())
+        };
+        assert_eq!(of(20), Ok(20));
+        assert_eq!(of(21), Err("more than 20 percentiles".to_owned()));
+    }
+
+    #[test]
     fn ranges_are_ordered() {
         assert_eq!(range("64k-4k", 1024), Ok((4096, 65536)));
         assert_eq!(range("1:2k", 1024), Ok((1, 2048)));

@@ -160,6 +160,18 @@ mod tests {
     }
 
     #[test]
+    fn fio_computes_lines_of_127_bytes_and_values_of_100() {
+        let of = |name: usize, value: usize| {
+            let value = format!("{}2+2", "0".repeat(value - 3));
+            computed(format!("{}={value}", "n".repeat(name)))
+        };
+        assert!(of(26, 100).is_ok(), "127 bytes with the sign: {:?}", of(26, 100));
+        assert!(of(27, 100).unwrap_err().contains("too long for fio to compute"));
+        assert!(of(1, 100).is_ok());
+        assert!(of(1, 101).unwrap_err().contains("too long for fio to compute"));
+    }
+
+    #[test]
     fn a_variable_that_is_not_set_is_nothing() {
         let environment = |name: &str| (name == "A").then(|| "x${B}".to_owned());
         assert_eq!(with_variables("a=${A}${B}c${", &environment), "a=x${B}c${");

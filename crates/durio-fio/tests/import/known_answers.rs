@@ -69,6 +69,9 @@ fn sizes_are_mixes_in_thousandths() {
     let text = "[a]\nfilename=/dev/a\nrw=randread\nnorandommap\nbsrange=4k-16k";
     let mix = shares(&load(text).workload.block_mix);
     assert_eq!(mix, [(4, 250), (8, 250), (12, 250), (16, 250)]);
+    // Thousandths that are a thousand together.
+    let thirds = "[a]\nfilename=/dev/a\nrw=randread\nnorandommap\nbsrange=4k-12k";
+    assert_eq!(shares(&load(thirds).workload.block_mix), [(4, 333), (8, 333), (12, 334)]);
 }
 
 #[test]
@@ -325,6 +328,13 @@ fn a_delay_from_a_range_is_drawn_by_the_seed() {
     // A draw is in a given quarter with one in four: 40 draws miss it once in 100,000 seeds.
     let in_quarter = |from: u64| drawn.iter().filter(|&&it| it / 500_000_000 == from).count();
     assert!((2..6).all(|from| in_quarter(from) > 0), "{drawn:?}");
+    // Both ends are drawn.
+    let either = |seed| {
+        let imported = super::imported_by("[a]\nfilename=/dev/a\nstartdelay=1us:2us", seed);
+        imported.unwrap().plan.steps[0].pause_before.get()
+    };
+    let ends: std::collections::BTreeSet<u64> = (0..40).map(either).collect();
+    assert_eq!(Vec::from_iter(ends), [1000, 2000]);
     let step = super::step("[a]\nfilename=/dev/a\nstartdelay=2:2\nnumjobs=2");
     assert_eq!(step.pause_before, Nanos::from_secs(2), "nothing is to be drawn");
 }

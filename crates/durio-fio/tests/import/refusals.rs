@@ -104,6 +104,30 @@ fn writing_to_what_exists_needs_permission() {
 }
 
 #[test]
+fn a_job_runs_for_366_days_at_most() {
+    let of = |seconds: u32| {
+        imported(&format!("[a]\nfilename=/dev/a\nrw=read\ntime_based\nruntime={seconds}"))
+    };
+    assert!(of(31_622_400).is_ok());
+    let refusals = of(31_622_401).unwrap_err();
+    assert_eq!(
+        (refusals[0].option.as_str(), refusals[0].what.as_str()),
+        ("runtime", "more than a year")
+    );
+}
+
+#[test]
+fn durio_draws_from_512_sizes_at_most() {
+    let of = |most: &str| {
+        imported(&format!("[a]\nfilename=/dev/a\nrw=randread\nnorandommap\nbsrange=4k-{most}"))
+    };
+    assert!(of("2m").is_ok(), "512 of 4 KiB");
+    let refusals = of("2052k").unwrap_err();
+    assert_eq!(refusals[0].option, "bsrange");
+    assert!(refusals[0].what.contains("at most 512 sizes"), "{refusals:?}");
+}
+
+#[test]
 fn nothing_and_files_that_do_not_fit_are_refused() {
     assert!(imported("[global]\nbs=4k\n").is_err());
     assert!(imported("[a]\nfilename=new\nrw=read").is_err(), "no size");

@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn a_direction_has_256_zones_at_most() {
+        let of =
+            |count: usize| distribution(&format!("zoned:100/{}", ":0/".repeat(count - 1)), 1024);
+        let Ok(Distribution::Zoned(zones)) = of(256) else { panic!("{:?}", of(256)) };
+        assert_eq!(zones.read.len(), 256);
+        assert_eq!(of(257).unwrap_err(), "more than 256 zones");
+    }
+
+    #[test]
     fn files_are_served_in_order_or_skewed() {
         let random = FileService { order: FileServiceOrder::Random, accesses: 8 };
         assert_eq!(file_service("random:8"), Ok(random));

@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn a_direction_has_64_sizes_at_most() {
+        let of = |count: u64| {
+            let list: Vec<String> = (1..=count).map(|it| format!("{it}k/1")).collect();
+            shares(&list.join(":")).map(|it| it[0].as_ref().map(Vec::len))
+        };
+        assert!(of(64).is_ok(), "{:?}", of(64));
+        assert_eq!(of(65), Err("more than 64 sizes".to_owned()));
+    }
+
+    #[test]
     fn what_does_not_add_up_is_an_error() {
         for text in ["", ",", "4k/60:8k/50", "4k/x", "0/100", "4k/101", "x/5"] {
             assert!(shares(text).is_err(), "{text}");

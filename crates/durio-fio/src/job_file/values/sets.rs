@@ -126,6 +126,16 @@ mod tests {
             assert!(cpu_list(text).is_err(), "{text}");
         }
         assert!(cpu_mask(0).is_err());
+        assert_eq!(cpu_list("4095"), Ok(vec![4095]));
+        assert_eq!(cpu_list("4096"), Err("\"4096\" is not a number below 4096".to_owned()));
+    }
+
+    #[test]
+    fn a_pattern_has_512_bytes_at_most() {
+        let digits = |bytes: usize| pattern(&format!("0x{}", "5a".repeat(bytes)));
+        assert_eq!(digits(512), Ok(vec![0x5a; 512]));
+        assert!(digits(513).unwrap_err().contains("durio knows 1 to 512 bytes"));
+        assert!(pattern(&format!("\"{}\"", "a".repeat(513))).is_err());
     }
 
     #[test]

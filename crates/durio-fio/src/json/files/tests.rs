@@ -77,6 +77,10 @@ fn results_of_several_runs_are_all_there_and_states_of_one_run_are_one() {
     // Another job at the same second, and one that did less.
     let other = state("a", 100, 1000, 10) + &state("b", 100, 1000, 10) + &state("b", 101, 2000, 9);
     assert_eq!(reads(&other), (vec![10, 10, 9], 3));
+    // Documents have whole seconds: they may be off by two from the time that the job ran.
+    let apart = |second| state("a", 100, 1000, 10) + &state("a", second, 2000, 20);
+    assert_eq!(reads(&apart(103)), (vec![20], 2));
+    assert_eq!(reads(&apart(104)), (vec![10, 20], 2));
     // In an array, as tools keep them.
     let array = format!("[{},{}]", state("a", 7, 5, 1), state("c", 7, 5, 2));
     assert_eq!(reads(&array), (vec![1, 2], 2));
@@ -202,6 +206,21 @@ fn nothing_text_and_other_json_are_told_apart() {
     assert!(error("{}").starts_with("line 1: JSON, but not"));
     assert!(error("[1, 2]").contains("no JSON in it"));
     assert!(error("\u{1f}\u{8b}\u{8}\0\0").starts_with("no JSON in it"));
+}
+
+#[test]
+fn of_the_text_around_results_64_kib_are_kept() {
+    let kept = |bytes: usize| {
+        read(format!("{}\n{}", "x".repeat(bytes), document("")).as_bytes()).unwrap().text.len()
+    };
+    assert_eq!([kept(65_535), kept(65_536), kept(70_000)], [65_535, 65_536, 65_536]);
+}
+
+#[test]
+fn of_the_first_eight_braces_one_may_begin_other_json() {
+    let of = |braces: usize| error(&format!("{}{{\"a\": 1}}", "{x ".repeat(braces)));
+    assert!(of(7).starts_with("line 1: JSON, but not a result of fio"), "{}", of(7));
+    assert!(!of(8).contains("JSON, but not"), "{}", of(8));
 }
 
 #[test]
