@@ -41,6 +41,20 @@ pub struct RunRow {
     pub damage: Option<String>,
 }
 
+impl RunRow {
+    /// Whether the run measured `workload` more than once at one location, as a ladder does.
+    #[must_use]
+    pub fn has_levels_of(&self, workload: &str) -> bool {
+        let mut locations: Vec<&str> = Vec::new();
+        let same = self.figures.iter().filter(|figures| figures.workload == workload);
+        same.into_iter().any(|figures| {
+            let is_again = locations.contains(&figures.location.as_str());
+            locations.push(&figures.location);
+            is_again
+        })
+    }
+}
+
 /// The figures of one workload at one location.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
@@ -233,6 +247,17 @@ mod tests {
         assert_eq!(places, [12]);
         let other = history(&rows, None, &metric(RunFigure::Rate)).unwrap();
         assert_eq!((other.target.as_str(), other.points.len()), ("/other", 1));
+    }
+
+    #[test]
+    fn a_workload_twice_at_one_location_has_levels_and_no_history() {
+        let mut run = row(0, "a", "/data", 1.0);
+        run.figures.push(row(0, "a", "/other", 2.0).figures.remove(0));
+        assert!(!run.has_levels_of("commit"));
+        assert!(history(&[run.clone()], Some("/other"), &metric(RunFigure::Rate)).is_some());
+        run.figures.push(row(0, "a", "/other", 3.0).figures.remove(0));
+        assert!(run.has_levels_of("commit") && !run.has_levels_of("scan"));
+        assert_eq!(history(&[run], Some("/other"), &metric(RunFigure::Rate)), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn read_compared_run(
     path: &Path,
     observer: &dyn Observer,
 ) -> Result<ReadBack<Run>, BenchError> {
-    let (findings, damage) = read(path)?;
+    let (findings, damage) = read(&find_run(path)?)?;
     damage.iter().for_each(|damage| tell(damage, observer));
     Ok(ReadBack { findings, is_damaged: damage.is_some() })
 }

@@ -76,7 +76,9 @@ impl Page<'_> {
 
 fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
-    let (kind, title) = (Escaped(&document.kind), Escaped(&document.title));
+    let heading = document.heading();
+    // A list has no heading.
+    let heading = Escaped(if heading.is_empty() { "durio" } else { &heading });
     // The policy permits nothing to be loaded, and links tell no address: a report is sent around,
     // and names in it are of other hands. Styles stand in the page, which is one file.
     write!(
@@ -90,16 +92,19 @@ fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="durio {version}">
-<title>{kind}: {title}</title>
+<title>{heading}</title>
 <style>{STYLE}</style>
 </head>
 <body>
-<main>
-<header>
-<p class="brand">{kind}</p>
-<h1>{title}</h1>
-</header>"#
+<main>"#
     )?;
+    let named = [(&document.kind, "p class=\"brand\"", "p"), (&document.title, "h1", "h1")];
+    let named = named.into_iter().filter(|(text, ..)| !text.is_empty());
+    out.write_str("\n<header>")?;
+    for (text, open, close) in named {
+        write!(out, "\n<{open}>{}</{close}>", Escaped(text))?;
+    }
+    out.write_str("\n</header>")?;
     let anchors: Vec<String> =
         document.sections.iter().map(|it| out.anchor(&format!("s {}", it.heading))).collect();
     let headed = || document.sections.iter().zip(&anchors).filter(|(it, _)| !it.heading.is_empty());

@@ -18,7 +18,10 @@ pub(crate) fn render(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let level = options.level();
-    let mut text = format!("# {}\n", escaped(&document.heading()));
+    let mut text = match document.heading() {
+        heading if heading.is_empty() => String::new(),
+        heading => format!("# {}\n", escaped(&heading)),
+    };
     // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
     for section in document.up_to(level) {
         if !section.heading.is_empty() {

@@ -283,6 +283,19 @@ fn a_run_of_the_list_has_its_own_figures() {
     assert_csv(&ShownRuns::new(&runs()[..3]), &expected);
 }
 
+#[test]
+fn a_list_has_no_empty_heading_and_its_page_is_called_durio() {
+    let rows = runs();
+    let list = ShownRuns::new(&rows);
+    let page = in_full(Format::Html, &list);
+    assert!(page.contains("<title>durio</title>"), "{page}");
+    assert!(!page.contains("<h1>") && !page.contains("class=\"brand\""), "{page}");
+    assert!(in_full(Format::Markdown, &list).starts_with("\n| run |"));
+    let history = in_full(Format::Html, &history(RunFigure::P99));
+    assert!(history.contains("<title>durio history: commit p99 at "), "{history}");
+    assert!(history.contains("<p class=\"brand\">durio history</p>\n<h1>commit p99 at "));
+}
+
 fn history(figure: RunFigure) -> History {
     let point = |number: u32| HistoryPoint {
         run: format!("run-{number}"),

@@ -55,6 +55,11 @@ pub(crate) fn history(arguments: &History) -> Result<Exit, BenchError> {
     let found = found.ok_or_else(|| {
         let figure = format!("{} of {}", metric.figure.name(), metric.workload);
         let place = target.map_or_else(String::new, |target| format!(" at '{}'", target.display()));
+        if rows.iter().any(|row| row.has_levels_of(&metric.workload)) {
+            let message = format!("'{}' has several levels in a run", metric.workload);
+            return BenchError::cannot_measure(message)
+                .hint("a history follows a workload that each run measures once; durio compare has levels");
+        }
         BenchError::cannot_measure(format!("no run that ended has {figure}{place}"))
             .hint("durio runs lists the runs with their targets")
     })?;

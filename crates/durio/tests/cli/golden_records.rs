@@ -16,13 +16,15 @@ use serde_json::Value;
 
 use crate::sandbox::Sandbox;
 
-const RECORDS: [(&str, &[u8]); 11] = [
+const RECORDS: [(&str, &[u8]); 13] = [
     ("campaign", include_bytes!("records/campaign.tar.gz")),
     ("check", include_bytes!("records/check.tar.gz")),
     ("durable", include_bytes!("records/durable.tar.gz")),
     ("fio", include_bytes!("records/fio.tar.gz")),
     ("log", include_bytes!("records/log.tar.gz")),
     ("path", include_bytes!("records/path.tar.gz")),
+    ("predict", include_bytes!("records/predict.tar.gz")),
+    ("profile", include_bytes!("records/profile.tar.gz")),
     ("proof", include_bytes!("records/proof.tar.gz")),
     ("stack", include_bytes!("records/stack.tar.gz")),
     ("sweep", include_bytes!("records/sweep.tar.gz")),

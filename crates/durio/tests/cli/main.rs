@@ -7,7 +7,8 @@
 //! - `DURIO_TEST_MISSING`, `DURIO_TEST_SKIPS`: what this machine lacks, and where a test that
 //!   cannot run says so (see `requirements`).
 //! - `DURIO_TEST_SEED`: seed of random moments and damages; printed when it matters.
-//! - `DURIO_TEST_REWRITE=1`: writes `help.txt` anew instead of comparing it.
+//! - `TRYCMD=overwrite`: writes the outputs kept in `tests/outputs` again instead of comparing them;
+//!   `DURIO_TEST_REWRITE=1` does so with the reports of `records`.
 //! - What takes longer than a second or two is `#[ignore = "slow"]`: `cargo test --test cli --
 //!   --ignored` runs it alone.
 
@@ -65,6 +66,7 @@ mod leftovers;
 mod loops;
 mod multipath;
 mod output;
+mod outputs;
 mod paths;
 mod plan;
 mod power_cut;
