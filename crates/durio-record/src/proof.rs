@@ -368,4 +368,21 @@ mod tests {
         assert_eq!(line(268_435_456).unwrap_err().to_string(), "a line is longer than 256 MiB");
         assert_eq!(whole_line(&mut &b"{\"cut\":"[..]).unwrap(), None);
     }
+
+    #[test]
+    fn a_cut_that_cannot_be_written_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let cut = CutRecord {
+            series: 0,
+            cut: 1,
+            evidence: CutEvidence::default(),
+            findings: CutFindings::default(),
+            took_ns: 1,
+            inventory: None,
+        };
+        let error = CutWriter { folder, file }.write(&cut).unwrap_err();
+        assert!(error.to_string().contains("cuts.jsonl"), "{error}");
+    }
 }
