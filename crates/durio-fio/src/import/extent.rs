@@ -162,8 +162,8 @@ impl Extents<'_> {
         }
     }
 
-    /// The share of each file, rounded down to whole blocks; of one file all of it, and where the file goes
-    /// on the rest of the last block.
+    /// The share of each file, rounded down to whole blocks; where the file goes on and blocks follow each
+    /// other, with the rest of the last block.
     fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
         if self.files == 1 {
             let over = bytes.checked_next_multiple_of(self.smallest_block).unwrap_or(bytes);
@@ -179,7 +179,14 @@ impl Extents<'_> {
         // fio lets the last block go over the share where the file goes on.
         if whole < share && existing.is_some_and(|existing| existing > offset.saturating_add(whole))
         {
-            return wrong("size", "it is no whole number of blocks in each file, which are longer");
+            let over = whole.saturating_add(block);
+            let has_room = existing.is_some_and(|existing| existing >= offset.saturating_add(over));
+            return match self.may_go_over && has_room {
+                true => Ok(over),
+                false => {
+                    wrong("size", "it is no whole number of blocks in each file, which are longer")
+                }
+            };
         }
         Ok(whole)
     }

@@ -221,7 +221,8 @@ impl TargetsOf<'_> {
         let smallest_block = self.sizes.smallest.max(1);
         let may_go_over = self.workload.pattern == Pattern::Sequential
             && self.workload.hole == Bytes::ZERO
-            && self.sizes.is_single();
+            && self.sizes.is_single()
+            && (each == 1 || self.is_one_pass_in_turn(options));
         let extents =
             Extents { target: options, smallest_block, files: each, may_go_over, at: &self.job.at };
         let mut places = Vec::new();
@@ -234,7 +235,12 @@ impl TargetsOf<'_> {
             self.check_order((&extent, is_open), said);
             let bytes = self.bytes((&extent, is_open, each), accesses, said);
             for &index in &indices {
-                self.of_file(targets.is_made(index), (allow_create, unlink), said);
+                self.of_file(targets.is_made(index), allow_create, said);
+                // fio unlinks files alone: a device stays.
+                if targets.is_file(index) {
+                    let reason = "durio removes no file that it has not made";
+                    said.refuse_unless(unlink, |on| !on, reason);
+                }
                 if targets.is_made(index) && self.workload.reads() {
                     let reason = "a file that is made when it is opened has nothing to read; run \
                                   the job that writes it first";
@@ -246,21 +252,13 @@ impl TargetsOf<'_> {
         Some(places)
     }
 
-    fn of_file(
-        &self,
-        is_made: bool,
-        (allow_create, unlink): (&One<bool>, &One<bool>),
-        said: &mut Said,
-    ) {
+    fn of_file(&self, is_made: bool, allow_create: &One<bool>, said: &mut Said) {
         if is_made {
             let reason = "the file is not there";
             said.refuse_unless(allow_create, |on| *on, reason);
             let what = "durio lays out files of its own and removes them at the end; fio would use \
                         what it left there before, and leave it there";
             said.note_at(&self.job.at, "filename", what);
-        } else {
-            let reason = "durio removes no file that it has not made";
-            said.refuse_unless(unlink, |on| !on, reason);
         }
     }
 
@@ -373,11 +371,22 @@ impl TargetsOf<'_> {
             (false, false) => of_passes(extent.volume - extent.volume % self.sizes.smallest.max(1)),
             (false, true) => of_passes(extent.volume),
         };
+        // The last blocks of some files are beyond the size of all.
+        let all = match or(&self.job.options.target.size, no_amount) {
+            SizeValue::Bytes(size) if size > 0 && files > 1 && loops == 1 => all.min(whole(size)),
+            _ => all,
+        };
         let Some(given) = accesses else { return Some(all) };
         if !self.sizes.is_single() {
             said.refuse(given, "with several block sizes give io_size");
         }
         Some(all.min(given.value.saturating_mul(block)))
+    }
+
+    /// Whether a single pass takes a block of each file in turn, so that the size of all ends it.
+    fn is_one_pass_in_turn(&self, options: &TargetOptions) -> bool {
+        let is_one_pass = self.timing.is_by_volume && self.timing.loops == 1;
+        is_one_pass && file_order(options) == FileOrder::EACH_IN_TURN
     }
 
     /// Whether any block may come at any time.

@@ -244,6 +244,12 @@ impl<'f> Targets<'f> {
         self.entries.get(index).is_some_and(Entry::is_made)
     }
 
+    /// A file that was there before.
+    pub(super) fn is_file(&self, index: usize) -> bool {
+        let facts = self.entries.get(index).map(|entry| entry.location.facts);
+        matches!(facts, Some(LocationFacts::File { .. }))
+    }
+
     /// A job touches a target up to `end`; a file that must grow for it is laid out as its first
     /// user wants it.
     pub(super) fn reach(&mut self, index: usize, end: u64, claim: &Claim<'_>, said: &mut Said) {

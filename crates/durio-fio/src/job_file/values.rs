@@ -39,7 +39,8 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
         return Ok(SizeValue::Zones(zones));
     }
     let (number, unit) = leading_number(text)?;
-    if unit == "%" {
+    // fio looks at the first character: what templates write as 100%% is a share too.
+    if unit.starts_with('%') && unit.trim_end_matches('%').is_empty() {
         return match u8::try_from(number) {
             Ok(percent) if percent <= 100 => Ok(SizeValue::Percent(percent)),
             _ => Err(format!("{text:?}: a share is 0 to 100 %")),
@@ -306,6 +307,9 @@ mod tests {
     #[test]
     fn shares_and_zones_are_told_apart_from_bytes() {
         assert_eq!(scaled_size("50%", 1024), Ok(SizeValue::Percent(50)));
+        assert_eq!(scaled_size("90%%", 1024), Ok(SizeValue::Percent(90)));
+        assert!(scaled_size("101%%", 1024).is_err());
+        assert!(scaled_size("90%k", 1024).is_err());
         assert_eq!(scaled_size("3z", 1024), Ok(SizeValue::Zones(3)));
         assert!(scaled_size("101%", 1024).is_err());
     }

@@ -152,7 +152,11 @@ fn each_file_has_whole_blocks_of_its_share() {
         each.within,
         Some(Region { offset: Bytes::from_kib(8), length: Bytes::from_kib(144) })
     );
-    let longer = refusal("[a]\nfilename=old1:old2:old3\nrw=read\nbs=64k\nsize=1m");
+    // 5 blocks and a third of each: the last of all ends the job in the first file.
+    let longer = super::step("[a]\nfilename=old1:old2:old3\nrw=read\nbs=64k\nsize=1m");
+    assert_eq!(longer.load.workload.within, length(384));
+    assert_eq!(format!("{:?}", longer.limit), expected(1024));
+    let longer = refusal("[a]\nfilename=old1:old2:old3\nrw=randread\nbs=64k\nsize=1m");
     assert!(longer.contains("no whole number of blocks"), "{longer}");
 }
 

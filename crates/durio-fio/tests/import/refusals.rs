@@ -22,7 +22,6 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
         ("cpus_allowed=0-3", "cpus_allowed"),
         ("thinktime_spin=1ms", "thinktime_spin"),
         ("verify=crc32c", "verify"),
-        ("unlink=1", "unlink"),
         ("bs_is_seq_rand=1", "bs_is_seq_rand"),
     ] {
         let refusals = imported(&format!("[a]\nfilename=/dev/a\n{line}")).unwrap_err();
@@ -31,6 +30,20 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
             .any(|refusal| refusal.option == option && refusal.at.to_string() == "j.fio:3");
         assert!(named, "{line}: {refusals:?}");
     }
+}
+
+#[test]
+fn unlink_is_refused_for_a_file_that_is_there_and_leaves_devices_alone() {
+    for (name, is_taken) in [("old", false), ("gone", true), ("/dev/a", true), ("new", true)] {
+        let text = format!("[a]\nfilename={name}\nrw=write\nsize=64k\nunlink=1");
+        assert_eq!(imported(&text).is_ok(), is_taken, "{name}");
+    }
+    let refusals = imported("[a]\nfilename=older.gone\nrw=write\nunlink=1").unwrap_err();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert_eq!(
+        (refusals[0].option.as_str(), refusals[0].at.to_string().as_str()),
+        ("unlink", "j.fio:4")
+    );
 }
 
 #[test]
@@ -60,7 +73,10 @@ fn what_fio_would_do_otherwise_is_refused() {
         ("filename=/dev/a", "filename"),
         ("filename=/dev/b\nrw=write\nfsync=1", "fsync"),
         ("filename=/dev/b\nfile_service_type=gauss:1", "file_service_type"),
-        ("filename=/dev/b\nsize=20k", "size"),
+        ("filename=/dev/b\nrw=randread\nsize=20k", "size"),
+        ("filename=/dev/b\nrw=read\nsize=20k\nloops=2", "size"),
+        ("filename=/dev/b\nrw=read\nsize=20k\ntime_based\nruntime=1", "size"),
+        ("filename=/dev/b\nrw=read\nsize=20k\nfile_service_type=sequential", "size"),
         ("filename=/dev/b\nsize=10%", "size"),
         ("filename=/dev/b\nio_size=1m", "io_size"),
         ("filename=/dev/b\nrw=randread:8", "rw"),

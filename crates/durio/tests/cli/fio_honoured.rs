@@ -93,6 +93,13 @@ const ROWS: &[Row] = &[
     row(&["size", "loops"], "filename=data/f\nrw=read\nsize=33000\nloops=2", Same(&[Accesses])),
     row(&["size", "loops"], "filename=data/f\nrw=read\nsize=33000\nloops=5", Same(&[Accesses])),
     row(&["size"], "filename=data/f\nrw=randread\nsize=33000", Same(&[AccessSet])),
+    row(&["size"], "filename=data/f:data/g\nrw=read\nsize=100k\noffset=8k", Same(&[Accesses])),
+    row(&["size"], "filename=data/g:data/f\nrw=write\nsize=90001", Same(&[Accesses])),
+    row(
+        &["size"],
+        "filename=data/f:data/g\nrw=read\nioengine=libaio\ndirect=1\niodepth=6\nsize=60k\nbs=8k",
+        Same(&[AccessSet]),
+    ),
     row(&["number_ios"], "filename=data/f\nrw=read\nnumber_ios=10", Same(&[Accesses])),
     row(&["offset"], "filename=data/f\nrw=read\noffset=64k", Same(&[Accesses])),
     row(
@@ -443,11 +450,16 @@ const ROWS: &[Row] = &[
     row(&["thread"], "", Nothing("durio's jobs are threads, fio's processes or threads")),
 ];
 
-/// To overwrite the file, which a job that reads does not need.
+/// To overwrite the files, which a job that reads does not need.
 fn permission(lines: &str) -> &'static [&'static str] {
     let writes =
         lines.contains("filename=data/f\nrw=write") || lines.contains("filename=data/f\nrw=randrw");
-    if writes { &["--destroy", "data/f"] } else { &[] }
+    let writes_both = lines.contains("filename=data/g:data/f\nrw=write");
+    match (writes, writes_both) {
+        (_, true) => &["--destroy", "data/f", "--destroy", "data/g"],
+        (true, false) => &["--destroy", "data/f"],
+        (false, false) => &[],
+    }
 }
 
 fn plan(sandbox: &Sandbox, lines: &str) -> Option<Value> {

@@ -101,7 +101,7 @@ honoured! {
             but "refused where a job reads a file that is not there";
         create_only: One<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: One<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
-        unlink: One<bool> = "unlink": BOOL, "files are removed at the end",
+        unlink: One<bool> = "unlink": BOOL, "files are removed at the end, devices are not",
             but "refused for a file that is there before";
         invalidate: One<bool> =
             "invalidate": BOOL, "cached pages of the file are dropped before the job";
