@@ -11,8 +11,11 @@ mod entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::goals::{self, Goal};
 use super::scratch;
@@ -32,6 +35,9 @@ pub(crate) struct Arguments {
     /// Whether they are accepted, without running them
     #[arg(long)]
     parse_only: bool,
+    /// Entries that are tried at the same time
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
 }
 
 /// Plain entries that must be accepted and do the same.
@@ -58,24 +64,50 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     let built = cargo::command(&["build", "--package", "durio"]).status()?;
     ensure!(built.success(), "durio cannot be built");
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
-    let program = target.join("debug/durio");
-    let mut outcomes = Vec::new();
-    let mut names: Vec<PathBuf> =
-        fs::read_dir(&arguments.folder)?.flatten().map(|it| it.path()).collect();
-    names.sort();
-    for path in names {
-        interrupt.check()?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !path.is_file() || arguments.only.as_ref().is_some_and(|only| !name.contains(only)) {
-            continue;
+    // Not exchanged by another build while this one is measured.
+    let copy = scratch::folder(&target)?;
+    let program = copy.path().join("durio");
+    fs::copy(target.join("debug/durio"), &program)?;
+    let names = chosen(arguments)?;
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    // Each takes the next entry, until all are taken.
+    let work = || -> Result<()> {
+        while let Some(path) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            interrupt.check()?;
+            let scratch = scratch::folder(&target)?;
+            let trial = Trial { program: &program, folder: scratch.path() };
+            let outcome = trial.outcome(path, arguments.parse_only)?;
+            println!("{}\t{}", outcome.words(), name_of(path));
+            outcomes.lock().map_err(|_| anyhow!("a trial panicked"))?.push(outcome);
         }
-        let scratch = scratch::folder(&target)?;
-        let trial = Trial { program: &program, folder: scratch.path() };
-        let outcome = trial.outcome(&path, arguments.parse_only)?;
-        println!("{}\t{name}", outcome.words());
-        outcomes.push(outcome);
-    }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..arguments.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Result<()>>| {
+            worker.join().map_err(|_| anyhow!("a trial panicked"))?
+        };
+        workers.into_iter().try_for_each(join)
+    })?;
+    let outcomes = outcomes.into_inner().map_err(|_| anyhow!("a trial panicked"))?;
     Ok(conclude(&outcomes, arguments.parse_only))
+}
+
+/// The entries that are asked for, by name.
+fn chosen(arguments: &Arguments) -> Result<Vec<PathBuf>> {
+    let is_chosen = |path: &PathBuf| {
+        let only = arguments.only.as_ref();
+        path.is_file() && only.is_none_or(|only| name_of(path).contains(only))
+    };
+    let all = fs::read_dir(&arguments.folder)?.flatten().map(|it| it.path());
+    let mut chosen: Vec<PathBuf> = all.filter(is_chosen).collect();
+    chosen.sort();
+    Ok(chosen)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl Outcome {
@@ -171,7 +203,7 @@ impl Trial<'_> {
             return Ok(Outcome::FioFails(reason(&output)));
         }
         let done = calls::read(&trace, &home)?;
-        Ok(match done.iter().all(|file| file.bytes == 0) && !done.is_empty() {
+        Ok(match moves_no_byte(&done) {
             true => Outcome::FioFails("it moves no byte".to_owned()),
             false => Outcome::Refused(why),
         })
@@ -326,9 +358,21 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
     }
     match said.is_empty() {
         true => Outcome::Equal,
-        false if stderr.contains("sync") => Outcome::Noted(said.join(", ")),
+        false if notes_syncs(stderr) => Outcome::Noted(said.join(", ")),
         false => Outcome::Different(format!("syncs: {}", show())),
     }
+}
+
+/// True if it accesses files, each at its end. Where strace saw no access at all, nothing is known.
+fn moves_no_byte(done: &[Done]) -> bool {
+    done.iter().all(|file| file.bytes == 0) && !done.is_empty()
+}
+
+/// Whether durio has a note on syncs; one on an asynchronous engine is none.
+fn notes_syncs(stderr: &str) -> bool {
+    let notes = stderr.lines().filter(|line| line.starts_with("note:"));
+    let mut words = notes.flat_map(|line| line.split(|it: char| !it.is_ascii_alphabetic()));
+    words.any(|word| ["sync", "syncs"].contains(&word))
 }
 
 fn is_mixed(done: &Done) -> bool {
@@ -352,3 +396,6 @@ fn range_is_same(one: &Done, other: &Done, is_free: bool) -> bool {
         (one, other) => one == other,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,8 @@ impl Entry {
                     name.rsplit_once(']').map_or(name, |it| it.0).to_owned(),
                 ));
             }
-            let line = line.split_once(';').map_or(line, |it| it.0).trim_end();
+            // fio takes both for comments, also behind a value.
+            let line = line.split([';', '#']).next().unwrap_or(line).trim_end();
             Some(setting(line))
         });
         Self { form: Form::File, items: items.collect() }
@@ -408,8 +409,15 @@ fn with_variables(text: &str) -> String {
 fn suggested(name: &str) -> &'static str {
     let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
+        // Before "dir" and "file", which are parts of them.
+        () if is(&["direct"]) => "1",
+        () if is(&["nrfiles", "nr_files", "numfiles", "num_files"]) => "4",
+        // Before "type" and "mode": a kind of sync.
+        () if is(&["sync"]) && !is(&["fsync"]) => "0",
         // Before "bs", which is a part of it.
         () if is(&["jobs"]) => "4",
+        // A number that the file gives a unit: "${SIZE_GIB}Gi".
+        () if is(&["gib"]) => "1",
         () if is(&["size"]) && !is(&["block"]) => "64m",
         () if is(&["dir", "path", "mount", "mnt"]) => "folder",
         () if is(&["file", "dev", "disk"]) => "/dev/disk",
@@ -444,10 +452,21 @@ mod tests {
         let template = "[a]\nrw=read\nsize=100%\nnumjobs=${numjobs}\nbs=${bs}\n";
         let expected = "[global]\nfilename=f_dev_disk\n[a]\nrw=read\nsize=100%\nnumjobs=3\nbs=4k\n";
         assert_eq!(Entry::of_file(template).made_small().text(), expected);
+        let flags = "direct=${DIRECT}\nnrfiles=${NR_FILES}\nsync=${sync_type}\nsize=${SIZE_GIB}Gi\n\
+                     rw=${TYPE}\n";
+        let expected = "direct=1\nnrfiles=4\nsync=0\nsize=1048576\nrw=randread\n";
+        assert!(Entry::of_file(flags).made_small().text().ends_with(expected));
         for place in ["[/dev/sda]", "[a]\ndirectory=/x", "[a]\nfilename=y", "[a]\nsize=8k"] {
             let small = Entry::of_file(place).made_small();
             assert!(!small.text().starts_with("[global]"), "{place}");
         }
+    }
+
+    #[test]
+    fn a_comment_after_a_value_is_no_part_of_it() {
+        let text = "[a] # the log\nfilename=/dev/sda # fast\nsize=2g#;all\nbs=8k;x#y\n";
+        let expected = "[a]\nfilename=f_dev_sda\nsize=1048576\nbs=8k\n";
+        assert_eq!(Entry::of_file(text).made_small().text(), expected);
     }
 
     #[test]
