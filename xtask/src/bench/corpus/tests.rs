@@ -1,3 +1,7 @@
+//! What the judgement of two traces calls equal, with both sides of each bound.
+//!
+//! In: what fio and durio did, made up. Out: verdicts. Not here: how traces are read.
+
 use super::*;
 
 const BLOCK: u64 = 4096;
