@@ -6,6 +6,9 @@
 //! A new rule is a module with a check over plain data, and a line in [`problems`].
 
 mod code;
+mod cycles;
+mod english;
+mod figures;
 mod licences;
 mod map;
 mod reasons;
@@ -49,14 +52,22 @@ pub(crate) struct Arguments {
     /// Draw the crates by row, with their lines and what they use, and check nothing
     #[arg(long)]
     map: bool,
+    /// Lower the ceilings of xtask/ceilings.toml to what is measured
+    #[arg(long, conflicts_with = "map")]
+    lower: bool,
 }
 
 /// Prints every problem; without one, the exit code is zero.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if arguments.map {
+    if arguments.map || arguments.lower {
         let root = cargo::workspace_root();
-        let manifests = tree::manifests(&root, &cargo::metadata()?)?;
-        print!("{}", map::draw(&manifests, &tree::sources(&root)?));
+        let sources = tree::sources(&root)?;
+        if arguments.lower {
+            figures::lower(&root, &sources)?;
+        } else {
+            let manifests = tree::manifests(&root, &cargo::metadata()?)?;
+            print!("{}\n{}", map::draw(&manifests, &sources), figures::draw(&root, &sources)?);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let problems = problems()?;
@@ -86,6 +97,7 @@ pub(crate) fn problems() -> Result<Vec<Problem>> {
     problems.extend(sources.iter().flat_map(unsafety::check));
     problems.extend(sources.iter().flat_map(text::check));
     problems.extend(schema::check(&sources, tree::read(&root, schema::DOCUMENT).ok().as_deref()));
+    problems.extend(figures::check(&root, &sources)?);
     problems.sort();
     problems.dedup();
     Ok(problems)

@@ -36,7 +36,8 @@ pub(super) fn list(name: &str) -> Result<Vec<Constant>> {
     let root = cargo::workspace_root();
     let mut constants = Vec::new();
     for file in tracked(&root, &format!("crates/{name}/src"))? {
-        if file.ends_with(".rs") && !file.contains("/tests") && !file.contains("/testkit") {
+        let is_test = ["/tests", "_tests.rs", "/testkit"].iter().any(|part| file.contains(part));
+        if file.ends_with(".rs") && !is_test {
             let text = fs::read_to_string(root.join(&file)).with_context(|| file.clone())?;
             constants.extend(constants_of(&file, &text)?);
         }

@@ -105,7 +105,7 @@ fn description(manifest: &str) -> &str {
 }
 
 /// Lines that are not blank: of the product, and of its tests.
-fn lines_of(source: &Source) -> [usize; 2] {
+pub(super) fn lines_of(source: &Source) -> [usize; 2] {
     let count = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
     if is_test_file(&source.path) {
         return [0, count(&source.text)];
@@ -117,11 +117,11 @@ fn lines_of(source: &Source) -> [usize; 2] {
 }
 
 /// What stands before the tests of a file.
-fn product_of(source: &Source) -> &str {
+pub(super) fn product_of(source: &Source) -> &str {
     source.text.split_once("#[cfg(test)]\nmod tests {").map_or(source.text.as_str(), |it| it.0)
 }
 
-fn is_test_file(path: &str) -> bool {
+pub(super) fn is_test_file(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
 }
 
