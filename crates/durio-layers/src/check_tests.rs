@@ -143,3 +143,23 @@ proptest! {
         prop_assert_eq!(crate::commands(&declared, &place()).is_ok(), passes);
     }
 }
+
+#[test]
+fn a_pool_has_nine_tenths_of_what_its_layout_leaves_of_its_devices() {
+    let held = |layout| {
+        let paths = ["/dev/sdx", "/dev/sdy", "/dev/sdz"].map(str::to_owned).into();
+        let zfs = Zfs { layout, properties: vec![], pool_properties: vec![] };
+        let declared =
+            stack(vec![DeclaredKind::Device(crate::Device { paths }), DeclaredKind::Zfs(zfs)]);
+        let size = |path: &str| Some(Bytes::from_mib(if path == "/dev/sdy" { 1000 } else { 2000 }));
+        declared.device_sizes(size)[1].clone()
+    };
+    for (layout, mib) in [
+        (ZfsLayout::Single, 4500),
+        (ZfsLayout::Mirror, 900),
+        (ZfsLayout::Raidz1, 3600),
+        (ZfsLayout::Raidz2, 2700),
+    ] {
+        assert_eq!(held(layout), [Bytes::from_mib(mib)], "{layout:?}");
+    }
+}

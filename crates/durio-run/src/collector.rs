@@ -236,4 +236,30 @@ mod tests {
         let expected = [(100_000, 100_100), (100_100, 500_000), (500_000, 500_100)];
         assert_eq!(long[1000..], expected);
     }
+
+    #[test]
+    fn an_interval_has_the_longest_time_in_which_one_of_its_jobs_did_not_look() {
+        let workload = self_cost_workload(1);
+        let load = Load::new(0, workload.clone(), EngineKind::Null);
+        let step = Step::new(Role::Measure, load, Limit::Operations(2), Nanos::new(100));
+        let streams = vec![Stream { workload: workload.clone(), target: 0, jobs: 3 }];
+        let (empty, _spare) = sync_channel(10);
+        let mut collector = Collector::new(&step, 0, streams, vec![empty; 3]);
+        let (closed, intervals) = sync_channel(10);
+        for (job, unwatched_ns) in [(0, 70), (1, 900), (2, 30)] {
+            let buffer = IntervalBuffer::new(&workload, false);
+            let passed = u64::MAX;
+            closed.send(ClosedInterval { job, index: 0, passed, unwatched_ns, buffer }).unwrap();
+        }
+        drop(closed);
+        let mut told = Vec::new();
+        let mut emit = |event| {
+            if let Event::Interval(interval) = event {
+                told.push(interval.unwatched_max);
+            }
+        };
+        collector.collect(&intervals, &mut emit);
+        collector.finish(Nanos::new(100), &mut emit);
+        assert_eq!(told, [Some(Nanos::new(900))]);
+    }
 }
