@@ -38,7 +38,6 @@ pub struct AdviceRequest<'a> {
     pub role: Option<AdviceRole>,
     /// Rules for this database too.
     pub database: Option<String>,
-    /// Its settings.
     pub settings: DatabaseSettings,
     /// What was measured here.
     pub run: Option<&'a Findings>,

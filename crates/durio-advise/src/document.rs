@@ -54,11 +54,9 @@ pub struct Counts {
 pub struct Advice {
     /// The rule's identifier.
     pub rule: String,
-    /// Its name.
     pub name: String,
     /// What it wants, in a sentence.
     pub title: String,
-    /// The layer.
     pub layer: String,
     /// What it is about.
     pub subject: Subject,
@@ -68,7 +66,6 @@ pub struct Advice {
     pub roles: Vec<AdviceRole>,
     /// For which databases; all, if none is named.
     pub databases: Vec<String>,
-    /// How it stands.
     pub state: AdviceState,
     /// Why, in a sentence.
     pub reason: String,
@@ -76,7 +73,6 @@ pub struct Advice {
     pub read: Vec<ReadFact>,
     /// The facts that were missing.
     pub missing: Vec<MissingFact>,
-    /// What to do.
     pub advice: String,
     /// How to apply and undo it.
     pub apply: Apply,
@@ -87,7 +83,6 @@ pub struct Advice {
     pub evidence: Vec<Evidence>,
     /// True if `--prove` can measure it.
     pub provable: bool,
-    /// Who says so.
     pub sources: Vec<AdviceSource>,
 }
 
@@ -107,7 +102,6 @@ pub struct Apply {
 /// A fact that decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadFact {
-    /// Its name.
     pub fact: String,
     /// Its value, with its unit.
     pub value: String,
@@ -118,7 +112,6 @@ pub struct ReadFact {
 /// A fact that was missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingFact {
-    /// Its name.
     pub fact: String,
     /// What stood there instead, if anything.
     pub why: Option<String>,
@@ -131,7 +124,6 @@ pub struct MissingFact {
 pub struct Conflict {
     /// What it is about.
     pub about: String,
-    /// What each says.
     pub statements: Vec<Statement>,
 }
 
@@ -142,9 +134,7 @@ pub struct Statement {
     pub rule: Option<String>,
     /// For whom: uses and databases.
     pub for_whom: String,
-    /// What it says.
     pub says: String,
-    /// Who says so.
     pub sources: Vec<AdviceSource>,
 }
 
@@ -158,13 +148,11 @@ pub struct Proof {
     pub schema: String,
     /// The rule's identifier.
     pub rule: String,
-    /// Its name.
     pub name: String,
     /// What it wants.
     pub title: String,
     /// The path that the user named.
     pub target: String,
-    /// What was switched.
     pub switched: SwitchedSetting,
     /// Runs of each side.
     pub pairs: u32,

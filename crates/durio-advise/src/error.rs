@@ -19,7 +19,6 @@ pub enum AdviceError {
     /// A setting whose value is of another kind.
     #[error("the setting '{name}': {reason}")]
     BadSetting {
-        /// Its name.
         name: String,
         /// What is wrong with its value.
         reason: String,
@@ -29,7 +28,6 @@ pub enum AdviceError {
     BadRule {
         /// Its identifier, or the name of the file.
         rule: String,
-        /// What is wrong.
         reason: String,
     },
 }

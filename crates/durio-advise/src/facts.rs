@@ -19,7 +19,6 @@ pub(super) struct Fact {
     pub(super) place: String,
 }
 
-/// Facts by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts(BTreeMap<String, Fact>);
 

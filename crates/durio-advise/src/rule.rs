@@ -67,7 +67,6 @@ word_enum! {
     AdviceState, words:
     /// It is as the rule wants it.
     Met "met",
-    /// It is not.
     NotMet "not met",
     /// Something that it needs is not known.
     CannotTell "cannot tell",
@@ -89,11 +88,9 @@ word_enum! {
     GeneralKnowledge "general knowledge",
 }
 
-/// Who says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdviceSource {
-    /// Of what kind.
     pub kind: SourceKind,
     /// Author and title.
     pub document: String,
@@ -158,12 +155,10 @@ pub enum ProveLoad {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prove {
-    /// What is switched.
     pub switch: Switch,
     /// From what, for what has no value outside of durio.
     #[serde(default)]
     pub from: Option<String>,
-    /// To what.
     pub to: String,
     /// Under which load.
     pub load: ProveLoad,
@@ -197,11 +192,9 @@ pub struct Rule {
     /// For which databases; all, if none is named.
     #[serde(default)]
     pub databases: Vec<String>,
-    /// What to do.
     pub advice: String,
     /// What may come of it.
     pub risk: Risk,
-    /// Who says so.
     #[serde(skip)]
     pub sources: Vec<AdviceSource>,
     /// What the project measured of it, or why it could not; at least one, what speaks

@@ -17,7 +17,6 @@ const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 // A larger file is no configuration.
 const LINES_MAX: usize = 100_000;
 
-/// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// As the database calls it.

@@ -40,7 +40,6 @@ pub struct CalibrationFindings {
 /// One number of clients; rates are transactions per second without a disk.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CalibrationPoint {
-    /// How many.
     pub clients: u32,
     /// What the database did, round by round.
     pub real: Vec<f64>,

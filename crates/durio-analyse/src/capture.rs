@@ -34,7 +34,6 @@ use files::{FileState, OpenState};
 /// Form of the JSON document.
 pub const CAPTURE_SCHEMA: &str = "durio-capture-1";
 
-/// What was captured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaptureFindings {
     /// The form of the document.
@@ -53,7 +52,6 @@ pub struct CaptureFindings {
     pub processes: usize,
     /// Writes to files, of all of them.
     pub writes: u64,
-    /// Bytes of them.
     pub written_bytes: u64,
     /// Median latency of a write in nanoseconds, where syncs are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,13 +84,11 @@ pub struct CaptureFindings {
 /// What reached a device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CapturedDeviceFindings {
-    /// Its name.
     pub name: String,
     /// Requests that read.
     pub reads: u64,
     /// Requests that write.
     pub writes: u64,
-    /// Their bytes.
     pub written_bytes: u64,
     /// Of the writes, those of a filesystem's own.
     pub metadata_writes: u64,
@@ -289,7 +285,6 @@ impl Capture {
         }
     }
 
-    /// The findings.
     #[must_use]
     pub fn finish(mut self, end: &CaptureEnd, source: CaptureSource) -> CaptureFindings {
         #[expect(clippy::cast_precision_loss, reason = "counts and times of one capture")]

@@ -61,7 +61,6 @@ pub enum Declined {
     /// A model that was fitted, and whose figures would mislead.
     #[error("{model} does not describe these figures: {why}")]
     DoesNotDescribe {
-        /// Which model.
         model: String,
         /// How far it misses them, or how little it knows.
         why: String,

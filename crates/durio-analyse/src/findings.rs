@@ -49,7 +49,6 @@ pub struct Findings {
     pub schema: String,
     /// Identity and command of the run.
     pub run: Manifest,
-    /// How it ended.
     pub state: RunState,
     /// Where the record is; as text.
     pub run_folder: String,
@@ -96,7 +95,6 @@ pub struct Findings {
     pub host: Host,
     /// The largest resident memory of the run's process, in bytes.
     pub memory_max_bytes: Option<u64>,
-    /// The plan, whole.
     pub plan: Plan,
 }
 
@@ -150,14 +148,12 @@ pub struct Distribution {
 pub struct CurvePoint {
     /// Share of samples at or below the latency, 0 to 1 (below 1).
     pub quantile: f64,
-    /// The latency.
     pub latency_ns: u64,
 }
 
 /// One kind of operation of one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationFindings {
-    /// Which.
     pub operation: OperationName,
     /// Operations per second.
     #[serde(rename = "rate_per_second")]
@@ -190,7 +186,6 @@ pub struct OperationFindings {
 /// Latencies of one kind of operation, for formats that show histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptLatencies {
-    /// Service latency.
     pub service: Latency,
     /// Submit latency, for asynchronous engines.
     pub submit: Option<Latency>,
@@ -330,7 +325,6 @@ pub struct InFlight {
 /// The device's own time per request, by the kernel's counters, and what remains of the latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTime {
-    /// The device.
     pub device: String,
     /// Requests per read or write of the workload; flushes not counted.
     pub requests_per_access: f64,
@@ -378,7 +372,6 @@ pub struct IntervalPoint {
     /// Begin, since the step's begin.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// End.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// Accesses (commits, where there are any) per second.
@@ -405,7 +398,6 @@ pub struct IntervalPoint {
 /// What one interval has of one kind of operation, for formats that show series by operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptInterval {
-    /// Which.
     pub operation: OperationName,
     /// Completions.
     pub count: u64,
@@ -441,7 +433,6 @@ pub struct WorkloadFindings {
     pub location: String,
     /// Name of the target below it.
     pub target: String,
-    /// The workload's definition.
     pub definition: Workload,
     /// What was in use.
     pub effective: Effective,
@@ -550,9 +541,7 @@ impl WorkloadFindings {
 /// durio's own cost on a target that completes at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfCost {
-    /// Which engine.
     pub engine: EngineKind,
-    /// Depth.
     pub depth: u32,
     /// User and system CPU time per I/O, in nanoseconds; the kernel's part for an empty read is in it.
     pub per_operation_ns: f64,

@@ -17,7 +17,6 @@ pub fn grouped<T>(
     groups
 }
 
-/// Items, each once.
 pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for item in items {

@@ -58,9 +58,7 @@ impl RunRow {
 /// The figures of one workload at one location.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
-    /// Its name.
     pub workload: String,
-    /// Where.
     pub location: String,
     /// Commits per second where there are any, else accesses per second.
     pub rate_per_second: f64,
@@ -125,9 +123,7 @@ impl RunFigure {
 /// A figure of a workload: `commit.p99`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The workload.
     pub workload: String,
-    /// The figure.
     pub figure: RunFigure,
 }
 

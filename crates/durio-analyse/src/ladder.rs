@@ -108,7 +108,6 @@ pub struct PointFindings {
 /// A point of the curve of latency against rate, in the order of the levels.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyAtRate {
-    /// The level.
     pub level: f64,
     /// Operations per second.
     pub rate_per_second: f64,

@@ -65,10 +65,8 @@ impl LatencyComponent {
 /// The time of one component. Medians do not add up; means do.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ComponentTime {
-    /// Which.
     #[serde(rename = "stretch")]
     pub component: LatencyComponent,
-    /// Mean.
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
@@ -91,11 +89,9 @@ pub struct DevicePerOperation {
     pub lowest: bool,
     /// Reads (bios).
     pub reads: f64,
-    /// Bytes read.
     pub read_bytes: f64,
     /// Writes (bios) with data.
     pub writes: f64,
-    /// Bytes written.
     pub written_bytes: f64,
     /// Bios that ask for a flush before them.
     pub flushes: f64,

@@ -24,7 +24,6 @@ pub struct LatencyCount {
 /// Mean and quantiles of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MirrorFigures {
-    /// Mean.
     pub latency_ns_mean: f64,
     /// Median.
     pub latency_ns_p50: u64,
@@ -154,7 +153,6 @@ pub struct Penalty {
     /// Least coefficient of variation of a device's latency that explains the penalty; `None` if
     /// none does.
     pub least_variation: Option<f64>,
-    /// What it says.
     pub verdict: PenaltyVerdict,
     /// The conclusion, with its reason.
     pub sentence: String,
@@ -248,9 +246,7 @@ fn sentence(found: &Penalty) -> String {
 /// A mirror as measured, beside the prediction from its single device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MirrorComparison {
-    /// Prediction.
     pub predicted: MirrorPrediction,
-    /// The mirror, measured.
     pub measured: MirrorFigures,
     /// Measured mean ÷ predicted mean: above 1 the mirror costs more than waiting.
     pub mean_ratio: f64,

@@ -32,7 +32,6 @@ pub struct PredictionFindings {
 /// One number of clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionPoint {
-    /// How many.
     pub clients: u32,
     /// Commits per second.
     pub rate_per_second: f64,

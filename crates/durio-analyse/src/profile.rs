@@ -37,7 +37,6 @@ pub struct ProfileFindings {
 /// One operation of the foreground in both states.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoadComparison {
-    /// Which.
     pub operation: OperationName,
     /// Alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +66,6 @@ pub struct StateLatency {
 /// Figures under load divided by the same idle; absent where either is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoadRatio {
-    /// Of the rates.
     pub rate: Option<f64>,
     /// Of the medians.
     pub p50: Option<f64>,

@@ -29,7 +29,6 @@ pub const PROOF_SCHEMA: &str = "durio-proof-1";
 /// Of the bound.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A whole proof.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProofFindings {
     /// [`PROOF_SCHEMA`].
@@ -60,7 +59,6 @@ pub struct SeriesFindings {
     pub series: ProofSeries,
     /// What came out.
     pub verdict: ProofVerdict,
-    /// Cuts.
     pub cuts_done: u64,
     /// Those that count.
     pub effective: u64,
@@ -111,10 +109,7 @@ pub struct CheckedCut {
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum ProofVerdict {
     /// The target breaks its word.
-    Breaks {
-        /// How.
-        class: LossClass,
-    },
+    Breaks { class: LossClass },
     /// No loss in the effective cuts that there were.
     NoLoss,
     /// No cut that counts.

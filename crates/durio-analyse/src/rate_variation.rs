@@ -62,7 +62,6 @@ pub struct Steadiness {
 /// The same workload on the same target, measured more than once in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// How often.
     pub count: u64,
     /// The lowest rate.
     pub rate_min_per_second: f64,

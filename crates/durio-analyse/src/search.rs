@@ -28,7 +28,6 @@ pub struct Trial {
     pub achieved_per_second: f64,
     /// The goal's percentile of the response latency; none with too few responses for it.
     pub latency_ns: Option<u64>,
-    /// Responses.
     #[serde(default)]
     pub responses: u64,
     /// True if there were too few responses for the goal's percentile, so that nothing was judged.

@@ -61,7 +61,6 @@ pub struct PlotLine {
 /// What belongs over the rounds of a window, in the unit of the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConvergenceLines {
-    /// The mean.
     pub mean: PlotLine,
     /// Half the allowed range above it: 110 % by the SNIA rule.
     pub upper: PlotLine,
@@ -95,7 +94,6 @@ pub struct SteadyState {
     pub attained_at: Option<usize>,
     /// The window that fulfilled it, else the last that could be judged; `None` if none could.
     pub window: Option<Window>,
-    /// The rule.
     pub rule: Rule,
     /// What was found, and by what.
     pub sentence: String,

@@ -67,13 +67,11 @@ pub struct Operations {
 /// One claim. Text is as it was given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Claim {
-    /// Where it stands.
     pub line: Option<Line>,
     /// Publication, tool or run.
     pub source: String,
     /// What was measured on.
     pub stack: String,
-    /// What was done.
     pub workload: String,
     /// What was said about durability.
     pub durable: String,
@@ -111,9 +109,7 @@ pub struct Claim {
     pub jobs_time_share: Option<f64>,
     /// How far figures of this source may be apart though both are right, as a share.
     pub tolerance: f64,
-    /// Reads.
     pub read: Operations,
-    /// Writes.
     pub write: Operations,
     /// Sync calls.
     pub sync: Operations,

@@ -33,10 +33,7 @@ pub enum AuditError {
     },
     /// A column is there twice.
     #[error("the header has the column '{column}' twice")]
-    ColumnTwice {
-        /// Its name.
-        column: String,
-    },
+    ColumnTwice { column: String },
     /// A cell that cannot be understood.
     #[error("line {line}, column {column}: '{text}' is no {expected}")]
     Cell {

@@ -43,7 +43,6 @@ pub enum EvidenceValue {
 /// What a finding rests on, by name.
 pub type Evidence = BTreeMap<String, EvidenceValue>;
 
-/// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditFinding {
     /// Line of the file (from 1, the header is line 1), or name of the job.
@@ -78,7 +77,6 @@ pub struct TierCounts {
     pub shortfall: u64,
     /// Doubts.
     pub doubtful: u64,
-    /// Method.
     pub method: u64,
 }
 
@@ -104,7 +102,6 @@ impl TierCounts {
         }
     }
 
-    /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.impossible + self.shortfall + self.doubtful + self.method

@@ -21,7 +21,6 @@ pub(super) fn rate(per_second: f64) -> String {
     format!("{}{unit}/s", number(per_second / scale))
 }
 
-/// A time.
 pub(super) fn time(nanos: f64) -> String {
     let units = [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")];
     let (scale, unit) = scale(nanos, &units);

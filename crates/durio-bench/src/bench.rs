@@ -46,7 +46,6 @@ use schedule::Schedule;
 pub struct BenchRequest<'a> {
     /// A file, or the name of a built-in spec.
     pub spec: &'a Path,
-    /// What of it.
     pub choice: &'a StackChoice,
     /// Devices that may be overwritten.
     pub destroy: &'a [PathBuf],
@@ -71,11 +70,9 @@ pub struct Bench<'a> {
 /// A bench that is over.
 #[derive(Debug)]
 pub struct Benched {
-    /// Its folder.
     pub folder: BenchFolder,
     /// What its layers cost.
     pub found: Result<ReadBack<StackFindings>, BenchError>,
-    /// How it ended.
     pub ending: Ending,
 }
 

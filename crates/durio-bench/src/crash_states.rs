@@ -36,7 +36,6 @@ const LINES: usize = 3;
 /// What is wanted of a log.
 #[derive(Debug)]
 pub struct CrashStatesWish<'a> {
-    /// The log.
     pub log: &'a Path,
     /// What the disk held before; zeros without it.
     pub base: Option<&'a Path>,

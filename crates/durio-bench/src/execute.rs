@@ -253,7 +253,6 @@ impl Execution {
 pub struct Executed {
     /// What was found, however it ended.
     pub findings: Findings,
-    /// How it ended.
     pub outcome: Result<Outcome, BenchError>,
 }
 

@@ -53,7 +53,6 @@ pub struct GuestSettings {
 pub struct GuestBench<'a> {
     /// The spec, as it was given.
     pub spec: &'a Path,
-    /// What of it.
     pub choice: &'a StackChoice,
     /// What the guest is like.
     pub guest: GuestSettings,

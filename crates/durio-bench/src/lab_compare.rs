@@ -49,7 +49,6 @@ pub struct LabInterleaving<'a> {
 /// A comparison that is over.
 #[derive(Debug)]
 pub struct LabCompared {
-    /// Its folder.
     pub folder: LabCompareFolder,
     /// How its turns ended.
     pub ending: Ending,

@@ -47,9 +47,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A proof that is over.
 #[derive(Debug)]
 pub struct PowerProved {
-    /// What was found.
     pub findings: ProofFindings,
-    /// How it ended.
     pub ending: Ending,
 }
 

@@ -14,7 +14,6 @@ use crate::error::BenchError;
 /// A campaign that was interrupted, and where it goes on.
 #[derive(Debug)]
 pub struct Interrupted {
-    /// Its folder.
     pub folder: RunFolder,
     /// Where it goes on.
     pub point: ResumePoint,

@@ -9,9 +9,7 @@ pub enum OperationKind {
     Read,
     /// Write from the slot.
     Write,
-    /// fsync.
     Fsync,
-    /// fdatasync.
     Fdatasync,
     /// Return the range to the preallocated state (fallocate, FALLOC_FL_ZERO_RANGE).
     Reallocate,
@@ -32,7 +30,6 @@ impl OperationKind {
 /// Per-write flags of pwritev2(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteFlags {
-    /// None.
     #[default]
     None,
     /// RWF_DSYNC.
@@ -56,7 +53,6 @@ impl WriteFlags {
 /// One operation, as handed to an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What it does.
     pub kind: OperationKind,
     /// Flags of a write.
     pub flags: WriteFlags,
@@ -120,7 +116,6 @@ pub trait Engine {
     /// The clock that stamps completions.
     type Clock: Clock;
 
-    /// The clock.
     fn clock(&self) -> &Self::Clock;
 
     /// What the engine can do.

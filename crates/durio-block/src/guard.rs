@@ -26,7 +26,6 @@ use crate::{BlockError, ErrorKind};
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetType {
-    /// A directory.
     Directory,
     /// A regular file of this size.
     File(Bytes),
@@ -104,7 +103,6 @@ impl HeldTarget {
         &self.path
     }
 
-    /// What it is.
     #[must_use]
     pub const fn kind(&self) -> TargetType {
         self.kind
@@ -296,7 +294,6 @@ impl WritePermit {
         &self.target
     }
 
-    /// Why.
     #[must_use]
     pub const fn reason(&self) -> WriteReason {
         self.reason

@@ -63,7 +63,6 @@ pub enum MemberAction {
 pub struct MemberOperation {
     /// The member, as it was given to [`MemberRing::set_member`].
     pub member: u32,
-    /// What.
     pub action: MemberAction,
     /// Bytes from the begin of the file.
     pub offset: u64,

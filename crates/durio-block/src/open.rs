@@ -39,7 +39,6 @@ pub struct OpenTarget {
 /// The alignment that direct I/O asks for; both zero where the kernel says that it is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
-    /// Of memory.
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
     /// Of offsets and lengths.

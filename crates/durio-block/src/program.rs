@@ -35,7 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What a program said, and how it ended.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// How it ended.
     pub status: ExitStatus,
     /// What it wrote to its stdout, at most 1 MiB.
     pub stdout: Vec<u8>,

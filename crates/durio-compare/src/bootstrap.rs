@@ -36,7 +36,6 @@ pub(super) type Logarithms = [f64; FIGURES];
 pub(super) struct Replicates {
     /// Of the intervals as they are.
     pub(super) centre: Logarithms,
-    /// Of each draw.
     pub(super) draws: Vec<Logarithms>,
     /// Blocks per draw: how many independent pieces the run is taken to have.
     pub(super) blocks: usize,

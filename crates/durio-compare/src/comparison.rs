@@ -59,27 +59,23 @@ pub struct Comparison {
     pub gate: Option<Gate>,
 }
 
-/// One side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideFacts {
     /// A, B, C, …
     pub label: String,
     /// As the user named it.
     pub source: String,
-    /// Its runs.
     pub runs: Vec<RunFacts>,
 }
 
 /// One run of a side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// The run's name.
     pub run: String,
     /// Where its record is.
     pub run_folder: String,
     /// Begin, in RFC 3339.
     pub started: String,
-    /// How it ended.
     pub state: RunState,
 }
 
@@ -123,9 +119,7 @@ impl Pair {
 pub struct Difference {
     /// Which fact.
     pub what: String,
-    /// In the baseline.
     pub baseline: String,
-    /// In the other.
     pub other: String,
 }
 
@@ -283,11 +277,9 @@ pub enum Method {
 /// One figure against its like.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FigureComparison {
-    /// Which.
     pub figure: FigureName,
     /// The baseline's: of several repeats the geometric mean.
     pub baseline: Option<f64>,
-    /// The other's.
     pub other: Option<f64>,
     /// other / baseline − 1.
     pub effect: Option<f64>,
@@ -309,7 +301,6 @@ pub struct FigureComparison {
     /// The smallest effect, as a share, that would be found in four of five such comparisons.
     #[serde(default)]
     pub visible: Option<f64>,
-    /// The word.
     pub word: Word,
     /// Why it is undecided.
     pub reason: Option<String>,

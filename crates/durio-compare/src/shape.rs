@@ -59,7 +59,6 @@ pub struct ShapeLevel {
     pub published_ratio: Option<f64>,
     /// measured / published ratio − 1.
     pub deviation: Option<f64>,
-    /// The word.
     pub word: ShapeWord,
 }
 
@@ -68,7 +67,6 @@ pub struct ShapeLevel {
 pub struct Shape {
     /// The lowest level that both have; none if they have none in common, and no ratio then.
     pub reference_level: Option<u32>,
-    /// The levels.
     pub levels: Vec<ShapeLevel>,
 }
 

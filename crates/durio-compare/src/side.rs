@@ -58,7 +58,6 @@ impl RunReader {
     }
 }
 
-/// One run.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub(super) findings: Findings,
@@ -78,7 +77,6 @@ impl Run {
 pub struct Side {
     /// As the user named it.
     pub source: String,
-    /// Its runs.
     pub runs: Vec<Run>,
 }
 
@@ -89,7 +87,6 @@ const CELLS_MAX: usize = 512;
 /// One or more intervals that follow each other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cell {
-    /// How long.
     pub(super) span_ns: u64,
     /// Commits, or else reads and writes.
     pub(super) count: u64,
@@ -104,9 +101,7 @@ pub(super) struct Cell {
 /// Latencies of one kind of operation in a cell.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Latencies {
-    /// How many.
     pub(super) count: u64,
-    /// Their sum.
     pub(super) sum_ns: u64,
     /// Where they lie.
     pub(super) bins: Bins,

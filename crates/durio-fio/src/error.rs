@@ -24,7 +24,6 @@ pub enum FioError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// There are more bytes than are read.
@@ -63,7 +62,6 @@ pub enum FioError {
         line: u64,
         /// The keys around the place, outermost first.
         inside: String,
-        /// What is wrong.
         what: String,
     },
     /// Written by a fio that counted in microseconds.
@@ -74,10 +72,7 @@ pub enum FioError {
     },
     /// A latency that is not the middle of a bucket of fio's histogram.
     #[error("{value_ns} ns is not the middle of a bucket of fio's histogram")]
-    NotABucket {
-        /// The value.
-        value_ns: u64,
-    },
+    NotABucket { value_ns: u64 },
     /// Saved bins that no histogram has.
     #[error("bins of fio's histogram: {what}")]
     Bins {
@@ -110,12 +105,7 @@ pub enum FioError {
     },
     /// A job that cannot be put on fio's command line.
     #[error("fio job '{job}': {what}")]
-    Command {
-        /// The job's name.
-        job: String,
-        /// What is wrong.
-        what: String,
-    },
+    Command { job: String, what: String },
     /// A load that fio cannot do as it is meant.
     #[error("fio cannot do this: {what}")]
     NotInFio {
@@ -127,17 +117,11 @@ pub enum FioError {
     Process {
         /// What was being done.
         operation: &'static str,
-        /// Why.
         source: io::Error,
     },
     /// fio ended with an error.
     #[error("fio failed ({status}): {message}")]
-    Failed {
-        /// How it ended.
-        status: String,
-        /// What it said.
-        message: String,
-    },
+    Failed { status: String, message: String },
     /// fio ended well without a result.
     #[error("fio wrote no result, though it says that it succeeded")]
     NoResult,

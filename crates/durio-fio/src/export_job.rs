@@ -25,7 +25,6 @@ pub struct ExportPlace {
     pub region: Region,
     /// The processors that it may run on; none for any.
     pub cpus: Vec<u32>,
-    /// Its seed.
     pub seed: u64,
 }
 

@@ -48,7 +48,6 @@ pub struct ImportSettings {
 /// A plan, and what its reader must know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedPlan {
-    /// The plan.
     pub plan: Plan,
     /// What is not as in fio, without effect on what the figures mean; each once.
     pub notes: Vec<Remark>,

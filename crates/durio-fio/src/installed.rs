@@ -35,7 +35,6 @@ pub const OLDEST: FioVersion = FioVersion { major: 3, minor: 28 };
 pub struct Fio {
     /// The program.
     pub path: PathBuf,
-    /// Its version.
     pub version: FioVersion,
     /// Its version as it says it: `fio-3.33`.
     pub version_text: String,

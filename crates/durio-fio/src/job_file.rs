@@ -89,7 +89,6 @@ pub struct Setting {
     pub name: &'static str,
     /// What stands after `=`, with variables replaced; `None` for a bare word.
     pub value: Option<String>,
-    /// Where it stands.
     pub at: SourcePosition,
 }
 

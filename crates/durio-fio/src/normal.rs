@@ -38,7 +38,6 @@ pub fn write(output: &FioOutput, rows: &[RowFacts]) -> String {
 /// What a job is going to do, in the line that fio prints before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobHead {
-    /// Its name.
     pub name: String,
     /// Its reporting group.
     pub group: u32,

@@ -26,7 +26,6 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// Each.
     pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
 
     /// The word for it.

@@ -17,7 +17,6 @@ pub enum LabError {
     /// QEMU is there and cannot be started, or does not say its version.
     #[error("'{}' cannot be used: {why}", program.display())]
     BadQemu {
-        /// The program.
         program: PathBuf,
         /// What is wrong with it.
         why: String,

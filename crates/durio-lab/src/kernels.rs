@@ -23,7 +23,6 @@ use crate::modules::ModuleTree;
 pub struct Kernel {
     /// As `uname -r` would say.
     pub release: String,
-    /// The image.
     pub image: PathBuf,
     /// The folder with the modules.
     pub modules: PathBuf,
@@ -34,7 +33,6 @@ pub struct Kernel {
 pub enum DriverState {
     /// Part of the image.
     BuiltIn,
-    /// A module.
     Module,
     /// Nowhere.
     Absent,

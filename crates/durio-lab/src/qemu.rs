@@ -102,7 +102,6 @@ impl Qemu {
         Ok(Self { program, version, has_quick_firmware })
     }
 
-    /// The program.
     #[cfg(test)]
     pub(crate) fn program(&self) -> &Path {
         &self.program

@@ -24,7 +24,6 @@ pub enum LabRoot {
 }
 
 impl LabRoot {
-    /// Each.
     pub const ALL: [Self; 2] = [Self::Shared, Self::Hermetic];
 
     /// The word for it.
@@ -49,7 +48,6 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// Each.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Kvm, Self::Tcg];
 
     /// The word for it.

@@ -32,7 +32,6 @@ pub enum LabExit {
 /// A guest that is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabOutcome {
-    /// Why.
     pub exit: LabExit,
     /// What the guest was.
     pub facts: LabFacts,

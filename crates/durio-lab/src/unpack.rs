@@ -41,7 +41,6 @@ const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
 /// FIFOs and sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many.
     pub count: u64,
     /// The first of them.
     pub first: Option<PathBuf>,

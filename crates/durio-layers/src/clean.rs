@@ -21,7 +21,6 @@ pub struct CleanOutcome {
     pub id: String,
     /// The stack's name; empty if the journal does not say.
     pub stack: String,
-    /// What was done.
     pub state: CleanState,
 }
 

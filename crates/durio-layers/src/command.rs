@@ -19,7 +19,6 @@ use crate::step::{Present, Stepper};
 pub struct BuildCommand {
     /// The layer that it belongs to, from zero at the bottom.
     pub layer: usize,
-    /// What is done.
     pub action: Action,
     /// What undoes it, if anything needs to be undone.
     pub undo: Option<Undo>,
@@ -39,7 +38,6 @@ pub enum Action {
     },
     /// A program is started that stays, and serves a device until it is ended.
     Serve {
-        /// The program's name.
         program: String,
         /// Its words.
         arguments: Vec<String>,
@@ -48,7 +46,6 @@ pub enum Action {
     },
     /// A driver is loaded, unless it is there.
     Load {
-        /// The module's name.
         module: String,
         /// Its parameters.
         arguments: Vec<String>,
@@ -59,21 +56,12 @@ pub enum Action {
     Write {
         /// The file.
         path: String,
-        /// The text.
         text: String,
     },
     /// A directory is made; it must not be there.
-    MakeDirectory {
-        /// Where.
-        path: String,
-    },
+    MakeDirectory { path: String },
     /// A file is made, all of its space allocated; it must not be there.
-    MakeFile {
-        /// Where.
-        path: String,
-        /// Its size.
-        size: Bytes,
-    },
+    MakeFile { path: String, size: Bytes },
     /// Something is looked at; nothing changes.
     Check(Check),
 }

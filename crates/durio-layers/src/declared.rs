@@ -19,10 +19,8 @@ pub struct DeclaredStack {
     pub layers: Vec<DeclaredLayer>,
 }
 
-/// One layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredLayer {
-    /// What it is.
     #[serde(flatten)]
     pub kind: DeclaredKind,
     /// The devices below are divided into so many equal groups, in order, and each group becomes

@@ -11,7 +11,6 @@ pub enum BuildError {
     /// The declaration cannot be built on any machine.
     #[error("stack '{stack}', layer {layer} ({kind}): {what}", layer = .layer + 1)]
     Declared {
-        /// The stack's name.
         stack: String,
         /// Which layer, from zero at the bottom.
         layer: usize,
@@ -23,26 +22,19 @@ pub enum BuildError {
     /// The declaration as a whole is wrong.
     #[error("stack '{stack}': {what}")]
     Stack {
-        /// The stack's name.
         stack: String,
         /// What is wrong, and what to do.
         what: String,
     },
     /// Programs, drivers or the right to build are missing.
     #[error("cannot build stack '{stack}' {}: {}", machine(.missing), list(.missing))]
-    Missing {
-        /// The stack's name.
-        stack: String,
-        /// What is missing.
-        missing: Vec<Missing>,
-    },
+    Missing { stack: String, missing: Vec<Missing> },
     /// This machine's kernel or tools do not know what is declared.
     #[error("{0}")]
     Unsupported(String),
     /// A device that is in use, or that holds something, is not overwritten.
     #[error("'{}' is not overwritten: {what}", .device.display())]
     Refused {
-        /// The device.
         device: PathBuf,
         /// Why, and what to do.
         what: String,
@@ -50,7 +42,6 @@ pub enum BuildError {
     /// A command ended with an error.
     #[error("`{command}` failed ({how}){}", said(.stderr))]
     Command {
-        /// The command.
         command: String,
         /// Its exit code, signal, or why it did not start.
         how: String,
@@ -66,7 +57,6 @@ pub enum BuildError {
     /// The journal of what is built could not be written; nothing is built without it.
     #[error("cannot write the journal of what is built, '{}'", .path.display())]
     Journal {
-        /// Where.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,

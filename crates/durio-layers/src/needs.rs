@@ -19,16 +19,13 @@ use crate::kinds::KINDS;
 /// Something that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// A program.
     Program {
-        /// Its name.
         name: &'static str,
         /// The Debian package that has it.
         package: &'static str,
     },
     /// A driver that is neither in the kernel nor can be loaded.
     Driver {
-        /// The module's name.
         module: &'static str,
         /// What it is for.
         purpose: &'static str,
@@ -46,7 +43,6 @@ impl Missing {
 /// A driver that a kind of layer may need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driver {
-    /// The module's name.
     pub(crate) module: &'static str,
     /// What it is for.
     pub(crate) purpose: &'static str,

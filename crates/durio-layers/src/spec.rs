@@ -12,7 +12,6 @@ use durio_units::{Bytes, Nanos};
 /// A key that layers of a kind may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpecKey {
-    /// Its name.
     pub name: &'static str,
     /// What it means, and its default.
     pub help: &'static str,
@@ -48,13 +47,11 @@ pub enum SpecForm {
 /// A value that was read by the form of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecValue {
-    /// Of a flag.
     Flag(bool),
     /// Of a count, or one of several numbers.
     Count(u32),
     /// Of a size.
     Bytes(Bytes),
-    /// Of a time.
     Time(Nanos),
     /// Of a text or word, which is one, or of texts.
     Texts(Vec<String>),
@@ -70,7 +67,6 @@ pub struct KeyFault {
     pub key: &'static str,
     /// Which of its texts, from zero.
     pub index: usize,
-    /// What is wrong.
     pub what: String,
     /// What to write instead.
     pub hint: Option<String>,

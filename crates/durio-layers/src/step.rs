@@ -209,7 +209,6 @@ impl Stepper<'_, '_> {
 /// A device node is there, waited for a little while, and has so many bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present {
-    /// The device.
     pub(crate) device: String,
     /// Its size; of any size without it.
     pub(crate) size: Option<Bytes>,

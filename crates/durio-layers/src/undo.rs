@@ -46,7 +46,6 @@ pub(crate) trait UndoStep {
     fn release(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
         Ok(())
     }
-    /// Undoes it.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
     /// Takes away what is left beside the thing, whether that was there or not.
     fn tidy(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
@@ -231,7 +230,6 @@ pub(crate) fn parent_of(path: &str) -> Option<&str> {
 /// A file that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveFile {
-    /// Where.
     pub(crate) path: String,
 }
 
@@ -282,7 +280,6 @@ impl UndoStep for RemoveFile {
 /// A directory that was made, if it is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveDirectory {
-    /// Where.
     pub(crate) path: String,
 }
 

@@ -31,11 +31,9 @@ const CONNECTING: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} '{}'", path.display())]
 pub struct ControlError {
-    /// What.
     pub doing: &'static str,
     /// The path of the control socket.
     pub path: PathBuf,
-    /// Why.
     pub source: io::Error,
 }
 

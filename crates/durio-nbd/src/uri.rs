@@ -36,7 +36,6 @@ pub enum Endpoint {
     Tcp {
         /// Its name or address, without brackets.
         host: String,
-        /// Its port.
         port: u16,
     },
 }

@@ -68,7 +68,6 @@ pub(crate) mod transmission {
     pub(crate) const MULTI_CONN: u16 = 1 << 8;
 }
 
-/// Commands.
 pub(crate) mod command {
     pub(crate) const READ: u16 = 0;
     pub(crate) const WRITE: u16 = 1;
@@ -199,7 +198,6 @@ pub(crate) fn push_option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data:
     data.iter().for_each(|it| out.extend(*it));
 }
 
-/// An option.
 pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, data: &[&[u8]]) {
     let length = data.iter().map(|it| it.len()).sum();
     out.extend(OPTION_MAGIC.to_be_bytes());

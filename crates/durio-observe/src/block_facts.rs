@@ -66,7 +66,6 @@ pub struct BlockFacts {
     pub max_sectors_kib: Option<u64>,
     /// How many requests the scheduler holds.
     pub nr_requests: Option<u64>,
-    /// Read-ahead, in KiB.
     pub read_ahead_kib: Option<u64>,
     /// The memory node nearest to the device; absent also where the kernel says there is none.
     pub numa_node: Option<i32>,

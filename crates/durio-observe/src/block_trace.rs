@@ -71,7 +71,6 @@ struct Trace<'e> {
     emit: &'e mut dyn FnMut(CaptureEvent),
     write: &'static TracedCall,
     sync: &'static TracedCall,
-    /// By name.
     devices: HashMap<String, usize>,
     issued: Issued,
     held: BinaryHeap<Reverse<Completed>>,

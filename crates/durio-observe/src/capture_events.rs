@@ -15,7 +15,6 @@ pub enum CaptureEvent {
     Opened {
         /// Process and descriptor.
         holder: (u32, i32),
-        /// Its file.
         file: usize,
         /// Where the next write without an offset goes, if that is known.
         position: Option<u64>,
@@ -26,7 +25,6 @@ pub enum CaptureEvent {
         at: u64,
         /// The thread.
         task: u32,
-        /// Which call.
         call: &'static TracedCall,
         /// Process and descriptor.
         holder: (u32, i32),
@@ -39,11 +37,9 @@ pub enum CaptureEvent {
     },
     /// The call returns.
     Left {
-        /// When.
         at: u64,
         /// The thread.
         task: u32,
-        /// Which call.
         call: &'static TracedCall,
         /// What it returned.
         result: i64,
@@ -52,7 +48,6 @@ pub enum CaptureEvent {
     Issued {
         /// Its place among [`CaptureEnd::devices`].
         device: usize,
-        /// What it does.
         request: DeviceRequest,
     },
     /// An operation was handed to a ring (io_uring).
@@ -137,7 +132,6 @@ pub struct CapturedDevice {
 pub struct WriteCallRates {
     /// In the first half of the trace and in the second.
     pub halves: [f64; 2],
-    /// After it.
     pub after: f64,
 }
 

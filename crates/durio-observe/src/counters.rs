@@ -25,19 +25,15 @@ const FIELDS_MIN: usize = 11;
 pub struct DeviceCounters {
     /// The kernel's name of the device.
     pub name: String,
-    /// Reads completed.
     pub reads_completed: u64,
     /// Reads joined to another before they were issued.
     pub reads_merged: u64,
-    /// Sectors read.
     pub sectors_read: u64,
     /// Milliseconds of all reads.
     pub read_ms: u64,
-    /// Writes completed.
     pub writes_completed: u64,
     /// Writes joined to another before they were issued.
     pub writes_merged: u64,
-    /// Sectors written.
     pub sectors_written: u64,
     /// Milliseconds of all writes.
     pub write_ms: u64,
@@ -49,7 +45,6 @@ pub struct DeviceCounters {
     pub weighted_io_ms: u64,
     /// Discards completed (Linux 4.18 and later).
     pub discards_completed: Option<u64>,
-    /// Sectors discarded.
     pub sectors_discarded: Option<u64>,
     /// Milliseconds of all discards.
     pub discard_ms: Option<u64>,

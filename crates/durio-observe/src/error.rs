@@ -37,7 +37,6 @@ impl fmt::Display for StackErrorKind {
 pub struct StackError {
     /// What went wrong.
     pub kind: StackErrorKind,
-    /// Where.
     pub path: PathBuf,
     /// The system's answer, where there is one.
     pub source: Option<io::Error>,

@@ -41,13 +41,11 @@ pub struct Host {
     pub governor: Option<String>,
     /// Memory nodes.
     pub numa_nodes: u32,
-    /// All memory.
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
     /// What could be had without swapping when this was read.
     #[serde(rename = "memory_available_bytes")]
     pub memory_available: Bytes,
-    /// All swap.
     #[serde(rename = "swap_bytes")]
     pub swap: Bytes,
     /// Who runs this virtual machine; `None` on bare metal or where nothing shows it.

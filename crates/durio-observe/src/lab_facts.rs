@@ -20,7 +20,6 @@ pub enum LabTiming {
 }
 
 impl LabTiming {
-    /// Each.
     pub const ALL: [Self; 2] = [Self::Counted, Self::Wall];
 
     /// The word for it.

@@ -13,7 +13,6 @@ use crate::{BlockFacts, Fact, FilesystemFacts};
 pub enum LayerKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A character device such as `/dev/zero`.
     CharacterDevice,
@@ -53,13 +52,11 @@ pub enum LayerKind {
 /// One layer and all that lies below it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
-    /// What it is.
     pub kind: LayerKind,
     /// The kernel's name of a device, the mount point of a filesystem, or the path of a file.
     pub name: String,
     /// Major and minor number, as `8:1`.
     pub device: Option<String>,
-    /// For filesystems.
     pub filesystem: Option<FilesystemFacts>,
     /// For block devices.
     pub block: Option<BlockFacts>,

@@ -42,7 +42,6 @@ impl Fact {
 /// How a file's content becomes a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
-    /// As it stands.
     Text,
     /// The word in brackets.
     Choice,

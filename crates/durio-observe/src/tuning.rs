@@ -52,7 +52,6 @@ impl Reading {
 pub struct LayerReadings {
     /// The kernel's name of the device.
     pub name: String,
-    /// What it is.
     pub kind: LayerKind,
     /// Its settings.
     pub readings: Vec<Reading>,

@@ -30,7 +30,6 @@ pub struct PublishedShare {
     /// Its rate in accesses per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Where it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

@@ -227,7 +227,6 @@ pub struct DeclaredTarget {
     pub target: String,
     /// Its place, as the user named it.
     pub location: Option<RawPath>,
-    /// What is said.
     #[serde(flatten)]
     pub declared: Declared,
 }

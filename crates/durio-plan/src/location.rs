@@ -22,15 +22,9 @@ pub enum LocationFacts {
         free: Bytes,
     },
     /// An existing regular file.
-    File {
-        /// Its size.
-        size: Bytes,
-    },
+    File { size: Bytes },
     /// A block device.
-    Device {
-        /// Its size.
-        size: Bytes,
-    },
+    Device { size: Bytes },
     /// A character device that completes at once: /dev/zero, /dev/null, /dev/full.
     NullDevice,
 }
@@ -40,7 +34,6 @@ pub enum LocationFacts {
 pub struct Location {
     /// As the user wrote it.
     pub path: RawPath,
-    /// What it is.
     pub facts: LocationFacts,
     /// True if the user permitted to overwrite it (`--destroy` with this very path).
     pub destroy: bool,

@@ -59,9 +59,7 @@ pub struct ProofSeries {
 pub enum ProofTarget {
     /// A simulated disk of this profile, cut in durio's own process.
     Simulated {
-        /// The profile's name.
         profile: String,
-        /// Its size.
         size: Bytes,
         /// How it is reached.
         via: SimulatedVia,
@@ -81,7 +79,6 @@ pub enum ProofTarget {
 pub struct ArrayTarget {
     /// How data is spread.
     pub level: ArrayLevel,
-    /// Its members.
     pub members: u32,
     /// The profile of those members that have one, by its name.
     pub profile: String,
@@ -120,7 +117,6 @@ pub enum ArrayLevel {
 }
 
 impl ArrayLevel {
-    /// Each.
     pub const ALL: [Self; 4] = [Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10];
 
     /// The word for it.
@@ -266,7 +262,6 @@ pub struct CommandGuest {
     /// Files and folders of this machine that it gets a copy of: where they are here and there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<[String; 2]>,
-    /// Its memory.
     pub memory: Bytes,
     /// How long each boot may last.
     pub limit: Nanos,
@@ -285,7 +280,6 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// Each.
     pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
 
     /// The word for it.
@@ -483,7 +477,6 @@ pub enum DurablePath {
 }
 
 impl DurablePath {
-    /// Each.
     pub const ALL: [Self; 4] = [Self::Fsync, Self::Fdatasync, Self::RwfDsync, Self::ODsync];
 
     /// The word for it.

@@ -33,7 +33,6 @@ pub enum Limit {
     Volume(Bytes),
     /// After accesses of this many bytes over all jobs, or after this time, whichever comes first.
     VolumeWithin {
-        /// The bytes.
         #[serde(rename = "volume_bytes")]
         volume: Bytes,
         /// The time.
@@ -363,7 +362,6 @@ pub struct Step {
     pub index: u32,
     /// Whose figures it gives.
     pub role: Role,
-    /// What is done.
     // In one object with the step, as records had it before steps had further loads.
     #[serde(flatten)]
     pub load: Load,

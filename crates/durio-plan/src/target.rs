@@ -27,7 +27,6 @@ pub enum TargetKind {
     /// (O_TMPFILE) where the filesystem has that, else under a random one of durio's own: what has
     /// the name that a user gave is the user's.
     NewFile {
-        /// Where.
         directory: RawPath,
         /// What it is called in texts.
         file_name: RawPath,
@@ -37,20 +36,11 @@ pub enum TargetKind {
         layout: FileLayout,
     },
     /// A regular file that existed before.
-    ExistingFile {
-        /// Where.
-        path: RawPath,
-    },
+    ExistingFile { path: RawPath },
     /// A block device.
-    Device {
-        /// Where.
-        path: RawPath,
-    },
+    Device { path: RawPath },
     /// A character device that completes at once, such as /dev/zero: the null target.
-    NullDevice {
-        /// Where.
-        path: RawPath,
-    },
+    NullDevice { path: RawPath },
     /// Nothing: the null engine's scripted latencies.
     Scripted,
 }

@@ -32,7 +32,6 @@ const READS: u32 = 8;
 /// How a target shall be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// For writing.
     pub write: bool,
     /// `O_DSYNC`.
     pub data_sync: bool,
@@ -43,7 +42,6 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// To read it.
     pub const READING: Self = Self { write: false, data_sync: false, depth: READS, slot: READ };
 
     pub(crate) fn writing(arm: &Arm, slot: usize) -> Self {
@@ -71,7 +69,6 @@ pub enum AgentError {
     /// The witness does not want this agent.
     #[error("the witness refuses: {0}")]
     Refused(String),
-    /// The target.
     #[error(transparent)]
     Target(#[from] BlockError),
     /// Something else, in words.

@@ -108,7 +108,6 @@ impl BackgroundServer {
         &self.uri
     }
 
-    /// Its socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket

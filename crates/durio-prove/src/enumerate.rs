@@ -45,7 +45,6 @@ pub struct Limits {
     pub states: usize,
     /// Failures that are told one by one.
     pub failures: usize,
-    /// The seed.
     pub seed: u64,
 }
 
@@ -61,9 +60,7 @@ impl Default for Limits {
 pub enum Boundary<'a> {
     /// The recording's begin.
     Start,
-    /// A mark.
     Mark(&'a str),
-    /// A flush.
     Flush,
     /// The end of a write with FUA.
     Fua,
@@ -101,7 +98,6 @@ impl State<'_> {
 /// A state that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Which state.
     pub name: StateName,
     /// The same in words.
     pub state: String,

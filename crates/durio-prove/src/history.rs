@@ -30,7 +30,6 @@ pub enum Ground {
 pub struct CellHistory {
     /// What each sector must hold at least.
     pub floor: [Seq; SECTORS],
-    /// Why.
     pub ground: Ground,
     /// What was intended since, in order.
     pub later: Vec<Seq>,

@@ -13,14 +13,12 @@ pub struct Intent {
     pub seq: u64,
     /// Its first sector.
     pub sector: u64,
-    /// How many.
     pub sectors: u16,
     /// It is written without a sync, and nobody is promised anything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_control: bool,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// The write will be done; told before it is.
@@ -38,10 +36,7 @@ pub enum Entry {
         seq: u64,
     },
     /// The power was cut. What comes later is another life of the target.
-    Cut {
-        /// When.
-        at: Nanos,
-    },
+    Cut { at: Nanos },
 }
 
 /// Takes what the writer tells.

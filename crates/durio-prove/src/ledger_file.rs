@@ -48,7 +48,6 @@ impl LedgerHead {
     }
 }
 
-/// Each other line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "entry")]
 pub enum LedgerLine {
@@ -75,13 +74,9 @@ pub enum LedgerLine {
         seq: Seq,
     },
     /// The power was cut.
-    Cut {
-        /// When.
-        at: Nanos,
-    },
+    Cut { at: Nanos },
     /// What a cell was found to hold after the cut.
     Settled {
-        /// The cell.
         cell: u64,
         /// The write in each of its sectors.
         holds: [Seq; SECTORS],
@@ -121,7 +116,6 @@ pub enum LedgerError {
     Damaged {
         /// From 1.
         line: u64,
-        /// How.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It is of a newer durio, or no ledger.
@@ -241,7 +235,6 @@ impl<R: BufRead> Lines<R> {
 #[derive(Debug)]
 pub struct LedgerBook {
     file: File,
-    /// What it says.
     pub state: LedgerState,
 }
 

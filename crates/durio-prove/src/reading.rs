@@ -26,7 +26,6 @@ pub enum SectorState {
     },
     /// A whole stamp of another campaign or target.
     Foreign,
-    /// Zeros.
     Zeros,
     /// Ones in every bit, as erased flash has it.
     Ones,
@@ -51,7 +50,6 @@ pub enum Observed {
 }
 
 impl Observed {
-    /// Each sector's state.
     #[must_use]
     pub fn sectors(&self) -> [SectorState; SECTORS] {
         match self {

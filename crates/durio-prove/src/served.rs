@@ -59,7 +59,6 @@ impl ServedDisk {
         Self { log, ..self }
     }
 
-    /// The disk.
     #[must_use]
     pub fn disk(&self) -> &SharedDisk {
         &self.disk

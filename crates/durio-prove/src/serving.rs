@@ -43,10 +43,7 @@ pub enum Order {
         profile: String,
     },
     /// Serve a second disk, which is as this one is now, on a socket of this path.
-    Fork {
-        /// The socket.
-        socket: PathBuf,
-    },
+    Fork { socket: PathBuf },
     /// Mark this moment in the log.
     Mark {
         /// The mark.
@@ -61,10 +58,7 @@ pub enum Answer {
     /// It was carried out; this is the disk now.
     Done(DiskState),
     /// It was not.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 /// A disk as its counters show it.
@@ -72,15 +66,12 @@ pub enum Answer {
 pub struct DiskState {
     /// Bytes.
     pub size: u64,
-    /// Reads.
     pub reads: u64,
     /// Writes, those with FUA among them.
     pub writes: u64,
     /// Writes with FUA.
     pub fua_writes: u64,
-    /// Flushes.
     pub flushes: u64,
-    /// Cuts.
     pub cuts: u64,
     /// Bytes in the volatile cache.
     pub volatile_bytes: u64,
@@ -108,16 +99,8 @@ pub enum ServingError {
     /// The control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The log.
     #[error("cannot {doing} the log '{}'", path.display())]
-    Log {
-        /// What.
-        doing: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Log { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// Serves the disk until `stop` says so; `ready` gets its URI when clients can come. The sockets are

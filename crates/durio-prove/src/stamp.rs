@@ -56,7 +56,6 @@ pub struct Owner {
 /// The fields of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Whose it is.
     pub owner: Owner,
     /// This sector's place on the target.
     pub sector: u64,

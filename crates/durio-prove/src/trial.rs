@@ -56,15 +56,12 @@ pub enum TrialError {
     /// The witness or its agent.
     #[error(transparent)]
     Witness(#[from] WitnessError),
-    /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A command.
     #[error("cannot {doing}: '{command}': {why}")]
     Command {
         /// What it is for.
         doing: &'static str,
-        /// The command.
         command: String,
         /// How it failed.
         why: String,

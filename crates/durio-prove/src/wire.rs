@@ -51,23 +51,16 @@ pub enum AgentSays {
     Observed {
         /// The first cell.
         first: u64,
-        /// What stands there.
         cells: Vec<CellText>,
     },
     /// A reading is told whole.
     ReadingDone,
     /// The target did not come back: its filesystem cannot be mounted, or it is smaller.
-    Gone {
-        /// Why.
-        reason: String,
-    },
+    Gone { reason: String },
     /// The target is closed, and what was known of its disk forgotten: another may be put there.
     Released,
     /// The task cannot be done.
-    Failed {
-        /// Why.
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 /// Who the agent is: a short line, for it is read before anything is known of who says it.
@@ -105,12 +98,10 @@ impl Introduction {
 pub enum WitnessSays {
     /// Go away.
     Refused {
-        /// Why.
         reason: String,
     },
     /// Write the label and all stamps.
     Prepare {
-        /// Whose.
         owner: Owner,
         /// Cells of the target.
         cells: u64,
@@ -123,7 +114,6 @@ pub enum WitnessSays {
         owner: Owner,
         /// Cells of the target.
         cells: u64,
-        /// How.
         arm: Arm,
         /// The number of the first write.
         first_seq: u64,
@@ -141,12 +131,9 @@ pub enum WitnessSays {
     },
     /// Read one cell once more.
     Again {
-        /// Which.
         owner: Owner,
-        /// The cell.
         cell: u64,
     },
-    /// That was all.
     Done,
 }
 

@@ -45,7 +45,6 @@ pub enum WitnessError {
     /// The agent says what it must not.
     #[error("the agent says something else than was asked for")]
     Unexpected,
-    /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// Nobody came in time.
@@ -76,7 +75,6 @@ impl WitnessServer {
         Ok(Self { listener: Listener::bind(address)?, token, begin, offset })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn address(&self) -> Address {
         self.listener.address()

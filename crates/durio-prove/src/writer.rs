@@ -28,7 +28,6 @@ const STEP: usize = 32;
 /// Why a writer ended before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError<W> {
-    /// The engine.
     #[error(transparent)]
     Engine(#[from] BlockError),
     /// An operation failed.
@@ -93,7 +92,6 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         }
     }
 
-    /// The engine.
     #[must_use]
     pub fn engine(&self) -> &E {
         self.engine

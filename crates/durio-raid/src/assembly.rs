@@ -33,7 +33,6 @@ pub struct Found {
     /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. Of a page that cannot be
     /// read, zeros.
     pub map: Vec<u8>,
-    /// Its log.
     pub(crate) log: FoundLog,
     /// Why its data is not to be trusted; what its superblock tells of the others counts.
     pub damage: Option<Damage>,
@@ -168,7 +167,6 @@ pub(crate) struct PlannedPage {
     pub(crate) generation: u64,
     /// What any copy in sync says.
     pub(crate) any: Vec<u8>,
-    /// What all say.
     pub(crate) all: Vec<u8>,
     /// No copy in sync has it.
     pub(crate) is_lost: bool,

@@ -135,7 +135,6 @@ struct Set {
 pub struct RoleStatus {
     /// Its device, if it is here.
     pub device: Option<u8>,
-    /// How it stands.
     pub state: MemberState,
     /// True if it is read.
     pub is_read: bool,
@@ -154,7 +153,6 @@ pub struct Status {
     pub is_running: bool,
     /// All members know of every failure: a member that failed may be erased or replaced.
     pub is_settled: bool,
-    /// Why it stopped.
     pub stopped: Option<StopReason>,
     /// The epoch of the newest table.
     pub epoch: u64,

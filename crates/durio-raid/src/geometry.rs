@@ -100,7 +100,6 @@ pub enum GeometryError {
 /// Where a byte lies: the same on each member of the set, but for stripes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The set.
     pub set: u8,
     /// Bytes from the begin of the member's data.
     pub offset: u64,
@@ -111,9 +110,7 @@ pub struct Place {
 /// The members of a stripe, by what they have of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stripe {
-    /// Members.
     members: u8,
-    /// Parities.
     parities: u8,
     /// The member with the first.
     pub p: u8,

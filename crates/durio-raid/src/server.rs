@@ -86,7 +86,6 @@ pub struct DeviceCounters {
     pub in_flight: u32,
     /// Reads that have ended well.
     pub reads: u64,
-    /// Writes that have.
     pub writes: u64,
     /// Operations that have not.
     pub errors: u64,

@@ -95,7 +95,6 @@ pub enum Liars {
     /// One of eight, with any lie.
     #[default]
     Some,
-    /// None.
     None,
     /// Each, with any lie.
     Every,
@@ -110,7 +109,6 @@ pub enum Liars {
 pub struct Violation {
     /// The number of the cut in whose life it was seen, from 0.
     pub cut: u64,
-    /// What was wrong.
     pub what: String,
 }
 

@@ -145,7 +145,6 @@ impl Flight {
         self.ticket.is_some()
     }
 
-    /// Ends.
     pub(crate) fn end(&self, disk: &mut Disk, now: Nanos, memory: &mut Memory) -> Outcome {
         let Some(ticket) = self.ticket else { return Outcome::Error };
         if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {

@@ -63,7 +63,6 @@ pub enum MemberState {
 pub struct Entry {
     /// Which device.
     pub member: Id,
-    /// How it stands.
     pub state: MemberState,
     /// Lacks only what the map of its set names: it was in sync once.
     pub by_map: bool,
@@ -79,7 +78,6 @@ pub struct Entry {
 /// The array, as its members agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Which array.
     pub array: Id,
     /// Its name, at most [`NAME_BYTES`] bytes.
     pub name: String,
@@ -162,7 +160,6 @@ impl Table {
 /// The table, and whose superblock it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
-    /// The table.
     pub table: Table,
     /// The member itself.
     pub member: Id,

@@ -143,11 +143,9 @@ pub enum LayerState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum TearDown {
-    /// All of it.
     Done,
     /// Something is left; `durio stack clean` tries again.
     Failed {
-        /// What, and why.
         reason: String,
     },
 }

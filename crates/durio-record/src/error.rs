@@ -26,9 +26,7 @@ pub struct RecordError {
     pub kind: RecordErrorKind,
     /// What was being done, as "cannot {operation}".
     pub operation: &'static str,
-    /// Where.
     pub path: PathBuf,
-    /// Why.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 

@@ -51,7 +51,6 @@ pub enum Event {
     RoundEnded(RoundEnded),
     /// Memory was copied, to know its speed.
     MemoryMeasured(MemoryMeasured),
-    /// Commits were traced.
     CommitsTraced(CommitsTraced),
     /// Operations were followed through the kernel.
     PathTraced(PathTraced),
@@ -71,7 +70,6 @@ pub struct TimedEvent {
     /// Since the run's begin.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
-    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }

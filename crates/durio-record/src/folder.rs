@@ -14,7 +14,6 @@ pub const RUN_FOLDER_SCHEMA: u32 = 2;
 pub mod file_names {
     /// Schema, identity and command of the run.
     pub const MANIFEST: &str = "run.json";
-    /// The plan.
     pub const PLAN: &str = "plan.json";
     /// The machine and the stacks.
     pub const ENVIRONMENT: &str = "environment.json";
@@ -35,7 +34,6 @@ pub mod file_names {
 pub struct Manifest {
     /// [`RUN_FOLDER_SCHEMA`] of the writer.
     pub schema: u32,
-    /// The run's name.
     pub run: String,
     /// The version of durio that wrote it.
     pub durio_version: String,

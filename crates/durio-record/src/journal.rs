@@ -28,7 +28,6 @@ use sign_of_life::SignOfLife;
 /// A file with a name that durio made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeFile {
-    /// Where.
     pub path: RawPath,
     /// Device and inode; none while the file is being made.
     pub identity: Option<(u64, u64)>,

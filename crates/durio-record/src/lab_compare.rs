@@ -61,7 +61,6 @@ pub struct LabCompareBench {
 pub enum LabCompareSide {
     /// The baseline.
     A,
-    /// The other.
     B,
 }
 

@@ -14,9 +14,7 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 /// The exact side of a set of latencies, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exact {
-    /// How many.
     pub count: u64,
-    /// Their sum.
     pub sum_ns: u64,
     /// The smallest; 0 if there is none.
     pub min_ns: u64,

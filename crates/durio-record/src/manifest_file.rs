@@ -89,7 +89,6 @@ impl<M: FolderManifest> ManifestFolder<M> {
         replace_bytes(&self.folder, name, contents)
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()

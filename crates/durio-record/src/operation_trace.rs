@@ -27,7 +27,6 @@ pub struct TracedOperation {
     pub task: u32,
     /// Its place among the files.
     pub file: usize,
-    /// Which call.
     pub call: &'static TracedCall,
     /// Where it wrote, if that is known.
     pub offset: Option<u64>,
@@ -38,7 +37,6 @@ pub struct TracedOperation {
 }
 
 impl TracedOperation {
-    /// When it ended.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.begin.saturating_add(self.nanos)
@@ -56,7 +54,6 @@ pub struct ReplayedOperation {
     pub ready: u64,
     /// When it began.
     pub begin: u64,
-    /// When it ended.
     pub end: u64,
 }
 

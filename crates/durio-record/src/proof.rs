@@ -136,13 +136,11 @@ pub enum InPlace {
     },
     /// Data of another campaign or target.
     Foreign,
-    /// Zeros.
     Zeros,
     /// Ones in every bit.
     Ones,
     /// The write, but for so many bits.
     FlippedBits {
-        /// How many.
         bits: u16,
     },
     /// Something else.
@@ -212,7 +210,6 @@ pub struct CutFindings {
     /// How long before the cut the last of them was acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub youngest_kept_ns: Option<u64>,
-    /// Controls.
     pub controls: Controls,
     /// Writes that nobody was promised.
     pub in_flight: InFlight,

@@ -19,7 +19,6 @@ pub struct RunFolder {
     folder: Folder,
     /// Schema, identity and command.
     pub manifest: Manifest,
-    /// The plan.
     pub plan: Plan,
     /// The machine and the stacks.
     pub environment: Environment,
@@ -48,7 +47,6 @@ impl RunFolder {
         Ok(Self { folder, manifest, plan, environment })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()

@@ -31,7 +31,6 @@ pub enum StatePart {
 }
 
 impl StatePart {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Runs,
         Self::Probes,

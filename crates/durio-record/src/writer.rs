@@ -80,7 +80,6 @@ impl RecordWriter {
         Ok(Self { folder, events, histograms, part })
     }
 
-    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -20,7 +20,6 @@ use crate::figures::grouped;
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ShownAdvice<'a> {
-    /// All of it.
     pub report: &'a AdviceReport,
     /// Whether people see also what is not applicable.
     #[serde(skip)]

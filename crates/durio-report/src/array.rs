@@ -16,7 +16,6 @@ const EXAMINATION_SCHEMA: &str = "durio-raid-examination-1";
 /// What all members of an array agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayShape {
-    /// Its name.
     pub name: String,
     /// Its identity, 32 hexadecimal digits.
     pub array: String,
@@ -97,7 +96,6 @@ pub struct MemberStatus {
     pub role: Option<u8>,
     /// The role that it takes when it is in sync, if it is a replacement.
     pub replaces: Option<u8>,
-    /// How it stands.
     pub state: MemberStanding,
     /// Its device, if it is here.
     pub path: Option<String>,
@@ -109,7 +107,6 @@ pub struct MemberStatus {
     pub in_flight: u32,
     /// Reads that have ended well.
     pub reads: u64,
-    /// Writes that have.
     pub writes: u64,
     /// Operations that have failed.
     pub errors: u64,
@@ -120,12 +117,10 @@ pub struct MemberStatus {
 pub struct ArrayStatus {
     /// The form of the JSON document.
     pub schema: String,
-    /// What it is.
     #[serde(flatten)]
     pub shape: ArrayShape,
     /// Where its users find it: a block device, or a URI of NBD.
     pub served_at: String,
-    /// How it stands.
     pub state: ArrayState,
     /// Why it has stopped by itself.
     pub stopped_because: Option<String>,
@@ -401,7 +396,6 @@ fn records(devices: &[MemberStatus]) -> Table {
 /// What a superblock says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExaminedMember {
-    /// The array.
     #[serde(flatten)]
     pub shape: ArrayShape,
     /// The member's identity, 32 hexadecimal digits.
@@ -427,7 +421,6 @@ pub struct ExaminedDevice {
     pub path: String,
     /// Why it is no member, or one that is not trusted.
     pub problem: Option<String>,
-    /// What it says.
     pub member: Option<ExaminedMember>,
 }
 
@@ -442,7 +435,6 @@ pub struct ArrayExamination {
 }
 
 impl ArrayExamination {
-    /// What was found.
     #[must_use]
     pub const fn new(devices: Vec<ExaminedDevice>, does_not_start: Option<String>) -> Self {
         Self { schema: EXAMINATION_SCHEMA, devices, does_not_start }

@@ -25,7 +25,6 @@ const NAMES_MAX: usize = 4;
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ShownAudit<'a> {
-    /// What was found.
     pub findings: &'a AuditFindings,
     /// For people; the JSON document is the findings alone.
     #[serde(skip)]

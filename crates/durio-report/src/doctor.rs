@@ -36,11 +36,9 @@ impl DiagnosisState {
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DiagnosisRow {
-    /// What.
     pub name: &'static str,
     /// How well it works.
     pub state: DiagnosisState,
-    /// What was found.
     pub found: String,
     /// What to do where it is not ok; empty if nothing is to be done.
     pub remedy: String,

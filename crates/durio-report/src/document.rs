@@ -174,7 +174,6 @@ pub(crate) enum Cell {
     Latency(f64),
     /// Nanoseconds more, or less.
     Added(f64),
-    /// Of one.
     Share(f64),
     /// Of one, with its sign.
     Deviation(f64),

@@ -31,7 +31,6 @@ pub(crate) fn rate_bare(per_second: f64) -> String {
     rate(per_second).trim_end_matches("/s").trim_end().to_owned()
 }
 
-/// Bytes per second.
 pub(crate) fn bandwidth(bytes_per_second: f64) -> String {
     format!("{}/s", size(bytes_per_second))
 }

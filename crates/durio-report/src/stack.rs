@@ -57,7 +57,6 @@ impl Report for StackFindings {
 /// What a reader is told once, however many workloads there are.
 #[derive(Default)]
 struct Notes {
-    /// For the end.
     of_columns: Vec<&'static str>,
     models: BTreeSet<String>,
 }

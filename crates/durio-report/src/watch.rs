@@ -21,7 +21,6 @@ use crate::{Options, Report as _};
 pub struct Watched {
     /// From the begin of one probe to that of the next.
     pub every: Nanos,
-    /// What is watched.
     pub locations: Vec<WatchedLocation>,
 }
 
@@ -30,7 +29,6 @@ pub struct Watched {
 pub struct WatchedLocation {
     /// As it was named.
     pub location: String,
-    /// Probes that ended.
     pub probes: u64,
     /// Probes that failed.
     pub failures: u64,

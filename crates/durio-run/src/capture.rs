@@ -47,7 +47,6 @@ pub enum CaptureTarget {
 pub struct CaptureWish {
     /// Whom to watch.
     pub target: CaptureTarget,
-    /// How long.
     pub duration: Nanos,
 }
 

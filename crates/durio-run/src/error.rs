@@ -23,9 +23,7 @@ pub struct RunError {
     pub kind: RunErrorKind,
     /// What happened, as a sentence without its cause.
     pub message: String,
-    /// What to do.
     pub hint: Option<String>,
-    /// Why.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 

@@ -42,7 +42,6 @@ use worker::Worker;
 pub struct ReplayWish<'a> {
     /// What is done again.
     pub trace: &'a OperationTrace,
-    /// Where.
     pub directory: &'a Path,
     /// So many times as fast; above 0.
     pub speed: f64,

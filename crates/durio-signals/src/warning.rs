@@ -34,7 +34,6 @@ enum Look {
     Section(fn(&Basis<'_>, &SectionFindings) -> Vec<String>),
     /// The locations, which it names.
     Locations(fn(&Basis<'_>) -> Option<Sight>),
-    /// The whole run.
     Run(fn(&Basis<'_>) -> Option<String>),
 }
 

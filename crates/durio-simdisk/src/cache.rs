@@ -17,7 +17,6 @@ pub(crate) struct Cached {
     pub(crate) page: u64,
     /// Where it belongs.
     pub(crate) home: u64,
-    /// Which sectors.
     pub(crate) mask: SectorMask,
     /// The page with these sectors in it; none for zeros.
     pub(crate) data: Option<Arc<Page>>,

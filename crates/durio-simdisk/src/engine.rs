@@ -107,7 +107,6 @@ impl SimEngine {
         Self { is_read_only: true, ..self }
     }
 
-    /// The disk.
     #[must_use]
     pub fn disk(&self) -> &SharedDisk {
         &self.disk

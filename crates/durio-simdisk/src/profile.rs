@@ -18,7 +18,6 @@ pub enum CacheKind {
 /// Which of the writes that wait in the cache a cut leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survivors {
-    /// None.
     None,
     /// The first so and so many.
     Prefix,
@@ -28,7 +27,6 @@ pub enum Survivors {
     Sectors,
     /// Those in any lines of 64 KiB.
     Lines,
-    /// All.
     All,
     /// By one of these rules, another at each cut.
     Mixed,
@@ -37,7 +35,6 @@ pub enum Survivors {
 /// How long operations take; each takes up to half as long again, by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// A read.
     pub read: Nanos,
     /// A write into the cache.
     pub write: Nanos,
@@ -60,7 +57,6 @@ pub struct Profile {
     pub survivors: Survivors,
     /// How long operations take.
     pub pace: Pace,
-    /// Lies.
     pub lies: Vec<Lie>,
 }
 

@@ -34,7 +34,6 @@ pub(crate) struct Part {
     pub(crate) data: Option<Arc<Page>>,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A write began: from now on a cut may leave it.
@@ -48,7 +47,6 @@ pub enum Event {
         /// Whether that was the promise: it had FUA, or the disk declares no cache.
         durable: bool,
     },
-    /// A flush ended.
     Flushed {
         /// It covers the writes whose end had at most this number.
         covers: u64,
@@ -107,7 +105,6 @@ impl Recording {
         &self.base
     }
 
-    /// What happened.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -155,7 +152,6 @@ impl Write {
         })
     }
 
-    /// Stores it.
     pub fn store_to(&self, image: &mut Image) {
         for part in &self.parts {
             image.put(part.page, part.data.as_ref(), part.mask);

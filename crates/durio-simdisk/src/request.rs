@@ -10,11 +10,9 @@ pub enum Request<'a> {
         /// The first sector.
         sector: u64,
     },
-    /// Write.
     Write {
         /// The first sector.
         sector: u64,
-        /// What.
         data: &'a [u8],
         /// Durable before it ends.
         fua: bool,
@@ -23,7 +21,6 @@ pub enum Request<'a> {
     Zero {
         /// The first sector.
         sector: u64,
-        /// How many.
         sectors: u64,
         /// Durable before it ends.
         fua: bool,
@@ -38,24 +35,19 @@ pub enum Leg {
     /// Any, as the mirror likes.
     #[default]
     Any,
-    /// The first.
     First,
-    /// The second.
     Second,
 }
 
 /// What a disk has done since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Reads.
     pub reads: u64,
     /// Writes, those with FUA and those of zeros among them.
     pub writes: u64,
     /// Writes with FUA.
     pub fua_writes: u64,
-    /// Flushes.
     pub flushes: u64,
-    /// Cuts.
     pub cuts: u64,
     /// Bytes in the volatile cache now.
     pub volatile_bytes: u64,

@@ -45,7 +45,6 @@ pub const METADATA: u64 = 16;
 pub struct Entry {
     /// The first sector.
     pub sector: u64,
-    /// How many.
     pub sectors: u64,
     /// [`FLUSH`], [`FUA`], [`DISCARD`], [`MARK`], [`METADATA`].
     pub flags: u64,
@@ -64,7 +63,6 @@ pub enum TraceError {
     Damaged {
         /// From 0.
         number: u64,
-        /// What is wrong.
         why: &'static str,
     },
 }
@@ -87,7 +85,6 @@ impl Entry {
         Self { sector, sectors: (data.len() / SECTOR) as u64, flags, data: data.to_vec() }
     }
 
-    /// A mark.
     #[must_use]
     pub fn mark(name: &str) -> Self {
         Self { sector: 0, sectors: 0, flags: MARK, data: name.as_bytes().to_vec() }

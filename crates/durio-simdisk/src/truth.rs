@@ -8,7 +8,6 @@ use crate::profile::Survivors;
 /// What a lie did to a page of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LieTold {
-    /// The lie.
     pub lie: Lie,
     /// The first sector of the page where the write belongs.
     pub sector: u64,
@@ -35,7 +34,6 @@ pub struct Waiting {
     pub promised: bool,
 }
 
-/// One cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutTruth {
     /// The rule by which the cache was cut.
@@ -61,7 +59,6 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The last cut.
     #[must_use]
     pub fn last_cut(&self) -> Option<&CutTruth> {
         self.last_cut.as_ref()

@@ -9,7 +9,6 @@ use crate::{CacheKind, Lie, Profile, Symptom};
 /// A disk with a name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedProfile {
-    /// The name.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,

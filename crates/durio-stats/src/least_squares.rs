@@ -6,7 +6,6 @@
 /// Parameters of a fit, with what is needed for their intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution<const P: usize> {
-    /// The parameters.
     pub parameters: [f64; P],
     /// Diagonal of the inverse of the normal matrix: times the variance of a residual it is the
     /// variance of the parameter.

@@ -20,7 +20,6 @@ pub enum ParseErrorKind {
 /// A text that could not be read as a quantity, with what would have been accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
-    /// What is wrong.
     pub kind: ParseErrorKind,
     /// The text as given.
     pub text: String,

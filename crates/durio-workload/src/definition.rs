@@ -100,10 +100,8 @@ impl PerMille {
 /// kind, a read or a write, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JumpShares {
-    /// Of reads.
     #[serde(rename = "reads_per_mille")]
     pub reads: PerMille,
-    /// Of writes.
     #[serde(rename = "writes_per_mille")]
     pub writes: PerMille,
 }

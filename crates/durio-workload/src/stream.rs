@@ -9,16 +9,13 @@ use crate::file_order::{FileOrder, FileTurns};
 use crate::varied::Varied;
 use crate::{AtEnd, Coverage, Pattern, Region, SyncMethod, Workload};
 
-/// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
     /// Read a block.
     Read,
     /// Write a block.
     Write,
-    /// fsync.
     Fsync,
-    /// fdatasync.
     Fdatasync,
     /// Return the region to the preallocated state.
     Reallocate,
@@ -32,7 +29,6 @@ pub enum AccessKind {
 /// write that a sync follows gives it the file of the write, and a `SyncFileRange` its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// What is done.
     pub kind: AccessKind,
     /// Which of the files of the job, from 0.
     pub file: u32,

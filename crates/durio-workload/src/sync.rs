@@ -130,7 +130,6 @@ impl fmt::Display for SyncMethod {
 /// The sync method and after how many writes of a job it is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncPolicy {
-    /// How.
     pub method: SyncMethod,
     /// After every this many writes; at least 1. Only fsync and fdatasync know more than 1.
     pub every: u32,

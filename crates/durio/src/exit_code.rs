@@ -8,7 +8,6 @@ use durio_record::Outcome;
 /// How durio ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Fine.
     Fine,
     /// The verdict that was asked for is negative.
     Negative,
@@ -25,7 +24,6 @@ impl Exit {
     /// Stopped by the user; the record is partial and marked so.
     pub(crate) const INTERRUPTED: Self = Self::Failed(BenchErrorKind::Interrupted);
 
-    /// The number.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Fine => 0,

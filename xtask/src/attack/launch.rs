@@ -78,7 +78,6 @@ impl Launch {
         self.start()?.wait(limit)
     }
 
-    /// Starts it.
     pub(super) fn start(self) -> Result<Running> {
         let (stdout, stderr) = (unnamed()?, unnamed()?);
         let of = |file: &File| file.try_clone().map(Stdio::from);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Calls by name.
 pub(super) type Calls = BTreeMap<String, f64>;
 
 /// Below this, a difference in calls per I/O is the start's, not an I/O's.

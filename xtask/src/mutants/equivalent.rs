@@ -20,7 +20,6 @@ struct Entry {
     source: String,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(super) struct Equivalents {
     root: PathBuf,

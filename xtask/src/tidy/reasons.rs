@@ -6,7 +6,6 @@
 use super::Problem;
 use super::tree::Manifest;
 
-/// Checks one manifest.
 pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
     let mut reader = Reader::default();
     let numbered = (1..).zip(manifest.text.lines());

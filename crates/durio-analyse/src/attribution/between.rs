@@ -36,13 +36,11 @@ pub struct LabComparison {
     pub label: Option<String>,
     /// The baseline, and the other.
     pub sides: [SideName; 2],
-    /// Workload by workload.
     pub workloads: Vec<WorkloadChanges>,
     /// Workloads and points that only one side has, in words.
     pub only_one_side: Vec<String>,
 }
 
-/// A side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideName {
     /// Name of the bench.
@@ -53,7 +51,6 @@ pub struct SideName {
     pub repeats: usize,
 }
 
-/// One workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadChanges {
     /// In words.
@@ -230,7 +227,6 @@ struct Gathered<'a> {
     points: Vec<GatheredPoint<'a>>,
 }
 
-/// A point.
 #[derive(Debug)]
 struct GatheredPoint<'a> {
     facts: &'a PointFacts,

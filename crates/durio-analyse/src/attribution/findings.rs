@@ -41,7 +41,6 @@ pub struct StackFindings {
     pub kernels: Vec<String>,
     /// The points, in the order given.
     pub points: Vec<PointFacts>,
-    /// Workload by workload.
     pub workloads: Vec<WorkloadRows>,
     /// What the reader of the figures must know.
     pub warnings: Vec<WarningFinding>,
@@ -91,7 +90,6 @@ pub struct RaidFacts {
 /// One workload on all points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadRows {
-    /// Which.
     pub key: StepKey,
     /// The same in words.
     pub label: String,
@@ -112,7 +110,6 @@ pub struct LayerRow {
     /// Why there are no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// The figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<RowFigures>,
 }
@@ -184,7 +181,6 @@ pub struct RateInterval {
     pub low_per_second: f64,
     /// Upper end.
     pub high_per_second: f64,
-    /// What it is.
     pub basis: IntervalBasis,
 }
 
@@ -244,10 +240,7 @@ pub enum DeviceCost {
         bytes_per_byte: f64,
     },
     /// They do not, or nobody asked them.
-    CannotTell {
-        /// Why.
-        why: String,
-    },
+    CannotTell { why: String },
 }
 
 /// The facts of the point at a position.

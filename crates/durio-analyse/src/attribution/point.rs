@@ -38,7 +38,6 @@ pub enum PointKind {
     Raid,
     /// A logical volume, or a target of the device mapper.
     Volume,
-    /// A filesystem.
     Filesystem,
 }
 

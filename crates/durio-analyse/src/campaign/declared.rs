@@ -30,7 +30,6 @@ pub enum SheetFigure {
 /// A figure of the sheet beside the best that was measured of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SheetDelta {
-    /// Which.
     pub figure: SheetFigure,
     /// What the sheet says, per second or in bytes per second.
     pub specified: f64,

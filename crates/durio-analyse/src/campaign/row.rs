@@ -20,7 +20,6 @@ pub enum RowBasis {
     Once,
     /// The median of each figure over the repetitions.
     Repeats {
-        /// How many.
         count: usize,
         /// The lowest rate.
         rate_min_per_second: f64,
@@ -29,24 +28,18 @@ pub enum RowBasis {
     },
     /// The mean of each figure over the rounds of the measurement window, counted from one.
     Window {
-        /// The first.
         first_round: u32,
-        /// The last.
         last_round: u32,
         /// Whether the rule was fulfilled.
         steady: bool,
     },
     /// The trial that gave the search its answer, counted from one.
-    Trial {
-        /// Which.
-        round: u32,
-    },
+    Trial { round: u32 },
 }
 
 /// Latencies of a row; a percentile is absent if one of its measurements lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RowLatency {
-    /// Mean.
     pub mean_ns: f64,
     /// 50th percentile.
     pub p50_ns: Option<u64>,
@@ -70,12 +63,10 @@ pub struct Offered {
 /// One kind of operation within a row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RowPart {
-    /// Which.
     pub operation: OperationName,
     /// Operations per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
-    /// Service latency.
     pub service: RowLatency,
 }
 
@@ -145,7 +136,6 @@ pub struct Row {
     /// Where it lies on its curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What limited it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }

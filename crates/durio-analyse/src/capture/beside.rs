@@ -69,11 +69,9 @@ pub struct CaptureBeside {
 /// A figure of both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BesideRow {
-    /// Which.
     pub figure: BesideFigure,
     /// Of the earlier capture.
     pub before: f64,
-    /// Of this one.
     pub now: f64,
     /// This one's by the earlier one's, unless that is 0.
     #[serde(skip_serializing_if = "Option::is_none")]

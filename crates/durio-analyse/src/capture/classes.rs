@@ -21,7 +21,6 @@ pub enum FileClass {
 }
 
 impl FileClass {
-    /// In a word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

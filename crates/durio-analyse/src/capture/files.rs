@@ -13,7 +13,6 @@ use super::classes::{FileClass, classify};
 pub struct CapturedSize {
     /// Bytes of a write.
     pub bytes: u64,
-    /// How many.
     pub count: u64,
 }
 
@@ -24,7 +23,6 @@ pub struct OffsetPattern {
     pub continued: u64,
     /// Within the last one: its tail is written again.
     pub tail_rewritten: u64,
-    /// Elsewhere.
     pub elsewhere: u64,
     /// Not known.
     pub unknown: u64,
@@ -43,7 +41,6 @@ pub struct CapturedFileFindings {
     pub class_because: String,
     /// Write calls.
     pub writes: u64,
-    /// Their bytes.
     pub written_bytes: u64,
     /// Bytes beyond those that were written before: a tail that is written again does not count twice.
     pub new_bytes: u64,
@@ -69,7 +66,6 @@ pub struct CapturedFileFindings {
     pub new_bytes_per_sync: Option<f64>,
     /// Threads that write.
     pub writing_threads: usize,
-    /// Threads that sync.
     pub syncing_threads: usize,
     /// The most syncs that were under way at once.
     pub syncs_at_once: u32,

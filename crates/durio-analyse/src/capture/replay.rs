@@ -32,7 +32,6 @@ pub struct ReplayFindings {
     pub operations: usize,
     /// Those that were done.
     pub done: usize,
-    /// Threads.
     pub threads: usize,
     /// Seconds from the first begin to the last end, as they should have been.
     pub planned_seconds: f64,
@@ -60,7 +59,6 @@ pub struct ReplayFindings {
 /// A trace that was done again.
 #[derive(Debug, Clone)]
 pub struct Replayed<'a> {
-    /// The trace.
     pub trace: &'a OperationTrace,
     /// So many times as fast.
     pub speed: f64,

@@ -98,7 +98,6 @@ pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
 pub struct Latencies {
     /// Samples.
     pub count: u64,
-    /// Mean.
     pub mean_ns: f64,
     /// 50th percentile.
     pub p50_ns: Option<u64>,

@@ -21,7 +21,6 @@ use durio_stats::student::student_95;
 /// Writers and what they reached together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WritersRate {
-    /// Writers, from one.
     pub writers: f64,
     /// Writes per second, or any other unit of throughput.
     pub total_per_second: f64,
@@ -159,7 +158,6 @@ impl Fit {
         a + (writers - 1.0) * (b + c * writers)
     }
 
-    /// λ, σ, κ.
     fn law(&self) -> [f64; 3] {
         let [a, b, c] = self.parameters;
         [1.0 / a, b / a, c / a]

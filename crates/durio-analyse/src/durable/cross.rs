@@ -13,7 +13,6 @@ pub enum LimitedBy {
     Number,
     /// Their bytes: a larger write takes as much longer.
     Bytes,
-    /// Both.
     Both,
 }
 
@@ -33,13 +32,11 @@ impl LimitedBy {
 /// no longer, 1 if it takes as much longer as it is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SizeElasticity {
-    /// Writers.
     pub writers: u32,
     /// The smaller size.
     pub from_bytes: f64,
     /// The larger size.
     pub to_bytes: f64,
-    /// The elasticity.
     pub elasticity: f64,
     /// What it means, by [`limited_by`].
     pub limited_by: LimitedBy,
@@ -79,7 +76,6 @@ pub fn elasticity(small: SizeRate, large: SizeRate) -> Option<f64> {
     (grown.abs() > 0.0 && found.is_finite()).then_some(found)
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrossCell {
     /// As set and measured.
@@ -92,7 +88,6 @@ pub struct CrossCell {
 /// Sizes by writers with one method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrossFindings {
-    /// The cells.
     pub cells: Vec<CrossCell>,
     /// The volume for which the cells' times are told.
     pub volume_bytes: f64,

@@ -28,7 +28,6 @@ pub struct DeviceWork {
     /// Flushes per sync call, where the method is a call of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes_per_sync_call: Option<f64>,
-    /// Writes per commit.
     pub writes_per_commit: f64,
     /// Bytes written per byte that the application wrote.
     pub bytes_per_byte: f64,
@@ -69,7 +68,6 @@ pub(crate) fn device_work(
 /// What one method's commits sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandsFindings {
-    /// The method.
     pub method: SyncMethod,
     /// Through or past the page cache.
     pub cache: CacheMode,
@@ -84,7 +82,6 @@ pub struct CommandsFindings {
     /// Whether every commit sent a flush or FUA write; `None` if nothing could be traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaches_media: Option<bool>,
-    /// As traced.
     pub traced: CommitsTraced,
 }
 

@@ -28,7 +28,6 @@ pub struct MethodRow {
     pub share_of_best: Option<f64>,
 }
 
-/// The methods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MethodsFindings {
     /// One for each method, cache mode and file mode, in the order of the plan.
@@ -124,7 +123,6 @@ fn writes_per_commit(arm: &Arm) -> Option<f64> {
 pub struct RepeatedSetting {
     /// How it was set, each time.
     pub setting: Setting,
-    /// Its rates.
     pub rates: Agreement,
 }
 

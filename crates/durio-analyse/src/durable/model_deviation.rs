@@ -13,11 +13,8 @@ use durio_stats::least_squares::{distinct, float, median};
 /// A size from which something changes, as the kernel tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Boundary {
-    /// The layer's name.
     pub layer: String,
-    /// What it is.
     pub kind: BoundaryKind,
-    /// The size.
     pub size_bytes: f64,
 }
 
@@ -60,7 +57,6 @@ pub enum DeviationKind {
     },
     /// A size takes longer or shorter than the model says.
     Residual {
-        /// The size.
         size_bytes: f64,
         /// Measured ÷ model − 1.
         share: f64,
@@ -70,7 +66,6 @@ pub enum DeviationKind {
 /// Where the model does not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelDeviation {
-    /// How.
     #[serde(flatten)]
     pub kind: DeviationKind,
     /// The limits that lie there.

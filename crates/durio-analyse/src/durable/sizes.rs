@@ -52,7 +52,6 @@ pub struct DurableShare {
     pub share: f64,
 }
 
-/// All sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SizesFindings {
     /// A curve for each method and cache mode.

@@ -17,7 +17,6 @@ use crate::cost_model::{Estimate, relative_fit, time};
 pub struct FlushPoint {
     /// Blocks written since the flush before.
     pub blocks: u32,
-    /// Their bytes.
     pub dirty_bytes: f64,
     /// Median time of the flush.
     pub flush_ns_p50: f64,
@@ -196,7 +195,6 @@ pub struct SharedSync {
 pub struct SyncEveryFindings {
     /// Rising N.
     pub rows: Vec<SyncEveryRow>,
-    /// The line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<SharedSync>,
     /// Why there is none.

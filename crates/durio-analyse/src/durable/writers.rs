@@ -13,7 +13,6 @@ use super::sizes::SizesFindings;
 use crate::Declined;
 use crate::cost_model::CostModel;
 
-/// So many writers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WritersRow {
     /// As set and measured; rate and bandwidth are of all writers together.
@@ -136,7 +135,6 @@ pub struct GroupCommitRow {
     pub predicted_per_second: Option<f64>,
 }
 
-/// Group commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupCommitFindings {
     /// The logs, in the order of the plan.

@@ -33,9 +33,7 @@ impl VerdictWord {
 /// Where a threshold is documented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// By whom.
     pub publisher: String,
-    /// In which document.
     pub document: String,
     /// Address.
     pub url: String,
@@ -49,9 +47,7 @@ pub struct Source {
 pub struct Verdict {
     /// Short name, as `--database` takes it.
     pub database: String,
-    /// The location.
     pub location: String,
-    /// The word.
     pub verdict: VerdictWord,
     /// True if the run was too short for the claim.
     pub provisional: bool,
@@ -73,7 +69,6 @@ pub struct Verdict {
     /// How many times worse it could be at the threshold; none without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headroom: Option<f64>,
-    /// The threshold.
     pub threshold: Option<f64>,
     /// Unit of value and threshold.
     pub unit: String,
@@ -94,7 +89,6 @@ pub struct WarningFinding {
     pub seen: String,
     /// Why it matters.
     pub why: String,
-    /// What to do.
     pub advice: String,
 }
 
@@ -148,7 +142,6 @@ pub struct Signal {
     pub layer: String,
     /// The evidence; at least one.
     pub read: Vec<Reading>,
-    /// What it implies.
     pub implies: String,
     /// What to do; empty where there is nothing to do.
     pub advice: String,
@@ -159,7 +152,6 @@ pub struct Signal {
 pub struct Explanation {
     /// As reports print it.
     pub id: String,
-    /// What it is.
     pub kind: ExplanationKind,
     /// When a report says it.
     pub what: String,
@@ -175,9 +167,7 @@ pub struct Explanation {
 /// A label and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExplanationFact {
-    /// What it is.
     pub label: String,
-    /// The text.
     pub text: String,
     /// Where it can be read up; empty where it has no address.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -151,9 +151,7 @@ pub struct BestPoints {
     pub levels: Vec<f64>,
     /// The last of them.
     pub level: f64,
-    /// Rate there.
     pub rate_per_second: f64,
-    /// Mean latency there.
     pub latency_ns_mean: f64,
     /// Whether it is the last level measured: it may not be the end of scaling.
     pub at_ladder_end: bool,

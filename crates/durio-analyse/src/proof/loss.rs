@@ -51,7 +51,6 @@ pub enum LossShape {
 }
 
 impl LossShape {
-    /// What it says.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

@@ -29,7 +29,6 @@ const UNUSED_MAX_PERCENT: u64 = 10;
 /// What is wished of a new array.
 #[derive(Debug)]
 pub struct CreateWish<'a> {
-    /// Its name.
     pub name: &'a str,
     /// 0, 1, 5, 6 or 10.
     pub level: u8,
@@ -37,7 +36,6 @@ pub struct CreateWish<'a> {
     pub chunk: Bytes,
     /// Its members, in the order of their roles.
     pub members: &'a [PathBuf],
-    /// Its spares.
     pub spares: &'a [PathBuf],
     /// What may be overwritten: all of them.
     pub destroy: &'a [PathBuf],

@@ -88,13 +88,9 @@ pub struct EraseConsent {
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum ArrayAnswer {
     /// It was carried out; this is the array now, or was when it ended.
-    Done {
-        /// How it stands.
-        status: Box<ArrayStatus>,
-    },
+    Done { status: Box<ArrayStatus> },
     /// It was not.
     Refused {
-        /// Why.
         reason: String,
         /// What helps.
         hints: Vec<String>,

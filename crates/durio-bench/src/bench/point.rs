@@ -37,7 +37,6 @@ pub struct Planning<'a> {
 /// A point before it is there.
 #[derive(Debug)]
 pub struct Estimate {
-    /// Which stack.
     pub stack: usize,
     /// Which of its layers.
     pub layer: usize,

@@ -49,7 +49,6 @@ pub(super) struct Mailbox {
     _server: BackgroundServer,
 }
 
-/// One crash state.
 struct CrashState {
     image: Image,
     words: String,

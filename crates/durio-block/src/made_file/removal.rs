@@ -32,7 +32,6 @@ const OPERATION: &str = "remove the file";
 /// What became of a file that was to be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// It is removed.
     Removed,
     /// It was gone.
     Absent,

@@ -49,13 +49,11 @@ pub enum UblkState {
 pub struct UblkDevice {
     /// N of /dev/ublkbN.
     pub number: u32,
-    /// How it stands.
     pub state: UblkState,
     /// The process that serves it, or did.
     pub server: u32,
     /// [`UblkShape::mark`].
     pub mark: u64,
-    /// Its queues.
     pub queues: u16,
     depth: u16,
     buffer_bytes: u32,

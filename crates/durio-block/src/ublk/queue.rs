@@ -32,7 +32,6 @@ pub enum UblkKind {
     Write,
     /// What was answered made durable.
     Flush,
-    /// Zeroes.
     Zero,
     /// Something that was not offered.
     Other,
@@ -53,7 +52,6 @@ pub struct UblkRequest {
     pub buffer: LentBuffer,
 }
 
-/// A queue.
 #[derive(Debug)]
 pub struct UblkQueue {
     number: u16,

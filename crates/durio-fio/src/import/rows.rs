@@ -103,7 +103,6 @@ pub struct ResultShape {
 /// A job as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultJob {
-    /// Its name.
     pub name: String,
     /// Its reporting group, from 0.
     pub group: u32,
@@ -170,7 +169,6 @@ pub enum LogKind {
 /// A log that a job asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRequest {
-    /// Of what.
     pub kind: LogKind,
     /// What the names of its files begin with.
     pub prefix: String,

@@ -30,7 +30,6 @@ use super::values::choice;
 pub struct OptionRow {
     /// Its main name.
     pub name: &'static str,
-    /// Its other name.
     pub alias: Option<&'static str>,
     /// What its value is.
     pub kind: Kind,

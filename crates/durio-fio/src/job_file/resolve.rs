@@ -22,7 +22,6 @@ pub struct Given<T> {
     pub value: T,
     /// The option that gave it.
     pub option: &'static str,
-    /// Where.
     pub at: SourcePosition,
 }
 
@@ -36,11 +35,9 @@ pub type Each<T> = PerDirection<One<T>>;
 /// be honoured, and then the job must not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// The option.
     pub option: String,
     /// Its value as written.
     pub value: Option<String>,
-    /// Where it stands.
     pub at: SourcePosition,
     /// Why it has no effect; or why it is refused, and what to do: a sentence without its end.
     pub what: String,

@@ -3,18 +3,14 @@
 /// A value for each kind of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PerDirection<T> {
-    /// For reads.
     pub read: T,
-    /// For writes.
     pub write: T,
-    /// For trims.
     pub trim: T,
 }
 
 /// How much: fio's three ways of saying it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeValue {
-    /// Bytes.
     Bytes(u64),
     /// Percent of the file or device, 0 to 100.
     Percent(u8),
@@ -25,9 +21,7 @@ pub enum SizeValue {
 /// Which kinds of access a job does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Reads.
     Read,
-    /// Writes.
     Write,
     /// Reads and writes.
     Mixed,
@@ -103,7 +97,6 @@ pub enum Distribution {
     },
     /// Zones in percent of the region.
     Zoned(PerDirection<Vec<ZoneShare>>),
-    /// Zones in bytes.
     ZonedBytes(PerDirection<Vec<ZoneShare>>),
 }
 
@@ -220,13 +213,10 @@ pub enum Fallocate {
 /// `fadvise_hint`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdviceHint {
-    /// None.
     None,
     /// Random or sequential, as the job's accesses are: fio's default.
     Pattern,
-    /// Random.
     Random,
-    /// Sequential.
     Sequential,
     /// Once.
     NoReuse,

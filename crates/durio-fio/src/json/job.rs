@@ -34,7 +34,6 @@ object! {
         slat_ns: LatencyBlock,
         /// From then until the completion.
         clat_ns: LatencyBlock,
-        /// All of it.
         lat_ns: LatencyBlock,
         /// Per I/O priority.
         prios: Vec<PriorityLatency> => [read "prios", put put_priorities],
@@ -48,7 +47,6 @@ object! {
         bw_mean: f64,
         /// Standard deviation of the same.
         bw_dev: f64,
-        /// How many samples.
         bw_samples: u64,
         /// Operations per second of the slowest sample.
         iops_min: u64,
@@ -58,7 +56,6 @@ object! {
         iops_mean: f64,
         /// Standard deviation of the same.
         iops_stddev: f64,
-        /// How many samples.
         iops_samples: u64,
         /// Percent of reads that hit a cache, where the engine knows.
         cachehit: Option<f64>,
@@ -122,11 +119,8 @@ object! {
         /// The options given for it, in order; in a reporting group those of its last job. An
         /// option given bare, as `time_based`, has the value "" since fio 3.39; older ones leave it out.
         options: Option<Options> => ["job options", put put_mixed_first],
-        /// Reads.
         read: Option<Direction>,
-        /// Writes.
         write: Option<Direction>,
-        /// Trims.
         trim: Option<Direction>,
         /// Syncs; since fio 3.4.
         sync: Option<SyncSection> => ["sync", put put_mixed_last],

@@ -11,9 +11,7 @@ use crate::{Extent, Refusal};
 /// Extents of an answer, a small part of what the protocol would permit.
 const EXTENTS_MAX: usize = 4096;
 
-/// What is answered.
 pub(super) enum Answer {
-    /// It is done.
     Done,
     /// So many bytes of data, which come next.
     Data(usize),

@@ -53,7 +53,6 @@ fn field(line: &str) -> Option<(String, FieldPlace)> {
 }
 
 impl TraceField {
-    /// Its bytes.
     fn bytes(self, event: &[u8]) -> Option<&[u8]> {
         event.get(self.0.offset..self.0.offset.checked_add(self.0.size)?)
     }

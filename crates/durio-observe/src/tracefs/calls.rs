@@ -28,7 +28,6 @@ pub enum CallRole {
 pub struct TracedCall {
     /// As the kernel names its events.
     pub name: &'static str,
-    /// What it does.
     pub role: CallRole,
 }
 
@@ -62,9 +61,7 @@ const RWF_DURABLE: u64 = 2 | 4;
 pub enum DeviceRequest {
     /// It reads so many bytes.
     Read(u64),
-    /// It writes.
     Write {
-        /// So many bytes.
         bytes: u64,
         /// They are durable when it is done (FUA).
         fua: bool,
@@ -80,7 +77,6 @@ pub enum DeviceRequest {
 pub enum CaptureEventKind {
     /// The task enters a call.
     Entered {
-        /// Which.
         call: &'static TracedCall,
         /// The descriptor; of no meaning for calls that open.
         fd: i32,
@@ -91,7 +87,6 @@ pub enum CaptureEventKind {
     },
     /// It returns.
     Left {
-        /// From which.
         call: &'static TracedCall,
         /// Bytes, a descriptor, or minus the number of an error.
         result: i64,
@@ -100,7 +95,6 @@ pub enum CaptureEventKind {
     Issued {
         /// Major and minor number of the device.
         device: (u32, u32),
-        /// What it does.
         request: DeviceRequest,
     },
     /// An operation was handed to a ring (io_uring): neither file nor size is in the event.

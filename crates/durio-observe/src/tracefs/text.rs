@@ -87,14 +87,12 @@ pub enum TraceEventKind {
     Mark(String),
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
     /// When: nanoseconds of CLOCK_MONOTONIC, or ticks of the time-stamp counter.
     pub at: u64,
     /// The task that ran on the processor; of an interrupt, whichever it interrupted.
     pub task: u32,
-    /// What.
     pub kind: TraceEventKind,
 }
 

@@ -13,15 +13,12 @@ use super::Chosen;
 /// Which of a number of writes survive, by their places from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subset {
-    /// None.
     None,
     /// This one alone.
     One(usize),
-    /// These two.
     Two(usize, usize),
     /// All but this one.
     AllBut(usize),
-    /// All.
     All,
 }
 

@@ -56,7 +56,6 @@ pub enum AddError {
     /// Level 0.
     #[error("level 0 keeps one copy of everything: no spare can take the place of a member")]
     OneCopy,
-    /// Too small.
     #[error("the device is too small for the data of a member")]
     TooSmall,
     /// Of another array.

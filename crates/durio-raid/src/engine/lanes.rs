@@ -47,7 +47,6 @@ pub(super) enum Mending {
     No,
     /// The piece at this byte of it.
     At(u32),
-    /// It was.
     Over,
 }
 

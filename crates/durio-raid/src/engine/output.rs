@@ -62,7 +62,6 @@ pub enum Buffer {
     Request {
         /// The request's buffer.
         buffer: u32,
-        /// From where on.
         offset: u32,
     },
     /// One of the caller's [`COPY_BUFFERS`] for background copies, each of a chunk.
@@ -71,12 +70,10 @@ pub enum Buffer {
     Stripe {
         /// The part of a request, or the background copy, which has a buffer for each member.
         part: u16,
-        /// The member.
         member: u8,
     },
     /// A block of the engine's own: [`crate::Engine::metadata`].
     Metadata(u32),
-    /// None.
     None,
 }
 
@@ -91,7 +88,6 @@ impl Buffer {
 /// flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberOpKind {
-    /// Read.
     Read,
     /// Write durably.
     Write,
@@ -113,7 +109,6 @@ pub enum MemberOpKind {
 pub struct MemberOp {
     /// The caller's name of the device.
     pub device: u8,
-    /// What.
     pub kind: MemberOpKind,
     /// Bytes from the begin of the device.
     pub offset: u64,
@@ -142,7 +137,6 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Does it.
     pub fn carry_out(&self, to: &mut [u8], from: &[u8]) {
         if !self.adds {
             to.fill(0);
@@ -167,7 +161,6 @@ pub enum Outcome {
 pub struct Answer {
     /// The request's tag.
     pub tag: u64,
-    /// How.
     pub result: Result<(), RequestError>,
 }
 

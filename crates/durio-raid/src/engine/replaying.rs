@@ -187,7 +187,6 @@ impl Engine {
         self.ask_stripe(index, 1 << replay.role, MemberOpKind::Write, at, out);
     }
 
-    /// It is done.
     fn replayed(&mut self, out: &mut Output) {
         self.parts[usize::from(self.copier.first_part)].phase = Phase::Free;
         self.replay_next(out);

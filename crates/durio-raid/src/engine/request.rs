@@ -20,12 +20,10 @@ pub enum RequestKind {
     Flush,
 }
 
-/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Comes back with the answer.
     pub tag: u64,
-    /// What.
     pub kind: RequestKind,
     /// Bytes from the begin of the array, a multiple of 512.
     pub offset: u64,

@@ -90,7 +90,6 @@ impl Engine {
         (some.count_ones() == lost).then_some((columns & available) | some)
     }
 
-    /// A read begins.
     pub(super) fn begin_stripe_read(&mut self, index: u16, out: &mut Output) {
         let (stripe, own) = self.stripe_of(index);
         let part = &self.parts[usize::from(index)];

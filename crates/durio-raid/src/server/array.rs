@@ -99,7 +99,6 @@ impl Array {
         array
     }
 
-    /// All of them.
     pub(super) fn threads(&self) -> Threads {
         Threads::MAX >> (Threads::BITS as usize - self.due.len())
     }

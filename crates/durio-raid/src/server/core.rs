@@ -69,9 +69,7 @@ impl Piece {
 #[derive(Debug)]
 enum Memory {
     None,
-    /// What is written.
     Written(LentBuffer),
-    /// What was read.
     Read(LentBuffer),
 }
 

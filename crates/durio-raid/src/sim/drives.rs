@@ -12,7 +12,6 @@ use crate::{Found, Id, simulated};
 /// Bytes of a sector that tell its value.
 pub(super) const STAMP: usize = 8;
 
-/// A drive.
 #[derive(Debug, Clone)]
 pub(super) struct Drive {
     pub(super) disk: Disk,

@@ -54,7 +54,6 @@ impl Model {
         self.sectors[sectors].iter_mut().for_each(|it| it.open.push((number, value)));
     }
 
-    /// It was acknowledged.
     pub(super) fn acknowledge(&mut self, sectors: std::ops::Range<usize>, number: u32, value: u32) {
         for sector in &mut self.sectors[sectors] {
             if number > sector.number {

@@ -159,7 +159,6 @@ impl ArrayEngine {
         self.engine.size()
     }
 
-    /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine.status()

@@ -15,7 +15,6 @@ use crate::Latency;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationName {
-    /// Reads.
     Read,
     /// Writes, without a sync call that follows.
     Write,
@@ -58,7 +57,6 @@ pub enum Phase {
 /// What was counted of one kind of operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationRecord {
-    /// Which.
     pub operation: OperationName,
     /// Bytes moved; zero for syncs.
     pub bytes: Bytes,
@@ -124,7 +122,6 @@ pub enum Layout {
     Unnamed,
     /// A file was laid out with a name; the journal remembers it.
     Named,
-    /// It existed.
     Existing,
     /// There is nothing to lay out.
     None,
@@ -135,7 +132,6 @@ pub enum Layout {
 pub struct TargetPrepared {
     /// Index in the plan.
     pub target: usize,
-    /// How.
     pub layout: Layout,
     /// Bytes written for it.
     #[serde(rename = "written_bytes")]
@@ -343,7 +339,6 @@ pub struct StepEnded {
     /// Round of its section.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u32,
-    /// How.
     pub outcome: Outcome,
     /// From the end of the ramp to the last completion of all jobs.
     #[serde(rename = "measured_ns")]
@@ -457,7 +452,6 @@ pub struct MemoryMeasured {
 /// The run has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// How.
     pub outcome: Outcome,
     /// Largest resident memory of the process.
     #[serde(rename = "memory_max_bytes")]

@@ -29,7 +29,6 @@ pub struct TracedRequest {
 /// Commits that sent the same requests in the same order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedSequence {
-    /// How many commits.
     pub commits: u64,
     /// The requests, in the order in which the drivers got them.
     pub requests: Vec<TracedRequest>,
@@ -71,7 +70,6 @@ pub struct ProbedCalls {
     pub caller: SyncCaller,
     /// The call: fsync, fdatasync.
     pub call: String,
-    /// How often.
     pub calls: u64,
     /// Flushes that the devices below completed meanwhile; none if they do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +90,6 @@ pub struct ProbedCalls {
 pub struct SyncCallsProbed {
     /// Index of the step in the plan.
     pub step: u32,
-    /// What was called.
     pub calls: Vec<ProbedCalls>,
 }
 
@@ -133,11 +130,9 @@ pub struct PathIo {
     pub device: u32,
     /// Reads (bios).
     pub reads: u32,
-    /// Their bytes.
     pub read_bytes: Bytes,
     /// Writes (bios) with data.
     pub writes: u32,
-    /// Their bytes.
     pub written_bytes: Bytes,
     /// Bios that ask for a flush before them.
     pub flushes: u32,

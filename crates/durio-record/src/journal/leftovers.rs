@@ -29,13 +29,10 @@ const JOURNAL_BYTES_MAX: u64 = 16 << 20;
 /// What became of a file that a killed run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leftover {
-    /// It is removed.
     Removed(RawPath),
     /// It stays.
     Kept {
-        /// Where.
         path: RawPath,
-        /// Why.
         reason: &'static str,
     },
 }

@@ -76,7 +76,6 @@ impl From<(i64, u64, bool)> for AcknowledgedWrite {
 pub struct MapArea {
     /// Which: `journal`, `table`, `control`, `canary`.
     pub name: String,
-    /// Its first cell.
     pub first_cell: u64,
     /// What its cells hold, a letter for each or for several.
     pub tiles: Tiles,

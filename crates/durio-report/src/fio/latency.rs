@@ -8,7 +8,6 @@ use durio_fio::import::Percentiles;
 use durio_fio::json::LatencyBlock;
 use durio_record::Latency;
 
-/// All of it.
 pub(super) fn service(operation: &OperationFindings) -> LatencyBlock {
     let kept = operation.kept.as_ref().map(|it| &it.service);
     let mut block = block(&operation.service, kept);

@@ -14,7 +14,6 @@ use durio_record::{OperationName, Phase};
 
 use super::workload_at;
 
-/// A log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioLog {
     /// The file.

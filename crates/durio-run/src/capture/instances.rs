@@ -25,7 +25,6 @@ pub(super) struct RawEvent {
     pub(super) kind: CaptureEventKind,
 }
 
-/// What traces.
 #[derive(Debug)]
 pub(super) struct Tracing {
     // First, for an instance cannot be removed while one of its files is open.

@@ -28,7 +28,6 @@ struct Pending {
 type Stored = HashMap<u64, Vec<(u64, usize, SectorMask)>>;
 
 impl Unflushed {
-    /// The writes.
     pub fn writes(&self) -> impl ExactSizeIterator<Item = &Write> {
         self.writes.iter().map(|it| &it.write)
     }

@@ -39,7 +39,6 @@ impl Provenance {
         ("durio-guess", Self::DurioGuess),
     ];
 
-    /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
         word_of(&Self::WORDS, &self)
@@ -83,7 +82,6 @@ impl ProfileSource {
 /// A value, and the name of the source that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sourced<T> {
-    /// The value.
     pub value: T,
     /// Name of one of the profile's sources.
     pub from: String,

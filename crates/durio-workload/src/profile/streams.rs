@@ -196,9 +196,7 @@ impl SoftwareProfile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamKind {
-    /// It reads.
     Read,
-    /// It writes.
     Write,
 }
 
@@ -209,7 +207,6 @@ table! {
         name: String = plain_needed(text),
         /// One sentence.
         summary: String = plain_needed(text),
-        /// What it does.
         kind: StreamKind = stream_kind() of [],
         /// In which order.
         access: Sourced<Access> = fact_needed(access),
@@ -221,7 +218,6 @@ table! {
         jobs: Sourced<u32> = fact_needed(count),
         /// Operations that each keeps in flight.
         depth: Sourced<u32> = fact_needed(count),
-        /// How often.
         rate: Sourced<Pace> = fact_needed(pace),
         /// How its file is there, for writers; one that is recycled is the data file itself.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,6 @@ pub enum TimedOperation {
     Sync,
     /// A record handed over until its acknowledgement.
     Commit,
-    /// A read.
     Read,
     /// A write, its sync apart.
     Write,
@@ -31,7 +30,6 @@ impl TimedOperation {
         ("write", Self::Write),
     ];
 
-    /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
         word_of(&Self::WORDS, &self)
@@ -42,7 +40,6 @@ impl TimedOperation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyFigure {
-    /// The mean.
     Mean,
     /// The 50th percentile.
     P50,
@@ -65,7 +62,6 @@ impl LatencyFigure {
         ("max", Self::Max),
     ];
 
-    /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
         word_of(&Self::WORDS, &self)
@@ -78,33 +74,23 @@ impl LatencyFigure {
 pub enum Bound {
     /// A latency must be below.
     LatencyBelow {
-        /// Of which operation.
         operation: TimedOperation,
         /// Which figure of its distribution.
         figure: LatencyFigure,
-        /// The limit.
         #[serde(rename = "limit_ns")]
         limit: Nanos,
     },
     /// Accesses per second must be at least this many for each processor of the machine.
-    OperationsPerCpu {
-        /// The least.
-        at_least_per_second: f64,
-    },
+    OperationsPerCpu { at_least_per_second: f64 },
     /// Bytes per second, likewise.
     BandwidthPerCpu {
-        /// The least.
         #[serde(rename = "at_least_bytes_per_second")]
         at_least: Bytes,
     },
     /// Accesses (commits, where there are any) per second must be at least this many.
-    RateAtLeast {
-        /// The least.
-        at_least_per_second: f64,
-    },
+    RateAtLeast { at_least_per_second: f64 },
     /// Bytes per second, likewise.
     BandwidthAtLeast {
-        /// The least.
         #[serde(rename = "at_least_bytes_per_second")]
         at_least: Bytes,
     },
@@ -155,10 +141,8 @@ pub struct Threshold {
     /// How it is known; none where there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Provenance>,
-    /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
-    /// In which document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
     /// Address.

@@ -19,7 +19,6 @@ pub(super) enum Form {
     Words,
 }
 
-/// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) form: Form,

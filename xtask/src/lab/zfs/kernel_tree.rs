@@ -15,7 +15,6 @@ pub(super) const VERSION_FILE: &str = "zfs-version";
 /// A kernel's unpacked package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KernelTree {
-    /// Where it is.
     pub(super) folder: PathBuf,
     /// As `uname -r` says.
     pub(super) release: String,

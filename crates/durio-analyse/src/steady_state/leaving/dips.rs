@@ -17,7 +17,6 @@ pub struct Dips {
     pub period_intervals: Option<f64>,
     /// Standard deviation of the distances ÷ their mean.
     pub distance_variation: f64,
-    /// Mean length.
     pub length_intervals_mean: f64,
     /// The deepest: share of the rate that is missing, or 1 − median ÷ latency.
     pub depth_share_max: f64,

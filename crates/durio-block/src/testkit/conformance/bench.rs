@@ -111,7 +111,6 @@ pub(super) fn write(slot: u32, block: u64) -> Operation {
     transfer(OperationKind::Write, slot, block)
 }
 
-/// A sync.
 pub(super) fn sync(kind: OperationKind, slot: u32) -> Operation {
     Operation { length: 0, ..transfer(kind, slot, 0) }
 }

@@ -5,7 +5,6 @@ use super::super::printing::{PrintSettings, Question};
 /// Whether a word follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::job_file) enum Takes {
-    /// Nothing.
     Nothing,
     /// A value: after `=`, or the next word.
     Value,

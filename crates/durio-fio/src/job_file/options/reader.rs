@@ -15,7 +15,6 @@ use super::{Kind, NO_VALUE};
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written<'w> {
-    /// The setting.
     pub(in crate::job_file) setting: &'w Setting,
     /// What stands after `=`.
     pub(in crate::job_file) text: Option<&'w str>,
