@@ -17,6 +17,7 @@ const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 // A larger file is no configuration.
 const LINES_MAX: usize = 100_000;
 
+/// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// As the database calls it.
@@ -45,8 +46,7 @@ impl DatabaseSettings {
             let line = line.trim();
             if let Some(section) = line.strip_prefix('[') {
                 let section = section.trim_end_matches(']').trim();
-                // A server reads groups of its version too, such as [mysqld-8.0].
-                counts = SERVER_SECTIONS.iter().any(|known| section.starts_with(known));
+                counts = is_of_server(section);
             } else if let (true, Some((name, value))) = (counts, setting(line)) {
                 let place = format!("{file}:{}", number + 1);
                 self.from_file.push(Setting { name, value, place });
@@ -102,6 +102,13 @@ fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceErro
 }
 
 /// The setting of a line; none for a comment.
+// A server reads groups of its version too, such as [mysqld-8.0]; [mysqldump] and [mysqld_safe] are
+// of other programs.
+fn is_of_server(section: &str) -> bool {
+    let mut rests = SERVER_SECTIONS.iter().filter_map(|known| section.strip_prefix(known));
+    rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 fn setting(line: &str) -> Option<(String, String)> {
     let line = without_comment(line);
     let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());
@@ -163,6 +170,18 @@ mod tests {
         assert_eq!(facts.number("mysql.sync_binlog"), Some(1.0));
         let capacity = facts.get("mysql.innodb_io_capacity").unwrap();
         assert!(capacity.value.is_err(), "a count takes no unit: {capacity:?}");
+    }
+
+    #[test]
+    fn groups_of_a_servers_version_count_and_those_of_programs_with_like_names_do_not() {
+        for group in ["mysqld-8.0", "server", "mariadb-11.4", "mariadbd", "mariadbd-10.11"] {
+            let text = format!("[client]\nsync_binlog = 7\n[{group}]\nsync_binlog = 100\n");
+            assert_eq!(facts("mysql", &text).number("mysql.sync_binlog"), Some(100.0), "{group}");
+        }
+        for group in ["mysqldump", "mysqld_safe", "mysqld_multi", "mariadb_safe", "mysql"] {
+            let text = format!("[mysqld-8.0]\nsync_binlog = 1\n[{group}]\nsync_binlog = 100\n");
+            assert_eq!(facts("mysql", &text).number("mysql.sync_binlog"), Some(1.0), "{group}");
+        }
     }
 
     #[test]
