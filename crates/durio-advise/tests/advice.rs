@@ -235,19 +235,88 @@ fn a_rule_that_needs_a_setting_says_where_to_look_and_takes_it() {
 }
 
 fn array(scheduler_of_second: &str) -> Machine {
-    let disks = [block("disk", "sda", "8:0", &[]), block("disk", "sdb", "8:16", &[])];
-    Machine::new(&["rw", "relatime"], "ext4", &[block("md", "md0", "9:0", &disks)])
-        .device("md0", "md/level", "raid5")
-        .device("md0", "md/raid_disks", "3")
-        .device("md0", "md/chunk_size", "524288")
+    let members = [("[mq-deadline] none", "1"), (scheduler_of_second, "1")];
+    array_of("raid5", "3", &["rw", "relatime"], &members)
         .device("md0", "md/stripe_cache_size", "256")
         .device("md0", "md/degraded", "1")
         .device("md0", "md/sync_action", "recover")
         .device("md0", "queue/read_ahead_kb", "4096")
-        .device("sda", "queue/scheduler", "[mq-deadline] none")
-        .device("sdb", "queue/scheduler", scheduler_of_second)
-        .device("sda", "queue/rotational", "1")
-        .device("sdb", "queue/rotational", "1")
+}
+
+/// With chunks of 512 KiB, of members with these schedulers and whether they rotate.
+fn array_of(level: &str, disks: &str, options: &[&str], members: &[(&str, &str)]) -> Machine {
+    let names: Vec<String> = ('a'..).take(members.len()).map(|it| format!("sd{it}")).collect();
+    let below: Vec<Value> =
+        names.iter().map(|name| block("disk", name, &format!("8:{}", name.len()), &[])).collect();
+    let machine = Machine::new(options, "ext4", &[block("md", "md0", "9:0", &below)])
+        .device("md0", "md/level", level)
+        .device("md0", "md/raid_disks", disks)
+        .device("md0", "md/chunk_size", "524288");
+    names.iter().zip(members).fold(machine, |machine, (name, (scheduler, rotates))| {
+        machine.device(name, "queue/scheduler", scheduler).device(name, "queue/rotational", rotates)
+    })
+}
+
+#[test]
+fn a_stripe_has_as_many_chunks_as_the_level_has_members_with_data() {
+    // Of six members with chunks of 128 blocks each.
+    for (level, chunks) in [("raid0", 6), ("raid4", 5), ("raid5", 5), ("raid6", 4), ("raid10", 3)] {
+        for (stripe, state) in [
+            (chunks * 128, AdviceState::Met),
+            ((chunks - 1) * 128, AdviceState::NotMet),
+            ((chunks + 1) * 128, AdviceState::NotMet),
+        ] {
+            let option = format!("stripe={stripe}");
+            let machine = array_of(level, "6", &["rw", &option], &[]);
+            assert_eq!(one(&machine.report(None, None), "F10").state, state, "{level} {option}");
+        }
+    }
+    let mirror = array_of("raid1", "2", &["rw", "stripe=128"], &[]).report(None, None);
+    assert_eq!(one(&mirror, "F10").state, AdviceState::NotApplicable);
+}
+
+#[test]
+fn every_member_of_an_array_is_compared_and_not_the_first_ones_alone() {
+    let odd = ("mq-deadline [none]", "0");
+    for place in 0..4 {
+        let mut members = [("[mq-deadline] none", "0"); 4];
+        members[place] = odd;
+        let report = array_of("raid6", "4", &["rw"], &members).report(None, None);
+        let advice = one(&report, "R09");
+        assert_eq!(advice.state, AdviceState::NotMet, "{place}");
+        assert!(advice.reason.contains("members_differ_in is scheduler ("), "{}", advice.reason);
+    }
+    let report = array_of("raid6", "4", &["rw"], &[odd; 4]).report(None, None);
+    assert_eq!(one(&report, "R09").state, AdviceState::Met);
+}
+
+#[test]
+fn an_array_rotates_if_any_of_its_members_does() {
+    for rotate in [["1", "0", "0"], ["0", "0", "1"]] {
+        let members = rotate.map(|rotates| ("none", rotates));
+        let of = |level| array_of(level, "3", &["rw"], &members).device("md0", "md/layout", "258");
+        assert_eq!(one(&of("raid10").report(None, None), "R06").state, AdviceState::NotMet);
+        assert_eq!(one(&of("raid5").report(None, None), "R02").state, AdviceState::NotApplicable);
+    }
+    let members = [("none", "0"); 3];
+    let machine = array_of("raid10", "3", &["rw"], &members).device("md0", "md/layout", "258");
+    assert_eq!(one(&machine.report(None, None), "R06").state, AdviceState::NotApplicable);
+}
+
+#[test]
+fn each_of_the_devices_below_a_filesystem_is_a_volume() {
+    let disks = ["sda", "sdb", "sdc"].map(|name| block("disk", name, "8:0", &[]));
+    let machine = Machine::new(&["rw"], "btrfs", &disks);
+    let machine = ["sda", "sdb", "sdc"].into_iter().fold(machine, |machine, name| {
+        machine.device(name, "queue/read_ahead_kb", if name == "sdb" { "16" } else { "4096" })
+    });
+    let report = machine.report(None, None);
+    let read_ahead: Vec<_> = report.advice.iter().filter(|it| it.rule == "A01").collect();
+    let found: Vec<_> = read_ahead.iter().map(|it| (it.about.as_str(), it.state)).collect();
+    assert_eq!(
+        found,
+        [("sda", AdviceState::Met), ("sdb", AdviceState::NotMet), ("sdc", AdviceState::Met),]
+    );
 }
 
 #[test]
