@@ -56,8 +56,17 @@ pub fn read_strace(
             "its times go back, as those of -r whose first line is missing: run strace with -ttt",
         ));
     }
+    if trace.lacks_first_line {
+        return Err(TraceTextError::new(
+            "its times are relative (strace -r) and its first line is missing: run strace with -f -ttt -T -y",
+        ));
+    }
     if trace.calls == 0 {
         let why = match (trace.without_time, trace.without_name, other, &ended_early) {
+            (_, 1.., ..) if trace.is_relative => {
+                "its times are relative (strace -r) and its calls have no paths of files: run \
+                 strace with -f -ttt -T -y"
+            }
             (1.., ..) => "its lines have no times: run strace with -ttt",
             (_, 1.., ..) => "its calls have no paths of files: run it with -y",
             (_, _, Some(why), _) => why,
@@ -90,6 +99,8 @@ struct Trace<'e> {
     is_coarse: bool,
     /// Each time counts from that of the line before (`-r`).
     is_relative: bool,
+    /// The same, but what the first of them counts from is not there.
+    lacks_first_line: bool,
     goes_back: bool,
     first: Option<u64>,
     /// The time of the last line.
@@ -120,6 +131,7 @@ impl<'e> Trace<'e> {
             without_end: 0,
             is_coarse: true,
             is_relative: false,
+            lacks_first_line: false,
             goes_back: false,
             first: None,
             at: 0,
@@ -129,8 +141,11 @@ impl<'e> Trace<'e> {
 
     /// Takes a line; what is no call that counts is passed over.
     fn line(&mut self, line: &str) {
-        let (task, rest) = task_of(line.trim_end());
-        let Some((at, rest)) = self.time_of(rest) else {
+        let text = line.trim();
+        // Of its times strace pads those of -r alone.
+        let is_padded = line.starts_with(' ');
+        let (task, rest) = task_of(text);
+        let Some((at, rest)) = self.time_of(rest, is_padded) else {
             self.without_time += u64::from(call_of(rest).is_some());
             return;
         };
@@ -159,7 +174,7 @@ impl<'e> Trace<'e> {
     }
 
     /// Nanoseconds since 1970 (`-ttt`), of the day (`-tt`, `-t`), or since the line before (`-r`).
-    fn time_of<'t>(&mut self, rest: &'t str) -> Option<(u64, &'t str)> {
+    fn time_of<'t>(&mut self, rest: &'t str, is_padded: bool) -> Option<(u64, &'t str)> {
         let (word, rest) = rest.split_once(' ')?;
         let is_of_day = word.split(':').count() == 3;
         // A number alone is a process.
@@ -187,6 +202,7 @@ impl<'e> Trace<'e> {
             nanos = self.at.checked_add(nanos)?;
         } else {
             self.goes_back |= nanos < self.at && nanos < LONG_AGO;
+            self.lacks_first_line |= is_padded && nanos < LONG_AGO && call_of(rest).is_some();
         }
         Some((nanos, rest))
     }
@@ -381,214 +397,4 @@ fn where_it_writes(name: &str, arguments: &str) -> (Option<u64>, bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> (Vec<CaptureEvent>, Result<CaptureEnd, TraceTextError>) {
-        let mut events = Vec::new();
-        let end = read_strace(text.as_bytes(), &mut |event| events.push(event));
-        (events, end)
-    }
-
-    fn entered(events: &[CaptureEvent]) -> Vec<(u64, &'static str, Option<u64>, bool)> {
-        let seen = events.iter().filter_map(|event| match event {
-            CaptureEvent::Entered { at, call, offset, durable, .. } => {
-                Some((*at, call.name, *offset, *durable))
-            }
-            _ => None,
-        });
-        seen.collect()
-    }
-
-    fn left(events: &[CaptureEvent]) -> Vec<(u64, i64)> {
-        let seen = events.iter().filter_map(|event| match event {
-            CaptureEvent::Left { at, result, .. } => Some((*at, *result)),
-            _ => None,
-        });
-        seen.collect()
-    }
-
-    #[test]
-    fn calls_have_their_times_offsets_and_results_whatever_is_quoted_of_contents() {
-        let text = "\
-812 1.000100 pwrite64(7</pg/wal/1>, \"a, 1) = 2 <3>\"..., 8192, 16384) = 8192 <0.000012>\n\
-812 1.000200 write(9<socket:[123]>, \"x\", 1) = 1 <0.000001>\n\
-812 1.000300 pwritev2(7</pg/wal/1>, [{iov_base=\"\\0\\0\", iov_len=512}], 1, 0, RWF_DSYNC) = -1 ENOSPC (No space left on device) <0.000005>\n\
-812 1.000400 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
-812 1.000500 read(7</pg/wal/1>, \"\"..., 10) = 10 <0.000001>\n";
-        let (events, end) = read(text);
-        let end = end.unwrap();
-        let second = 1_000_000_000;
-        assert_eq!(
-            entered(&events),
-            [
-                (second + 100_000, "pwrite64", Some(16384), false),
-                (second + 300_000, "pwritev2", Some(0), true)
-            ]
-        );
-        assert_eq!(left(&events), [(second + 112_000, 8192), (second + 305_000, -1)]);
-        assert_eq!((end.duration_ns, end.processes, end.events), (400_000, 1, 2));
-        assert_eq!(end.ended_early, None);
-    }
-
-    #[test]
-    fn halves_of_a_call_are_joined_by_their_thread() {
-        let text = "\
-[pid   812] 5.000000 fdatasync(7</w> <unfinished ...>\n\
-[pid   813] 5.000100 fdatasync(7</w> <unfinished ...>\n\
-[pid   812] 5.000300 <... fdatasync resumed>) = 0 <0.000250>\n\
-[pid   813] 5.000500 <... fdatasync resumed>) = 0\n\
-[pid   813] 5.000600 fsync(7</w> <unfinished ...>\n";
-        let (events, end) = read(text);
-        let second = 5_000_000_000;
-        let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
-        assert_eq!(begins, [second, second + 100_000, second + 600_000]);
-        // Both were under way at once, which a capture sees by the order of events.
-        let is_begin = |event: &CaptureEvent| match event {
-            CaptureEvent::Entered { .. } => Some(true),
-            CaptureEvent::Left { .. } => Some(false),
-            _ => None,
-        };
-        let order: Vec<bool> = events.iter().filter_map(is_begin).collect();
-        assert_eq!(order, [true, true, false, false, true]);
-        // By strace's own duration where it is there, else by the line.
-        assert_eq!(left(&events), [(second + 250_000, 0), (second + 500_000, 0)]);
-        let end = end.unwrap();
-        assert_eq!((end.processes, end.events), (2, 2), "the third has no end");
-    }
-
-    #[test]
-    fn flags_and_an_empty_begin_are_those_of_the_last_time_it_was_opened() {
-        let text = "\
-1.0 openat(AT_FDCWD</tmp>, \"x\", O_WRONLY|O_CREAT|O_TRUNC|O_DSYNC, 0666) = 3</tmp/x> <0.000066>\n\
-1.1 write(1</tmp/x>, \"\", 4096) = 4096 <0.000496>\n\
-1.2 openat(AT_FDCWD</tmp>, \"x\", O_RDONLY) = 4</tmp/x> <0.000066>\n\
-1.3 write(1</tmp/x>, \"\", 4096) = 4096 <0.000496>\n\
-1.4 write(2</tmp/y>, \"\", 1) = 1 <0.000496>\n";
-        let (events, _) = read(text);
-        let files: Vec<_> = events
-            .iter()
-            .filter_map(|it| match it {
-                CaptureEvent::File(file) => Some((file.path.as_str(), file.flags, file.size)),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(files, [("/tmp/x", 0o10000, Some(0)), ("/tmp/y", 0, None)]);
-        let opened = events.iter().filter(|it| matches!(it, CaptureEvent::Opened { .. }));
-        assert_eq!(opened.count(), 2, "a position goes on from one write to the next");
-    }
-
-    #[test]
-    fn times_of_the_day_go_on_after_midnight() {
-        let (events, end) =
-            read("23:59:59.900000 fsync(3</x>) = 0\n00:00:00.100000 fsync(3</x>) = 0\n");
-        assert_eq!(entered(&events).len(), 2);
-        assert_eq!(end.unwrap().duration_ns, 200_000_000);
-    }
-
-    #[test]
-    fn relative_times_are_added_up() {
-        let text = "\
-812        0.000000 pwrite64(7</w>, \"a\"..., 4096, 8192) = 4096 <0.000020>\n\
-812        0.000250 fdatasync(7</w>) = 0 <0.000300>\n\
-813        0.000050 lseek(0</dev/null>, 0, SEEK_CUR) = 0 <0.000001>\n\
-812        1.500000 pwrite64(7</w>, \"a\"..., 512, 512) = 512 <0.000030>\n";
-        let (events, end) = read(text);
-        let begins: Vec<u64> = entered(&events).iter().map(|it| it.0).collect();
-        assert_eq!(begins, [0, 250_000, 1_500_300_000]);
-        assert_eq!(left(&events), [(20_000, 4096), (550_000, 0), (1_500_330_000, 512)]);
-        assert_eq!(end.unwrap().duration_ns, 1_500_330_000);
-        // Without its first line nobody knows where they count from.
-        let (_, rest) = text.split_once('\n').unwrap();
-        let error = read(rest).1.unwrap_err().to_string();
-        assert!(error.contains("-r whose first line is missing"), "{error}");
-        // A clock that is set back is none.
-        let text = "1700000001.0 fsync(3</x>) = 0\n1700000000.9 fsync(3</x>) = 0\n";
-        assert_eq!(entered(&read(text).0).len(), 2);
-    }
-
-    #[test]
-    fn the_time_of_the_day_and_the_relative_one_may_stand_together() {
-        let (events, end) = read(
-            "13:59:01 (+     0.000000) fsync(3</x>) = 0 <0.000400>\n\
-             13:59:03 (+     2.000123) fsync(3</x>) = 0 <0.000500>\n",
-        );
-        let begin = ((13 * 60 + 59) * 60 + 1) * 1_000_000_000;
-        assert_eq!(left(&events), [(begin + 400_000, 0), (begin + 2_000_500_000, 0)]);
-        let not_shown = end.unwrap().not_shown.unwrap();
-        assert!(not_shown.contains("whole seconds") && !not_shown.contains("-T"), "{not_shown}");
-    }
-
-    #[test]
-    fn what_a_text_does_not_show_is_said() {
-        let not_shown = |text: &str| read(text).1.unwrap().not_shown;
-        let full = "1.000000 fsync(3</x>) = 0 <0.000400>\n";
-        assert_eq!(not_shown(full), None);
-        let without_end = not_shown("1.000000 fsync(3</x>) = 0\n").unwrap();
-        assert_eq!(without_end, "how long calls took is not in the text (strace -T shows it)");
-        // The lines of both halves say it.
-        let halves = "1.0 fsync(3</x> <unfinished ...>\n1.2 <... fsync resumed>) = 0\n";
-        assert_eq!(not_shown(halves), None);
-        let coarse = not_shown("13:59:01 fsync(3</x>) = 0 <0.000400>\n").unwrap();
-        assert!(coarse.starts_with("its times are whole seconds"), "{coarse}");
-    }
-
-    #[test]
-    fn what_other_options_add_is_passed_over() {
-        // -Y, -i, -n and -yy.
-        let text = "\
-812<postgres> 1.0 [00007f2a5c0e1d5f] [  18] pwrite64(7</dev/sda<block 8:0>>, \"a\"..., 512, 1024) = 512 <0.000012>\n\
-[pid   813<postgres>] 1.1 fsync(8</d/w>) = 0 <0.000013>\n";
-        let (events, end) = read(text);
-        let seen: Vec<_> = entered(&events).iter().map(|it| (it.1, it.2)).collect();
-        assert_eq!(seen, [("pwrite64", Some(1024)), ("fsync", None)]);
-        let paths: Vec<_> = events
-            .iter()
-            .filter_map(|event| match event {
-                CaptureEvent::File(file) => Some(file.path.as_str()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(paths, ["/dev/sda", "/d/w"]);
-        assert_eq!(end.unwrap().processes, 2);
-    }
-
-    #[test]
-    fn a_time_of_the_day_goes_on_for_several_midnights() {
-        let hours = |hour: u32| format!("{hour:02}:00:00.0 fsync(3</x>) = 0 <0.000001>\n");
-        let text: String = [20, 2, 10, 20, 2].into_iter().map(hours).collect();
-        let hour = 3600 * 1_000_000_000_u64;
-        assert_eq!(read(&text).1.unwrap().duration_ns, 30 * hour + 1000);
-    }
-
-    #[test]
-    fn a_text_of_another_tracer_is_named() {
-        for (text, words) in [
-            ("% time     seconds  usecs/call     calls    errors syscall\n", "strace -c"),
-            ("  0.123 ( 0.010 ms): dd/12 write(fd: 1</d/x>, count: 512) = 512\n", "perf trace"),
-            ("254,0    0       64     0.0023000   114  D WS 16 + 8 [dd]\n", "--block-trace"),
-            ("0.000771 sync 22177 nvme1n1 W 41963894 3072 0.11 0.47\n", "--block-trace"),
-            ("COMM  PID  TYPE DEV BLOCK BYTES LATms\n", "iosnoop without times"),
-        ] {
-            let error = read(text).1.unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_used_says_what_is_missing_and_a_cut_line_is_told() {
-        let why = |text: &str| read(text).1.unwrap_err().to_string();
-        assert!(
-            why("812 pwrite64(7</x>, \"\"..., 1, 0) = 1\n")
-                .contains("no times: run strace with -ttt")
-        );
-        assert!(
-            why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n")
-                .contains("no paths of files: run it with -y")
-        );
-        assert!(why("").contains("no call"));
-        assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 has zeros"));
-        let (_, end) = read("1.0 fsync(7</x>) = 0\n1.1 fsync(7</x>) = ");
-        assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
-    }
-}
+mod tests;
