@@ -3,15 +3,18 @@
 //! In: the root in which `proc` and `sys` are; a process, a unit, a directory. Out: numbers of processes
 //! and threads, files with their flags. Not here: watching them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use crate::survey::DELETED;
 
 /// A file that a process has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
-    /// As the kernel names it now; one that is deleted ends in ` (deleted)`.
+    /// As the kernel names it now; one that is deleted has the name that it had.
     pub path: PathBuf,
     /// The flags of open(2), as `fdinfo` has them.
     pub flags: u32,
@@ -138,7 +141,7 @@ pub fn descriptors(root: &Path, process: u32) -> Vec<u32> {
 #[must_use]
 pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let link = root.join(format!("proc/{process}/fd/{fd}"));
-    let path = fs::read_link(&link).ok()?;
+    let mut path = fs::read_link(&link).ok()?;
     // Sockets and pipes are named socket:[7], and devices of /dev hold nobody's data but block devices.
     if !path.as_os_str().as_bytes().starts_with(b"/") {
         return None;
@@ -152,8 +155,27 @@ pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let value = |key: &str| text.lines().find_map(|it| it.strip_prefix(key).map(str::trim));
     let flags = value("flags:").and_then(|it| u32::from_str_radix(it, 8).ok())?;
     let position = value("pos:").and_then(|it| it.parse().ok());
+    if let Some(facts) = &facts {
+        let named = root.join(format!("proc/{process}/root")).join(path.strip_prefix("/").ok()?);
+        path = before_it_was_deleted(path, facts, &named);
+    }
     let size = facts.filter(|it| !it.file_type().is_block_device()).map(|it| it.len());
     Some(OpenFile { path, flags, position, size })
+}
+
+/// The kernel adds ` (deleted)` to the path of a file whose name is gone. A living file may have such a name:
+/// its process finds it there (`named`).
+fn before_it_was_deleted(path: PathBuf, facts: &fs::Metadata, named: &Path) -> PathBuf {
+    let Some(name) = path.as_os_str().as_bytes().strip_suffix(DELETED) else { return path };
+    // One with a further link has lost only this name.
+    let is_here = || {
+        fs::symlink_metadata(named)
+            .is_ok_and(|it| (it.dev(), it.ino()) == (facts.dev(), facts.ino()))
+    };
+    match facts.nlink() > 0 && is_here() {
+        true => path,
+        false => PathBuf::from(OsStr::from_bytes(name)),
+    }
 }
 
 #[cfg(test)]
@@ -215,5 +237,26 @@ mod tests {
         let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&end)).unwrap();
         assert_eq!(open_file(Path::new("/"), own, socket), None);
+    }
+
+    #[test]
+    fn a_file_that_is_named_like_a_deleted_one_keeps_its_name_until_it_is_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        for name in [" (deleted)", "x (deleted)", "plain", "y (deleted) (deleted)"] {
+            let path = folder.path().join(name);
+            let file = fs::File::create(&path).unwrap();
+            let fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
+            let named = || open_file(Path::new("/"), own, fd).unwrap().path;
+            assert_eq!(named(), path);
+            // Whoever takes its place, or holds it by another name, changes nothing of what it was.
+            fs::hard_link(&path, folder.path().join("other")).unwrap();
+            fs::remove_file(&path).unwrap();
+            assert_eq!(named(), path, "one of two names is gone");
+            fs::remove_file(folder.path().join("other")).unwrap();
+            assert_eq!(named(), path, "all are gone");
+            fs::write(folder.path().join(format!("{name} (deleted)")), "another").unwrap();
+            assert_eq!(named(), path, "another has the name that the kernel shows");
+        }
     }
 }

@@ -374,7 +374,12 @@ fn descriptor(text: &str) -> Option<(i32, &str)> {
     // In a path strace writes such signs as \\74 and \\76; of a device -yy adds what it is: `</dev/sda<block 8:0>>`.
     let (path, _) = rest.split_once('>')?;
     let (path, _) = path.split_once('<').unwrap_or((path, ""));
-    Some((number.parse().ok()?, path.trim_end_matches(" (deleted)")))
+    Some((number.parse().ok()?, before_it_was_deleted(path)))
+}
+
+/// Without what the kernel adds to the path of a deleted file; a file may be named so, and its folder is no file.
+fn before_it_was_deleted(path: &str) -> &str {
+    path.strip_suffix(" (deleted)").filter(|it| !it.ends_with('/')).unwrap_or(path)
 }
 
 fn is_file(path: &str) -> bool {

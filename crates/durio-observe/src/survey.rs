@@ -32,7 +32,7 @@ const DEPTH_MAX: usize = 32;
 const LAYERS_MAX: usize = 4096;
 
 /// What the kernel appends to the name of a file that has been removed.
-const DELETED: &[u8] = b" (deleted)";
+pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 /// The tree of layers under a file, a directory or a device.
 ///

@@ -230,3 +230,19 @@ fn what_cannot_be_used_says_what_is_missing_and_a_cut_line_is_told() {
     let (_, end) = read("1.0 fsync(7</x>) = 0\n1.1 fsync(7</x>) = ");
     assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends amid a line"));
 }
+
+#[test]
+fn a_deleted_file_has_its_name_and_one_that_is_named_like_it_is_not_without_a_name() {
+    let path_of = |path: &str| {
+        let (events, _) = read(&format!("1.0 fsync(7<{path}>) = 0 <0.000010>\n"));
+        let found = events.into_iter().find_map(|event| match event {
+            CaptureEvent::File(file) => Some(file.path),
+            _ => None,
+        });
+        found.unwrap()
+    };
+    assert_eq!(path_of("/d/w (deleted)"), "/d/w");
+    assert_eq!(path_of("/d/w (deleted) (deleted)"), "/d/w (deleted)");
+    assert_eq!(path_of("/d/ (deleted)"), "/d/ (deleted)");
+    assert_eq!(path_of("/d/ (deleted) (deleted)"), "/d/ (deleted)");
+}

@@ -163,9 +163,6 @@ impl<'a> Watched<'a> {
         size: Option<u64>,
         emit: &mut dyn FnMut(CaptureEvent),
     ) -> usize {
-        // The same file before and after it was deleted.
-        let text = path.to_string_lossy();
-        let path = text.strip_suffix(" (deleted)").map_or(path, Path::new);
         let key = (path.to_owned(), flags & WRITE_FLAGS);
         if let Some(number) = self.files.get(&key) {
             return *number;
