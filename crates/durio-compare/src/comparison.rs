@@ -126,7 +126,7 @@ pub struct Difference {
 /// One step against its like.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepComparison {
-    /// Name of the workload.
+    /// Name of the workload with its levels: `read, jobs 4`.
     pub name: String,
     /// Location in the baseline and in the other.
     pub locations: [String; 2],

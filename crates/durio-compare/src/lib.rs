@@ -152,7 +152,7 @@ fn step(
         false => Vec::new(),
     };
     StepComparison {
-        name: first.name.clone(),
+        name: units::named(first),
         locations: [first.location.clone(), second.location.clone()],
         target: first.target.clone(),
         repeats: [a.members.len(), b.members.len()],

@@ -81,7 +81,7 @@ pub(super) fn units(side: &Side) -> Vec<Unit<'_>> {
 }
 
 /// The name with its levels, as `read, jobs 4`.
-fn named(workload: &WorkloadFindings) -> String {
+pub(super) fn named(workload: &WorkloadFindings) -> String {
     let levels = workload.levels.iter().map(ParameterValue::words);
     std::iter::once(workload.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
