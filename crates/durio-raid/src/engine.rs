@@ -187,6 +187,8 @@ pub struct Engine {
     stride: u8,
     run: Run,
     is_closing: bool,
+    /// Superblocks of an epoch that begins with the end were asked for.
+    has_stored_end: bool,
     now: Nanos,
     sets: Vec<Set>,
     parts: Vec<Part>,
@@ -330,6 +332,7 @@ impl Engine {
             stride: width + 1,
             run: Run::Starting,
             is_closing: false,
+            has_stored_end: false,
             now: Nanos::new(0),
             sets: vec![Set::default(); sets as usize],
             parts: vec![Part::FREE; usize::from(parts)],
@@ -568,6 +571,7 @@ impl Engine {
         }
         if self.is_closing && self.free_requests.len() == self.requests.len() {
             self.sweep(true, out);
+            self.store_end(out);
         }
     }
 }

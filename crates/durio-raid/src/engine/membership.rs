@@ -146,6 +146,15 @@ impl Engine {
         self.start_update(out);
     }
 
+    /// Once the map is clean for good: an image of a member that was copied while the array ran has an
+    /// older epoch than the others, and is not taken for the member.
+    pub(super) fn store_end(&mut self, out: &mut Output) {
+        if self.run == Run::Running && self.has_quiet_map() && !self.has_stored_end {
+            self.has_stored_end = true;
+            self.want_epoch(out);
+        }
+    }
+
     /// Asks for superblocks with the present epoch.
     pub(super) fn want_revision(&mut self, out: &mut Output) {
         self.update.wants_revision = true;

@@ -1,5 +1,6 @@
 //! The engine event by event, with members that complete when a test says so.
 
+use super::output::{Owner, TagFields};
 use super::*;
 use crate::geometry::Level;
 use crate::map_page::{self, DIRTY, PageName};
@@ -175,6 +176,30 @@ fn a_closed_array_leaves_nothing_dirty() {
     assert!(engine.is_idle());
     assert_eq!(engine.status().regions_dirty, 0);
     assert_eq!(engine.submit(write(2, 0), &mut out), Err(SubmitError::Stopped));
+}
+
+#[test]
+fn the_end_is_an_epoch_of_its_own_that_is_known_to_count() {
+    let (mut engine, mut out) = running(Level::StripedMirrors);
+    let (before, members) = (engine.table.epoch, engine.devices.len());
+    engine.submit(write(1, 0), &mut out).unwrap();
+    complete_all(&mut engine, &mut out);
+    engine.close(&mut out);
+    let mut superblocks = 0;
+    while !out.ops.is_empty() {
+        for op in std::mem::take(&mut out.ops) {
+            let is_superblock =
+                TagFields::unpack(op.tag).is_some_and(|it| it.owner == Owner::Superblock);
+            assert!(!is_superblock || engine.status().regions_dirty == 0);
+            superblocks += usize::from(is_superblock);
+            engine.completed(op.tag, Outcome::Done, &mut out);
+        }
+    }
+    // Twice at both ends of each: the table, and that it counts.
+    assert_eq!((engine.table.epoch, superblocks), (before + 1, members * 4));
+    assert_eq!(engine.table.committed, before + 1);
+    engine.close(&mut out);
+    assert!(out.ops.is_empty() && engine.is_idle());
 }
 
 #[test]

@@ -137,6 +137,36 @@ fn a_member_that_was_truncated_and_made_longer_again_is_not_trusted() {
 }
 
 #[test]
+fn an_image_of_a_member_from_while_the_array_ran_is_rebuilt_and_not_read() {
+    if !can_serve() {
+        return;
+    }
+    let all = ["a", "b", "c", "d"];
+    for (level, count, restored, others) in
+        [("1", 2, "a", &["b"][..]), ("1", 2, "b", &["a"]), ("6", 4, "c", &["a", "d"])]
+    {
+        let members = &all[..count];
+        let array = written(level, members);
+        let running = array.start(&members.join(" "));
+        array.must(&["write -P 9 0 3M"]);
+        let image = fs::read(array.path(restored)).unwrap();
+        array.must(&["write -P 5 0 3M"]);
+        array.raid("stop").expect_exit(0);
+        running.wait().expect_exit(0);
+        fs::write(array.path(restored), image).unwrap();
+        let mut running = array.start(&members.join(" "));
+        array.must(&["read -P 5 0 3M", "read -P 7 3M 3M"]);
+        array.wait_for(|it| it["state"] == "running");
+        for other in others {
+            array.raid(&format!("fail {other}")).expect_exit(0);
+        }
+        array.must(&["read -P 5 0 3M", "read -P 7 3M 3M"]);
+        running.signal(Signal::INT);
+        running.wait().expect_exit(0);
+    }
+}
+
+#[test]
 fn a_member_that_grew_is_what_it_was() {
     if !can_serve() {
         return;
