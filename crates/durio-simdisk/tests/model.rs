@@ -196,6 +196,40 @@ proptest! {
     }
 }
 
+fn write(disk: &mut Disk, sector: u64, sectors: usize, fua: bool) {
+    let data = vec![7; sectors * SECTOR];
+    disk.carry_out(0, Nanos::ZERO, Request::Write { sector, data: &data, fua }, &mut []).unwrap();
+}
+
+#[test]
+fn a_full_cache_gives_up_its_oldest_pages_and_no_more_than_it_lacks_room_for() {
+    let mut disk = Disk::new(disk(CacheKind::WriteBack, 4 * 4096), 1);
+    for (page, left) in [(0, 4096), (1, 8192), (2, 12288), (3, 16384), (4, 16384), (5, 16384)] {
+        write(&mut disk, page * 8, 8, false);
+        assert_eq!(disk.stats().volatile_bytes, left, "page {page}");
+    }
+    let stored: Vec<u64> =
+        (0..6).filter(|page| disk.durable().sector(page * 8).is_some()).collect();
+    assert_eq!(stored, [0, 1]);
+}
+
+#[test]
+fn a_write_heals_each_sector_that_it_covers_and_no_other() {
+    // Each sector of the one page is hit with so many.
+    let mut disk =
+        Disk::new(disk(CacheKind::WriteBack, 1 << 20).telling(Lie::LatentErrors(200)), 1);
+    write(&mut disk, 0, 8, true);
+    disk.cut();
+    disk.restore().unwrap();
+    write(&mut disk, 2, 4, true);
+    let read = |sector| {
+        let mut into = vec![0; SECTOR];
+        disk.clone().carry_out(0, Nanos::ZERO, Request::Read { sector }, &mut into).is_ok()
+    };
+    let readable: Vec<u64> = (0..8).filter(|&sector| read(sector)).collect();
+    assert_eq!(readable, [2, 3, 4, 5]);
+}
+
 /// The model tells liars, so it can fail.
 #[test]
 fn the_model_finds_each_lie_about_flushes() {
