@@ -207,8 +207,10 @@ mod tests {
     #[test]
     fn it_goes_on_after_the_last_finished_step_with_its_preconditioning_again() {
         assert_eq!(point(vec![]), Some((0, vec![])));
-        let half = ended(1, 0, Outcome::Interrupted);
-        assert_eq!(point(vec![ended(0, 0, DONE), half]), Some((1, vec![0])));
+        for outcome in [Outcome::Interrupted, Outcome::Failed] {
+            let events = vec![ended(0, 0, DONE), ended(1, 0, outcome)];
+            assert_eq!(point(events), Some((1, vec![0])), "{outcome:?}");
+        }
         let two = vec![ended(0, 0, DONE), ended(1, 0, DONE)];
         assert_eq!(point(two), Some((2, vec![0])));
     }

@@ -162,6 +162,20 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_cannot_be_read_keeps_none_of_the_others_from_being_restored() {
+        let place = tempfile::tempdir().unwrap();
+        let state = state_at(&place);
+        // In whatever order the folder lists them.
+        for number in 0..8 {
+            drop(SettingJournal::begin(&state, &format!("{number}-good"), &changed()).unwrap());
+            let folder = state.make_part(StatePart::Settings).unwrap();
+            fs::write(folder.path().join(format!("{number}-bad")), "{").unwrap();
+        }
+        assert_eq!(left(&state, true), vec![changed(); 8]);
+        assert!(left(&state, true).is_empty());
+    }
+
+    #[test]
     fn garbage_and_unfinished_entries_are_passed_over() {
         let place = tempfile::tempdir().unwrap();
         let state = state_at(&place);
