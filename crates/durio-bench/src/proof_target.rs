@@ -130,6 +130,7 @@ impl ProofStorage {
             depth,
             entries: depth,
             blocking_syncs: false,
+            advice: None,
         })
     }
 }

@@ -9,6 +9,7 @@
 
 mod aio;
 mod looks;
+mod mmap;
 mod null;
 mod sync;
 mod uring;
@@ -16,12 +17,14 @@ mod uring;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+use rustix::fs::Advice;
 use serde::{Deserialize, Serialize};
 
 use crate::{BlockError, Buffers, Clock, Engine, ErrorKind};
 
 pub use aio::AioEngine;
 pub use looks::Watch;
+pub use mmap::MmapEngine;
 pub use null::{NullEngine, Script};
 pub use sync::SyncEngine;
 pub use uring::{Ring, UringEngine};
@@ -43,6 +46,8 @@ pub struct EngineSetup<C> {
     pub entries: u32,
     /// A sync holds up whatever comes after it.
     pub blocking_syncs: bool,
+    /// The order of accesses, as the kernel was told of it by `fadvise`.
+    pub advice: Option<Advice>,
 }
 
 /// Drives an engine, whichever it is.
@@ -71,6 +76,10 @@ pub trait EngineDescriptor {
     /// A sync can be linked to its write and start in the kernel (or in the null engine's script); with
     /// the others the two are calls one after the other.
     const LINKS_SYNCS: bool;
+
+    /// Its writes are calls, which O_DSYNC, O_SYNC and flags of a write make durable. If not, it takes a
+    /// sync.
+    const WRITES_BY_CALLS: bool = true;
 
     /// Says whether it can be used here.
     ///
@@ -121,6 +130,12 @@ macro_rules! engines {
                 match self { $(Self::$kind => <$descriptor>::LINKS_SYNCS,)* }
             }
 
+            /// True if O_DSYNC, O_SYNC and flags of a write make its writes durable.
+            #[must_use]
+            pub const fn writes_by_calls(self) -> bool {
+                match self { $(Self::$kind => <$descriptor>::WRITES_BY_CALLS,)* }
+            }
+
             /// Says whether it can be used here.
             ///
             /// # Errors
@@ -150,6 +165,8 @@ engines! {
     Uring = uring::Descriptor,
     /// libaio's system calls.
     Aio = aio::Descriptor,
+    /// Mapped files: accesses are copies, a sync is msync.
+    Mmap = mmap::Descriptor,
     /// The installed fio, with the ioengine that the load names.
     Fio = OfFio,
 }

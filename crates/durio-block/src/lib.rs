@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!                    Engine: Clock + exchange(operations) -> completions
-//!        ┌───────────────┬───────────────┬───────────────┐
-//!   engines/null    engines/sync    engines/uring   engines/aio
-//!   virtual clock   one at a time   a ring           io_submit
-//!   no I/O          (blocking)      (asynchronous)   (asynchronous)
+//!        ┌───────────────┬───────────────┬───────────────┬───────────────┐
+//!   engines/null    engines/sync    engines/mmap    engines/uring   engines/aio
+//!   virtual clock   one at a time   copies          a ring          io_submit
+//!   no I/O          (blocking)      (blocking)      (asynchronous)  (asynchronous)
 //! ```
 //!
 //! In: [`Operation`]s with offset, length, buffer slot and flags. Out: [`Completion`]s with the
@@ -20,9 +20,10 @@
 //! within a time ([`ask`]).
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
-//! while no Rust reference exists, ring submission, the time-stamp counter, libaio's calls, what a
-//! device or a filesystem says when it is asked, how the allocator gets large pieces, and what a child
-//! process does before it becomes a program.
+//! while no Rust reference exists, mapped files and the signal of a page that cannot be had, ring
+//! submission, the time-stamp counter, libaio's calls, what a device or a filesystem says when it is
+//! asked, how the allocator gets large pieces, and what a child process does before it becomes a
+//! program.
 //!
 //! # The guard
 //!
@@ -57,6 +58,7 @@
 
 mod aio_calls;
 mod buffers;
+mod bus_error;
 mod clock;
 mod device_identity;
 mod engine;
@@ -87,8 +89,8 @@ pub use engine::{
     Capabilities, Completion, Engine, EngineFacts, Operation, OperationKind, WriteFlags,
 };
 pub use engines::{
-    AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, NullEngine, Ring, Script,
-    SyncEngine, UringEngine, Watch,
+    AioEngine, EngineDescriptor, EngineKind, EngineSetup, EngineUser, MmapEngine, NullEngine, Ring,
+    Script, SyncEngine, UringEngine, Watch,
 };
 pub use error::{BlockError, ErrorKind};
 pub use folder::{Folder, rename_new};

@@ -2,7 +2,9 @@
 
 use durio_block::EngineKind;
 use durio_units::{Bytes, Nanos};
-use durio_workload::{Arrivals, AtEnd, CommitterThreads, FileOrder, RegionRule, Workload};
+use durio_workload::{
+    Arrivals, AtEnd, CommitterThreads, FileOrder, RegionRule, SyncMethod, Workload,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::queue::{AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy};
@@ -265,6 +267,26 @@ impl Load {
         Err(what.to_owned())
     }
 
+    /// Checks that the engine can make its writes durable in the way that it asks for.
+    ///
+    /// # Errors
+    /// What the load has that the engine has not, as the end of a sentence.
+    pub fn validate_sync(&self) -> Result<(), String> {
+        let method = self.workload.sync.method;
+        let is_of_any = matches!(
+            method.unlinked(),
+            SyncMethod::None | SyncMethod::Fsync | SyncMethod::Fdatasync
+        );
+        if is_of_any || self.engine.writes_by_calls() {
+            return Ok(());
+        }
+        let engine = self.engine;
+        Err(format!(
+            "makes its writes durable by {method}, which the engine {engine} cannot: its writes are \
+             no calls; fsync and fdatasync are possible"
+        ))
+    }
+
     fn validate(&self, targets: usize) -> Result<(), String> {
         // Whoever runs the plan takes targets by these indices without asking again.
         if let Some(unknown) = self.targets().find(|&target| target >= targets) {
@@ -273,6 +295,7 @@ impl Load {
         self.workload.validate().map_err(|error| error.0)?;
         self.arrivals.validate().map_err(|error| error.0)?;
         self.validate_log()?;
+        self.validate_sync()?;
         let count = self.more_targets.len() + 1;
         let each = self.targets_each as usize;
         if each == 0 || !count.is_multiple_of(each) {
@@ -514,7 +537,7 @@ const JOBS_MAX: u32 = 4096;
 
 #[cfg(test)]
 mod tests {
-    use durio_workload::{SyncMethod, SyncPolicy};
+    use durio_workload::SyncPolicy;
 
     use super::*;
 

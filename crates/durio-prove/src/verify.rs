@@ -140,6 +140,7 @@ mod tests {
                 depth: 1,
                 entries: 1,
                 blocking_syncs: false,
+                advice: None,
             };
             EngineKind::Sync.open(setup, user)
         }

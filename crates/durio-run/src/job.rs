@@ -13,6 +13,7 @@ use durio_units::Nanos;
 use durio_workload::{
     BlockFiller, CommitterThreads, FileOrder, Region, Schedule, Stream, SyncMethod, Workload,
 };
+use rustix::fs::Advice;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::committer_threads;
@@ -73,6 +74,8 @@ pub(crate) struct JobInput {
     pub(crate) pass_files: Vec<OwnedFd>,
     /// A sync holds up the job.
     pub(crate) blocking_syncs: bool,
+    /// What the kernel was told of the order of accesses.
+    pub(crate) advice: Option<Advice>,
     pub(crate) clock: RunClock,
     pub(crate) closed: SyncSender<ClosedInterval>,
     pub(crate) empty: Receiver<IntervalBuffer>,
@@ -169,7 +172,9 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
     }
     let (depth, entries) = (input.workload.depth, ring_entries(&input.workload));
     let (more_files, blocking_syncs) = (files.collect(), input.blocking_syncs);
-    let setup = EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs };
+    let advice = input.advice;
+    let setup =
+        EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs, advice };
     input.engine.open(setup, Job { input, filler, shared })
 }
 

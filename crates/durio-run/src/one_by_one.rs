@@ -38,8 +38,9 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     }
     // A linked sync needs an entry of the ring beside its write's.
     let (depth, entries) = (1, if slots > 1 { 2 } else { 1 });
-    let (more_files, blocking_syncs) = (Vec::new(), false);
-    let setup = EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs };
+    let (more_files, blocking_syncs, advice) = (Vec::new(), false, None);
+    let setup =
+        EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs, advice };
     Ok(kind.open(setup, Lent(body))?)
 }
 

@@ -33,7 +33,7 @@ use crate::start_barrier::{Answer, Readiness, Start};
 use conclusion::{conclude, first_error};
 pub(crate) use conclusion::{job_error, outcome_of};
 pub(crate) use effective_load::EffectiveLoad;
-use effective_load::{effective, open_files, region_of};
+use effective_load::{advice_of, effective, open_files, region_of};
 
 /// Buffers per job: one that is filled, one with the collector, and one in reserve.
 pub(crate) const BUFFERS_PER_JOB: usize = 3;
@@ -285,6 +285,7 @@ fn job_input(
         processors: processors.of(load, target, place)?,
         pass_files: pass_files(workload, &files)?,
         blocking_syncs: load.blocking_syncs,
+        advice: load.advice.map(advice_of),
         files,
         files_each: load.targets_each,
         file_order: load.file_order,

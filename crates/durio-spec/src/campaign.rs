@@ -130,9 +130,9 @@ pub fn plan_campaign(request: &CampaignRequest) -> Result<CampaignPlan, SpecErro
 /// One measurement of durio's own cost per engine, depth and batch.
 fn self_costs(steps: &[Step]) -> Vec<Step> {
     let loads = steps.iter().flat_map(Step::loads);
-    let own = [EngineKind::Sync, EngineKind::Uring, EngineKind::Aio];
+    let own = [EngineKind::Sync, EngineKind::Uring, EngineKind::Aio, EngineKind::Mmap];
     let used: BTreeSet<(usize, u32, u32)> = loads
-        // By all three, for all three change the cost: with batches of 1 io_uring takes more than
+        // By all of them, for all change the cost: with batches of 1 io_uring takes more than
         // twice the processor time per I/O that it takes with 32 (docs/benchmarks.md, null target).
         .filter_map(|load| {
             let engine = own.iter().position(|engine| *engine == load.engine)?;

@@ -70,7 +70,8 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
         steps.push(self_cost_step(0, request.engine, depth, request.batch));
     }
     let step = measured_step(request);
-    step.load.validate_log().map_err(|it| SpecError::wrong_use(format!("the job {it}")))?;
+    let of_engine = step.load.validate_log().and_then(|()| step.load.validate_sync());
+    of_engine.map_err(|it| SpecError::wrong_use(format!("the job {it}")))?;
     let followed = request.trace_path.then(|| path_traces(std::iter::once(&step)));
     steps.push(step);
     steps.extend(followed.into_iter().flatten());
@@ -106,7 +107,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     workload.validate().map_err(|error| SpecError::wrong_use(error.to_string()))?;
     if !request.engine.is_asynchronous() && workload.depth > 1 {
         return Err(SpecError::wrong_use(
-            "the sync engine waits for each operation: its depth is 1 per job",
+            "this engine waits for each operation: its depth is 1 per job",
         )
         .hint("use --jobs for more in flight, or --engine uring"));
     }

@@ -301,7 +301,7 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "What")]
     pub(crate) buffered: bool,
 
-    /// Engine: null, sync, uring, aio or fio [default: sync for depth 1, else uring]
+    /// Engine: null, sync, uring, aio, mmap or fio [default: sync for depth 1, else uring]
     ///
     /// With fio, the installed fio runs the job and durio reports its figures; fio:libaio selects
     /// the ioengine [default: psync for depth 1, else io_uring].

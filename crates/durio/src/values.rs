@@ -346,7 +346,9 @@ mod tests {
             engine("iouring"),
             Err("'iouring' is no engine; did you mean 'uring'?".to_owned())
         );
-        assert!(engine("spdk").unwrap_err().ends_with("expected null, sync, uring, aio, fio"));
+        assert!(
+            engine("spdk").unwrap_err().ends_with("expected null, sync, uring, aio, mmap, fio")
+        );
         assert!(sync_method("fsync").is_ok() && sync_method("flush").is_err());
         assert!(format("html").is_ok() && format("pdf").is_err());
         assert!(clock("tsc").is_ok() && clock("sundial").is_err());

@@ -2,8 +2,9 @@
 //!
 //! In: a folder of job files (any name) and command lines (`NAME.words`, one word a line). Out: how
 //! many of those with plain I/O durio accepts, and whether what it then does is what fio does, by
-//! strace: reads, writes, bytes, syncs, the range of offsets, the flags of what is open. Sizes are
-//! made small alike for both. Not here: speed.
+//! strace: reads, writes, bytes, syncs, the range of offsets, the flags of what is open. Accesses of
+//! mapped files are no calls: there the sums of both programs' own JSON are compared, and msync by
+//! strace. Sizes are made small alike for both. Not here: speed.
 
 mod calls;
 mod entry;
@@ -243,15 +244,17 @@ impl Trial<'_> {
         let words = self.lay_out(entry, "fio")?;
         let home = self.folder.join("fio");
         let mut fio = in_folder("fio", &home);
-        fio.args(&words);
+        let json = entry.maps_files().then_some("--output-format=json");
+        fio.args(json).args(&words);
         let output = run_traced(traced(&fio, &self.folder.join("fio.trace"))?)?;
         if !output.status.success() {
             return Ok(Outcome::FioFails(reason(&output)));
         }
+        let sum_of_fio = json.map(|_| calls::sum(&output.stdout)).transpose()?;
         self.lay_out(entry, "durio")?;
         let other = self.folder.join("durio");
         let output = self.permitted(&other, entry, |mut command| {
-            command.args(["--quiet", "--out", "../runs", "--"]).args(&words);
+            command.args(["--quiet", "--out", "../runs"]).args(json).arg("--").args(&words);
             run_traced(traced(&command, &self.folder.join("durio.trace"))?)
         })?;
         if !output.status.success() {
@@ -259,6 +262,12 @@ impl Trial<'_> {
         }
         let mut by_fio = calls::read(&self.folder.join("fio.trace"), &home)?;
         let mut by_durio = calls::read(&self.folder.join("durio.trace"), &other)?;
+        if let Some(fio) = sum_of_fio {
+            let durio = calls::sum(&output.stdout)?;
+            if !is_as_much(entry, &fio, &durio) {
+                return Ok(Outcome::Different(format!("JSON: fio {fio:?} durio {durio:?}")));
+            }
+        }
         let said = String::from_utf8_lossy(&output.stderr);
         let outcome = verdict(entry, (&by_fio, &by_durio), &said);
         if !matches!(outcome, Outcome::Different(_)) {
@@ -332,22 +341,9 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
     let is_free = free.iter().any(|key| entry.has(key));
     let mut said = Vec::new();
     for (one, other) in fio.iter().zip(durio) {
-        let accesses = |done: &Done| done.reads + done.writes;
-        let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
-        let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
-        // Draws of a size scatter: where one in ten is 64 KiB and most are 4, fio itself makes 170 to 247
-        // accesses of a MiB over six seeds, and 3300 to 3700 of 16 MiB.
-        let most = match (has_mix, accesses(one)) {
-            (false, _) => u64::MAX,
-            (true, ..1000) => 2,
-            (true, _) => 8,
-        };
-        // Of few accesses all may be of one kind, or anywhere, by chance.
-        let mixes = is_mixed(one) || is_mixed(other) || (entry.mixes() && accesses(one) < 32);
-        let is_same = near(accesses(one), accesses(other), most)
-            && near(one.bytes, other.bytes, most)
-            && if mixes { near_in_mix(one, other) } else { near(one.writes, other.writes, most) }
-            && one.flags == other.flags
+        let mixes = mixes(entry, one, other);
+        let is_same = is_as_much(entry, one, other)
+            && (one.flags == other.flags && one.mapped == other.mapped)
             && (range_is_same(one, other, is_free || mixes) || (is_free && accesses(one) < 32));
         if !is_same {
             return Outcome::Different(show());
@@ -363,9 +359,38 @@ fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Out
     }
 }
 
+fn accesses(done: &Done) -> u64 {
+    done.reads + done.writes
+}
+
+// Of few accesses all may be of one kind, or anywhere, by chance.
+fn mixes(entry: &Entry, one: &Done, other: &Done) -> bool {
+    is_mixed(one) || is_mixed(other) || (entry.mixes() && accesses(one) < 32)
+}
+
+/// Accesses, bytes and writes are the same, or as near as draws let them be.
+fn is_as_much(entry: &Entry, one: &Done, other: &Done) -> bool {
+    let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
+    let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
+    // Draws of a size scatter: where one in ten is 64 KiB and most are 4, fio itself makes 170 to 247
+    // accesses of a MiB over six seeds, and 3300 to 3700 of 16 MiB.
+    let most = match (has_mix, accesses(one)) {
+        (false, _) => u64::MAX,
+        (true, ..1000) => 2,
+        (true, _) => 8,
+    };
+    let writes_are_near = match mixes(entry, one, other) {
+        true => near_in_mix(one, other),
+        false => near(one.writes, other.writes, most),
+    };
+    near(accesses(one), accesses(other), most)
+        && near(one.bytes, other.bytes, most)
+        && writes_are_near
+}
+
 /// True if it accesses files, each at its end. Where strace saw no access at all, nothing is known.
 fn moves_no_byte(done: &[Done]) -> bool {
-    done.iter().all(|file| file.bytes == 0) && !done.is_empty()
+    done.iter().all(|file| file.bytes == 0 && !file.mapped) && !done.is_empty()
 }
 
 /// Whether durio has a note on syncs; one on an asynchronous engine is none.

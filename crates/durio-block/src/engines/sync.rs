@@ -1,6 +1,7 @@
 //! pread and pwrite, preadv2 and pwritev2: one operation at a time, each waited for.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -20,14 +21,39 @@ use crate::{
 /// Operations of one call run in order; those that find no room for their completion wait for the
 /// next call, so that depth has its meaning for the caller, though only one is ever in the kernel.
 #[derive(Debug)]
-pub struct SyncEngine<C> {
+pub struct SyncEngine<C, T = FileCalls> {
     clock: C,
-    file: OwnedFd,
-    more_files: Vec<OwnedFd>,
+    calls: T,
     buffers: Buffers,
     waiting: VecDeque<Operation>,
     busy: Vec<bool>,
     cancel_next: bool,
+}
+
+/// How a blocking engine does one operation.
+pub trait Calls: Debug {
+    /// [`WriteFlags`] other than `None`.
+    const WRITE_FLAGS: bool;
+    /// [`OperationKind::SyncFileRange`].
+    const RANGE_SYNCS: bool;
+
+    /// Does it, with the data in the operation's slot; gives the bytes moved.
+    ///
+    /// # Errors
+    /// The errno of the operation.
+    fn call(&mut self, operation: &Operation, buffers: &mut Buffers) -> Result<usize, Errno>;
+
+    /// How it was set up.
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::default()
+    }
+}
+
+/// pread, pwrite and pwritev2 on open files.
+#[derive(Debug)]
+pub struct FileCalls {
+    file: OwnedFd,
+    more_files: Vec<OwnedFd>,
 }
 
 pub(super) struct Descriptor;
@@ -48,22 +74,27 @@ impl<C: Clock> SyncEngine<C> {
     /// An engine over an open file.
     #[must_use]
     pub fn new(clock: C, file: OwnedFd, buffers: Buffers) -> Self {
-        let slots = buffers.count();
-        Self {
-            clock,
-            file,
-            more_files: Vec::new(),
-            buffers,
-            waiting: VecDeque::with_capacity(slots),
-            busy: vec![false; slots],
-            cancel_next: false,
-        }
+        Self::over(clock, FileCalls { file, more_files: Vec::new() }, buffers)
     }
 
     /// The same with further files: [`Operation::file`] counts on from 1 in them.
     #[must_use]
     pub fn with_more_files(self, more_files: Vec<OwnedFd>) -> Self {
-        Self { more_files, ..self }
+        Self { calls: FileCalls { more_files, ..self.calls }, ..self }
+    }
+}
+
+impl<C: Clock, T: Calls> SyncEngine<C, T> {
+    pub(super) fn over(clock: C, calls: T, buffers: Buffers) -> Self {
+        let slots = buffers.count();
+        Self {
+            clock,
+            calls,
+            buffers,
+            waiting: VecDeque::with_capacity(slots),
+            busy: vec![false; slots],
+            cancel_next: false,
+        }
     }
 
     /// Runs `operation` as its link allows and says what the kernel said.
@@ -80,41 +111,13 @@ impl<C: Clock> SyncEngine<C> {
     #[inline(always)]
     fn result_of(&mut self, operation: &Operation) -> i32 {
         loop {
-            match self.call(operation) {
+            match self.calls.call(operation, &mut self.buffers) {
                 Err(Errno::INTR) => {}
                 // A transfer is at most 1 GiB (durio-workload), so it fits.
                 Ok(count) => return i32::try_from(count).unwrap_or(i32::MAX),
                 Err(errno) => return -errno.raw_os_error(),
             }
         }
-    }
-
-    #[inline(always)]
-    fn call(&mut self, operation: &Operation) -> Result<usize, Errno> {
-        match operation.kind {
-            OperationKind::Read => {
-                let file = file_of(operation, &self.file, &self.more_files);
-                let data = self.buffers.slot_mut(operation.slot as usize);
-                let data = &mut data[..length_of(operation)];
-                rustix::io::pread(file, data, operation.offset)
-            }
-            OperationKind::Write => self.write(operation),
-            _ => {
-                let file = file_of(operation, &self.file, &self.more_files);
-                no_transfer(file.as_fd(), operation).map(|()| 0)
-            }
-        }
-    }
-
-    #[inline]
-    fn write(&mut self, operation: &Operation) -> Result<usize, Errno> {
-        let file = file_of(operation, &self.file, &self.more_files);
-        let data = &self.buffers.slot_mut(operation.slot as usize)[..length_of(operation)];
-        if operation.flags == WriteFlags::None {
-            return rustix::io::pwrite(file, data, operation.offset);
-        }
-        let flags = ReadWriteFlags::from_bits_retain(operation.flags.bits().cast_unsigned());
-        rustix::io::pwritev2(file, &[IoSlice::new(data)], operation.offset, flags)
     }
 
     #[inline(always)]
@@ -146,6 +149,35 @@ impl<C: Clock> SyncEngine<C> {
             last.link = false;
         }
     }
+}
+
+impl Calls for FileCalls {
+    const WRITE_FLAGS: bool = true;
+    const RANGE_SYNCS: bool = true;
+
+    #[inline(always)]
+    fn call(&mut self, operation: &Operation, buffers: &mut Buffers) -> Result<usize, Errno> {
+        let file = file_of(operation, &self.file, &self.more_files);
+        match operation.kind {
+            OperationKind::Read => {
+                let data = buffers.slot_mut(operation.slot as usize);
+                let data = &mut data[..length_of(operation)];
+                rustix::io::pread(file, data, operation.offset)
+            }
+            OperationKind::Write => write(file, operation, buffers),
+            _ => no_transfer(file.as_fd(), operation).map(|()| 0),
+        }
+    }
+}
+
+#[inline]
+fn write(file: &OwnedFd, operation: &Operation, buffers: &mut Buffers) -> Result<usize, Errno> {
+    let data = &buffers.slot_mut(operation.slot as usize)[..length_of(operation)];
+    if operation.flags == WriteFlags::None {
+        return rustix::io::pwrite(file, data, operation.offset);
+    }
+    let flags = ReadWriteFlags::from_bits_retain(operation.flags.bits().cast_unsigned());
+    rustix::io::pwritev2(file, &[IoSlice::new(data)], operation.offset, flags)
 }
 
 /// The file of an operation: the first one, or one of the others.
@@ -193,11 +225,11 @@ fn has_succeeded(operation: &Operation, result: i32) -> bool {
 }
 
 #[inline]
-fn length_of(operation: &Operation) -> usize {
+pub(super) fn length_of(operation: &Operation) -> usize {
     usize::try_from(operation.length).unwrap_or(usize::MAX)
 }
 
-impl<C: Clock> Engine for SyncEngine<C> {
+impl<C: Clock, T: Calls> Engine for SyncEngine<C, T> {
     type Clock = C;
 
     fn clock(&self) -> &C {
@@ -205,11 +237,12 @@ impl<C: Clock> Engine for SyncEngine<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { asynchronous: false, write_flags: true, range_syncs: true, links: true }
+        let (write_flags, range_syncs) = (T::WRITE_FLAGS, T::RANGE_SYNCS);
+        Capabilities { asynchronous: false, write_flags, range_syncs, links: true }
     }
 
     fn facts(&self) -> EngineFacts {
-        EngineFacts::default()
+        self.calls.facts()
     }
 
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {

@@ -54,6 +54,8 @@ pub struct Suite<'s, C> {
     pub store: &'s dyn Store,
     /// The engine does I/O; if not, only bodies that look at no data and no error are run.
     pub stores_data: bool,
+    /// The engine maps its files: they do not grow, and are open for reading.
+    pub maps_files: bool,
     /// The errno of a write to /dev/full by this interface of the kernel.
     pub full_device_errno: i32,
     /// The errno of a write to what was opened for reading only.
@@ -122,6 +124,8 @@ enum Needs {
     AnySize,
     /// As storage, with files of the kernel.
     Files,
+    /// As files, by calls: files that grow, that cannot be read, or that have no pages.
+    FilesByCalls,
     /// As files, through the page cache.
     BufferedFiles,
     /// As files, with O_DIRECT.
@@ -144,7 +148,8 @@ impl<'s, C: Clock> Suite<'s, C> {
     #[must_use]
     pub fn new(lend: &'s Lend<'s, C>, store: &'s dyn Store) -> Self {
         let (full_device_errno, read_only_errno) = (libc::ENOSPC, libc::EBADF);
-        Self { lend, store, stores_data: true, full_device_errno, read_only_errno }
+        let (stores_data, maps_files) = (true, false);
+        Self { lend, store, stores_data, maps_files, full_device_errno, read_only_errno }
     }
 
     /// Runs all bodies that apply; one that fails does not stop the others.
@@ -176,6 +181,7 @@ impl<'s, C: Clock> Suite<'s, C> {
             Needs::Storage => self.stores_data,
             Needs::AnySize => self.stores_data && self.store.takes_any_size(),
             Needs::Files => self.has_files(|_| true),
+            Needs::FilesByCalls => !self.maps_files && self.has_files(|_| true),
             Needs::BufferedFiles => self.has_files(|files| !files.is_direct()),
             Needs::DirectFiles => self.has_files(Files::is_direct),
         }

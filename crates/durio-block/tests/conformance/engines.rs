@@ -9,9 +9,9 @@ use std::time::Duration;
 use durio_block::testkit::conformance::{Body, Files, Lend, Setup, Suite};
 use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
-    AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MonotonicClock,
-    NullEngine, OpenMode, Operation, OperationKind, Ring, Script, SyncEngine, Ticks, TscClock,
-    UringEngine, VirtualClock, WriteFlags,
+    AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MmapEngine,
+    MonotonicClock, NullEngine, OpenMode, Operation, OperationKind, Ring, Script, SyncEngine,
+    Ticks, TscClock, UringEngine, VirtualClock, WriteFlags,
 };
 use durio_units::Nanos;
 
@@ -117,6 +117,24 @@ fn the_sync_engine_conforms_with_the_time_stamp_counter() {
         return note_skip(test, &"no time-stamp counter");
     };
     run(test, Mode::Direct, &|setup, body| lend_sync(clock, setup, body));
+}
+
+fn run_mmap(test: &str, mode: Mode) {
+    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+        let file = setup.target.into_file();
+        body(&mut MmapEngine::mapped(MonotonicClock, file, setup.buffers).expect("an engine"));
+    };
+    run_with(test, mode, &lend, |suite| suite.maps_files = true);
+}
+
+#[test]
+fn the_mmap_engine_conforms_with_buffered_files() {
+    run_mmap("the_mmap_engine_conforms_with_buffered_files", Mode::Buffered);
+}
+
+#[test]
+fn the_mmap_engine_conforms_with_direct_files() {
+    run_mmap("the_mmap_engine_conforms_with_direct_files", Mode::Direct);
 }
 
 fn lend_uring<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {

@@ -4,4 +4,5 @@
 
 mod engines;
 mod faults;
+mod mapped;
 mod several_files;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
-    AioEngine, Buffers, Completion, Engine, EngineKind, MonotonicClock, OpenMode, Operation,
-    OperationKind, Ring, SyncEngine, Ticks, UringEngine, WriteFlags,
+    AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, EngineSetup, EngineUser,
+    MonotonicClock, OpenMode, Operation, OperationKind, Ring, SyncEngine, Ticks, UringEngine,
+    WriteFlags,
 };
 
 const BLOCK: usize = 4096;
@@ -70,6 +71,38 @@ fn an_operation_of_the_sync_engine_goes_to_the_file_that_it_names() {
     let first = opened.remove(0);
     let engine = SyncEngine::new(MonotonicClock, first, Buffers::new(1, BLOCK));
     goes_where_it_is_sent(&mut engine.with_more_files(opened), &paths);
+}
+
+#[test]
+fn an_operation_of_the_mmap_engine_goes_to_the_file_that_it_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let (paths, mut opened) = files(directory.path());
+    let (file, more_files) = (opened.remove(0), opened);
+    let setup = EngineSetup {
+        clock: MonotonicClock,
+        file,
+        more_files,
+        buffers: Buffers::new(1, BLOCK),
+        depth: 1,
+        entries: 1,
+        blocking_syncs: false,
+        advice: Some(rustix::fs::Advice::Random),
+    };
+    EngineKind::Mmap.open(setup, Paths(&paths));
+}
+
+struct Paths<'p>(&'p [PathBuf]);
+
+impl<C: Clock> EngineUser<C> for Paths<'_> {
+    type Output = ();
+
+    fn drive<E: Engine<Clock = C>>(self, mut engine: E) {
+        goes_where_it_is_sent(&mut engine, self.0);
+    }
+
+    fn refused(self, error: BlockError) {
+        panic!("{error}: {}", error.source);
+    }
 }
 
 #[test]

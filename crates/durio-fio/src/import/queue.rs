@@ -113,6 +113,7 @@ fn engine_kind(given: Option<&Given<Engine>>, said: &mut Said) -> EngineKind {
             EngineKind::Sync
         }
         Engine::Libaio => EngineKind::Aio,
+        Engine::Mmap => EngineKind::Mmap,
         Engine::IoUring => EngineKind::Uring,
         Engine::Null => {
             let reason = "fio's null engine measures fio itself; durio measures its own cost with \

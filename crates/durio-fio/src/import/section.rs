@@ -20,6 +20,9 @@ use crate::job_file::{
     SourcePosition, TargetOptions,
 };
 
+/// Bytes of a page, of which msync(2) takes whole ones.
+const PAGE: u64 = 4096;
+
 /// A job section with everything but the region of its load.
 #[derive(Debug)]
 pub(super) struct Section {
@@ -99,6 +102,7 @@ pub(super) fn section(
         depth: queue.depth,
         // Until fio 3.41 a job of its libaio engine waits in each sync.
         blocks: queue.engine == EngineKind::Aio,
+        is_mapped: queue.engine == EngineKind::Mmap,
         // fio syncs at the end of each loop, where it is told to sync at the end.
         has_passes: timing.is_by_volume && timing.loops > 1,
     };
@@ -117,7 +121,11 @@ pub(super) fn section(
     let goes_on = workload.jumps.is_some() || workload.run_length > 1;
     workload.cursors_wrap =
         workload.pattern == Pattern::Random && goes_on && !timing.is_by_volume && is_one(target);
-    let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing };
+    let is_mapped = queue.engine == EngineKind::Mmap;
+    let of_targets = TargetsOf { job, workload: &workload, sizes: &sizes, timing, is_mapped };
+    if is_mapped {
+        of_targets.check_mapped(said);
+    }
     let places = of_targets.places(target, targets, said)?;
     // After its places, so that its files are laid out.
     if let Some(given) = target.create_only.as_ref().filter(|given| given.value) {
@@ -130,6 +138,11 @@ pub(super) fn section(
     let drops_cache = of_targets.drops_cache(&target.invalidate, is_null);
     let advice = advice(or(&target.advice, AdviceHint::Pattern), of_targets.workload.pattern);
     let has_passes = of_targets.has_passes(&places);
+    if is_mapped && drops_cache == Some(true) && has_passes && timing.is_by_volume {
+        let reason = "fio maps its files anew for each pass, durio once, and pages that are mapped \
+                      stay cached; give invalidate=0, or write one pass";
+        said.refuse_at(at, "invalidate", reason);
+    }
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
     Some(Section {
         at: at.clone(),
@@ -175,6 +188,7 @@ pub(super) struct TargetsOf<'j> {
     pub(super) workload: &'j Workload,
     pub(super) sizes: &'j Sizes,
     timing: Timing,
+    is_mapped: bool,
 }
 
 impl TargetsOf<'_> {
@@ -252,6 +266,23 @@ impl TargetsOf<'_> {
         Some(places)
     }
 
+    /// What fio's mmap engine refuses, or would die of.
+    fn check_mapped(&self, said: &mut Said) {
+        let JobOptions { target, durability, .. } = &self.job.options;
+        let syncs = [&durability.fsync_every, &durability.fdatasync_every];
+        let syncs = syncs.into_iter().any(|every| or(every, 0) > 0);
+        let is_direct = or(&target.direct, false);
+        if (syncs || is_direct) && !self.sizes.smallest.is_multiple_of(PAGE) {
+            let reason = "with direct, fsync or fdatasync fio's mmap engine wants whole pages of 4096 \
+                          bytes";
+            said.refuse_at(&self.job.at, "bs", reason);
+        }
+        let reason = "a mapping has no such advice, and fio ends such a job";
+        said.refuse_unless(&target.advice, |hint| *hint != AdviceHint::NoReuse, reason);
+        let reason = "a mapping does not make its file longer, and fio dies of it";
+        said.refuse_unless(&target.create_on_open, |on| !on, reason);
+    }
+
     fn of_file(&self, is_made: bool, allow_create: &One<bool>, said: &mut Said) {
         if is_made {
             let reason = "the file is not there";
@@ -264,7 +295,8 @@ impl TargetsOf<'_> {
 
     // As fio lays out a file: written where it is read or overwritten, else allocated.
     fn layout(&self, fallocate: &One<Fallocate>, overwrites: bool, said: &mut Said) -> FileLayout {
-        if self.workload.reads() || overwrites {
+        // A mapping does not make its file longer.
+        if self.workload.reads() || overwrites || self.is_mapped {
             return FileLayout::Incompressible;
         }
         match or(fallocate, Fallocate::Native) {
@@ -409,8 +441,8 @@ impl TargetsOf<'_> {
 
     // fio drops what is cached of a file before it begins, unless it is told not to.
     fn drops_cache(&self, invalidate: &One<bool>, is_null: bool) -> Option<bool> {
-        // Neither has cached pages.
-        if self.workload.cache == CacheMode::Direct || is_null {
+        // Neither has cached pages; those of a mapping are, O_DIRECT or not.
+        if (self.workload.cache == CacheMode::Direct && !self.is_mapped) || is_null {
             return None;
         }
         Some(or(invalidate, true))

@@ -69,6 +69,8 @@ pub(super) struct Writing {
     pub(super) depth: u32,
     /// The engine's syncs hold up the job.
     pub(super) blocks: bool,
+    /// Its writes are no calls.
+    pub(super) is_mapped: bool,
     /// Passes over the region may be several, each of which fio ends.
     pub(super) has_passes: bool,
 }
@@ -89,6 +91,11 @@ pub(super) fn set_syncs(
             said.note(given, "a job that only reads syncs nothing");
         }
         return false;
+    }
+    if writing.is_mapped {
+        let reason = "O_SYNC and O_DSYNC make no mapped write durable, and fio takes them for nothing \
+                      there; give fsync=1 or fdatasync=1";
+        said.refuse_unless(open, |open| *open == SyncOpen::None, reason);
     }
     let every = |given: &One<u32>, method| SyncPolicy { method, every: or(given, 0) };
     let policies = [

@@ -150,6 +150,8 @@ pub enum Engine {
     IoUring,
     /// POSIX AIO.
     Posixaio,
+    /// Mapped files.
+    Mmap,
     /// No I/O.
     Null,
 }

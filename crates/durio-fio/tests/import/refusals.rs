@@ -1,5 +1,7 @@
 //! What cannot be honoured is named, with its line.
 
+use durio_plan::{EngineKind, FileLayout, TargetKind};
+
 use super::imported;
 
 /// `[a]`, `filename=`, then what is refused in line 3.
@@ -8,7 +10,6 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
     for (line, option) in [
         ("rw=read:-4k", "rw"),
         ("file_append=1", "file_append"),
-        ("ioengine=mmap", "ioengine"),
         ("startdelay=2:1", "startdelay"),
         ("pre_read=1", "pre_read"),
         ("size=2g", "size"),
@@ -29,6 +30,37 @@ fn each_option_that_cannot_be_honoured_is_refused_in_its_line() {
             .iter()
             .any(|refusal| refusal.option == option && refusal.at.to_string() == "j.fio:3");
         assert!(named, "{line}: {refusals:?}");
+    }
+}
+
+#[test]
+fn what_a_mapping_does_not_do_is_refused_by_name() {
+    for (lines, option) in [
+        ("sync=dsync", "sync"),
+        ("sync=1", "sync"),
+        ("fadvise_hint=noreuse", "fadvise_hint"),
+        ("create_on_open=1", "create_on_open"),
+        ("direct=1\nbs=512", "bs"),
+        ("fsync=4\nbs=6k", "bs"),
+        ("fdatasync=1\nbs=1k", "bs"),
+        ("loops=2", "invalidate"),
+    ] {
+        let of = |engine: &str| {
+            imported(&format!("[a]\nfilename=new\nsize=64k\nrw=write\nioengine={engine}\n{lines}"))
+        };
+        let refusals = of("mmap").unwrap_err();
+        assert!(refusals.iter().all(|it| it.option == option), "{lines}: {refusals:?}");
+        assert!(of("psync").is_ok(), "{lines}");
+    }
+    for lines in ["fsync=4", "direct=1\nbs=8k", "bs=512", "loops=2\ninvalidate=0", "sync=none"] {
+        let text =
+            format!("[a]\nfilename=new\nsize=64k\nrw=write\nioengine=mmap\niodepth=8\n{lines}");
+        let plan = imported(&text).unwrap().plan;
+        assert_eq!(plan.steps[0].load.engine, EngineKind::Mmap, "{lines}");
+        assert_eq!(plan.steps[0].load.workload.depth, 1, "{lines}");
+        // A mapping does not make its file longer: what it writes to is there before.
+        let TargetKind::NewFile { layout, .. } = &plan.targets[0].kind else { panic!("{plan:?}") };
+        assert_eq!(*layout, FileLayout::Incompressible, "{lines}");
     }
 }
 

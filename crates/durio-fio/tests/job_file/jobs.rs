@@ -143,7 +143,7 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
     let cases = [
         ("[a]\nverify=crc32c", "j.fio:2: verify=crc32c: durio run checks no contents"),
         ("[a]\nrw=randtrim", "j.fio:2: rw=randtrim: durio sends no trims"),
-        ("[a]\n\nioengine=mmap", "j.fio:3: ioengine=mmap: its accesses are page faults"),
+        ("[a]\n\nioengine=splice", "j.fio:3: ioengine=splice: durio has no engine splice; it has"),
         ("[global]\nthinkcycles=10\n[a]", "j.fio:2: thinkcycles=10: durio pauses asleep"),
         ("[a]\nhipri", "j.fio:2: hipri: the engine psync has no such option"),
         ("[a]\nioengine=libaio\nfixedbufs", "j.fio:3: fixedbufs: the engine libaio has no such"),

@@ -86,18 +86,23 @@ pub(crate) fn open_files(
     let files: Vec<Vec<OwnedFd>> =
         opened.into_iter().map(|of_job| of_job.into_iter().map(|it| it.file).collect()).collect();
     if let Some(advice) = load.advice {
+        let advice = advice_of(advice);
         files.iter().flatten().try_for_each(|file| advise(file, advice))?;
     }
     Ok(files)
 }
 
-/// Tells the kernel of the accesses to come; it holds for this descriptor alone.
-fn advise(file: &OwnedFd, advice: AccessAdvice) -> Result<(), RunError> {
-    let advice = match advice {
+/// The kernel's name of it.
+pub(crate) const fn advice_of(advice: AccessAdvice) -> Advice {
+    match advice {
         AccessAdvice::Random => Advice::Random,
         AccessAdvice::Sequential => Advice::Sequential,
         AccessAdvice::NoReuse => Advice::NoReuse,
-    };
+    }
+}
+
+/// Tells the kernel of the accesses to come; it holds for this descriptor alone.
+fn advise(file: &OwnedFd, advice: Advice) -> Result<(), RunError> {
     fadvise(file, 0, None, advice).map_err(|errno| {
         RunError::target("cannot advise the kernel of the order of accesses")
             .because(std::io::Error::from(errno))

@@ -183,8 +183,8 @@ fn group_commit(said: &CommitSettings) -> Result<Option<GroupCommit>, String> {
 fn engine(said: &LoadSettings, workload: &Workload) -> Result<EngineKind, String> {
     let (depth, method) = (workload.depth, workload.sync.method);
     match said.engine.get() {
-        Some(EngineKind::Sync) if depth > 1 => Err(format!(
-            "depth = {depth}, but the sync engine waits for each operation; use more jobs or \
+        Some(engine) if !engine.is_asynchronous() && depth > 1 => Err(format!(
+            "depth = {depth}, but the {engine} engine waits for each operation; use more jobs or \
              engine = \"uring\""
         )),
         Some(engine) if method.is_linked() && !engine.links_syncs() => Err(format!(

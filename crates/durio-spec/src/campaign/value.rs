@@ -248,7 +248,7 @@ impl Shown for Mix {
 words! {
     Pattern { "sequential" => Sequential, "random" => Random }
     CacheMode { "direct" => Direct, "buffered" => Buffered }
-    EngineKind { "sync" => Sync, "uring" => Uring, "aio" => Aio, "fio" => Fio }
+    EngineKind { "sync" => Sync, "uring" => Uring, "aio" => Aio, "mmap" => Mmap, "fio" => Fio }
     FileLayout {
         "incompressible" => Incompressible,
         "zeros" => ZeroFilled,

@@ -11,8 +11,8 @@ use durio_fio::job_file::{Class, option_rows};
 use serde_json::{Value, json};
 
 use crate::fio_trace::Fact::{
-    self, AccessSet, Accesses, Advice, Allocations, Calls, Contents, Drops, Left, OpenFlags,
-    Submissions, Syncs,
+    self, AccessSet, Accesses, Advice, Allocations, Calls, Contents, Drops, Left, Mappings,
+    OpenFlags, Submissions, Syncs,
 };
 use crate::fio_trace::{Traced, job, with_files};
 use crate::requirements::has;
@@ -192,6 +192,7 @@ const ROWS: &[Row] = &[
         Plan("/steps/0/drain/think", || json!({"length_ns": 2_000_000, "after": 24})),
     ),
     row(&["ioengine"], "filename=data/f\nrw=read\nioengine=libaio", Same(&[Calls])),
+    row(&["ioengine"], "filename=data/f\nrw=read\nioengine=mmap", Same(&[Mappings])),
     row(&["sync"], "filename=data/f\nrw=write\nsync=dsync", Same(&[OpenFlags])),
     row(&["sync"], "filename=data/f\nrw=write\nsync=1", Same(&[OpenFlags])),
     row(&["end_fsync"], "filename=data/f\nrw=write\nsize=32k\nend_fsync=1", Same(&[Syncs])),

@@ -28,6 +28,8 @@ pub(crate) enum Fact {
     OpenFlags,
     /// How many fsync; durio's own before the job are fdatasync.
     Syncs,
+    /// How files are mapped, and the calls on their mappings, with lengths.
+    Mappings,
     /// Whether space is allocated.
     Allocations,
     /// What is in the file afterwards.
@@ -37,8 +39,8 @@ pub(crate) enum Fact {
 }
 
 use Fact::{
-    AccessSet, Accesses, Advice, Allocations, Calls, Contents, Drops, Left, OpenFlags, Submissions,
-    Syncs,
+    AccessSet, Accesses, Advice, Allocations, Calls, Contents, Drops, Left, Mappings, OpenFlags,
+    Submissions, Syncs,
 };
 
 /// A trace of one run, by one program.
@@ -47,10 +49,11 @@ pub(crate) struct Traced {
     lines: Vec<String>,
     contents: Vec<Vec<u8>>,
     left: BTreeSet<String>,
+    pub(crate) stdout: Vec<u8>,
 }
 
 const TRACED: &str = "trace=open,openat,pread64,pwrite64,preadv,pwritev,preadv2,pwritev2,fsync,fdatasync,\
-                      fadvise64,fallocate,io_submit";
+                      fadvise64,fallocate,io_submit,mmap,madvise,msync";
 
 /// A job file with a job of these lines.
 pub(crate) fn job(sandbox: &Sandbox, lines: &str) -> PathBuf {
@@ -99,8 +102,18 @@ impl Traced {
         // Of the file, and not of what lies elsewhere.
         let folder = format!("<{}/", data.display());
         let lines = timed.into_iter().map(|(_, call)| call);
-        let lines = lines.filter(|call| call.contains(&folder)).collect();
-        Self { lines, contents: contents.into(), left }
+        let mut mapped = Vec::new();
+        let is_of_it = |call: &String| {
+            let is_named = call.contains(&folder);
+            match mapping(call) {
+                Some(range) if is_named => mapped.push(range),
+                Some(range) => return mapped.iter().any(|it| it.contains(&range.start)),
+                None => {}
+            }
+            is_named
+        };
+        let lines = lines.filter(is_of_it).collect();
+        Self { lines, contents: contents.into(), left, stdout: output.stdout }
     }
 
     fn calls(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -175,6 +188,22 @@ impl Traced {
                 json!(flags.filter(|flag| wanted.contains(flag)).collect::<BTreeSet<_>>())
             }
             Syncs => json!(self.calls().filter(|(name, _)| *name == "fsync").count()),
+            Mappings => {
+                let of_memory = |name: &str| ["mmap", "madvise", "msync"].contains(&name);
+                let calls = self.calls().filter(|(name, _)| of_memory(name));
+                let calls = calls.filter(|(_, rest)| !rest.contains("MAP_PRIVATE"));
+                let shown = calls.map(|(name, rest)| {
+                    let rest = rest.split(')').next().unwrap();
+                    let words: Vec<_> = rest
+                        .split(", ")
+                        .skip(1)
+                        .filter(|it| !it.contains("PROT_"))
+                        .take(2)
+                        .collect();
+                    format!("{name} {}", words.join(" "))
+                });
+                json!(shown.collect::<Vec<_>>())
+            }
             Allocations => json!(self.calls().any(|(name, _)| name == "fallocate")),
             Contents => json!(self.contents),
             Left => json!(self.left),
@@ -213,6 +242,19 @@ impl Traced {
         let advice = self.calls().filter(|(name, _)| *name == "fadvise64");
         advice.filter_map(|(_, rest)| rest.split("POSIX_FADV_").nth(1)?.split(')').next())
     }
+}
+
+/// The addresses that a call of mapped memory is about.
+fn mapping(call: &str) -> Option<std::ops::Range<u64>> {
+    let (name, rest) = call.split_once('(')?;
+    let begin = match name {
+        "mmap" => rest.rsplit_once(" = ")?.1,
+        "madvise" | "msync" => rest.split(", ").next()?,
+        _ => return None,
+    };
+    let begin = u64::from_str_radix(begin.trim().strip_prefix("0x")?, 16).ok()?;
+    let length: u64 = rest.split(", ").nth(1)?.parse().ok()?;
+    Some(begin..begin + length)
 }
 
 /// Length and offset, from the arguments of a call.

@@ -43,6 +43,7 @@ mod fio_engine;
 mod fio_honoured;
 mod fio_jobs;
 mod fio_latency;
+mod fio_mapped;
 mod fio_places;
 mod fio_plot;
 mod fio_stand_in;

@@ -9,10 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 /// The calls that are traced.
 pub(super) const TRACED: &str = "trace=openat,open,read,write,pread64,pwrite64,readv,writev,preadv,\
-                                 pwritev,preadv2,pwritev2,lseek,io_submit,fsync,fdatasync";
+                                 pwritev,preadv2,pwritev2,lseek,io_submit,fsync,fdatasync,mmap,\
+                                 msync";
 
 /// What was done to one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +23,8 @@ pub(super) struct Done {
     pub(super) writes: u64,
     pub(super) bytes: u64,
     pub(super) syncs: u64,
+    /// Some accesses are those of mapped memory, which strace does not see.
+    pub(super) mapped: bool,
     /// First byte, and the end.
     pub(super) range: Option<(u64, u64)>,
     /// O_DIRECT, O_SYNC, O_DSYNC of what was read and written.
@@ -43,6 +47,21 @@ impl Done {
     }
 }
 
+/// What all jobs of a program did, as its JSON says; fio has lines of text ahead of it.
+pub(super) fn sum(output: &[u8]) -> Result<Done> {
+    let begin = output.iter().position(|&byte| byte == b'{').context("no JSON")?;
+    let document =
+        serde_json::Deserializer::from_slice(&output[begin..]).into_iter::<Value>().next();
+    let document = document.context("no JSON")??;
+    let jobs = document["jobs"].as_array().context("no jobs in the JSON")?;
+    let sum = |direction: &str, field: &str| {
+        jobs.iter().filter_map(|job| job[direction][field].as_u64()).sum::<u64>()
+    };
+    let bytes = sum("read", "io_bytes") + sum("write", "io_bytes");
+    let (reads, writes) = (sum("read", "total_ios"), sum("write", "total_ios"));
+    Ok(Done { reads, writes, bytes, ..Done::default() })
+}
+
 #[derive(Default)]
 struct Trace {
     /// By path.
@@ -50,6 +69,8 @@ struct Trace {
     /// Flags of the last open by process, descriptor and path; process 0 is any.
     opened: BTreeMap<(u64, String), String>,
     position: BTreeMap<(u64, String), u64>,
+    /// Where files are mapped, by process: begin, end, path; the last one counts.
+    mapped: Vec<(u64, u64, u64, String)>,
 }
 
 /// Reads the trace files `prefix.PID`; the lowest PID is the process that was started.
@@ -97,8 +118,11 @@ impl Trace {
         if is_main {
             return None;
         }
-        if name == "io_submit" {
-            return self.submitted(arguments, pid, folder);
+        match name {
+            "io_submit" => return self.submitted(arguments, pid, folder),
+            "mmap" => return self.mapped(arguments, result, pid, folder),
+            "msync" => return self.synced(arguments, pid),
+            _ => {}
         }
         let (number, path) = descriptor(arguments)?;
         if !is_inside(&path, folder) {
@@ -132,6 +156,30 @@ impl Trace {
         of(pid).or_else(|| of(0)).unwrap_or_default()
     }
 
+    fn mapped(&mut self, arguments: &str, result: &str, pid: u64, folder: &str) -> Option<()> {
+        let (number, path) = descriptor(arguments.rsplit(", ").nth(1)?)?;
+        let shared = arguments.split(", ").nth(3)?.contains("MAP_SHARED");
+        if !is_inside(&path, folder) || !shared {
+            return None;
+        }
+        let (begin, length) =
+            (address(result)?, arguments.split(", ").nth(1)?.parse::<u64>().ok()?);
+        let flags = self.flags(pid, &number, &path);
+        let done = self.done.entry(path.clone()).or_default();
+        done.mapped = true;
+        done.flags.insert(flags);
+        self.mapped.push((pid, begin, begin + length, path));
+        Some(())
+    }
+
+    fn synced(&mut self, arguments: &str, pid: u64) -> Option<()> {
+        let begin = address(arguments)?;
+        let is_it = |it: &&(u64, u64, u64, String)| it.0 == pid && (it.1..it.2).contains(&begin);
+        let path = self.mapped.iter().rev().find(is_it)?.3.clone();
+        self.done.entry(path).or_default().syncs += 1;
+        Some(())
+    }
+
     fn submitted(&mut self, arguments: &str, pid: u64, folder: &str) -> Option<()> {
         for block in arguments.split("{aio_").skip(1) {
             let field = |name: &str| {
@@ -155,6 +203,10 @@ impl Trace {
         }
         Some(())
     }
+}
+
+fn address(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start().split([',', ' ']).next()?.strip_prefix("0x")?, 16).ok()
 }
 
 fn is_inside(path: &str, folder: &str) -> bool {
@@ -201,7 +253,37 @@ mod tests {
         let done = read(&prefix, Path::new("/d")).unwrap();
         let flags = BTreeSet::from(["O_DIRECT".to_owned()]);
         let range = Some((0, 12_288));
-        assert_eq!(done, [Done { reads: 1, writes: 1, bytes: 4608, syncs: 1, range, flags }]);
+        let expected =
+            Done { reads: 1, writes: 1, bytes: 4608, syncs: 1, range, flags, mapped: false };
+        assert_eq!(done, [expected]);
+    }
+
+    #[test]
+    fn an_msync_is_of_the_file_that_its_process_mapped_there_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = "1.0 openat(AT_FDCWD, \"f\", O_RDWR|O_DIRECT) = 5</d/f>\n";
+        let map = |time, file, begin| {
+            format!("{time} mmap(NULL, 8192, PROT_READ, MAP_SHARED, 5</d/{file}>, 0) = {begin}\n")
+        };
+        let one = [
+            map("2.0", "f", "0x7000"),
+            "2.1 msync(0x8000, 4096, MS_SYNC) = 0\n".to_owned(),
+            map("2.2", "g", "0x7000"),
+            "2.3 msync(0x7000, 8192, MS_SYNC) = 0\n2.4 msync(0x9000, 8192, MS_SYNC) = 0\n"
+                .to_owned(),
+        ];
+        let other = map("3.0", "f", "0x7000") + "3.1 msync(0x7000, 8192, MS_SYNC) = 0\n";
+        for (pid, text) in [(10, main), (11, &one.concat()), (12, &other)] {
+            fs::write(folder.path().join(format!("trace.{pid}")), text).unwrap();
+        }
+        let done = read(&folder.path().join("trace"), Path::new("/d")).unwrap();
+        let of = |syncs, flags: &str| Done {
+            syncs,
+            mapped: true,
+            flags: BTreeSet::from([flags.to_owned()]),
+            ..Done::default()
+        };
+        assert_eq!(done, [of(1, ""), of(2, "O_DIRECT")]);
     }
 
     #[test]

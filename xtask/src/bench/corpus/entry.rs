@@ -188,6 +188,11 @@ impl Entry {
         self.settings().any(|(key, value)| key == wanted && value != Some("0"))
     }
 
+    /// Whether a job's accesses are those of mapped memory.
+    pub(super) fn maps_files(&self) -> bool {
+        self.settings().any(|(key, value)| key == "ioengine" && value == Some("mmap"))
+    }
+
     /// Whether every job draws for each access whether it reads or writes.
     pub(super) fn mixes(&self) -> bool {
         let is_mix = |value: &str| ["rw", "randrw", "readwrite"].contains(&value);

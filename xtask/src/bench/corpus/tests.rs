@@ -65,6 +65,23 @@ fn a_job_whose_accesses_all_end_at_once_moves_no_byte() {
     assert!(moves_no_byte(&[at_end(), at_end()]));
     assert!(!moves_no_byte(&[at_end(), done(0, 1)]));
     assert!(!moves_no_byte(&[]));
+    let mapped = Done { mapped: true, ..Done::default() };
+    assert!(!moves_no_byte(&[at_end(), mapped]));
+}
+
+#[test]
+fn mapped_accesses_are_those_of_the_json_and_not_of_another_number() {
+    let text = b"fio: a word\n{\"jobs\": [{\"read\": {\"io_bytes\": 8192, \"total_ios\": 2}, \
+                 \"write\": {\"io_bytes\": 0, \"total_ios\": 0}}, {\"read\": {\"io_bytes\": 4096, \
+                 \"total_ios\": 1}, \"write\": {\"io_bytes\": 12288, \"total_ios\": 3}}]}\nmore\n";
+    let sum = calls::sum(text).unwrap();
+    assert_eq!(sum, Done { range: None, ..done(3, 3) });
+    let entry = Entry::of_file("ioengine=mmap\nrw=read");
+    assert!(entry.maps_files());
+    assert!(is_as_much(&entry, &done(0, 64), &done(0, 64)));
+    assert!(!is_as_much(&entry, &done(0, 64), &done(0, 65)));
+    let mapped = Done { mapped: true, ..done(0, 64) };
+    assert!(!equal("ioengine=mmap", mapped, done(0, 64)));
 }
 
 #[test]

@@ -10,8 +10,12 @@ use crate::{Buffers, Clock, OpenMode, Operation, OperationKind};
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
         case(Needs::Storage, "a_write_to_a_read_only_descriptor_fails", a_read_only_descriptor),
-        case(Needs::Files, "a_read_from_a_write_only_descriptor_fails", a_write_only_descriptor),
-        case(Needs::Files, "a_full_device_is_reported", a_full_device_is_reported),
+        case(
+            Needs::FilesByCalls,
+            "a_read_from_a_write_only_descriptor_fails",
+            a_write_only_descriptor,
+        ),
+        case(Needs::FilesByCalls, "a_full_device_is_reported", a_full_device_is_reported),
         case(Needs::Files, "an_offset_beyond_every_file_is_refused", an_offset_beyond_every_file),
         case(Needs::Files, "a_refused_read_takes_nothing_from_the_others", a_refused_read),
         case(

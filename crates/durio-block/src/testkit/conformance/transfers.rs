@@ -22,7 +22,7 @@ pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
             odd_lengths_and_offsets_are_kept,
         ),
         case(Needs::AnySize, "a_read_past_the_end_gives_what_is_there", a_read_past_the_end),
-        case(Needs::Files, "a_write_past_the_end_grows_the_file", a_write_past_the_end),
+        case(Needs::FilesByCalls, "a_write_past_the_end_grows_the_file", a_write_past_the_end),
         case(Needs::Files, "dev_zero_is_a_null_target", dev_zero_is_a_null_target),
     ]
 }

@@ -147,7 +147,7 @@ words_of! {
     CpuPolicy { "shared" Shared, "split" Split }
     Engine {
         "sync" Sync, "psync" Psync, "vsync" Vsync, "pvsync" Pvsync, "pvsync2" Pvsync2,
-        "libaio" Libaio, "io_uring" IoUring, "posixaio" Posixaio, "null" Null
+        "libaio" Libaio, "io_uring" IoUring, "posixaio" Posixaio, "mmap" Mmap, "null" Null
     }
 }
 
@@ -268,11 +268,6 @@ pub(super) const DISTRIBUTION: Reader<Distribution> =
 
 // Other engines of fio are refused, not misread.
 pub(super) const ENGINE: Reader<Engine> = Engine::WORD.refusing(|text| match text {
-    "mmap" => Some(
-        "its accesses are page faults of mapped memory, which no call of durio's engines stands \
-         for; run this job with fio"
-            .to_owned(),
-    ),
     own if own.is_empty() || Engine::NAMES.contains(&own) => None,
     other => Some(format!("durio has no engine {other}; it has {}", Engine::NAMES.join(", "))),
 });
