@@ -282,8 +282,8 @@ impl Load {
         }
         let engine = self.engine;
         Err(format!(
-            "makes its writes durable by {method}, which the engine {engine} cannot: its writes are \
-             no calls; fsync and fdatasync are possible"
+            "makes its writes durable by {method}, which has no effect on the engine {engine}: it \
+             copies to mapped memory; use fsync or fdatasync"
         ))
     }
 

@@ -139,8 +139,8 @@ pub(super) fn section(
     let advice = advice(or(&target.advice, AdviceHint::Pattern), of_targets.workload.pattern);
     let has_passes = of_targets.has_passes(&places);
     if is_mapped && drops_cache == Some(true) && has_passes && timing.is_by_volume {
-        let reason = "fio maps its files anew for each pass, durio once, and pages that are mapped \
-                      stay cached; give invalidate=0, or write one pass";
+        let reason = "mapped pages stay cached, and durio keeps the mapping where fio maps the file \
+                      again for each loop; use invalidate=0 or loops=1";
         said.refuse_at(at, "invalidate", reason);
     }
     workload.drops_cache_each_pass = drops_cache == Some(true) && has_passes;
@@ -266,20 +266,20 @@ impl TargetsOf<'_> {
         Some(places)
     }
 
-    /// What fio's mmap engine refuses, or would die of.
+    /// Refuses options that fio's mmap engine rejects or is killed by.
     fn check_mapped(&self, said: &mut Said) {
         let JobOptions { target, durability, .. } = &self.job.options;
         let syncs = [&durability.fsync_every, &durability.fdatasync_every];
         let syncs = syncs.into_iter().any(|every| or(every, 0) > 0);
         let is_direct = or(&target.direct, false);
         if (syncs || is_direct) && !self.sizes.smallest.is_multiple_of(PAGE) {
-            let reason = "with direct, fsync or fdatasync fio's mmap engine wants whole pages of 4096 \
-                          bytes";
+            let reason =
+                "fio's mmap engine needs whole pages of 4096 bytes with direct, fsync or fdatasync";
             said.refuse_at(&self.job.at, "bs", reason);
         }
-        let reason = "a mapping has no such advice, and fio ends such a job";
+        let reason = "mappings have no such advice, and fio fails";
         said.refuse_unless(&target.advice, |hint| *hint != AdviceHint::NoReuse, reason);
-        let reason = "a mapping does not make its file longer, and fio dies of it";
+        let reason = "a mapping cannot extend its file, and fio is killed by SIGBUS";
         said.refuse_unless(&target.create_on_open, |on| !on, reason);
     }
 
@@ -295,7 +295,7 @@ impl TargetsOf<'_> {
 
     // As fio lays out a file: written where it is read or overwritten, else allocated.
     fn layout(&self, fallocate: &One<Fallocate>, overwrites: bool, said: &mut Said) -> FileLayout {
-        // A mapping does not make its file longer.
+        // A mapping cannot extend its file.
         if self.workload.reads() || overwrites || self.is_mapped {
             return FileLayout::Incompressible;
         }

@@ -93,8 +93,7 @@ pub(super) fn set_syncs(
         return false;
     }
     if writing.is_mapped {
-        let reason = "O_SYNC and O_DSYNC make no mapped write durable, and fio takes them for nothing \
-                      there; give fsync=1 or fdatasync=1";
+        let reason = "it has no effect on mapped files, in fio as well; use fsync=1 or fdatasync=1";
         said.refuse_unless(open, |open| *open == SyncOpen::None, reason);
     }
     let every = |given: &One<u32>, method| SyncPolicy { method, every: or(given, 0) };
