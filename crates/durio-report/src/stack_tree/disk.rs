@@ -122,6 +122,9 @@ const fn yes_or_no(is_it: bool) -> &'static str {
 /// Transports of NVMe that lead to another machine.
 const FABRICS: [&str; 3] = ["tcp", "rdma", "fc"];
 
+/// Buses that do.
+const NETWORKS: [&str; 2] = ["iscsi", "fibre-channel"];
+
 const PATHS: &[Row] = &[
     ("attached", "at", "address", Text),
     ("paths", "", "paths", Words(|count| Some(format!("{count} controllers")))),
@@ -132,7 +135,8 @@ fn attached(draft: &mut Draft<'_>, bus: Option<&str>, driver: Option<&str>) {
     draft.named("attached", "bus", bus);
     let transport = draft.text("transport").filter(|transport| Some(*transport) != bus);
     draft.value("attached", transport);
-    let is_remote = transport.is_some_and(|it| it.split(", ").any(|it| FABRICS.contains(&it)));
+    let is_remote = bus.is_some_and(|it| NETWORKS.contains(&it))
+        || transport.is_some_and(|it| it.split(", ").any(|it| FABRICS.contains(&it)));
     draft.value("attached", is_remote.then_some("remote"));
     draft.tell(PATHS);
     for (path, words) in

@@ -1,4 +1,4 @@
-//! What `stack show` says of an NVMe namespace behind two controllers, from a copy of its sysfs.
+//! What `stack show` says of devices behind several paths, from copies of their sysfs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -65,5 +65,49 @@ fn a_namespace_behind_two_controllers_shows_each_path_and_its_policy_once() {
     assert!(words.contains(paths), "{text}");
     assert!(words.contains("NVMe drive nvme1n1 · Some Array · 3 GiB"), "{text}");
     assert!(words.contains("attached: bus nvme, rdma, tcp, remote paths:"), "{text}");
+    fs::remove_dir_all(&root).unwrap();
+}
+
+/// A map of dm-multipath over disks at these places below `sys/devices`.
+fn mapped_disks(root: &Path, places: &[(&str, &str)]) {
+    let sys = root.join("sys");
+    let mount = "26 1 253:0 / /data rw - ext4 /dev/dm-0 rw\n";
+    write(&root.join("proc/self/mountinfo"), mount);
+    let map = sys.join("devices/virtual/block/dm-0");
+    for (name, text) in [("dm/name", "mpatha"), ("dm/uuid", "mpath-3600"), ("dev", "253:0")] {
+        write(&map.join(name), text);
+    }
+    write(&map.join("size"), "2048");
+    let disks = places.iter().enumerate().map(|(minor, (name, place))| {
+        let disk = sys.join("devices").join(place).join("block").join(name);
+        for (file, text) in [("dev", &*format!("8:{minor}")), ("size", "2048")] {
+            write(&disk.join(file), text);
+        }
+        link(disk.to_str().unwrap(), &map.join("slaves").join(name));
+        (*name, format!("8:{minor}"), disk)
+    });
+    for (name, number, folder) in disks.chain([("dm-0", "253:0".to_owned(), map.clone())]) {
+        link(folder.to_str().unwrap(), &sys.join("class/block").join(name));
+        link(folder.to_str().unwrap(), &sys.join("dev/block").join(number));
+    }
+}
+
+#[test]
+fn disks_of_another_machine_are_called_remote_below_a_multipath_map_and_those_of_this_one_not() {
+    let sandbox = Sandbox::new();
+    let root = sandbox.data().join("machine");
+    let places = [
+        ("sda", "platform/host3/session1/target3:0:0/3:0:0:0"),
+        ("sdb", "pci0000:00/host4/rport-4:0-1/target4:0:0/4:0:0:0"),
+        ("sdc", "pci0000:00/ata2/host5/target5:0:0/5:0:0:0"),
+    ];
+    mapped_disks(&root, &places);
+    let text =
+        sandbox.durio("stack show --root").word(&root).word("/data").run().expect_exit(0).text();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for attached in ["bus iscsi, remote", "bus fibre-channel, remote", "bus ata"] {
+        assert!(words.contains(&format!("attached: {attached}")), "{text}");
+    }
+    assert_eq!(words.matches("remote").count(), 2, "{text}");
     fs::remove_dir_all(&root).unwrap();
 }
