@@ -19,6 +19,7 @@ use crate::args::{
     Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,
 };
 use crate::exit_code::Exit;
+use crate::measure::clear_up;
 use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -41,6 +42,7 @@ pub(super) fn prove(arguments: &Prove) -> Result<Exit, BenchError> {
 
 fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
     refuse_fio(arguments.output)?;
+    clear_up();
     let (stop, terminal) = (stop_on_signals()?, Terminal::new(false));
     let proved = match (&arguments.resume, &arguments.spec) {
         (Some(folder), _) => resume_power_proof(&find_run(folder)?, &stop, &terminal)?,

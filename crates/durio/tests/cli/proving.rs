@@ -2,6 +2,7 @@
 //! interrupted proof goes on as if nothing had happened.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -363,4 +364,30 @@ fn the_built_in_proofs_are_listed_and_shown_without_doing_anything() {
     let schema = sandbox.durio("prove plan --schema").run().expect_exit(0).json();
     assert_eq!(schema["title"], "durio proof spec");
     assert!(sandbox.runs().is_empty());
+}
+
+#[test]
+fn what_a_killed_proof_left_is_removed_by_the_next_one_and_what_lives_or_is_anothers_stays() {
+    let sandbox = Sandbox::new();
+    let temporary = sandbox.root().join("tmp");
+    let folder = |name: &str| {
+        let folder = temporary.join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    let dead = ["durio-one", "durio-two"].map(folder);
+    for folder in &dead {
+        drop(UnixListener::bind(folder.join("disk.sock")).unwrap());
+    }
+    let alive = folder("durio-alive").join("disk.sock");
+    let _listener = UnixListener::bind(&alive).unwrap();
+    let mine = folder("durio-mine").join("notes");
+    fs::write(&mine, "mine").unwrap();
+    let line = "prove run prove-smoke --only nbd/write-back/fdatasync --cuts 1 --seed 7";
+    let mut ended = sandbox.durio(line).env("TMPDIR", &temporary).run();
+    for left in &dead {
+        ended = ended.expect_stderr(&format!("removed '{}'", left.display()));
+    }
+    assert!(alive.exists() && mine.exists());
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 2, "its own disks are gone too");
 }
