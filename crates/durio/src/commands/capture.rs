@@ -1,7 +1,8 @@
 //! `durio capture`: what a running database does to its storage.
 
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind};
+use std::io::{self, BufReader, ErrorKind};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -19,6 +20,7 @@ use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
 use durio_units::Bytes;
 use durio_workload::profile::Profile;
+use rustix::pipe::{SpliceFlags, tee};
 
 use super::new_file::{named_as_file, refuse_existing, write_new, write_new_by};
 use crate::args::{Capture as Arguments, Whom};
@@ -174,6 +176,21 @@ const BLOCK_TRACE: Tracer = Tracer {
     made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one; durio capture --help has the others",
 };
 
+/// Opens a file that a user named. A pipe that nobody has written to or will write to is refused as such: read as
+/// an empty text, it would be told that its contents are wrong.
+fn open_written(path: &Path) -> io::Result<File> {
+    let file = open_input(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        let (_reader, writer) = io::pipe()?;
+        // A copy of the first byte leaves it where it is; without a writer there is none to wait for.
+        if tee(&file, &writer, 1, SpliceFlags::NONBLOCK) == Ok(0) {
+            let text = "it is a pipe that nobody writes to; save the text as a file";
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+    }
+    Ok(file)
+}
+
 /// Reads what a tracer wrote.
 fn read_trace(
     path: &Path,
@@ -181,7 +198,7 @@ fn read_trace(
     taken: &mut Taken,
 ) -> Result<CaptureFindings, BenchError> {
     let io = |error| BenchError::io("read", path, error);
-    let file = open_input(path).map_err(io)?;
+    let file = open_written(path).map_err(io)?;
     let written = file.metadata().and_then(|it| it.modified()).map_err(io)?;
     let end = (tracer.read)(BufReader::new(file), &mut |event| taken.take(event));
     if taken.is_full() {
@@ -217,7 +234,7 @@ fn read_earlier(path: &Path) -> Result<EarlierCapture, BenchError> {
         BenchError::wrong_use(format!("'{}' is no earlier capture: {why}", path.display()))
             .hint("durio capture --json > FILE makes one")
     };
-    let bytes = match open_input(path).and_then(|file| read_bounded(file, EARLIER_MAX)) {
+    let bytes = match open_written(path).and_then(|file| read_bounded(file, EARLIER_MAX)) {
         Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             return Err(refused(error.to_string()));
         }

@@ -520,6 +520,30 @@ TIME(s)     COMM           PID     DISK    T SECTOR     BYTES  LAT(ms)
     assert_eq!((&document["processes"], &document["seconds"]), (&2.into(), &0.0151.into()));
 }
 
+/// True if durio reads the text that this shell gives it at its standard input for an option.
+fn reads_from_shell(sandbox: &Sandbox, shell: &str, option: &str) -> bool {
+    let blocks = "\
+TIME(s)     COMM           PID     DISK    T SECTOR     BYTES  LAT(ms)
+0.000000    db             812     nvme0n1 W 1000       4096      3.10
+";
+    let path = |name: &str| sandbox.root().join(name);
+    fs::write(path("blocks.txt"), blocks).unwrap();
+    fs::write(path("calls.txt"), SIZES_OF_A_LOG).unwrap();
+    if option == "--against" {
+        let earlier = sandbox.durio("capture --strace calls.txt --json").run().expect_exit(0);
+        fs::write(path("earlier.json"), earlier.text()).unwrap();
+    }
+    let (text, rest) = match option {
+        "--strace" => ("calls.txt", ""),
+        "--block-trace" => ("blocks.txt", ""),
+        _ => ("earlier.json", "--strace calls.txt"),
+    };
+    let line = format!("{} capture {option} /dev/stdin {rest}", env!("CARGO_BIN_EXE_durio"));
+    let line = shell.replace("TEXT", text).replace("DURIO", &line);
+    let ended = Command::new("sh").args(["-c", &line]).current_dir(sandbox.root()).output();
+    ended.unwrap().status.success()
+}
+
 #[test]
 fn what_has_no_end_is_not_read_to_it() {
     let sandbox = Sandbox::new();
@@ -543,7 +567,10 @@ fn what_has_no_end_is_not_read_to_it() {
             sandbox.durio(&(line + rest)).run()
         };
         read("/dev/zero").expect_exit(3).expect_stderr("it is a device");
-        // Nobody writes to it.
-        read("pipe").expect_exit(2);
+        read("pipe").expect_exit(3).expect_stderr("it is a pipe that nobody writes to");
+        // Whose writer is gone before it is opened, or writes later.
+        for shell in ["cat TEXT | (sleep 0.3; DURIO)", "(sleep 0.3; cat TEXT) | DURIO"] {
+            assert!(reads_from_shell(&sandbox, shell, option), "{option}: {shell}");
+        }
     }
 }
