@@ -72,7 +72,7 @@ pub fn keep_ledger(
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
     let stopped = || stop.is_set();
-    let (mut link, agent) = server.accept(forever, &stopped).map_err(cannot)?;
+    let (mut link, agent) = server.accept(forever, &stopped).map_err(ended)?;
     let usable = agent.size.min(wish.size.map_or(USED_MAX, Bytes::get));
     let cells = usable / CELL as u64;
     if cells < CELLS_MIN {
@@ -87,7 +87,7 @@ pub fn keep_ledger(
     let mut book = LedgerBook::begin(file, head).map_err(cannot)?;
     link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(cannot)?;
     let patience = Patience { time: STAMPING, stop: &stopped };
-    if link.answer(patience).map_err(cannot)? != AgentSays::Prepared {
+    if link.answer(patience).map_err(ended)? != AgentSays::Prepared {
         return Err(cannot(WitnessError::Unexpected));
     }
     book.record(LedgerLine::Prepared { at: server.now() }).map_err(cannot)?;
@@ -108,6 +108,7 @@ pub fn keep_ledger(
     book.record(LedgerLine::Cut { at: heard.last_at }).map_err(cannot)?;
     book.sync().map_err(cannot)?;
     match heard.acknowledged {
+        0 if stop.is_set() => Err(ended(WitnessError::Stopped)),
         0 => {
             Err(BenchError::cannot_measure("the agent was gone before it had acknowledged a write"))
         }
@@ -194,6 +195,14 @@ fn manifest(name: &str, arm: Arm) -> ProofManifest {
         command: command_line(),
         plan,
         outcome: Some(Outcome::Complete),
+    }
+}
+
+/// What ended a conversation; a stop is no failure of it.
+fn ended(error: WitnessError) -> BenchError {
+    match error {
+        WitnessError::Stopped => BenchError::of(BenchErrorKind::Interrupted, error),
+        error => cannot(error),
     }
 }
 

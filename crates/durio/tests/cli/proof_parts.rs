@@ -182,7 +182,7 @@ fn who_does_not_know_the_token_keeps_neither_agents_nor_signals_from_a_witness()
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
     say(&silent[0], r#"{"say":"hello","protocol":2,"token":"guessed"}"#);
     waiting.signal(Signal::INT);
-    waiting.wait().expect_exit(3).expect_stderr("interrupted");
+    waiting.wait().expect_exit(130).expect_stderr("interrupted");
     fs::remove_file(sandbox.root().join("ledger")).unwrap();
     let (mut witness, address) = witness(&sandbox, "");
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
@@ -226,7 +226,7 @@ fn a_token_comes_from_a_file_or_the_environment_and_stands_in_no_list_of_process
             .contains("every machine that reaches it and knows the token can be the writer")
     });
     open.signal(Signal::TERM);
-    open.wait().expect_exit(3);
+    open.wait().expect_exit(130);
 }
 
 /// A spec whose agent, cutter and switch are commands.
