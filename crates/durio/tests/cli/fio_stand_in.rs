@@ -335,3 +335,28 @@ fn questions_to_the_program_are_answered() {
     sandbox.durio(line).run().expect_exit(2).expect_stderr("no directory 'no/such' for logs");
     assert!(sandbox.runs().is_empty());
 }
+
+#[test]
+fn a_job_that_was_done_in_its_ramp_is_named_and_the_others_are_printed() {
+    let sandbox = Sandbox::new();
+    // 50 accesses take no second, also where the processor is taken for a while: by rate.
+    let jobs = "[global]\nioengine=psync\nrw=randread\nbs=4k\nsize=1m\ndirectory=data\n\
+                [r]\nnumber_ios=50\nramp_time=1\n\
+                [ok]\nstonewall\ntime_based\nruntime=1\n\
+                [late]\nstonewall\nnumber_ios=20\nramp_time=1\n";
+    fs::write(sandbox.root().join("jobs.fio"), jobs).unwrap();
+    let run = |words: &str| sandbox.durio(&format!("fio jobs.fio {words}")).run().expect_exit(3);
+    let ended = run("--output-format=json");
+    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let names: Vec<_> =
+        document["jobs"].as_array().unwrap().iter().map(|it| &it["jobname"]).collect();
+    assert_eq!(names, ["ok"], "a row of zeros would be taken for figures");
+    assert!(document["jobs"][0]["read"]["total_ios"].as_u64().unwrap() > 0);
+    ended.expect_stderr(
+        "nothing was measured of r: it was done before its ramp was over; nor of 1 more",
+    );
+    run("").expect_stdout("ok: (g=1)");
+    // Without any there is nothing to print.
+    let none = sandbox.durio("fio jobs.fio --section=r --output-format=json").run().expect_exit(3);
+    none.expect_no_stdout().expect_stderr("nothing was measured of r");
+}

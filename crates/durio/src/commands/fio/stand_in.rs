@@ -9,8 +9,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use durio_analyse::Findings;
+use durio_analyse::{Findings, RunState, WarningFinding};
 use durio_bench::{BenchError, BenchErrorKind, Executed};
+use durio_fio::import::{ResultShape, StreamPlace};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
@@ -47,7 +48,18 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     let terminal = Terminal::new(options.quiet || is_quiet);
     let (plan, held) = (&imported.plan, imported.held.clone());
     let Executed { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
-    let exit = Exit::from(outcome?);
+    let mut imported = imported;
+    let exit = match outcome {
+        Ok(outcome) => Ok(Exit::from(outcome)),
+        // To its end, but without a figure of some jobs: those of the others are worth as much.
+        Err(error)
+            if findings.state == RunState::Complete
+                && keep_measured(&mut imported.shape, &findings) =>
+        {
+            Err(error)
+        }
+        Err(error) => return Err(error),
+    };
     let request = FioRequest {
         shape: &imported.shape,
         global_options: imported.global_options.clone(),
@@ -59,7 +71,19 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     results.write(&findings, &request)?;
     write_logs(&findings, &imported)?;
     results.remark_all(&findings, &imported)?;
-    Ok(exit)
+    exit
+}
+
+/// Takes rows without a measured load out, which would read as figures of 0; false if no row is left.
+fn keep_measured(shape: &mut ResultShape, findings: &Findings) -> bool {
+    let is_measured = |place: &StreamPlace| {
+        findings.workloads.iter().any(|it| {
+            (it.step, it.stream) == (place.step, place.stream) && it.unmeasured().is_none()
+        })
+    };
+    shape.rows.retain(|row| row.places.iter().any(is_measured));
+    shape.jobs.retain(|job| is_measured(&job.place));
+    !shape.rows.is_empty()
 }
 
 fn say_version() -> Result<Exit, BenchError> {
@@ -126,9 +150,17 @@ impl Results {
             )?;
         }
         for warning in &findings.warnings {
-            self.remark(&format!("warning: {}: {}", warning.about.join(", "), warning.seen))?;
+            self.remark(&line_of(warning))?;
         }
         self.remark(&format!("note: the record is in {}", findings.run_folder))
+    }
+}
+
+fn line_of(warning: &WarningFinding) -> String {
+    match &warning.about[..] {
+        // It is about the whole run.
+        [] => format!("warning: {}", warning.seen),
+        about => format!("warning: {}: {}", about.join(", "), warning.seen),
     }
 }
 
@@ -141,4 +173,25 @@ fn write_logs(findings: &Findings, imported: &Imported) -> Result<(), BenchError
 
 fn cannot_write(name: &str, error: io::Error) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error).context(format!("cannot write '{name}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_names_its_jobs_and_one_of_the_whole_run_names_none() {
+        let line = |about: &[&str]| {
+            line_of(&WarningFinding {
+                code: "recorder".to_owned(),
+                about: about.iter().map(|it| (*it).to_owned()).collect(),
+                seen: "jobs waited 480 times".to_owned(),
+                why: String::new(),
+                advice: String::new(),
+            })
+        };
+        assert_eq!(line(&[]), "warning: jobs waited 480 times");
+        assert_eq!(line(&["wal"]), "warning: wal: jobs waited 480 times");
+        assert_eq!(line(&["wal", "reads"]), "warning: wal, reads: jobs waited 480 times");
+    }
 }
