@@ -202,6 +202,16 @@ impl Search {
 /// How far the clock of fio's documents and its run times may be apart: documents have whole seconds.
 const CLOCKS_APART_MS: u64 = 2000;
 
+/// How far the clock of documents and the growth of `elapsed`, which counts a second that has begun, may be apart
+/// within a run.
+const ELAPSED_APART_MS: u64 = 1000;
+
+/// True if both say when they began, and not the same; one that is still to begin says 0.
+fn is_of_another_start(before: &FioJob, after: &FioJob) -> bool {
+    let start = |job: &FioJob| job.job_start.filter(|it| *it > 0);
+    start(before).zip(start(after)).is_some_and(|(before, after)| before != after)
+}
+
 /// True if both are of one run, the second as it was later (`--status-interval`), or once more.
 ///
 /// The same jobs must have done at least as much, and must have run for as long as lies between the documents: a
@@ -220,6 +230,9 @@ fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
     if before.jobs.len() != after.jobs.len() || !pairs().all(has_gone_on) {
         return false;
     }
+    if pairs().any(|(before, after)| is_of_another_start(before, after)) {
+        return false;
+    }
     let is_same = |(before, after): (&FioJob, &FioJob)| {
         (&before.read, &before.write, &before.sync) == (&after.read, &after.write, &after.sync)
     };
@@ -231,6 +244,14 @@ fn is_later_state(before: &FioOutput, after: &FioOutput) -> bool {
         output.timestamp_ms.or_else(|| output.timestamp.map(|seconds| seconds.saturating_mul(1000)))
     };
     let ran_on = ran(after).saturating_sub(ran(before));
+    let elapsed = |output: &FioOutput| output.jobs.iter().filter_map(|job| job.elapsed).max();
+    if let Some((before_at, after_at)) = at(before).zip(at(after))
+        && let Some((before, after)) = elapsed(before).zip(elapsed(after))
+        && after_at.abs_diff(before_at).abs_diff(after.saturating_sub(before).saturating_mul(1000))
+            > ELAPSED_APART_MS
+    {
+        return false;
+    }
     let is_on_time = || match at(before).zip(at(after)) {
         Some((before, after)) => after.abs_diff(before).abs_diff(ran_on) <= CLOCKS_APART_MS,
         None => true,

@@ -87,6 +87,36 @@ fn results_of_several_runs_are_all_there_and_states_of_one_run_are_one() {
 }
 
 #[test]
+fn runs_that_follow_each_other_at_once_are_told_apart_by_what_had_elapsed_or_when_they_began() {
+    // Milliseconds since 1970, seconds since fio began, the start of the job, and milliseconds that it ran.
+    let state = |at: u64, elapsed: u64, start: u64, ran: u64| {
+        let start = if start > 0 { format!("\"job_start\":{start},") } else { String::new() };
+        format!(
+            "{{\"fio version\":\"fio-3.33\",\"timestamp\":{},\"timestamp_ms\":{at},\"jobs\":[{{\
+             \"jobname\":\"a\",{start}\"elapsed\":{elapsed},\"read\":{{\"total_ios\":{ran},\"runtime\":{ran}}}}}]}}\n",
+            at / 1000
+        )
+    };
+    let runs = |states: &[String]| {
+        let file = read(states.concat().as_bytes()).unwrap();
+        let all = file.earlier.iter().chain([&file.output]);
+        all.map(|it| it.jobs[0].read.as_ref().unwrap().total_ios).collect::<Vec<_>>()
+    };
+    // Two runs of a second each, the second a little longer.
+    assert_eq!(runs(&[state(50_200, 2, 0, 1000), state(51_400, 2, 0, 1003)]), [1000, 1003]);
+    assert_eq!(runs(&[state(50_200, 2, 0, 1000), state(52_300, 3, 0, 1900)]), [1000, 1900]);
+    // States of one run: `elapsed` grows by a second more or less than the clock does.
+    assert_eq!(runs(&[state(50_200, 2, 0, 1000), state(51_199, 2, 0, 1999)]), [1999]);
+    let grows = [state(50_200, 2, 0, 1000), state(51_201, 4, 0, 2001), state(53_300, 6, 0, 4100)];
+    assert_eq!(runs(&grows), [4100]);
+    // fio 3.36 says when a job began; one that is still to begin says 0.
+    let begun = |start: u64| state(50_700, 1, start, 520);
+    assert_eq!(runs(&[state(50_200, 1, 49_700, 500), begun(50_180)]), [500, 520]);
+    assert_eq!(runs(&[state(50_200, 1, 49_700, 500), begun(49_700)]), [520]);
+    assert_eq!(runs(&[state(50_200, 1, 0, 500), begun(49_700)]), [520]);
+}
+
+#[test]
 fn a_further_document_that_is_cut_off_is_said_and_the_complete_one_counts() {
     let text = format!("note\n{}\n{}", document("{\"jobname\":\"a\"}"), &REAL[..REAL.len() / 2]);
     let file = read(text.as_bytes()).unwrap();
