@@ -8,7 +8,7 @@ use durio_plan::{
     FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind, Until,
 };
 use durio_units::{Bytes, Nanos};
-use durio_workload::{CacheMode, Pattern, PerMille};
+use durio_workload::{CacheMode, Pattern, PerMille, Skew};
 use serde::Serialize;
 
 use crate::Report;
@@ -274,6 +274,17 @@ fn accesses(load: &Load) -> String {
         PerMille(share) => format!("{} % read", f64::from(share) / 10.0),
     };
     let mut words = format!("{order} {what}");
+    if workload.own_cursors {
+        words.push_str(", own cursors");
+    }
+    for (skew, of) in [(Some(&workload.skew), ""), (workload.write_skew.as_ref(), " of writes")] {
+        let zones = match skew {
+            Some(Skew::Zones { zones }) => zones.len(),
+            Some(Skew::ByteZones { zones }) => zones.len(),
+            _ => continue,
+        };
+        words.push_str(&format!(", {}{of}", counted(zones as u64, "zone")));
+    }
     if workload.is_durable() {
         words.push_str(&format!(", {}", workload.sync.method));
         if workload.sync.every > 1 {
@@ -367,7 +378,7 @@ mod tests {
     use durio_plan::{
         Campaign, ClockChoice, EngineKind, Goal, PLAN_SCHEMA, Purpose, RawPath, Section, Tracking,
     };
-    use durio_workload::{Arrivals, Workload};
+    use durio_workload::{Arrivals, ByteZone, Workload, Zone};
 
     use super::*;
     use crate::{Format, Options, write};
@@ -495,6 +506,31 @@ mod tests {
                 "1 step, 95 s to 6 min 20 s",
             ],
         );
+    }
+
+    #[test]
+    fn zones_and_cursors_of_reads_and_writes_are_said() {
+        let zone = |accesses, size| Zone { accesses: PerMille(accesses), size: PerMille(size) };
+        let bytes =
+            |accesses, size| ByteZone { accesses: PerMille(accesses), size: Bytes::from_mib(size) };
+        let halves = Skew::Zones { zones: vec![zone(900, 100), zone(100, 900)] };
+        let by_bytes = Skew::ByteZones { zones: vec![bytes(700, 1), bytes(200, 2), bytes(100, 4)] };
+        let mixed =
+            Workload { pattern: Pattern::Random, read_share: PerMille(700), ..Workload::default() };
+        let accesses =
+            |workload: Workload| super::accesses(&Load::new(0, workload, EngineKind::Sync));
+        let random = accesses(mixed.clone());
+        assert!(random.starts_with("random 70 % read") && !random.contains("zone"), "{random}");
+        for (workload, words) in [
+            (Workload { own_cursors: true, ..mixed.clone() }, "70 % read, own cursors"),
+            (Workload { skew: halves.clone(), ..mixed.clone() }, "70 % read, 2 zones"),
+            (
+                Workload { skew: halves, write_skew: Some(by_bytes), ..mixed },
+                "70 % read, 2 zones, 3 zones of writes",
+            ),
+        ] {
+            assert!(accesses(workload).contains(words), "{words}");
+        }
     }
 
     #[test]
