@@ -1,3 +1,5 @@
+//! Texts of strace: calls, times and names of files.
+
 use super::*;
 
 fn read(text: &str) -> (Vec<CaptureEvent>, Result<CaptureEnd, TraceTextError>) {
