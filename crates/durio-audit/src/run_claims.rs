@@ -3,7 +3,7 @@
 //! In: [`Findings`]. Out: a [`Claim`] per workload, with what was in effect rather than what was
 //! asked for. Not here: the warnings of the run, which rest on more and stand in its report.
 
-use durio_plan::{EngineKind, Target, TargetKind};
+use durio_plan::{Target, TargetKind};
 use durio_record::{OperationName, Phase};
 use durio_units::{Bytes, Nanos};
 use durio_workload::{CacheMode, CommitterThreads, Pattern, SyncMethod, Workload};
@@ -47,7 +47,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         jobs: Some(effective.jobs),
         depth: Some(effective.depth),
         engine: Some(effective.engine.name().to_owned()),
-        blocking: Some(effective.engine == EngineKind::Sync),
+        blocking: Some(!effective.engine.is_asynchronous()),
         buffered: Some(effective.cache == CacheMode::Buffered),
         mean_bytes: workload.batches.as_ref().and_then(|it| batch_bytes(it, definition)),
         durability: if is_linked { Durability::InTheWrite } else { durability(definition) },

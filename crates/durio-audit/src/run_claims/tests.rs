@@ -1,6 +1,6 @@
 //! Each field of a claim from findings in which each figure is another, and the cases that a run has.
 
-use durio_plan::RawPath;
+use durio_plan::{EngineKind, RawPath};
 use durio_units::Bytes;
 use serde_json::{from_value, json};
 

@@ -71,7 +71,7 @@ impl<C: Clock> MmapEngine<C> {
     }
 }
 
-/// Files, each mapped.
+/// The mappings of an engine, by the place of their files.
 #[derive(Debug)]
 pub struct Mappings {
     mappings: Vec<Mapping>,
@@ -96,7 +96,7 @@ impl Calls for Mappings {
     }
 
     fn facts(&self) -> EngineFacts {
-        let features = vec!["a sync is msync(MS_SYNC) of the whole mapping".to_owned()];
+        let features = vec!["msync(MS_SYNC) of the whole mapping for a sync".to_owned()];
         let cached = "mapped pages are those of the page cache: with O_DIRECT each access is \
                       followed by msync(MS_SYNC), and reads may find cached pages";
         let is_direct = self.mappings.iter().any(|mapping| mapping.is_direct);
@@ -208,7 +208,7 @@ impl Mapping {
         let place = unsafe { self.begin.as_ptr().add(offset) };
         let slot = data.as_mut_ptr();
         let (from, to) = if is_write { (slot, place) } else { (place, slot) };
-        // SAFETY: both sides have `length` bytes, one of them in a slot, which is no part of the mapping,
+        // SAFETY: both sides have `length` bytes, one of them in a slot, which lies outside of the mapping,
         // of which nothing but this engine knows.
         self.has_lost_pages = unsafe { !bus_error::copy(from, to, length, place) };
         if self.has_lost_pages {
@@ -234,7 +234,7 @@ impl Mapping {
 
     fn unmap(&mut self) {
         if self.length > 0 {
-            // It fails only for what is no mapping.
+            // It fails for addresses outside of mappings alone.
             // SAFETY: no pointer to the mapping is kept but `begin`, which is not used at length 0.
             let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.length) };
             self.length = 0;

@@ -150,7 +150,7 @@ pub enum Engine {
     IoUring,
     /// POSIX AIO.
     Posixaio,
-    /// Mapped files.
+    /// Copies to and from mapped files.
     Mmap,
     /// No I/O.
     Null,
