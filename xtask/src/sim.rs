@@ -144,6 +144,10 @@ fn print_tally(tally: &Tally) {
         tally.scrubs, tally.differences
     );
     println!(
+        "{} drives damaged between starts, {} put back as they were while the array ran",
+        tally.damages, tally.put_back
+    );
+    println!(
         "{} arrays with a drive that lies: {} times it had gone back, {} times it hid that a copy lacks something, {} scrubs made copies equal, {} arrays lost with it",
         tally.liars, tally.went_back, tally.misled, tally.repairs, tally.lost_with_liar
     );

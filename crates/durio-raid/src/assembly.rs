@@ -321,8 +321,14 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
             let by_map = own.is_none();
             *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
         }
-        MemberState::Rebuilding => *entry = Entry { state: MemberState::Faulty, since, ..*entry },
-        MemberState::Faulty => {}
+        MemberState::Rebuilding => {
+            let by_map = entry.by_map && own.is_none();
+            *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
+        }
+        MemberState::Faulty => {
+            let is_believed = Fault::ImageBackByMap.is_in(options.fault);
+            entry.by_map &= is_believed || own.is_none_or(|it| entry.was_here_until(it.epoch));
+        }
     }
     if own.is_some() && Fault::StaleMemberTrusted.is_in(options.fault) {
         *entry = Entry { state: MemberState::InSync, since, ..*entry };

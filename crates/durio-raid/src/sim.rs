@@ -141,6 +141,8 @@ pub struct Tally {
     pub scrubs: u64,
     /// Drives that were truncated, grown, or copied back, wholly or in part.
     pub damages: u64,
+    /// Drives that are again as they were while the array ran.
+    pub put_back: u64,
     /// Differences between copies that were planted, found and repaired.
     pub differences: u64,
     /// Campaigns with a drive that lies.
@@ -170,6 +172,7 @@ impl Tally {
         self.replaced += other.replaced;
         self.scrubs += other.scrubs;
         self.damages += other.damages;
+        self.put_back += other.put_back;
         self.differences += other.differences;
         self.liars += other.liars;
         self.went_back += other.went_back;

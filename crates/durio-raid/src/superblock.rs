@@ -75,6 +75,14 @@ pub struct Entry {
     pub watermark: u64,
 }
 
+impl Entry {
+    /// Whether a member whose own table has this epoch was here when its state was made. An older one may
+    /// be an image, and the map does not name what that lacks.
+    pub(crate) fn was_here_until(&self, epoch: u64) -> bool {
+        epoch.saturating_add(1) >= self.since
+    }
+}
+
 /// The array, as its members agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {

@@ -316,6 +316,28 @@ fn a_member_that_is_away_lacks_what_the_map_of_its_set_names() {
 }
 
 #[test]
+fn an_image_older_than_the_failure_comes_back_whole_and_not_by_the_map() {
+    for (level, count) in [(Level::Mirrored, 3), (Level::StripedMirrors, 6), (Level::Parity, 3)] {
+        let mut newest = table(level, &vec![InSync; count]);
+        let last = count - 1;
+        newest.entries[last] = Entry { by_map: true, since: EPOCH, ..newest.entries[last] };
+        let back = |newest: &Table, own: &Table| {
+            let mut devices: Vec<_> = (0..last).map(|at| found(newest, at)).collect();
+            devices.push(found(own, last));
+            states(&assemble(&devices, REJOIN).unwrap())[last]
+        };
+        let (own, image) = (before(&newest), before(&before(&newest)));
+        newest.entries[last].state = Faulty;
+        assert_eq!(back(&newest, &own), (Rebuilding, true, EPOCH + 1), "{level:?}");
+        assert_eq!(back(&newest, &image), (Rebuilding, false, EPOCH + 1), "{level:?}");
+        // One that was being rebuilt by the map has none either.
+        newest.entries[last].state = Rebuilding;
+        assert_eq!(back(&newest, &newest), (Rebuilding, true, EPOCH), "{level:?}");
+        assert_eq!(back(&newest, &image), (Rebuilding, false, EPOCH + 1), "{level:?}");
+    }
+}
+
+#[test]
 fn a_set_without_a_copy_and_a_stripe_without_enough_do_not_start_even_by_force() {
     let start = |level, count: usize, here: &[usize]| {
         let table = table(level, &vec![InSync; count]);

@@ -76,11 +76,15 @@ pub enum Fault {
     PromotedBeforeLastCopy,
     /// A parity whose replay could not be carried out counts as right.
     FailedReplayCounts,
+    /// A clean stop keeps the epoch of the start.
+    EndKeepsEpoch,
+    /// A member from an image that is older than its failure comes back by the map.
+    ImageBackByMap,
 }
 
 impl Fault {
     /// All, in the order of reports.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::MarkNotAwaited,
         Self::ClearUnderWriter,
         Self::AnswerAfterOneCopy,
@@ -116,6 +120,8 @@ impl Fault {
         Self::CopyErrorIgnored,
         Self::PromotedBeforeLastCopy,
         Self::FailedReplayCounts,
+        Self::EndKeepsEpoch,
+        Self::ImageBackByMap,
     ];
 
     /// Whether only levels 5 and 6 have the rule.
@@ -176,6 +182,8 @@ impl Fault {
             Self::CopyErrorIgnored => "error of a background copy ignored",
             Self::PromotedBeforeLastCopy => "promoted before the last copy",
             Self::FailedReplayCounts => "failed replay counts",
+            Self::EndKeepsEpoch => "clean stop keeps the epoch",
+            Self::ImageBackByMap => "older image back by the map",
         }
     }
 }

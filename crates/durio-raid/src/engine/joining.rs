@@ -216,7 +216,12 @@ impl Engine {
         match what {
             JoinAs::Member(role) => {
                 let entry = self.table.entries[usize::from(role)];
-                let by_map = found.is_some() && id == entry.member && entry.by_map;
+                let is_last = |it: &Found| {
+                    entry.was_here_until(it.superblock.table.epoch)
+                        || self.has(Fault::ImageBackByMap)
+                };
+                let is_last = found.as_ref().is_some_and(is_last);
+                let by_map = is_last && id == entry.member && entry.by_map;
                 if let Some(found) = found {
                     self.take_marks(self.places[usize::from(role)], &found.map, by_map);
                 }

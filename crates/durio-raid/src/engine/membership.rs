@@ -149,7 +149,8 @@ impl Engine {
     /// Once the map is clean for good: an image of a member that was copied while the array ran has an
     /// older epoch than the others, and is not taken for the member.
     pub(super) fn store_end(&mut self, out: &mut Output) {
-        if self.run == Run::Running && self.has_quiet_map() && !self.has_stored_end {
+        let is_due = !self.has_stored_end && !self.has(Fault::EndKeepsEpoch);
+        if is_due && self.run == Run::Running && self.has_quiet_map() {
             self.has_stored_end = true;
             self.want_epoch(out);
         }

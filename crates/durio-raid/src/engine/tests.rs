@@ -307,21 +307,35 @@ fn a_mark_that_one_copy_has_alone_is_on_all_before_the_first_superblock() {
 
 #[test]
 fn a_member_that_comes_back_gets_what_its_own_map_names() {
+    let own = running(Level::StripedMirrors).0.table;
+    assert_eq!(copied_back(own), [3; (1 << 20) / CHUNK as usize]);
+}
+
+#[test]
+fn a_member_from_before_the_start_in_which_it_failed_is_rebuilt_whole() {
+    let older = found(Level::StripedMirrors).swap_remove(1).superblock.table;
+    let all = copied_back(older);
+    assert!(all.is_sorted());
+    assert_eq!((all.len(), all[0], all[4095]), (4096, 0, 63));
+}
+
+/// Megabytes of a member in which chunks are copied to it, when it comes back with this table.
+fn copied_back(own: Table) -> Vec<u64> {
     let (mut engine, mut out) = running(Level::StripedMirrors);
     engine.member_failed(1, &mut out);
     complete_all(&mut engine, &mut out);
     let mut back = found(Level::StripedMirrors).swap_remove(1);
+    back.superblock.table = own;
     mark_alone(&mut back, 0, 3);
     let superblock = &back.superblock;
     let (id, device_bytes) = (superblock.member, superblock.device_bytes);
     let newcomer = Newcomer { device: 1, device_bytes, id, found: Some(back) };
     engine.add(JoinAs::Member(1), &newcomer, &mut out).unwrap();
     let ops = complete_all(&mut engine, &mut out);
+    assert!(engine.status().roles[1].is_read);
     let copies = ops.iter().filter(|it| it.buffer.is_copy());
     let written = copies.filter(|it| it.kind == MemberOpKind::Write);
-    let places: Vec<u64> = written.map(|it| (it.offset - engine.data_at) >> 20).collect();
-    assert_eq!(places, [3; (1 << 20) / CHUNK as usize]);
-    assert!(engine.status().roles[1].is_read);
+    written.map(|it| (it.offset - engine.data_at) >> 20).collect()
 }
 
 #[test]

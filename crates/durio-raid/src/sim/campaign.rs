@@ -8,7 +8,7 @@
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
 
-use super::damages::Images;
+use super::damages::{Copies, Images};
 use super::drives::Drive;
 use super::liars::Liar;
 use super::life::Life;
@@ -49,6 +49,8 @@ pub(super) struct Campaign {
     pub(super) page_regions: u32,
     /// What drives held before.
     pub(super) images: Images,
+    /// What they held while the array ran.
+    pub(super) copies: Copies,
     pub(super) data_at: u64,
     pub(super) drives: Vec<Drive>,
     pub(super) memory: Memory,
@@ -139,6 +141,7 @@ impl Campaign {
             geometry,
             page_regions,
             images: Images::default(),
+            copies: Copies::default(),
             data_at,
             drives: Vec::new(),
             memory: Memory::new(Buffers::new(DEPTH, REQUEST_BYTES), geometry.chunk),
@@ -321,18 +324,22 @@ impl Campaign {
 
     fn live(&mut self) -> Result<(), String> {
         let damaged = self.damage_some()?;
-        let Some(plan) = self.assemble()? else {
+        let put_back = if damaged.is_none() { self.put_copy_back() } else { None };
+        let Some(plan) = self.assemble(put_back.is_some())? else {
             self.is_lost = true;
             return Ok(());
         };
-        self.check_damaged(damaged, &plan)?;
+        self.check_damaged(damaged.or(put_back), &plan)?;
         let steps = match self.chance.below(6) {
             0 => self.chance.below(30),
             _ => 30 + self.chance.below(250),
         };
         let is_settled = self.chance.below(if self.hunts_starts { 16 } else { 4 }) == 0;
         let is_settled = is_settled && self.reduction.has(Kind::Settling);
-        self.live_with(plan, steps, is_settled, false)
+        let epoch = plan.table.epoch;
+        self.live_with(plan, steps, is_settled, false)?;
+        put_back.into_iter().for_each(|it| self.erase_unless_after(it, epoch));
+        Ok(())
     }
 
     /// Checks the media, lets the array run, and cuts its power.
@@ -349,8 +356,9 @@ impl Campaign {
         self.trace(|| describe(&plan));
         let (geometry, data_at) = (self.geometry, self.data_at);
         media::check(&geometry, data_at, &self.drives, &trusted, false, &mut self.model)?;
+        let copied_at = self.draw_copy(steps);
         let mut life = Life::begin(self, plan, &trusted, is_calm);
-        life.run(steps)?;
+        life.run(steps, copied_at)?;
         if is_calm {
             life.run_until_it_serves()?;
         }

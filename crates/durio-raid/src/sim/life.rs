@@ -132,9 +132,12 @@ impl<'a> Life<'a> {
         life
     }
 
-    pub(super) fn run(&mut self, steps: u64) -> Result<(), String> {
+    pub(super) fn run(&mut self, steps: u64, copied_at: Option<u64>) -> Result<(), String> {
         self.take_output()?;
-        for _ in 0..steps {
+        for step in 0..steps {
+            if copied_at == Some(step) {
+                self.campaign.copy_drives();
+            }
             if !self.campaign.next_step() {
                 continue;
             }
@@ -234,6 +237,9 @@ impl<'a> Life<'a> {
             roles_in_sync == usize::from(geometry.members) || geometry.level.parities() == 0;
         if is_clean && !had_errors && is_whole && trusted.dirty.contains(&true) {
             return Err("a clean stop left dirty regions".to_owned());
+        }
+        if is_clean {
+            self.campaign.copies.ended |= self.used_now();
         }
         self.campaign.trace(|| "settled: all copies are equal".to_owned());
         Ok(())

@@ -35,7 +35,7 @@ impl Campaign {
     }
 
     /// None if the array is lost with a drive that lies.
-    pub(super) fn assemble(&mut self) -> Result<Option<Plan>, String> {
+    pub(super) fn assemble(&mut self, with_all: bool) -> Result<Option<Plan>, String> {
         let mut found = self.found();
         found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
@@ -50,7 +50,7 @@ impl Campaign {
             false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
             false => self.chance.below(5) == 0,
         };
-        if leaves_out && !self.has_given_up && self.reduction.has(Kind::Absences) {
+        if leaves_out && !with_all && !self.has_given_up && self.reduction.has(Kind::Absences) {
             let some = self.leave_out(&found);
             if let Some(plan) = self.assemble_some(&some, options) {
                 self.model.lose_copy(self.number);
