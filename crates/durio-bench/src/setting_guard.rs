@@ -274,6 +274,8 @@ mod tests {
         assert_eq!(restored(&file), (true, vec![told]));
         assert_eq!(fs::read_to_string(&file).unwrap(), "64\n");
         assert_eq!(restored(&dir.path().join("gone")), (true, vec![]));
+        // It is there and cannot be read now: the next durio tries again.
+        assert_eq!(restored(dir.path()), (false, vec![]));
     }
 
     #[test]

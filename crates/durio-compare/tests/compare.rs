@@ -187,6 +187,19 @@ fn another_kernel_is_stated() {
 }
 
 #[test]
+fn kernels_of_all_runs_of_a_side_are_stated() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let of = |name: &str, kernels: [&str; 3]| {
+        let runs = kernels.map(|kernel| read(name, kernel, &plan, |_| {})).into();
+        Side { source: name.into(), runs }
+    };
+    let found = compared(of("a", ["6.1", "6.1", "6.1"]), of("b", ["6.1", "6.12", "6.2"]));
+    let stated = found.pairs[0].environment.iter();
+    let stated: Vec<_> = stated.map(|it| [&it.what, &it.baseline, &it.other]).collect();
+    assert_eq!(stated, [["kernel", "6.1", "6.1 or 6.12 or 6.2"]]);
+}
+
+#[test]
 fn a_cache_mode_that_fell_back_is_not_comparable() {
     let plan = plan(vec![step(1, 100, 0)]);
     let fallen = |event: &mut Event| {

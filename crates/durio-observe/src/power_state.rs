@@ -143,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn each_drive_has_its_own_name() {
+        let disk = |name: &str, serial: Option<&str>| {
+            let block = serde_json::json!({ "serial": serial });
+            serde_json::json!({ "kind": "disk", "name": name, "block": block, "below": [] })
+        };
+        let disks = [disk("xa", Some("S-1")), disk("xb", None), disk("xc", Some("S-3"))];
+        let array = serde_json::json!({ "kind": "md", "name": "md0", "block": {}, "below": disks });
+        let stack = serde_json::json!({ "target": "/dev/md0", "root": array });
+        let stack: Stack = serde_json::from_value(stack).unwrap();
+        let state = read_power_state(&stack);
+        let names: Vec<&str> = state.drives.iter().map(|it| it.drive.as_str()).collect();
+        assert_eq!(names, ["S-1", "xb", "S-3"]);
+    }
+
+    #[test]
     fn attribute_174_counts_before_192() {
         let of = |rows: &[(u64, u64)]| {
             let it = of_smartctl(&answer(rows));

@@ -2,7 +2,7 @@
 
 use durio_plan::{EngineKind, Load};
 use durio_units::Bytes;
-use durio_workload::{BlockShare, Coverage, Pattern, PerMille, Skew};
+use durio_workload::{BlockShare, Coverage, JumpShares, Pattern, PerMille, Skew};
 
 use super::*;
 
@@ -81,6 +81,20 @@ fn a_mixed_load_has_its_mix_sizes_skew_and_rate() {
     ] {
         assert_eq!(value(&jobs[1], name), Some(expected), "{name}");
     }
+}
+
+#[test]
+fn jumps_of_reads_come_before_those_of_writes() {
+    let workload = Workload {
+        pattern: Pattern::Random,
+        read_share: PerMille(700),
+        coverage: Coverage::Independent,
+        jumps: Some(JumpShares { reads: PerMille(250), writes: PerMille(600) }),
+        ..Workload::default()
+    };
+    let jobs = exported(workload, TERMS).unwrap();
+    assert_eq!(value(&jobs[0], "rwmixread"), Some("70"));
+    assert_eq!(value(&jobs[0], "percentage_random"), Some("25,60"));
 }
 
 #[test]

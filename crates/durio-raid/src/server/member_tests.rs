@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use durio_block::{MemberAction, WriteFlags};
 use durio_nbd::{Command, Refusal, Request, Storage};
 
-use super::tests::{CHUNK, GEOMETRY, Members, pattern, read, state, wait_until, write};
+use super::tests::{CHUNK, GEOMETRY, Members, carry_out, pattern, read, state, wait_until, write};
 use super::*;
 use crate::superblock::decode;
 use crate::{
@@ -131,6 +131,43 @@ fn a_request_fails_if_one_of_its_pieces_does_and_its_neighbours_in_the_batch_do_
     }
     handle.0.probe.fail(|_| false);
     assert!(read(connection.as_mut(), 0, data.len()) == data);
+    server.stop().unwrap();
+}
+
+/// Without a second copy that is asked next, the piece that fails is done before the others.
+#[test]
+fn a_piece_that_fails_first_fails_its_request_though_the_others_are_read() {
+    let members = Members::with(Geometry { level: Level::Striped, ..GEOMETRY });
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    let (chunk, data_at) = (u64::from(CHUNK), members.data_at);
+    write(connection.as_mut(), 0, &pattern(6 * CHUNK as usize, 4)).unwrap();
+    for bad in 0..6 {
+        let (device, offset) = ((bad % 2) as u8, data_at + bad / 2 * chunk);
+        handle.0.probe.fail(move |op| (op.device, op.offset) == (device, offset));
+        let mut into = vec![0; 6 * CHUNK as usize];
+        let all = Command::Read { offset: 0, into: &mut into };
+        assert_eq!(carry_out(connection.as_mut(), all), Err(Refusal::Io), "chunk {bad}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_transfer_that_ends_early_is_a_failed_one() {
+    let members = Members::new();
+    let Some(server) = members.serve(&[0, 1]) else { return };
+    let handle = server.handle();
+    let mut connection = handle.connect();
+    let data = pattern(CHUNK as usize, 4);
+    write(connection.as_mut(), 0, &data).unwrap();
+    // Of 16 KiB the first member has 12 KiB left.
+    members.open(0).set_len(members.data_at + 12_288).unwrap();
+    for _ in 0..2 {
+        assert!(read(connection.as_mut(), 0, data.len()) == data);
+    }
+    let status = handle.status().unwrap();
+    assert!(status.devices[0].errors > 0 && status.devices[1].errors == 0, "{status:?}");
     server.stop().unwrap();
 }
 

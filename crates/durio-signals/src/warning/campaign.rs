@@ -121,6 +121,11 @@ mod tests {
             spoil(sample, Role::Precondition, Nanos::from_millis(50));
         });
         check_quiet("idle-gap", |sample| spoil(sample, Role::Measure, Nanos::from_secs(9)));
+        // The streams of a step begin together: the first speaks for all.
+        check_quiet("idle-gap", |sample| {
+            spoil(sample, Role::Precondition, Nanos::from_millis(51));
+            sample.workloads[0].stream = 1;
+        });
     }
 
     #[test]

@@ -338,6 +338,25 @@ fn what_exists_needs_permission_and_what_is_made_needs_room() {
     assert_eq!(obstacles[0].kind, SpecErrorKind::CannotMeasure);
 }
 
+#[test]
+fn files_that_one_filesystem_holds_need_room_together() {
+    let text = |last| {
+        let target = |(name, mib): (&str, u32)| {
+            format!("[[target]]\nname = \"{name}\"\nsize = \"{mib}MiB\"\n")
+        };
+        let targets = [("a", 50), ("b", 20), ("c", last)].map(target).concat();
+        format!("schema = 1\nname = \"x\"\n{targets}[[step]]\nname = \"s\"\ntarget = \"a\"\n")
+    };
+    let facts = LocationFacts::Directory { free: Bytes::from_mib(100), filesystem: 1 };
+    let obstacles = |last| {
+        let made = plan_campaign(&request(&text(last), facts).unwrap());
+        made.unwrap_or_else(|error| panic!("{error}")).obstacles
+    };
+    assert_eq!(obstacles(30), []);
+    let message = "the files at '/data' need 101 MiB, but there are 100 MiB free";
+    assert_eq!(obstacles(31)[0].message, message);
+}
+
 /// Message and hint of a refusal must have these words.
 fn check_refused(rest: &str, words: &[&str]) {
     let error = error_of(&spec(rest));
