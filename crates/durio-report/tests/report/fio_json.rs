@@ -75,3 +75,27 @@ fn durability_is_named_as_fio_names_it() {
         assert_eq!(job.option(name, &Vec::new()), Some(value), "{method}");
     }
 }
+
+#[test]
+fn bandwidth_is_in_bytes_and_in_whole_kibibytes() {
+    let mut findings = sample::complete();
+    let at = findings.workloads[0].operations.iter_mut();
+    let write = at.into_iter().find(|it| it.operation == OperationName::Write).unwrap();
+    write.bandwidth = 5_000_000.0;
+    let job = document(&findings).jobs.remove(0);
+    let write = job.write.unwrap();
+    assert_eq!((write.bw_bytes, write.bw), (5_000_000, 4_882));
+}
+
+#[test]
+fn processor_time_is_the_mean_share_of_a_job_and_not_of_all_together() {
+    for (jobs, user, system) in [(1, 21.0, 62.0), (4, 5.25, 15.5)] {
+        let mut findings = sample::complete();
+        let workload = &mut findings.workloads[0];
+        (workload.effective.jobs, workload.cpu.user_cores) = (jobs, 0.21);
+        workload.cpu.system_cores = 0.62;
+        let job = &document(&findings).jobs[0];
+        let found = [job.usr_cpu, job.sys_cpu];
+        assert!((found[0] - user).abs() < 1e-5 && (found[1] - system).abs() < 1e-5, "{found:?}");
+    }
+}

@@ -21,6 +21,7 @@ mod durable_cells;
 mod durable_sample;
 mod durable_writers_cells;
 mod fio_json;
+mod fio_rows;
 mod hostile_names;
 mod html;
 mod json;
