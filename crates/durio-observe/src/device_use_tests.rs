@@ -229,3 +229,10 @@ fn the_access_mode_tells_a_writer() {
         assert_eq!(is_open_for_writing(info), expected, "{info}");
     }
 }
+
+#[test]
+fn an_unused_file_that_cannot_be_read_is_an_error_and_not_empty() {
+    // A regular file that can be opened, and has neither a size nor a first byte.
+    let error = device_use(Path::new("/proc/self/mem")).unwrap_err();
+    assert_eq!(error.kind, StackErrorKind::Unreadable, "{error}");
+}

@@ -87,3 +87,25 @@ impl WriteLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durio_simdisk::Profile;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_written_says_so_at_each_mark_and_at_its_end() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let logger = Some(Logger::new(BufWriter::new(full)).unwrap());
+        let log = WriteLog(Mutex::new(State { logger, error: None }));
+        let mut disk = Disk::new(Profile::honest(1 << 20), 1);
+        disk.record();
+        assert!(!log.has_failed());
+        for name in ["one", "two"] {
+            assert_eq!(log.mark(&mut disk, name).unwrap_err(), "the log cannot be written");
+            assert!(log.has_failed());
+        }
+        assert_eq!(log.finish(&mut disk).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -204,9 +204,10 @@ mod tests {
         operations: &[ReplayedOperation],
         speed: f64,
     ) -> CaptureFindings {
-        // 50 ms of processors, of which 15 were the replay's.
-        let processors =
-            Some(CpuCounters { user: 4, system: 1, idle: 3, ..CpuCounters::default() });
+        // 50 ms of processors, of which 15 were the replay's; those that wait for I/O are idle.
+        let busy =
+            CpuCounters { user: 2, system: 1, softirq: 1, steal: 1, ..CpuCounters::default() };
+        let processors = Some(CpuCounters { idle: 3, iowait: 7, ..busy });
         let it = Replayed {
             trace,
             speed,

@@ -149,6 +149,30 @@ mod tests {
     }
 
     #[test]
+    fn rounding_of_a_mean_and_of_its_bounds_is_given_to_the_claim() {
+        let told = |mean: Figure, min: Option<Figure>, max: Option<Figure>| {
+            let mut claim = sound("randread");
+            claim.read.latency_ns_mean = Some(mean);
+            (claim.read.latency_ns_min, claim.read.latency_ns_max) = (min, max);
+            codes(&claim).iter().any(|code| code == "mean-impossible")
+        };
+        // 99 µs stand for 98.5 to 100 µs.
+        let (mean, exact) = (Figure::printed(99_000.0, 1_000.0), |ns| Some(Figure::exact(ns)));
+        assert_eq!([98_500.0, 98_499.0].map(|it| told(mean, None, exact(it))), [false, true]);
+        assert_eq!([100_000.0, 100_001.0].map(|it| told(mean, exact(it), None)), [false, true]);
+        // A longest of 98 µs may be one of 99, a shortest of 100 one of 99.5.
+        let printed = |ns| Some(Figure::printed(ns, 1_000.0));
+        assert_eq!(
+            [99_000.0, 99_001.0].map(|it| told(Figure::exact(it), None, printed(98_000.0))),
+            [false, true]
+        );
+        assert_eq!(
+            [99_500.0, 99_499.0].map(|it| told(Figure::exact(it), printed(100_000.0), None)),
+            [false, true]
+        );
+    }
+
+    #[test]
     fn a_mean_that_its_own_tail_exceeds_is_impossible() {
         assert!(codes(&with_percentiles(&[(99.0, 9_900.0)])).is_empty(), "99 µs at least");
         assert_eq!(codes(&with_percentiles(&[(99.0, 10_200.0)])), ["mean-impossible"]);

@@ -217,6 +217,35 @@ fn copies_without_a_name_have_a_file_each() {
 }
 
 #[test]
+fn copies_take_several_directories_in_turn() {
+    for (names, copies, expected) in [
+        ("", 3, &["dir1", "dir2", "dir1"][..]),
+        ("nrfiles=2", 2, &["dir1", "dir1", "dir2", "dir2"]),
+        ("filename=new", 2, &["dir1/new", "dir2/new"]),
+    ] {
+        let text = format!("[a]\ndirectory=dir1:dir2\nrw=randwrite\nsize=8m\nnumjobs={copies}\n");
+        let plan = plan(&format!("{text}{names}\ngroup_reporting")).plan;
+        let places = plan.targets.iter().map(|it| it.location.as_ref().unwrap().to_string());
+        assert_eq!(places.collect::<Vec<_>>(), expected, "{names}");
+    }
+}
+
+#[test]
+fn a_sync_at_the_end_is_one_at_the_close_of_files_too() {
+    let of = |more: &str| load(&format!("[a]\nfilename=new\nrw=write\nsize=8m\n{more}")).workload;
+    for (more, expected) in [
+        ("", false),
+        ("end_fsync=1", true),
+        ("fsync_on_close=1", true),
+        ("end_fsync=1\nfsync_on_close=0", true),
+        ("fsync_on_close=1\nfsync=8", true),
+        ("fsync_on_close=1\nfsync=1", false),
+    ] {
+        assert_eq!(of(more).syncs_at_end, expected, "{more}");
+    }
+}
+
+#[test]
 fn an_alignment_is_that_of_free_draws() {
     let of = |more: &str| {
         let workload = load(&format!("[a]\nfilename=/dev/a\nrw=randread\n{more}")).workload;

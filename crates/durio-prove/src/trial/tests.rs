@@ -99,6 +99,26 @@ fn power_goes_after_64_acknowledgements_and_those_half_a_second_to_a_second_late
 }
 
 #[test]
+fn a_write_that_was_never_announced_ends_a_trial_while_the_power_goes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("cut");
+    let (mut trials, address) = trials(folder.path(), &["touch", mark.to_str().unwrap()]);
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = acknowledges(address, 64);
+            let begin = Instant::now();
+            while !mark.exists() && begin.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            send(&stream, &AgentSays::Acknowledged { seq: 65 }).unwrap();
+            drop(come(address, SIZE - 1));
+        });
+        trials.cut(Operator { stop: &|| false, tell: &|_| {} })
+    });
+    assert!(matches!(ended, Err(TrialError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
+}
+
+#[test]
 fn by_hand_it_is_cut_when_nothing_was_acknowledged_for_three_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let (mut trials, address) = trials(folder.path(), &[]);

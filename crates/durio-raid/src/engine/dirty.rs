@@ -371,3 +371,26 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{complete_all, running, write};
+    use super::*;
+    use crate::geometry::Level;
+
+    #[test]
+    fn the_next_page_is_later_than_those_of_all_members_that_came_back() {
+        for generations in [[70, 50], [50, 70], [1, 70]] {
+            let (mut engine, mut out) = running(Level::Mirrored);
+            let name = PageName { array: engine.table.array, set: 0, page: 0 };
+            for (place, generation) in (2..).zip(generations) {
+                let mut map = vec![0; 2 * BLOCK as usize];
+                map_page::encode(name, generation, [].into_iter(), &mut map[BLOCK as usize..]);
+                engine.take_marks(place, &map, true);
+            }
+            engine.submit(write(1, 0), &mut out).unwrap();
+            complete_all(&mut engine, &mut out);
+            assert_eq!(engine.pages[0].generation, 71, "{generations:?}");
+        }
+    }
+}

@@ -1,11 +1,10 @@
 //! Each rule about measured times and counts, with its smallest positive and negative case.
 
-use durio_observe::DeviceCounters;
-use durio_observe::WriteCache;
+use durio_observe::{DeviceCounters, LayerKind, WriteCache};
 use durio_plan::{Campaign, Experiment, Section, SectionKind};
 
 use super::*;
-use crate::tests::{Sample, sample};
+use crate::tests::{Sample, disk, over, sample};
 use durio_analyse::Signal;
 
 type Rule = fn(&Basis<'_>) -> Vec<Signal>;
@@ -78,6 +77,20 @@ fn fewer_than_one_flush_for_two_of_twenty_syncs_are_missing() {
         sample.operation(OperationName::Sync).service.count = 20;
     });
     assert_eq!((array[0].id.as_str(), array[0].read[1].value.as_str()), ("flushes-counted", "12"));
+}
+
+#[test]
+fn every_disk_of_an_array_is_named() {
+    let array = |sample: &mut Sample| {
+        flushes(3)(sample);
+        let mut second = disk("nvme2n1");
+        second.block.as_mut().unwrap().write_cache = Some(WriteCache::WriteThrough);
+        let below = vec![disk("nvme1n1"), second, disk("nvme3n1")];
+        sample.environment.stacks[0].root = over(LayerKind::Md, "md0", below);
+    };
+    let found = assert_one(flushes_per_sync, "flushes-missing", SignalWord::Suspect, array);
+    assert_eq!(found.layer, "disk nvme1n1, disk nvme3n1");
+    assert_eq!(found.read[1].place, "/sys/class/block/nvme1n1, nvme3n1/stat");
 }
 
 #[test]
