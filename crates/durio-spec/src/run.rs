@@ -106,10 +106,10 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
     let workload = &request.workload;
     workload.validate().map_err(|error| SpecError::wrong_use(error.to_string()))?;
     if !request.engine.is_asynchronous() && workload.depth > 1 {
-        return Err(SpecError::wrong_use(
-            "this engine waits for each operation: its depth is 1 per job",
-        )
-        .hint("use --jobs for more in flight, or --engine uring"));
+        let engine = request.engine;
+        let text = format!("the {engine} engine waits for each operation: its depth is 1 per job");
+        let hint = "use --jobs for more in flight, or --engine uring";
+        return Err(SpecError::wrong_use(text).hint(hint));
     }
     let method = workload.sync.method;
     if method.is_linked() && !request.engine.links_syncs() {

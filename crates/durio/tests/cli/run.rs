@@ -158,7 +158,7 @@ fn much_memory_is_announced_before_anything_is_begun() {
     let line = "run --quiet --target data --size 4MiB --duration 100ms --rw randread --bs 4k";
     let ended = sandbox.durio(line).words("--jobs 1024").run().expect_exit(0);
     ended
-        .expect_stderr("needs up to 1.3")
+        .expect_stderr("needs up to 1.68")
         .expect_stderr("GiB of memory")
         .expect_stderr("1024 jobs");
     sandbox.durio(line).words("--jobs 2").run().expect_exit(0).expect_no_stderr();
