@@ -14,12 +14,15 @@
 //! from there; and it is stored anew before the next is made. docs/design/0014-raid-engine.md has the
 //! argument.
 
+mod behind;
+
 use crate::claims::Damage;
 use crate::geometry::{BLOCK, Geometry};
 use crate::log_entry::{FoundLog, LogEntry};
 use crate::map_page::{self, DIRTY, PageName, REGIONS_PER_PAGE, STALE, regions_per_page};
 use crate::superblock::{Entry, MemberState, Relation, Superblock, Table};
 use crate::{Fault, layout};
+pub use behind::Behind;
 
 /// A device with a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]

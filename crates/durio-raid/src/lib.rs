@@ -48,7 +48,7 @@ pub mod sim;
 pub mod simulated;
 mod superblock;
 
-pub use assembly::{AssembleError, AssembleOptions, Found, Plan, assemble};
+pub use assembly::{AssembleError, AssembleOptions, Behind, Found, Plan, assemble};
 pub use claims::{Damage, Recognized, recognize};
 pub use create::{Blocks, CreateError, Member, create};
 pub use engine::fault::Fault;

@@ -421,6 +421,8 @@ pub struct ExaminedDevice {
     pub path: String,
     /// Why it is no member, or one that is not trusted.
     pub problem: Option<String>,
+    /// Why a start of all these rebuilds it.
+    pub older: Option<String>,
     pub member: Option<ExaminedMember>,
 }
 
@@ -448,6 +450,10 @@ impl Report for ArrayExamination {
         match &self.does_not_start {
             None if self.devices.iter().any(|it| it.problem.is_some()) => {
                 section.say(Tone::Warning, "the members start, without those that have a problem");
+            }
+            None if self.devices.iter().any(|it| it.older.is_some()) => {
+                section
+                    .say(Tone::Warning, "the members start, and those that are older are rebuilt");
             }
             None => section.say(Tone::Good, "the members start together"),
             Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
@@ -477,7 +483,14 @@ fn device(device: &ExaminedDevice) -> Section {
     let role = member.role.map_or_else(|| "no role".to_owned(), |role| format!("role {role}"));
     section.fact("name", member.shape.name.as_str());
     section.facts(shape_facts(&member.shape));
-    section.toned(member.state.tone(), "state", format!("{role}, {}", member.state.word()));
+    let word = member.state.word();
+    match &device.older {
+        None => section.toned(member.state.tone(), "state", format!("{role}, {word}")),
+        Some(why) => {
+            section.toned(Tone::Warning, "older", why.as_str());
+            section.fact("state", format!("{role}, {word} by its own superblock"));
+        }
+    }
     let words: Vec<_> = member.roles.iter().map(|it| it.word()).collect();
     section.fact("roles", words.join(", "));
     let size = Bytes::new(member.shape.region_bytes);

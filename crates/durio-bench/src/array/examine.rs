@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use durio_block::{HeldTarget, OpenMode, TargetType};
 use durio_raid::server::{find_member, marked_regions};
-use durio_raid::{AssembleError, AssembleOptions, Found, SuperblockError, assemble};
+use durio_raid::{AssembleError, AssembleOptions, Behind, Found, SuperblockError, assemble};
 use durio_report::{ArrayExamination, ExaminedDevice, ExaminedMember, MemberStanding};
 
 use super::{hexadecimal, shape_of, standing_of};
@@ -22,10 +22,15 @@ pub fn examine_array(paths: &[PathBuf]) -> Result<ArrayExamination, BenchError> 
     let all = (0..).zip(paths).map(look).collect::<Result<Vec<_>, _>>()?;
     let found: Vec<Found> = all.iter().filter_map(|it| it.as_ref().ok().cloned()).collect();
     let options = AssembleOptions { rejoin: true, ..AssembleOptions::default() };
-    let assembled = assemble(&found, options).err();
-    let does_not_start = assembled.map(|error| assemble_words(&error, |it| shown(paths, it)));
+    let assembled = assemble(&found, options);
+    let older: Vec<Behind> =
+        assembled.iter().flat_map(|it| it.behind(&found).collect::<Vec<_>>()).collect();
+    let does_not_start = assembled.err().map(|error| assemble_words(&error, |it| shown(paths, it)));
     let device = |(path, found): (&PathBuf, Result<Found, SuperblockError>)| ExaminedDevice {
         path: path.display().to_string(),
+        older: found.as_ref().ok().and_then(|found| {
+            older.iter().find(|it| it.device == found.device).map(ToString::to_string)
+        }),
         problem: match &found {
             Ok(found) => found.damage.map(|it| it.to_string()),
             Err(error) => Some(error.to_string()),

@@ -172,7 +172,9 @@ fn start(
     };
     let options = AssembleOptions { force: wish.force, rejoin: true, ..AssembleOptions::default() };
     let plan = assemble(&found, options).map_err(|error| refused(&error, wish, &damaged))?;
-    let remarks: Vec<String> = damaged.iter().map(|it| damage_words(it, &plan)).collect();
+    let older = plan.behind(&found).map(|it| format!("{}: {it}", named(wish, it.device)));
+    let remarks = damaged.iter().map(|it| damage_words(it, &plan)).chain(older);
+    let remarks: Vec<String> = remarks.collect();
     let alignments = devices.iter().map(Device::alignment).collect::<Result<Vec<_>, _>>()?;
     let alignment = alignments.into_iter().max().unwrap_or(512);
     let files = devices.iter().map(Device::member_file).collect::<Result<Vec<_>, _>>()?;
@@ -224,14 +226,15 @@ fn found_on(device: &Device) -> Result<Result<Found, SuperblockError>, BenchErro
 
 /// Why it does not start, and which devices are not trusted.
 fn refused(error: &AssembleError, wish: &ServeWish<'_>, damaged: &[(u8, String)]) -> BenchError {
-    let name = |device: u8| {
-        let path = wish.paths.get(usize::from(device));
-        path.map_or_else(String::new, |it| format!("'{}'", it.display()))
-    };
     let damaged = damaged.iter().map(|(_, words)| format!("; {words}"));
-    let words = assemble_words(error, name) + &damaged.collect::<String>();
+    let words = assemble_words(error, |device| named(wish, device)) + &damaged.collect::<String>();
     BenchError::cannot_measure(format!("it does not start: {words}"))
         .hint("durio raid examine DEV... shows what each of them knows")
+}
+
+fn named(wish: &ServeWish<'_>, device: u8) -> String {
+    let path = wish.paths.get(usize::from(device));
+    path.map_or_else(String::new, |it| format!("'{}'", it.display()))
 }
 
 fn damage_words((device, words): &(u8, String), plan: &Plan) -> String {

@@ -321,18 +321,27 @@ fn an_image_older_than_the_failure_comes_back_whole_and_not_by_the_map() {
         let mut newest = table(level, &vec![InSync; count]);
         let last = count - 1;
         newest.entries[last] = Entry { by_map: true, since: EPOCH, ..newest.entries[last] };
-        let back = |newest: &Table, own: &Table| {
+        let start = |newest: &Table, own: &Table| {
             let mut devices: Vec<_> = (0..last).map(|at| found(newest, at)).collect();
             devices.push(found(own, last));
-            states(&assemble(&devices, REJOIN).unwrap())[last]
+            let plan = assemble(&devices, REJOIN).unwrap();
+            let words: Vec<_> = plan.behind(&devices).map(|it| it.to_string()).collect();
+            (states(&plan)[last], words)
         };
+        let back = |newest: &Table, own: &Table| start(newest, own).0;
         let (own, image) = (before(&newest), before(&before(&newest)));
         newest.entries[last].state = Faulty;
         assert_eq!(back(&newest, &own), (Rebuilding, true, EPOCH + 1), "{level:?}");
         assert_eq!(back(&newest, &image), (Rebuilding, false, EPOCH + 1), "{level:?}");
+        let missed = |epochs, what| {
+            vec![format!("member {last} missed {epochs}, the newest is 9): {what} resynced")]
+        };
+        let by_map = missed("1 epoch (it has 8", "the regions that the map names are");
+        assert_eq!(start(&newest, &own).1, by_map);
+        assert_eq!(start(&newest, &image).1, missed("2 epochs (it has 7", "all of it is"));
         // One that was being rebuilt by the map has none either.
         newest.entries[last].state = Rebuilding;
-        assert_eq!(back(&newest, &newest), (Rebuilding, true, EPOCH), "{level:?}");
+        assert_eq!(start(&newest, &newest), ((Rebuilding, true, EPOCH), Vec::new()), "{level:?}");
         assert_eq!(back(&newest, &image), (Rebuilding, false, EPOCH + 1), "{level:?}");
     }
 }

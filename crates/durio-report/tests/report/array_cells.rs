@@ -176,7 +176,12 @@ fn examined(number: u64, role: Option<u8>, state: MemberStanding) -> ExaminedDev
         regions_marked: u32::try_from(50 + number).unwrap(),
         roles: vec![state, MemberStanding::Faulty, MemberStanding::Spare],
     };
-    ExaminedDevice { path: format!("/dev/m{number}"), problem: None, member: Some(member) }
+    ExaminedDevice {
+        path: format!("/dev/m{number}"),
+        problem: None,
+        older: None,
+        member: Some(member),
+    }
 }
 
 #[test]
@@ -188,6 +193,7 @@ fn a_device_that_is_examined_says_what_its_own_superblock_says() {
     let other = ExaminedDevice {
         path: "/dev/m3".into(),
         problem: Some("no superblock".into()),
+        older: None,
         member: None,
     };
     let devices = vec![examined(1, Some(7), MemberStanding::InSync), damaged, other];
@@ -226,6 +232,12 @@ fn a_device_that_is_examined_says_what_its_own_superblock_says() {
     let devices = found.devices.clone();
     let whole = ArrayExamination::new(devices[..1].to_vec(), None);
     assert!(in_full(Format::Text, &whole).contains("the members start together"));
+    let why = "member 7 missed 3 epochs";
+    let older = ExaminedDevice { older: Some(why.into()), ..devices[0].clone() };
+    let older = ArrayExamination::new(vec![older], None);
+    assert_facts(&older, &[("older", why), ("state", "role 7, in sync by its own superblock")]);
+    let text = in_full(Format::Text, &older);
+    assert!(text.contains("the members start, and those that are older are rebuilt"), "{text}");
     let none = ArrayExamination::new(devices, Some("three are too few".into()));
     assert!(in_full(Format::Text, &none).contains("they do not start: three are too few"));
 }

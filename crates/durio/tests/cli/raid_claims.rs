@@ -154,7 +154,7 @@ fn an_image_of_a_member_from_while_the_array_ran_is_rebuilt_and_not_read() {
         array.raid("stop").expect_exit(0);
         running.wait().expect_exit(0);
         fs::write(array.path(restored), image).unwrap();
-        let mut running = array.start(&members.join(" "));
+        let mut running = starts_older(&array, members, restored, "missed 1 epoch", "all of it is");
         array.must(&["read -P 5 0 3M", "read -P 7 3M 3M"]);
         array.wait_for(|it| it["state"] == "running");
         for other in others {
@@ -163,6 +163,61 @@ fn an_image_of_a_member_from_while_the_array_ran_is_rebuilt_and_not_read() {
         array.must(&["read -P 5 0 3M", "read -P 7 3M 3M"]);
         running.signal(Signal::INT);
         running.wait().expect_exit(0);
+    }
+}
+
+/// Starts; the examination before and the start say of this one member alone that it is older.
+#[track_caller]
+fn starts_older(array: &Array, members: &[&str], older: &str, missed: &str, what: &str) -> Running {
+    let examined = examined(array, members);
+    for (device, member) in examined["devices"].as_array().unwrap().iter().zip(members) {
+        let said = device["older"].as_str().unwrap_or_default();
+        let is_it = said.contains(missed) && said.ends_with(&format!("{what} resynced"));
+        assert!(if *member == older { is_it } else { said.is_empty() }, "{examined}");
+    }
+    let running = array.start(&members.join(" "));
+    let said = running.stderr();
+    let role = members.iter().position(|it| *it == older).unwrap();
+    assert!(said.contains(&format!("{older}': member {role} {missed} (it has ")), "{said}");
+    assert!(said.contains(&format!("{what} resynced")), "{said}");
+    assert_eq!(said.matches("missed").count(), 1, "{said}");
+    running
+}
+
+#[test]
+fn an_image_from_before_a_failure_is_rebuilt_whole_and_the_member_itself_by_the_map() {
+    if !can_serve() {
+        return;
+    }
+    for (level, count, failed, others) in [("1", 2, "b", &["a"][..]), ("6", 4, "d", &["a", "b"])] {
+        for is_image in [false, true] {
+            let members = &["a", "b", "c", "d"][..count];
+            let array = written(level, members);
+            let image = fs::read(array.path(failed)).unwrap();
+            let running = array.start(&members.join(" "));
+            array.must(&["write -P 9 0 3M"]);
+            array.raid(&format!("fail {failed}")).expect_exit(0);
+            array.must(&["write -P 5 3M 1M"]);
+            array.raid("stop").expect_exit(0);
+            running.wait().expect_exit(0);
+            let mut running = match is_image {
+                true => {
+                    fs::write(array.path(failed), image).unwrap();
+                    starts_older(&array, members, failed, "missed 3 epochs", "all of it is")
+                }
+                false => {
+                    let what = "the regions that the map names are";
+                    starts_older(&array, members, failed, "missed 2 epochs", what)
+                }
+            };
+            array.wait_for(|it| it["state"] == "running");
+            for other in others {
+                array.raid(&format!("fail {other}")).expect_exit(0);
+            }
+            array.must(&["read -P 9 0 3M", "read -P 5 3M 1M", "read -P 7 4M 2M"]);
+            running.signal(Signal::INT);
+            running.wait().expect_exit(0);
+        }
     }
 }
 
