@@ -28,11 +28,11 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use durio_base::{Bytes, Nanos};
 use durio_bench::{Permission, RunOptions};
-use durio_compare::Settings;
+use durio_judge::compare::Settings;
 use durio_plan::{ClockChoice, Goal};
 use durio_spec::written;
-use durio_units::{Bytes, Nanos};
 use durio_workload::profile::Threshold;
 use durio_workload::{PerMille, SyncMethod};
 

@@ -33,8 +33,8 @@ mod watch;
 
 use std::path::Path;
 
+use durio_base::{Bytes, Nanos};
 use durio_bench::BenchError;
-use durio_units::{Bytes, Nanos};
 
 use crate::args::{Arguments, Command, Run};
 use crate::exit_code::Exit;

@@ -168,7 +168,7 @@ fn words(key: &str, value: &Value) -> Vec<OsString> {
 
 fn lines_of(table: &Table, command: &str) -> Vec<String> {
     let words: Vec<OsString> = table.iter().flat_map(|(key, value)| words(key, value)).collect();
-    let words = words.iter().map(|it| durio_units::shell_word(&it.to_string_lossy()));
+    let words = words.iter().map(|it| durio_base::shell_word(&it.to_string_lossy()));
     let own = words.fold(command.to_owned(), |line, word| format!("{line} {word}"));
     let own = (own != command).then_some(own);
     let inner = table.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));

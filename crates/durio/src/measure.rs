@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use durio_analyse::Findings;
+use durio_base::{Bytes, Nanos};
 use durio_bench::{
     BenchError, Executed, Execution, Interrupted, Located, LookFor, clear_leftovers, memory_remark,
     restore_settings,
@@ -11,7 +12,6 @@ use durio_bench::{
 use durio_block::HeldTargets;
 use durio_plan::{Cost, Plan, TargetKind};
 use durio_report::clock;
-use durio_units::{Bytes, Nanos};
 
 use crate::args::Measuring;
 use crate::exit_code::Exit;

@@ -4,12 +4,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use durio_analyse::{LiveFigures, StepSoFar, live_figures};
+use durio_base::{Nanos, Rate};
 use durio_bench::{Observer, RunObserver};
 use durio_plan::{Limit, ParameterValue, Plan, Role, Step};
 use durio_record::{Event, StepDeclined};
 use durio_report::{clock, visible};
 use durio_run::LayoutProgress;
-use durio_units::{Nanos, Rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use durio_base::{Bytes, Nanos, ParseQuantityError, shell_word};
 use durio_bench::{BenchError, BenchErrorKind};
 use durio_report::{visible, visible_lines};
-use durio_units::{Bytes, Nanos, ParseQuantityError, shell_word};
 
 use crate::args::Arguments;
 use crate::exit_code::Exit;

@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
-use durio_advise::{AdviceRole, Setting};
 use durio_analyse::history::{Metric, RunFigure};
+use durio_base::{Bytes, Nanos};
+use durio_judge::advise::{AdviceRole, Setting};
 use durio_plan::proof::{CUT_PRESETS, DurablePath};
 use durio_plan::{ClockChoice, EngineKind};
 use durio_report::Format;
 use durio_spec::written::thousandths;
-use durio_units::{Bytes, Nanos};
 use durio_workload::profile::known_databases;
 use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
 
@@ -109,7 +109,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 /// The time from one probe to the next.
 pub(crate) fn period(text: &str) -> Result<Nanos, String> {
     let period: Nanos =
-        text.parse().map_err(|error: durio_units::ParseQuantityError| error.to_string())?;
+        text.parse().map_err(|error: durio_base::ParseQuantityError| error.to_string())?;
     // A probe takes two seconds, and shall stay a small part of the load.
     match period >= Nanos::from_secs(10) {
         true => Ok(period),

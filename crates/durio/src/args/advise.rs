@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_advise::{AdviceRole, Setting};
-use durio_units::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos};
+use durio_judge::advise::{AdviceRole, Setting};
 
 use super::Output;
 use crate::exit_code::TABLE;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use durio_base::{Bytes, Nanos};
 use durio_bench::Scale;
-use durio_units::{Bytes, Nanos};
 
 use super::Output;
 use super::Run;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_units::Nanos;
+use durio_base::Nanos;
 
 use super::Output;
 use crate::exit_code::TABLE;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_units::Bytes;
+use durio_base::Bytes;
 
 use super::Measuring;
 use crate::exit_code::TABLE;

@@ -1,7 +1,7 @@
 //! The arguments of group commit: committers that share a log.
 
 use clap::Args;
-use durio_units::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos};
 use durio_workload::{CommitterThreads, GroupCommit};
 
 /// How committers share a log; flattened into the options of a job.

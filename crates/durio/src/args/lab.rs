@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
+use durio_base::{Bytes, Nanos};
 use durio_bench::GuestSettings;
 use durio_lab::{Accelerator, LabRequest, LabRoot, LabTiming};
-use durio_units::{Bytes, Nanos};
 
 use super::Output;
 use crate::values;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use durio_base::Nanos;
 use durio_spec::written::{self, PredictGoal};
-use durio_units::Nanos;
 use durio_workload::profile::Setting;
 
 use super::Measuring;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use durio_base::{Bytes, Nanos};
 use durio_plan::EngineKind;
 use durio_plan::proof::DurablePath;
-use durio_units::{Bytes, Nanos};
 
 use super::{Output, ProveExec, ProvePlan, ProveStates};
 use crate::exit_code::TABLE;

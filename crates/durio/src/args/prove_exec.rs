@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use durio_base::{Bytes, Nanos};
 use durio_lab::{LabRequest, LabRoot};
 use durio_plan::proof::FrontEnd;
-use durio_units::{Bytes, Nanos};
 
 use super::Output;
 use crate::exit_code::TABLE;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use durio_base::{Bytes, Nanos};
 use durio_prove::enumerate::StateName;
-use durio_units::{Bytes, Nanos};
 
 use super::Output;
 use crate::exit_code::TABLE;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use durio_units::{Bytes, Nanos};
+use durio_base::{Bytes, Nanos};
 
 use super::Output;
 use crate::exit_code::TABLE;

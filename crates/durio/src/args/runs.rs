@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use durio_analyse::history::Metric;
-use durio_units::Nanos;
+use durio_base::Nanos;
 
 use super::Output;
 use crate::exit_code::TABLE;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use durio_units::Bytes;
+use durio_base::Bytes;
 
 use crate::exit_code::TABLE;
 use crate::values;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use durio_units::Nanos;
+use durio_base::Nanos;
 
 use crate::exit_code::TABLE;
 use crate::values;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use durio_advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
+use durio_base::Bytes;
 use durio_bench::{
     BenchError, BenchErrorKind, ProofRequest, Proved, find_run, prove, read_run, restore_settings,
 };
 use durio_block::{open_input, read_bounded};
+use durio_judge::advise::{AdviceRequest, DatabaseSettings, System, advise as judge};
 use durio_observe::{read_readings, read_stack};
 use durio_report::ShownAdvice;
-use durio_units::Bytes;
 
 use crate::args::Advise;
 use crate::exit_code::Exit;

@@ -8,11 +8,11 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use durio_analyse::{FINDINGS_SCHEMA, Findings};
-use durio_audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
 use durio_bench::{BenchError, BenchErrorKind, find_run, read_run};
 use durio_block::open_input;
 use durio_fio::FioError;
 use durio_fio::json::{FioFile, FioOutput};
+use durio_judge::audit::{AuditError, AuditFindings, Auditor, audit_table, fio_claims, run_claims};
 use durio_report::ShownAudit;
 
 use crate::args::Audit;

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use durio_analyse::capture::{
     Capture, CaptureFindings, CaptureSource, EarlierCapture, profile_text,
 };
+use durio_base::Bytes;
 use durio_bench::{BenchError, BenchErrorKind, CaptureMark};
 use durio_block::{open_input, read_bounded};
 use durio_observe::{
@@ -18,7 +19,6 @@ use durio_observe::{
 use durio_record::{FolderName, OPERATIONS_MAX, OperationTrace, TracedOperation};
 use durio_report::{Format, Options};
 use durio_run::{CaptureTarget, CaptureWish};
-use durio_units::Bytes;
 use durio_workload::profile::Profile;
 use rustix::pipe::{SpliceFlags, tee};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use durio_bench::{BenchError, BenchErrorKind, interleave, read_compared_run, read_comparison};
-use durio_compare::published::{self, PublishedTable};
-use durio_compare::{Comparison, Pair, Settings};
+use durio_judge::compare::published::{self, PublishedTable};
+use durio_judge::compare::{Comparison, Pair, Settings};
 use durio_report::ShownShapes;
 
 use crate::args::{Compare, Output};

@@ -1,10 +1,10 @@
 //! `durio durable`: what does a durable write cost?
 
 use durio_analyse::Findings;
+use durio_base::counted;
 use durio_bench::{BenchError, Located};
 use durio_plan::{Plan, Role};
 use durio_spec::{DurableLength, DurableRequest, plan_durable};
-use durio_units::counted;
 
 use crate::args::Durable;
 use crate::exit_code::Exit;

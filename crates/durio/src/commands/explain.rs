@@ -1,11 +1,11 @@
 //! `durio explain`: what warnings, signals, verdicts and rules mean, whatever run gave them.
 
-use durio_advise::advice_explanations;
 use durio_analyse::Explanation;
-use durio_audit::audit_explanations;
 use durio_bench::BenchError;
+use durio_judge::advise::advice_explanations;
+use durio_judge::audit::audit_explanations;
+use durio_judge::explanations;
 use durio_report::{ShownExplanations, word_explanations};
-use durio_signals::explanations;
 use durio_workload::nearest_word;
 
 use crate::args::Explain;

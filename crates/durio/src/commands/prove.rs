@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use durio_analyse::proof::{ProofFindings, ProofVerdict, SeriesFindings};
+use durio_base::shell_word;
 use durio_bench::{
     BenchError, BenchErrorKind, Ending, PowerProved, ProofStorage, RunOptions, WitnessWish,
     be_agent, command_in_guest, find_run, keep_ledger, plan_power_proof, prove_in_guest,
@@ -13,7 +14,6 @@ use durio_bench::{
 };
 use durio_plan::proof::{Arm, ProofTarget};
 use durio_report::Format;
-use durio_units::shell_word;
 
 use crate::args::{
     Output, Prove, ProveCommand, ProveRun, ProveVerify, ProveWitness, ProveWrite, TokenOptions,

@@ -9,12 +9,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use durio_base::Bytes;
 use durio_bench::{
     ArrayOrder, BenchError, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
     examine_array, order_array, serve_array,
 };
 use durio_block::Folder;
-use durio_units::Bytes;
 
 use crate::args::{
     Front, Raid, RaidAdd, RaidCommand, RaidConsent, RaidCreate, RaidExamine, RaidReplace, RaidStart,

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Replayed};
+use durio_base::Nanos;
 use durio_bench::{BenchError, BenchErrorKind, replay_trace};
 use durio_block::open_input;
 use durio_observe::read_host;
 use durio_record::{OperationTrace, TracedOperation};
 use durio_report::{Format, clock};
 use durio_run::{ReplayProgress, ReplayWish};
-use durio_units::Nanos;
 
 use super::capture::{command_line, day_of, write_page};
 use super::new_file::refuse_existing;

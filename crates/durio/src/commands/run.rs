@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use durio_base::{Bytes, Nanos, shell_word};
 use durio_bench::{BenchError, CampaignWish, Execution, Located, interrupted, plan_of_spec};
 use durio_block::HeldTargets;
 use durio_plan::{BatchPolicy, EngineKind, Limit, NullScript, Placement};
 use durio_spec::{RunRequest, plan_run};
-use durio_units::{Bytes, Nanos, shell_word};
 use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };

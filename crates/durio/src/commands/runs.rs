@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use durio_analyse::history;
+use durio_base::{Bytes, counted};
 use durio_bench::{BenchError, KeptRuns, find_run, list_runs, remove_run, to_prune};
 use durio_plan::RawPath;
 use durio_report::ShownRuns;
-use durio_units::{Bytes, counted};
 
 use crate::args::{History, Runs, RunsCommand};
 use crate::exit_code::Exit;

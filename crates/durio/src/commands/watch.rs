@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use durio_analyse::history::{Metric, Percentiles, RunFigure, RunRow, history};
 use durio_analyse::{Findings, WorkloadFindings};
+use durio_base::{Bytes, Nanos};
 use durio_bench::{
     BenchError, Execution, KeptRuns, Permission, RunOptions, list_runs, locate, probes_folder,
     read_run_row, remove_run,
@@ -19,7 +20,6 @@ use durio_record::{OperationName, Outcome};
 use durio_report::{Watched, WatchedLocation};
 use durio_run::StopFlag;
 use durio_spec::{RunRequest, plan_run};
-use durio_units::{Bytes, Nanos};
 use durio_workload::{Arrivals, check_workloads};
 
 use crate::args::Watch;

@@ -15,7 +15,7 @@ const SOUND: &str = "a,b,randread,4k,1,1,,10000,99,,,,180";
 const IMPOSSIBLE: &str = "a,b,randread,4k,1,1,,10000,500,,,,900";
 
 fn published() -> String {
-    let tables = "../durio-compare/data/published-results.csv";
+    let tables = "../measure/judge/data/published-results.csv";
     Path::new(env!("CARGO_MANIFEST_DIR")).join(tables).display().to_string()
 }
 

@@ -175,7 +175,7 @@ fn every_command_makes_runs_that_its_own_audit_believes() {
 #[test]
 #[ignore = "slow"]
 fn every_built_in_spec_makes_runs_that_its_own_audit_believes() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../durio-spec/specs");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/spec/specs");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let specs = entries.filter(|path| path.extension().is_some_and(|it| it == "toml"));
     let line = |path: PathBuf| {

@@ -1,7 +1,7 @@
 //! Devices that take a known time for a known number of requests at once, in a guest whose clock counts
 //! instructions: what arrays, depth and group commit give of them is arithmetic.
 //!
-//! 4 ms and two requests at once are 500 per second and device (durio-spec/specs/stacks/timed-devices.toml).
+//! 4 ms and two requests at once are 500 per second and device (measure/spec/specs/stacks/timed-devices.toml).
 //!
 //! Of the mirrors' writes that depends on the kernel, so a guest with the same kernel is asked first
 //! ([`Mirror`], docs/benchmarks.md).

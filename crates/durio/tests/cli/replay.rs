@@ -208,7 +208,7 @@ fn an_interrupt_shows_what_was_done_and_what_a_kill_leaves_the_next_replay_remov
 fn a_trace_of_the_first_version_of_the_format_is_replayed() {
     let sandbox = Sandbox::new();
     let golden =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../durio-record/tests/golden/trace1/trace.jsonl");
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../core/record/tests/golden/trace1/trace.jsonl");
     sh(&format!("gzip -c '{golden}' >'{}/t.trace'", sandbox.root().display()));
     let document = sandbox.durio("replay t.trace data --quiet --json").run().json();
     let replay = &document["replay"];

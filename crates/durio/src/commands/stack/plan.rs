@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use durio_base::{Nanos, counted};
 use durio_bench::{
     BenchError, BenchErrorKind, Estimate, Planning, chosen_stacks, estimates, read_stack_spec,
 };
@@ -9,7 +10,6 @@ use durio_layers::{BuildCommand, BuildPlace, DeclaredStack, commands};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_report::Format;
 use durio_spec::{SpecError, StackBench, shipped_stack_specs, stack_spec_json_schema};
-use durio_units::{Nanos, counted};
 use serde_json::{Value, json};
 
 use crate::args::StackPlan;

@@ -1,0 +1,70 @@
+//! What so many failures in so many trials say of their probability.
+
+use statrs::distribution::{Beta, ContinuousCDF};
+
+/// The interval that holds the probability of a failure with this confidence, after `failures` in
+/// `trials` (Clopper and Pearson, 1934): exact, so never narrower than it claims. Without a failure
+/// it is one-sided, and its upper end 1 - (1 - confidence)^(1 / trials). None without trials.
+#[must_use]
+pub fn clopper_pearson(failures: u64, trials: u64, confidence: f64) -> Option<[f64; 2]> {
+    if trials == 0 || failures > trials {
+        return None;
+    }
+    let (k, n) =
+        (crate::stats::least_squares::float(failures), crate::stats::least_squares::float(trials));
+    if failures == 0 {
+        return Some([0.0, 1.0 - (1.0 - confidence).powf(1.0 / n)]);
+    }
+    if failures == trials {
+        return Some([(1.0 - confidence).powf(1.0 / n), 1.0]);
+    }
+    let tail = (1.0 - confidence) / 2.0;
+    let quantile =
+        |a: f64, b: f64, below: f64| Beta::new(a, b).ok().map(|it| it.inverse_cdf(below));
+    Some([quantile(k, n - k + 1.0, tail)?, quantile(k + 1.0, n - k, 1.0 - tail)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: Option<[f64; 2]>, expected: [f64; 2]) {
+        let found = found.unwrap();
+        assert!((found[0] - expected[0]).abs() < 5e-4, "{found:?} {expected:?}");
+        assert!((found[1] - expected[1]).abs() < 5e-4, "{found:?} {expected:?}");
+    }
+
+    #[test]
+    fn without_a_failure_it_is_the_exact_form_of_the_rule_of_three() {
+        for (trials, upper) in
+            [(5, 0.4507), (30, 0.0950), (59, 0.0495), (299, 0.0100), (3000, 0.0010)]
+        {
+            close(clopper_pearson(0, trials, 0.95), [0.0, upper]);
+        }
+        close(clopper_pearson(3, 3, 0.95), [0.3684, 1.0]);
+    }
+
+    /// binom.test(1, 10) and binom.test(7, 40) of R.
+    #[test]
+    fn with_failures_it_is_what_r_says() {
+        close(clopper_pearson(1, 10, 0.95), [0.0025, 0.4450]);
+        close(clopper_pearson(7, 40, 0.95), [0.0734, 0.3278]);
+    }
+
+    #[test]
+    fn no_trials_say_nothing() {
+        assert_eq!(clopper_pearson(0, 0, 0.95), None);
+        assert_eq!(clopper_pearson(2, 1, 0.95), None);
+    }
+
+    /// scipy.stats.beta.ppf(0.025, 3, 8) and ppf(0.975, 4, 7) of SciPy, by Clopper and Pearson.
+    #[test]
+    fn the_interval_is_exact_and_narrower_with_less_confidence() {
+        let [low, high] = clopper_pearson(3, 10, 0.95).unwrap();
+        assert!((low / 0.066_739_511_177_734_47 - 1.0).abs() < 1e-9, "{low}");
+        assert!((high / 0.652_452_850_059_997_3 - 1.0).abs() < 1e-9, "{high}");
+        let [lower, higher] = clopper_pearson(3, 10, 0.90).unwrap();
+        assert!(lower > low && higher < high, "{lower} {higher}");
+        close(clopper_pearson(1, 1, 0.95), [0.05, 1.0]);
+    }
+}

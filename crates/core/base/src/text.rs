@@ -1,0 +1,35 @@
+//! Plain numbers in sentences: shares and counts.
+
+/// A share of one in whole per cent.
+///
+/// ```
+/// assert_eq!(crate::percent(0.125), "12 %");
+/// ```
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A count and its noun, in the plural if need be.
+///
+/// ```
+/// assert_eq!(crate::counted(1, "step"), "1 step");
+/// assert_eq!(crate::counted(0, "more step"), "0 more steps");
+/// ```
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// A word as one would type it: one with signs that a shell takes otherwise stands in quotes.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,:+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

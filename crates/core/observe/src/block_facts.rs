@@ -1,0 +1,268 @@
+//! What the kernel says of a block device.
+//!
+//! In: the device's directory in sysfs. Out: [`BlockFacts`]. Not here: what it stands on.
+//!
+//! A partition has few facts of its own: its queue, cache and model are those of the disk below.
+
+use std::path::Path;
+
+use durio_base::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::block_node::scsi_disk_of;
+use crate::system_dir::SystemDir;
+
+/// How many bytes a sector in sysfs is, whatever the device's block size.
+const SECTOR: u64 = 512;
+
+/// The bit of the virtio-blk feature by which the hypervisor offers a flush (VIRTIO_BLK_F_FLUSH).
+const VIRTIO_BLK_F_FLUSH: usize = 9;
+
+/// Bytes before the text in a page of vital product data.
+const VPD_HEADER: usize = 4;
+
+/// What the block layer takes the device's cache for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteCache {
+    /// Volatile: syncs are sent to the device as flushes.
+    WriteBack,
+    /// None, or not volatile: no flush is ever sent.
+    WriteThrough,
+}
+
+/// What the kernel says of a block device; absent is what it does not show.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockFacts {
+    /// Of the whole device.
+    #[serde(rename = "size_bytes")]
+    pub size: Option<Bytes>,
+    /// The device's own name for itself.
+    pub model: Option<String>,
+    /// Who made it; a number on virtio.
+    pub vendor: Option<String>,
+    /// The device's serial number.
+    pub serial: Option<String>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// The block layer's view of the cache, which decides whether flushes are sent.
+    pub write_cache: Option<WriteCache>,
+    /// The driver's word for the device's own cache (virtio, SCSI), which may differ.
+    pub device_write_cache: Option<String>,
+    /// The device takes writes that bypass its cache.
+    pub fua: Option<bool>,
+    /// The device says that it has spinning platters; hypervisors say so of anything.
+    pub rotational: Option<bool>,
+    /// Made by the kernel rather than found on a bus.
+    pub virtual_device: Option<bool>,
+    /// The smallest unit of a request.
+    #[serde(rename = "logical_block_size_bytes")]
+    pub logical_block_size: Option<Bytes>,
+    /// The smallest unit that is written without reading first.
+    #[serde(rename = "physical_block_size_bytes")]
+    pub physical_block_size: Option<Bytes>,
+    /// The largest request, in KiB.
+    pub max_sectors_kib: Option<u64>,
+    /// How many requests the scheduler holds.
+    pub nr_requests: Option<u64>,
+    pub read_ahead_kib: Option<u64>,
+    /// The memory node nearest to the device; absent also where the kernel says there is none.
+    pub numa_node: Option<i32>,
+    /// The hypervisor offers a flush; known for virtio-blk only.
+    pub virtio_flush: Option<bool>,
+    /// The device refuses writes.
+    pub read_only: Option<bool>,
+    /// The medium can be taken out.
+    pub removable: Option<bool>,
+}
+
+pub(crate) fn read_block_facts(dir: &SystemDir) -> BlockFacts {
+    BlockFacts {
+        size: size_of(dir),
+        // SD and MMC cards have a name there and no model.
+        model: dir.text("device/model").or_else(|| dir.text("device/name")),
+        vendor: dir.text("device/vendor"),
+        serial: serial_of(dir),
+        scheduler: dir.choice("queue/scheduler"),
+        write_cache: match dir.text("queue/write_cache").as_deref() {
+            Some("write back") => Some(WriteCache::WriteBack),
+            Some("write through") => Some(WriteCache::WriteThrough),
+            _ => None,
+        },
+        device_write_cache: device_write_cache_of(dir),
+        fua: dir.flag("queue/fua"),
+        rotational: dir.flag("queue/rotational"),
+        virtual_device: is_virtual(dir),
+        logical_block_size: dir.number("queue/logical_block_size").map(Bytes::new),
+        physical_block_size: dir.number("queue/physical_block_size").map(Bytes::new),
+        max_sectors_kib: dir.number("queue/max_sectors_kb"),
+        nr_requests: dir.number("queue/nr_requests"),
+        read_ahead_kib: dir.number("queue/read_ahead_kb"),
+        numa_node: numa_node_of(dir),
+        virtio_flush: virtio_flush_of(dir),
+        read_only: dir.flag("ro"),
+        removable: dir.flag("removable"),
+    }
+}
+
+pub(crate) fn size_of(dir: &SystemDir) -> Option<Bytes> {
+    dir.number("size").map(from_sectors)
+}
+
+pub(crate) fn from_sectors(sectors: u64) -> Bytes {
+    Bytes::new(sectors.saturating_mul(SECTOR))
+}
+
+/// The serial number of the block device with this folder in sysfs, such as `/sys/block/sda`.
+#[must_use]
+pub fn device_serial(folder: &Path) -> Option<String> {
+    serial_of(&SystemDir::at(folder))
+}
+
+/// The serial number, from wherever the bus keeps it.
+pub(crate) fn serial_of(dir: &SystemDir) -> Option<String> {
+    // virtio-blk has the file at the disk, NVMe and MMC at the controller or card; SCSI shows the
+    // raw page of vital product data alone.
+    let plain = dir.text("serial").or_else(|| dir.text("device/serial"));
+    plain.or_else(|| vpd_text(&dir.bytes("device/vpd_pg80")?))
+}
+
+fn vpd_text(page: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(page.get(VPD_HEADER..)?).into_owned();
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn device_write_cache_of(dir: &SystemDir) -> Option<String> {
+    let virtio = dir.choice("cache_type");
+    virtio.or_else(|| scsi_disk_of(dir)?.text("cache_type"))
+}
+
+fn is_virtual(dir: &SystemDir) -> Option<bool> {
+    let path = dir.path().to_string_lossy();
+    // With multipath the kernel puts real NVMe namespaces under a virtual subsystem.
+    let nvme = path.contains("/devices/virtual/nvme-subsystem/");
+    // A directory outside of the device tree says neither.
+    path.contains("/devices/").then(|| path.contains("/devices/virtual/") && !nvme)
+}
+
+fn numa_node_of(dir: &SystemDir) -> Option<i32> {
+    let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
+    let node: i32 = within_sysfs.into_iter().find_map(|above| above.number("numa_node"))?;
+    // -1 is NUMA_NO_NODE: the firmware does not say where the device is.
+    (node >= 0).then_some(node)
+}
+
+fn virtio_flush_of(dir: &SystemDir) -> Option<bool> {
+    if !dir.name().starts_with("vd") {
+        return None;
+    }
+    let features = dir.text("device/features")?;
+    // The file is a string of digits, bit 0 first (features_show in drivers/virtio/virtio.c).
+    features.as_bytes().get(VIRTIO_BLK_F_FLUSH).map(|bit| *bit == b'1')
+}
+
+// Beginnings of models, by the documents of Amazon EC2, Google Compute Engine and Azure about disks. The
+// first that fits is taken: a volume's `nvme_card-pd` begins with the local disk's `nvme_card`.
+const CLOUD_MODELS: [(&str, CloudDisk); 9] = [
+    ("Amazon Elastic Block Store", CloudDisk::Volume),
+    ("nvme_card-pd", CloudDisk::Volume),
+    ("PersistentDisk", CloudDisk::Volume),
+    ("MSFT NVMe Accelerator", CloudDisk::Volume),
+    ("Msft Virtual Disk", CloudDisk::Volume),
+    ("Amazon EC2 NVMe Instance Storage", CloudDisk::Local),
+    ("nvme_card", CloudDisk::Local),
+    ("EphemeralDisk", CloudDisk::Local),
+    ("Microsoft NVMe Direct Disk", CloudDisk::Local),
+];
+
+/// What a cloud gives a virtual machine as a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloudDisk {
+    /// A disk of the host: its content survives a reboot, and not a stop.
+    Local,
+    /// A volume of replicated storage.
+    Volume,
+}
+
+impl CloudDisk {
+    /// By the names that the provider gives it; none if they are no cloud's, as far as is known.
+    #[must_use]
+    pub fn of(vendor: &str, model: &str) -> Option<Self> {
+        // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.
+        let both = format!("{} {model}", vendor.trim());
+        let fits = |known: &str| model.starts_with(known) || both.trim_end() == known;
+        CLOUD_MODELS.iter().find(|(known, _)| fits(known)).map(|(_, disk)| *disk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn a_volume_is_no_local_disk_though_its_model_begins_like_one() {
+        let found = |vendor, model| CloudDisk::of(vendor, model);
+        assert_eq!(found("", "nvme_card-pd"), Some(CloudDisk::Volume));
+        assert_eq!(found("", "nvme_card3"), Some(CloudDisk::Local));
+        assert_eq!(found("Google  ", "EphemeralDisk   "), Some(CloudDisk::Local));
+        assert_eq!(found("Msft    ", "Virtual Disk    "), Some(CloudDisk::Volume));
+        assert_eq!(found("", "Virtual Disk"), None);
+    }
+
+    #[test]
+    fn an_empty_directory_has_no_facts() {
+        let fixture = Fixture::new();
+        let facts = read_block_facts(&fixture.root());
+        assert_eq!(facts, BlockFacts::default());
+    }
+
+    #[test]
+    fn a_virtio_disk_tells_whether_it_can_flush() {
+        let fixture = Fixture::new();
+        let dir = fixture.virtio_disk("vda", "254:0");
+        let facts = read_block_facts(&dir);
+        assert_eq!(facts.virtio_flush, Some(true));
+        assert_eq!(facts.device_write_cache.as_deref(), Some("write back"));
+        assert_eq!(facts.write_cache, Some(WriteCache::WriteBack));
+        assert_eq!(facts.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!(facts.size, Some(Bytes::from_gib(1)));
+        assert_eq!((facts.virtual_device, facts.fua), (Some(false), Some(false)));
+        fixture.file("sys/devices/pci0000:00/virtio1/features", "0010000000\n");
+        assert_eq!(read_block_facts(&dir).virtio_flush, Some(false));
+    }
+
+    #[test]
+    fn a_scsi_disk_tells_its_own_cache_and_serial() {
+        let fixture = Fixture::new();
+        let dir = fixture.scsi_disk("sda", "8:0");
+        let facts = read_block_facts(&dir);
+        assert_eq!(facts.device_write_cache.as_deref(), Some("write through"));
+        assert_eq!(facts.write_cache, Some(WriteCache::WriteBack));
+        assert_eq!(facts.serial.as_deref(), Some("S3RIAL"));
+        assert_eq!((facts.numa_node, facts.virtio_flush), (Some(1), None));
+    }
+
+    #[test]
+    fn an_nvme_namespace_behind_multipath_is_not_virtual() {
+        let fixture = Fixture::new();
+        let path = "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1";
+        fixture.file(&format!("{path}/size"), "8\n");
+        let facts = read_block_facts(&fixture.root().join(path));
+        assert_eq!(facts.virtual_device, Some(false));
+        let loop_dir = fixture.root().join("sys/devices/virtual/block/loop0");
+        assert_eq!(read_block_facts(&loop_dir).virtual_device, Some(true));
+    }
+
+    #[test]
+    fn memory_nodes_are_numbers_from_zero_on() {
+        let fixture = Fixture::new();
+        fixture.file("sys/devices/pci0/numa_node", "-1\n");
+        fixture.file("sys/devices/pci0/block/vda/size", "8\n");
+        assert_eq!(numa_node_of(&fixture.root().join("sys/devices/pci0/block/vda")), None);
+        fixture.file("sys/devices/pci0/numa_node", "0\n");
+        assert_eq!(numa_node_of(&fixture.root().join("sys/devices/pci0/block/vda")), Some(0));
+    }
+}

@@ -1,0 +1,288 @@
+//! The text of a `trace` file, as the kernel prints it (Documentation/trace/ftrace.rst), with the
+//! block events (include/trace/events/block.h), the marks that were written to `trace_marker`, and what
+//! follows one thread: system calls (events/syscalls.h), and when it left a processor and came back
+//! (events/sched.h); and what a ring buffer could not keep: `per_cpu/cpu*/stats`.
+//!
+//! In: the text, and the clock that its times are of. Out: events. Not here: what they mean for an
+//! operation.
+//!
+//! A line is the name of the task in 16 columns, its number, the processor, letters of state, the
+//! time and the event:
+//!
+//! ```text
+//!     kworker/0:1H-44      [000] ..... 12724.462437: block_rq_issue: 254,0 FF 0 () 0 + 0 ...
+//! ```
+//!
+//! The name of a task is whatever the task likes; so it is passed over by its width.
+
+use durio_base::Nanos;
+
+/// One request, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockRequest {
+    /// Major and minor number of the device; of the disk, not of a partition.
+    pub device: (u32, u32),
+    /// The kernel's letters (blk_fill_rwbs), at most 16.
+    pub flags: String,
+    /// Bytes; zero for a flush.
+    pub bytes: u64,
+    /// First sector of 512 bytes; all ones where the kernel names none.
+    pub sector: u64,
+}
+
+/// The clock of a trace (Documentation/trace/ftrace.rst, trace_clock).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceClock {
+    /// CLOCK_MONOTONIC; the text has whole microseconds.
+    Monotonic,
+    /// The time-stamp counter; the text has its ticks.
+    Tsc,
+}
+
+impl TraceClock {
+    /// As the file `trace_clock` names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Monotonic => "mono",
+            Self::Tsc => "x86-tsc",
+        }
+    }
+
+    /// A time as the text has it: nanoseconds, or ticks.
+    fn time(self, text: &str) -> Option<u64> {
+        match self {
+            Self::Monotonic => Some(seconds(text)?.get()),
+            Self::Tsc => text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?,
+        }
+    }
+}
+
+/// What an event tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceEventKind {
+    /// The task enters the kernel by a system call.
+    Entered,
+    /// It leaves the kernel.
+    Left,
+    /// It leaves its processor.
+    SwitchedOut {
+        /// It could have run on: the processor was taken from it.
+        preempted: bool,
+    },
+    /// This other task takes a processor.
+    SwitchedIn {
+        /// Its number.
+        task: u32,
+    },
+    /// A filesystem, the page cache or a layer wants something done (block_bio_queue).
+    Queued(BlockRequest),
+    /// That is done, of devices without requests (block_bio_complete).
+    Ended(BlockRequest),
+    /// The driver was given a request (block_rq_issue).
+    Issued(BlockRequest),
+    /// The driver has done it (block_rq_complete).
+    Completed(BlockRequest),
+    /// A program wrote this to `trace_marker`.
+    Mark(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// When: nanoseconds of CLOCK_MONOTONIC, or ticks of the time-stamp counter.
+    pub at: u64,
+    /// The task that ran on the processor; of an interrupt, whichever it interrupted.
+    pub task: u32,
+    pub kind: TraceEventKind,
+}
+
+/// The events of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TraceText {
+    /// In the order of the text, which is that of time. A switch gives two: out, and in.
+    pub events: Vec<TraceEvent>,
+    /// Lines of events named above that could not be read.
+    pub unreadable: u64,
+}
+
+/// Reads a trace. Comments, and events other than those of [`TraceEventKind`], are passed over.
+#[must_use]
+pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
+    let mut trace = TraceText::default();
+    for line in text.split(|byte| *byte == b'\n') {
+        let tail = line.get(NAME_WIDTH..).filter(|_| line.len() <= LINE_MAX);
+        let Some(tail) = tail.map(String::from_utf8_lossy) else { continue };
+        let Some((at, task, event)) = context(&tail, clock) else { continue };
+        let Some((name, rest)) = event.split_once(": ") else { continue };
+        match kinds(name, rest, task) {
+            Line::Events(kinds) => {
+                let kinds = kinds.into_iter().flatten();
+                trace.events.extend(kinds.map(|kind| TraceEvent { at, task, kind }));
+            }
+            Line::Unreadable => trace.unreadable += 1,
+            Line::Other => {}
+        }
+    }
+    trace
+}
+
+enum Line {
+    Events([Option<TraceEventKind>; 2]),
+    /// It should be an event of ours.
+    Unreadable,
+    Other,
+}
+
+/// Columns of a task's name (trace_print_context in the kernel's trace_output.c).
+const NAME_WIDTH: usize = 16;
+
+/// Longer lines than the kernel prints are none of its own.
+const LINE_MAX: usize = 8192;
+
+fn kinds(name: &str, rest: &str, task: u32) -> Line {
+    let kind = match name {
+        "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
+        "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
+        // One line is the end of one task's turn and the begin of another's.
+        "sched_switch" => return switched(rest, task).map_or(Line::Unreadable, Line::Events),
+        "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
+        "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
+        "block_rq_issue" => issued(rest).map(TraceEventKind::Issued),
+        "block_rq_complete" => completed(rest).map(TraceEventKind::Completed),
+        // The function that writes marks; by its address, if names of functions are hidden.
+        _ if name.contains("mark_write") || name.starts_with("0x") => {
+            Some(TraceEventKind::Mark(rest.trim_end().to_owned()))
+        }
+        _ => return Line::Other,
+    };
+    kind.map_or(Line::Unreadable, |kind| Line::Events([Some(kind), None]))
+}
+
+/// What stands between the task's name and the event: time and task are kept.
+fn context(tail: &str, clock: TraceClock) -> Option<(u64, u32, &str)> {
+    let (head, event) = tail.strip_prefix('-')?.split_once(": ")?;
+    let mut words = head.split_whitespace();
+    let task = words.next()?.parse().ok()?;
+    let at = clock.time(words.next_back()?)?;
+    // Between number and time stand the processor, letters of state and, by option, the thread
+    // group.
+    words.any(is_processor).then_some((at, task, event))
+}
+
+/// A processor's number: `[001]`.
+fn is_processor(word: &str) -> bool {
+    let number = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Seconds with six decimals, as the kernel prints times.
+fn seconds(text: &str) -> Option<Nanos> {
+    let (seconds, micros) = text.split_once('.').filter(|(_, micros)| micros.len() == 6)?;
+    let micros = micros.bytes().all(|byte| byte.is_ascii_digit()).then_some(micros)?;
+    let seconds: u64 = seconds.parse().ok()?;
+    let micros: u64 = micros.parse().ok()?;
+    let nanos = seconds.checked_mul(1_000_000)?.checked_add(micros)?.checked_mul(1000)?;
+    Some(Nanos::new(nanos))
+}
+
+/// `254,0 WS 4096 () 173162880 + 8 be,0,4 [dd]`; before Linux 6.9 without the priority.
+fn issued(text: &str) -> Option<BlockRequest> {
+    let (device, flags, rest) = device_and_flags(text)?;
+    let (bytes, rest) = rest.split_once(' ')?;
+    let (sector, _) = place(after_command(rest)?)?;
+    Some(BlockRequest { device, flags, bytes: bytes.parse().ok()?, sector })
+}
+
+/// `254,0 WS () 173162880 + 8 be,0,4 [0]`.
+fn completed(text: &str) -> Option<BlockRequest> {
+    let (device, flags, rest) = device_and_flags(text)?;
+    let (sector, bytes) = place(after_command(rest)?)?;
+    Some(BlockRequest { device, flags, bytes, sector })
+}
+
+/// `254,0 FWS 0 + 0 [dd]`.
+fn of_bio(text: &str) -> Option<BlockRequest> {
+    let (device, flags, rest) = device_and_flags(text)?;
+    let (sector, bytes) = place(rest)?;
+    Some(BlockRequest { device, flags, bytes, sector })
+}
+
+/// More letters than the kernel's buffer for them (RWBS_LEN) has had in any version.
+const FLAGS_MAX: usize = 16;
+
+fn device_and_flags(text: &str) -> Option<((u32, u32), String, &str)> {
+    let (device, rest) = text.split_once(' ')?;
+    let (major, minor) = device.split_once(',')?;
+    let (flags, rest) = rest.split_once(' ')?;
+    let is_flags = (1..=FLAGS_MAX).contains(&flags.len())
+        && flags.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let device = (major.parse().ok()?, minor.parse().ok()?);
+    is_flags.then(|| (device, flags.to_owned(), rest))
+}
+
+/// Passes over the bytes of a command that no block layer made, in parentheses; usually none.
+fn after_command(text: &str) -> Option<&str> {
+    text.strip_prefix('(')?.split_once(") ").map(|(_, rest)| rest)
+}
+
+/// Sector, and bytes: `173162880 + 8`.
+fn place(text: &str) -> Option<(u64, u64)> {
+    let (sector, rest) = text.split_once(" + ")?;
+    let sectors: u64 = rest.split(' ').next()?.parse().ok()?;
+    Some((sector.parse().ok()?, sectors.checked_mul(512)?))
+}
+
+/// `NR 18 (3, …)`, `NR 18 = 4096`: the number alone is checked.
+fn call(text: &str) -> Option<()> {
+    let number = text.strip_prefix("NR ")?.split(' ').next()?;
+    number.parse::<i64>().ok().map(|_| ())
+}
+
+/// `prev_comm=dd prev_pid=7 prev_prio=120 prev_state=D ==> next_comm=x next_pid=9 next_prio=120`.
+///
+/// A name is whatever a task likes, so numbers are looked for from the end. The task that leaves is
+/// the one that the line is of.
+fn switched(text: &str, task: u32) -> Option<[Option<TraceEventKind>; 2]> {
+    let (head, next) = text.rsplit_once(" next_pid=")?;
+    let next = next.split(' ').next()?.parse().ok()?;
+    let (head, _) = head.rsplit_once(" ==> next_comm=")?;
+    let (_, state) = head.rsplit_once(" prev_state=")?;
+    // `R+` was preempted in the kernel, `R` could have run on outside of it.
+    let preempted = state.starts_with('R');
+    // The idle task has number 0 on every processor: nothing is known by it.
+    let out = (task > 0).then_some(TraceEventKind::SwitchedOut { preempted });
+    Some([out, Some(TraceEventKind::SwitchedIn { task: next })])
+}
+
+/// The state of the buffer of one processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BufferStats {
+    /// Events that were overwritten or dropped.
+    pub lost: u64,
+    /// The time of the oldest event that is still there, on the clock of the trace; before it this
+    /// processor's events are incomplete if any was lost.
+    pub oldest: Option<Nanos>,
+    /// The same of a clock whose times are no nanoseconds, in its ticks.
+    pub oldest_ticks: Option<u64>,
+}
+
+/// Reads the text of a `stats` file; what is absent counts as zero, for kernels differ in the lines
+/// that they show.
+#[must_use]
+pub fn parse_buffer_stats(text: &str) -> BufferStats {
+    let value = |name: &str| {
+        text.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim())
+        })
+    };
+    let count = |name: &str| value(name).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
+    // Overwritten, lost while an interrupt wrote, and refused by a full buffer that does not
+    // overwrite.
+    let lost = ["overrun", "commit overrun", "dropped events"].map(count);
+    BufferStats {
+        lost: lost.into_iter().fold(0, u64::saturating_add),
+        oldest: value("oldest event ts").and_then(seconds),
+        oldest_ticks: value("oldest event ts").and_then(|text| text.parse().ok()),
+    }
+}

@@ -1,0 +1,146 @@
+//! The plan: everything that a run will do, as plain data.
+//!
+//! In: nothing; other crates fill it. Out: a value that is read before anything is written, saved
+//! with every result, and run.
+//! Not here: parsing, I/O, clocks.
+
+mod bench;
+mod campaign;
+mod cost;
+mod location;
+mod path;
+pub mod proof;
+mod queue;
+mod shared_walk;
+mod step;
+mod target;
+
+pub use bench::{PublishedShare, SeveralDevices};
+pub use campaign::{
+    Campaign, Declared, DeclaredTarget, Experiment, Goal, RaidLevel, Rounds, Section, SectionKind,
+    Sheet, Tracking, Until,
+};
+pub use cost::Cost;
+pub use durio_block::EngineKind;
+pub use location::{Location, LocationFacts};
+pub use path::RawPath;
+pub use queue::{AccessAdvice, BatchPolicy, CompletionTime, DrainPolicy, ThinkTime};
+pub use shared_walk::SharedWalk;
+pub use step::{
+    ClockChoice, JobPlace, Limit, Load, NullScript, ParameterValue, Placement, Role, Step,
+};
+pub use target::{FileLayout, Target, TargetKind};
+
+use durio_base::Nanos;
+use durio_workload::profile::Threshold;
+use serde::{Deserialize, Serialize};
+
+/// Version of the plan's saved form.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// Which question the plan answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// `durio check`: is this storage fit for a database?
+    Check,
+    /// `durio run`: one job as described.
+    Run,
+    /// `durio run SPEC`: the steps of a campaign.
+    Campaign,
+    /// `durio sweep`: the highest rate that keeps a goal.
+    Sweep,
+    /// `durio durable`: what a durable write costs.
+    Durable,
+    /// `durio run profile:NAME`: what a database does.
+    Profile,
+    /// `durio predict`: what a database commits.
+    Predict,
+}
+
+/// Targets, and steps over them in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// The question.
+    pub purpose: Purpose,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
+    /// What is read and written.
+    pub targets: Vec<Target>,
+    /// What is done, in order, one after the other.
+    pub steps: Vec<Step>,
+    /// What joins the steps, if they are a campaign's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<Campaign>,
+    /// What the figures are judged by, so that a record keeps it. In records of plans that have
+    /// none, those of `durio check` are judged by what this durio knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
+}
+
+impl Plan {
+    /// The first target of `load`.
+    ///
+    /// # Panics
+    /// If the load names a target that the plan does not have: whoever built the plan is wrong.
+    #[must_use]
+    pub fn target_of(&self, load: &Load) -> &Target {
+        &self.targets[load.target]
+    }
+
+    /// The section of `step`.
+    #[must_use]
+    pub fn section_of(&self, step: &Step) -> Option<&Section> {
+        self.campaign.as_ref()?.sections.get(step.section? as usize)
+    }
+
+    /// Checks what every user of a plan relies on; a plan that was read from a file may be damaged.
+    ///
+    /// # Errors
+    /// The first contradiction, as a sentence.
+    pub fn validate(&self) -> Result<(), String> {
+        for (position, step) in self.steps.iter().enumerate() {
+            // Events of a record name their step by its index.
+            if step.index as usize != position {
+                return Err(format!("step {position} says that it is step {}", step.index));
+            }
+            step.validate(self.targets.len())
+                .map_err(|reason| format!("step {position}: {reason}"))?;
+        }
+        self.campaign.as_ref().map_or(Ok(()), |campaign| campaign.validate(self.steps.len()))
+    }
+
+    /// The locations that the user named, each once, in order.
+    #[must_use]
+    pub fn locations(&self) -> Vec<&RawPath> {
+        let mut locations: Vec<&RawPath> = Vec::new();
+        for location in self.targets.iter().filter_map(|target| target.location.as_ref()) {
+            if !locations.contains(&location) {
+                locations.push(location);
+            }
+        }
+        locations
+    }
+
+    /// The measured steps, without durio's measurements of itself.
+    pub fn measured_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.role == Role::Measure)
+    }
+
+    /// The time at most of all steps that are bounded by time, without layout and further rounds.
+    #[must_use]
+    pub fn duration(&self) -> Nanos {
+        // Layout and further rounds depend on what is measured.
+        let nanos = self.steps.iter().filter_map(|step| match step.limit {
+            Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
+                Some(span.get() + step.ramp.get())
+            }
+            Limit::Operations(_) | Limit::Volume(_) => None,
+        });
+        Nanos::new(nanos.sum())
+    }
+}

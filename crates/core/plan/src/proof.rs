@@ -1,0 +1,581 @@
+//! The plan of a proof: which targets are tried in which way, how often their power is cut, and what is
+//! expected of them.
+
+use durio_base::{Bytes, Nanos};
+use durio_block::EngineKind;
+use serde::{Deserialize, Serialize};
+
+/// Numbers of cuts by name, with what 95 % confidence allows to say after so many without a loss.
+pub const CUT_PRESETS: [(&str, u32); 4] = [
+    // Not every second cut loses something: no gross liar.
+    ("smoke", 5),
+    // Fewer than 5 %.
+    ("standard", 59),
+    // Fewer than 1 %.
+    ("strong", 299),
+    // Fewer than 0.1 %.
+    ("paper", 3000),
+];
+
+/// Version of the saved form of a proof's plan.
+pub const PROOF_PLAN_SCHEMA: u32 = 1;
+
+/// Targets and paths in order, each until its power was cut often enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofPlan {
+    /// [`PROOF_PLAN_SCHEMA`].
+    pub schema: u32,
+    /// Short name.
+    pub name: String,
+    /// What it shows; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// Seed of every choice.
+    pub seed: u64,
+    /// In the order in which they run.
+    pub series: Vec<ProofSeries>,
+}
+
+/// One target on one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofSeries {
+    /// Its name: `flush-ignored/fdatasync/1`.
+    pub name: String,
+    /// What is written to.
+    pub target: ProofTarget,
+    /// How; nothing where a user's command decides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arm: Option<Arm>,
+    /// Cuts, or crash states, after which it ends without a loss.
+    pub cuts: u32,
+    /// What should come out, where somebody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
+}
+
+/// What is written to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ProofTarget {
+    /// A simulated disk of this profile, cut in durio's own process.
+    Simulated {
+        profile: String,
+        size: Bytes,
+        /// How it is reached.
+        via: SimulatedVia,
+    },
+    /// Durio's own array of simulated disks, which lose their power together, in durio's own process.
+    Array(ArrayTarget),
+    /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
+    Agent(AgentTarget),
+    /// Simulated disks in a guest of the lab, whose power goes with the disks'.
+    Guest(GuestTarget),
+    /// What a user's command keeps on such a disk.
+    Command(CommandTarget),
+}
+
+/// An array of durio's own, of simulated disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayTarget {
+    /// How data is spread.
+    pub level: ArrayLevel,
+    pub members: u32,
+    /// The profile of those members that have one, by its name.
+    pub profile: String,
+    /// The only member with that profile, from 0; the others are such disks without its lie. Without it all
+    /// members have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liar: Option<u32>,
+    /// The size of each member.
+    pub size: Bytes,
+}
+
+impl ArrayTarget {
+    /// The words for it: `raid1/fua-ignored@0`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (level, profile) = (self.level.word(), &self.profile);
+        match self.liar {
+            Some(liar) => format!("{level}/{profile}@{liar}"),
+            None => format!("{level}/{profile}"),
+        }
+    }
+}
+
+/// How an array of durio's own spreads data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrayLevel {
+    /// The same on all members.
+    Raid1,
+    /// Stripes with a parity.
+    Raid5,
+    /// Stripes with two parities.
+    Raid6,
+    /// Chunks in turn over pairs of members.
+    Raid10,
+}
+
+impl ArrayLevel {
+    pub const ALL: [Self; 4] = [Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raid1 => "raid1",
+            Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
+            Self::Raid10 => "raid10",
+        }
+    }
+
+    /// Members of the smallest.
+    #[must_use]
+    pub const fn members_min(self) -> u32 {
+        match self {
+            Self::Raid1 => 2,
+            Self::Raid5 => 3,
+            Self::Raid6 | Self::Raid10 => 4,
+        }
+    }
+
+    /// Whether there is an array of so many.
+    #[must_use]
+    pub const fn takes(self, members: u32) -> bool {
+        match self {
+            Self::Raid1 => members >= 2 && members <= 4,
+            Self::Raid5 => members >= 3 && members <= 16,
+            Self::Raid6 => members >= 4 && members <= 16,
+            Self::Raid10 => members >= 4 && members <= 32 && members.is_multiple_of(2),
+        }
+    }
+
+    /// Members whose size is the array's.
+    #[must_use]
+    pub const fn data_members(self, members: u32) -> u32 {
+        match self {
+            Self::Raid1 => 1,
+            Self::Raid5 => members - 1,
+            Self::Raid6 => members - 2,
+            Self::Raid10 => members / 2,
+        }
+    }
+}
+
+/// Storage that an agent writes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTarget {
+    /// What it is called; its path is the agent's matter.
+    pub name: String,
+    /// Where the witness waits for the agent: an address and a port, 0 for any.
+    pub listen: String,
+    /// What only those know who may speak to the witness.
+    pub token: String,
+    /// Command that starts an agent; none if it starts by itself. `{witness}` and `{token}` stand for
+    /// the witness's address and the token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub start: Vec<String>,
+    /// Command that takes the power away; when it ends, it is gone. None if somebody does it by hand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
+    /// Command that gives it back; none if nothing needs to be done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restore: Vec<String>,
+    /// How long the power stays away.
+    pub off: Nanos,
+    /// How long the target is written to at least.
+    pub load: Nanos,
+    /// How long the machine may take to come back.
+    pub patience: Nanos,
+    /// Bytes to use, from the begin; 1 GiB without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+}
+
+/// Simulated disks as a guest sees them, as many as its layers take, and what the guest puts on them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestTarget {
+    /// The profile of each disk, by its name. Its lie begins when the guest has made its layers.
+    pub profile: String,
+    /// The only disk that tells that lie, from 0; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liar: Option<u32>,
+    /// The size of each disk.
+    pub size: Bytes,
+    /// Which device QEMU shows.
+    pub front_end: FrontEnd,
+    /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
+    pub write_cache: bool,
+    /// What lies on them.
+    pub layers: GuestLayers,
+    /// How the guest's writer submits.
+    pub engine: EngineKind,
+    /// The kernel's release or image; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// One life is recorded and its crash states are read, instead of cutting the power again and again;
+    /// the series' cuts are states then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enumerated: bool,
+}
+
+/// A user's command in a guest of the lab, whose files lie on a simulated disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandTarget {
+    /// The command and its arguments, which runs until the power goes.
+    pub command: Vec<String>,
+    /// What sh runs once, before the disk begins to lie and before the first cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// What sh runs after each cut, to find what is missing.
+    pub check: String,
+    /// Where all three run, if the guest has it.
+    pub directory: String,
+    /// How long the command runs at least, from its first acknowledgement on; twice as long at most.
+    pub load: Nanos,
+    /// The disk's profile, by its name.
+    pub profile: String,
+    /// The disk's size.
+    pub size: Bytes,
+    /// Which device QEMU shows.
+    pub front_end: FrontEnd,
+    /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
+    pub write_cache: bool,
+    /// The filesystem.
+    pub layers: GuestLayers,
+    /// What the guest is like.
+    pub guest: CommandGuest,
+}
+
+/// What a guest is like that runs a user's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandGuest {
+    /// The kernel's release or image; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether its root is this machine's, read-only below a layer of memory; else it is its own.
+    pub shares_root: bool,
+    /// Programs for a root of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Files and folders of this machine that it gets a copy of: where they are here and there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<[String; 2]>,
+    pub memory: Bytes,
+    /// How long each boot may last.
+    pub limit: Nanos,
+}
+
+/// What a disk looks like to a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontEnd {
+    /// Without FUA: the guest's kernel sends a flush after the write.
+    VirtioBlk,
+    /// QEMU promises FUA, and drops it while the write cache is on.
+    Nvme,
+    /// QEMU makes a write and a flush of FUA.
+    Scsi,
+}
+
+impl FrontEnd {
+    pub const ALL: [Self; 3] = [Self::VirtioBlk, Self::Nvme, Self::Scsi];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::VirtioBlk => "virtio-blk",
+            Self::Nvme => "nvme",
+            Self::Scsi => "scsi",
+        }
+    }
+}
+
+/// What a guest puts on its disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestLayers {
+    /// Nothing: the device itself is written to.
+    Raw,
+    /// A file on ext4, all of which was written before.
+    Ext4,
+    /// The same on XFS.
+    Xfs,
+    /// The same on Btrfs, which writes each block to a new place.
+    Btrfs,
+    /// The device of a mirror of two disks, of the kernel's md.
+    MdRaid1,
+    /// The device of an array of three disks with parity, of the kernel's md.
+    MdRaid5,
+    /// The device of a mirror of two disks, of durio's own, by ublk.
+    DurioRaid1,
+    /// A file on ext4 on that, all of which was written before.
+    DurioRaid1Ext4,
+    /// The same on XFS.
+    DurioRaid1Xfs,
+}
+
+impl GuestLayers {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+            Self::MdRaid1 => "md-raid1",
+            Self::MdRaid5 => "md-raid5",
+            Self::DurioRaid1 => "durio-raid1",
+            Self::DurioRaid1Ext4 => "durio-raid1-ext4",
+            Self::DurioRaid1Xfs => "durio-raid1-xfs",
+        }
+    }
+
+    /// Disks that it takes.
+    #[must_use]
+    pub const fn disks(self) -> u32 {
+        match self {
+            Self::Raw | Self::Ext4 | Self::Xfs | Self::Btrfs => 1,
+            Self::MdRaid1 | Self::DurioRaid1 | Self::DurioRaid1Ext4 | Self::DurioRaid1Xfs => 2,
+            Self::MdRaid5 => 3,
+        }
+    }
+
+    /// True if a device is written to, and no file.
+    #[must_use]
+    pub const fn is_device(self) -> bool {
+        matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5 | Self::DurioRaid1)
+    }
+
+    /// What lies on an array of durio's own, if there is one.
+    #[must_use]
+    pub const fn on_durio_raid(self) -> Option<Self> {
+        match self {
+            Self::DurioRaid1 => Some(Self::Raw),
+            Self::DurioRaid1Ext4 => Some(Self::Ext4),
+            Self::DurioRaid1Xfs => Some(Self::Xfs),
+            _ => None,
+        }
+    }
+}
+
+/// How a simulated disk is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SimulatedVia {
+    /// By a call, on a virtual clock.
+    Process,
+    /// Over NBD, by a socket.
+    Nbd,
+}
+
+impl SimulatedVia {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Nbd => "nbd",
+        }
+    }
+}
+
+impl ProofTarget {
+    /// Whether crash states are read instead of cutting the power.
+    #[must_use]
+    pub const fn is_enumerated(&self) -> bool {
+        matches!(self, Self::Guest(GuestTarget { enumerated: true, .. }))
+    }
+}
+
+/// What is done to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Arm {
+    /// What makes writes durable.
+    pub path: DurablePath,
+    /// Writes in flight.
+    pub depth: u32,
+    /// Cells of 4 KiB that a write has.
+    pub write_cells: u64,
+    /// How files are written.
+    #[serde(default, skip_serializing_if = "FileWrites::is_overwrite")]
+    pub writes: FileWrites,
+}
+
+impl Arm {
+    /// Overwrites of a cell each.
+    #[must_use]
+    pub const fn new(path: DurablePath, depth: u32) -> Self {
+        Self { path, depth, write_cells: 1, writes: FileWrites::Overwrite }
+    }
+
+    /// The words for how a write is made durable: `fdatasync`, `append/fdatasync`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.writes {
+            FileWrites::Overwrite => self.path.word().to_owned(),
+            other => format!("{}/{}", other.word(), self.path.word()),
+        }
+    }
+}
+
+/// How a file of a filesystem is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileWrites {
+    /// Where it was written before. A device takes nothing else.
+    #[default]
+    Overwrite,
+    /// Its log at its end, so that it grows: its new size must last too.
+    Append,
+    /// A new file is written, made durable, renamed over the old one, and the folder synced.
+    Replace,
+    /// The same without the folder's sync: nothing promises that the new name lasts.
+    Rename,
+}
+
+impl FileWrites {
+    /// True if nothing but data changes.
+    #[must_use]
+    pub fn is_overwrite(&self) -> bool {
+        *self == Self::Overwrite
+    }
+
+    /// True if each write makes a new file.
+    #[must_use]
+    pub const fn makes_files(self) -> bool {
+        matches!(self, Self::Replace | Self::Rename)
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
+            Self::Replace => "replace",
+            Self::Rename => "rename",
+        }
+    }
+}
+
+/// What makes a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DurablePath {
+    /// fsync after it.
+    Fsync,
+    /// fdatasync after it.
+    Fdatasync,
+    /// The write itself, by its flag `RWF_DSYNC`; NBD and simulated disks take it as FUA.
+    RwfDsync,
+    /// The write itself, because the target is open with `O_DSYNC`.
+    ODsync,
+}
+
+impl DurablePath {
+    pub const ALL: [Self; 4] = [Self::Fsync, Self::Fdatasync, Self::RwfDsync, Self::ODsync];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::RwfDsync => "rwf_dsync",
+            Self::ODsync => "o_dsync",
+        }
+    }
+
+    /// True if a sync follows each write.
+    #[must_use]
+    pub const fn syncs(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync)
+    }
+}
+
+/// What somebody who knows the target expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "expect")]
+pub enum Expected {
+    /// It keeps every acknowledged write.
+    Holds,
+    /// It does not, and shows it in this way, within this many cuts in 99 of 100 campaigns.
+    Breaks {
+        /// How it shows.
+        class: LossClass,
+        /// Within how many cuts.
+        within: u32,
+    },
+    /// It does not, within this many cuts. How it shows depends on what the cut leaves of the data of a
+    /// filesystem or an array: a file is older, cannot be read, or is gone with all others.
+    Loses {
+        /// Within how many cuts.
+        within: u32,
+    },
+    /// Chance decides whether it loses something before it notices what would lose it.
+    MayLose,
+}
+
+/// How a target broke its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+// In order, the gravest first: the first that was found names what happened, the others may follow
+// from it.
+pub enum LossClass {
+    /// The target is gone, or smaller.
+    Gone,
+    /// It cannot be read.
+    Unreadable,
+    /// A write stands where another belongs.
+    Misdirected,
+    /// Data that nobody wrote.
+    Corrupt,
+    /// What was certain since an earlier cut, and was not written since, is another.
+    Collateral,
+    /// Reads contradict each other.
+    Unstable,
+    /// An acknowledged write is not there; something older is.
+    Lost,
+    /// Of an acknowledged write some sectors are there.
+    Torn,
+    /// The check of a user's command says so.
+    CheckFailed,
+}
+
+impl LossClass {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Unreadable => "unreadable",
+            Self::Misdirected => "misdirected",
+            Self::Corrupt => "corrupt",
+            Self::Collateral => "collateral",
+            Self::Unstable => "unstable",
+            Self::Lost => "lost",
+            Self::Torn => "torn",
+            Self::CheckFailed => "check failed",
+        }
+    }
+
+    /// What it means, after "the target".
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Gone => "did not come back whole",
+            Self::Unreadable => "returns errors where it was written",
+            Self::Misdirected => "stored a write in the place of another",
+            Self::Corrupt => "returns data that nobody wrote",
+            Self::Collateral => "changed data that was not being written",
+            Self::Unstable => "answers reads of the same data differently",
+            Self::Lost => "lost acknowledged writes",
+            Self::Torn => "kept acknowledged writes in part",
+            Self::CheckFailed => "fails its check: what was acknowledged is missing, or corrupt",
+        }
+    }
+}

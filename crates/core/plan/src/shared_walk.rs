@@ -1,0 +1,108 @@
+//! Sequential jobs that walk the same blocks.
+//!
+//! In: a step and its targets. Out: how many of its jobs begin at one block of one target. The first
+//! to reach a block brings it into a cache or has just written it, so the others are not measured on
+//! the storage. fio does so by default; durio only where a plan says so.
+
+use std::collections::BTreeMap;
+
+use durio_base::Bytes;
+use durio_workload::Pattern;
+
+use crate::step::JobPlace;
+use crate::{Plan, Step, TargetKind};
+
+/// Jobs that walk a target together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedWalk {
+    /// Index of the target.
+    pub target: usize,
+    /// How many, at least two: the most that begin at one block.
+    pub jobs: u32,
+}
+
+impl Plan {
+    /// The targets that several sequential jobs of `step` walk from the same block on, ascending.
+    #[must_use]
+    pub fn shared_walks(&self, step: &Step) -> Vec<SharedWalk> {
+        let mut begins: BTreeMap<(usize, Bytes), u32> = BTreeMap::new();
+        // Random jobs meet at a block by chance alone.
+        for load in step.loads().filter(|it| it.workload.pattern == Pattern::Sequential) {
+            for job in 0..load.workload.jobs {
+                let JobPlace { place, sharers, .. } = load.place_of(job);
+                for index in load.targets_of(job) {
+                    let Some(target) = self.targets.get(index) else { continue };
+                    let region = load.workload.region_among(place, sharers, target.size);
+                    // A null target has no cache that could be warm.
+                    if let (true, Ok(region)) = (is_storage(&target.kind), region) {
+                        *begins.entry((index, region.offset)).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let mut walks: BTreeMap<usize, u32> = BTreeMap::new();
+        // One warning for each target is enough: of several such blocks the most walked one is
+        // told.
+        for ((target, _), jobs) in begins.into_iter().filter(|(_, jobs)| *jobs > 1) {
+            let most = walks.entry(target).or_default();
+            *most = jobs.max(*most);
+        }
+        walks.into_iter().map(|(target, jobs)| SharedWalk { target, jobs }).collect()
+    }
+}
+
+fn is_storage(kind: &TargetKind) -> bool {
+    !matches!(kind, TargetKind::NullDevice { .. } | TargetKind::Scripted)
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Nanos;
+    use durio_workload::{RegionRule, Workload};
+
+    use super::*;
+    use crate::{
+        ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Purpose, RawPath, Role, Target,
+    };
+
+    fn walks(workload: Workload, paths: usize) -> Vec<u32> {
+        let kind = TargetKind::Device { path: RawPath::from("/dev/x") };
+        let target = |_| Target {
+            name: "d".to_owned(),
+            location: None,
+            kind: kind.clone(),
+            size: Bytes::from_mib(64),
+            destroy: false,
+        };
+        let more_targets = (1..paths).collect();
+        let load = Load { more_targets, ..Load::new(0, workload, EngineKind::Sync) };
+        let limit = Limit::Duration(Nanos::from_secs(1));
+        let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
+        let plan = Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Run,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: (0..paths).map(target).collect(),
+            steps: vec![step.clone()],
+            campaign: None,
+            thresholds: Vec::new(),
+        };
+        plan.shared_walks(&step).iter().map(|it| it.jobs).collect()
+    }
+
+    #[test]
+    fn only_sequential_jobs_from_one_block_of_one_target_walk_it_together() {
+        let of = |region, pattern| Workload { jobs: 4, region, pattern, ..Workload::default() };
+        let shared = of(RegionRule::Shared, Pattern::Sequential);
+        assert_eq!(walks(shared.clone(), 1), [4]);
+        assert_eq!(walks(shared.clone(), 2), [2, 2]);
+        assert!(walks(shared, 4).is_empty());
+        assert!(walks(of(RegionRule::ShareEach, Pattern::Sequential), 1).is_empty());
+        assert!(walks(of(RegionRule::Shared, Pattern::Random), 1).is_empty());
+        let apart = RegionRule::OffsetEach { by: Bytes::from_mib(1) };
+        assert!(walks(of(apart, Pattern::Sequential), 1).is_empty());
+        let together = RegionRule::OffsetEach { by: Bytes::ZERO };
+        assert_eq!(walks(of(together, Pattern::Sequential), 1), [4]);
+    }
+}

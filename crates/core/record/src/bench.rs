@@ -1,0 +1,170 @@
+//! The bench folder: one manifest, and beside it a run folder for each point of each stack.
+//!
+//! In: what a bench is about to do, and what has become of each layer. Out: the same, read back, also
+//! from the folder of a bench that was killed. The format is described in
+//! docs/formats/bench-folder.md. Not here: the runs themselves ([`crate::RunFolder`]).
+
+use std::path::PathBuf;
+
+use durio_base::Nanos;
+use durio_layers::DeclaredStack;
+use durio_plan::{PublishedShare, SeveralDevices};
+use serde::{Deserialize, Serialize};
+
+use crate::Outcome;
+use crate::manifest_file::{FolderManifest, ManifestFolder, within};
+
+/// Version of the bench folder. A reader reads its own version and older ones.
+pub const BENCH_FOLDER_SCHEMA: u32 = 1;
+/// The file that makes a folder a bench folder.
+pub const BENCH_MANIFEST: &str = "bench.json";
+
+/// A bench folder, that is written or read.
+pub type BenchFolder = ManifestFolder<BenchManifest>;
+
+impl FolderManifest for BenchManifest {
+    const FILE: &'static str = BENCH_MANIFEST;
+    const SCHEMA: u32 = BENCH_FOLDER_SCHEMA;
+    const MAKING: &'static str = "make the bench folder";
+    const READING: &'static str = "read the bench folder";
+}
+
+impl BenchFolder {
+    /// The path of a run folder of this bench; none for a name that leads out of it.
+    #[must_use]
+    pub fn run(&self, name: &str) -> Option<PathBuf> {
+        within(self.path(), name)
+    }
+}
+
+/// A bench: what was asked, and what has become of it so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchManifest {
+    /// [`BENCH_FOLDER_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// The name of the folder as it was made.
+    pub bench: String,
+    /// The version of durio that wrote it.
+    pub durio_version: String,
+    /// Begin, in RFC 3339.
+    pub started: String,
+    /// The command line; bytes that are no text are replaced.
+    pub command: Vec<String>,
+    /// The name that its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Name of the spec.
+    pub name: String,
+    /// What it shows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// The spec as it was.
+    pub spec: String,
+    /// Seed of every random choice, the same on every point.
+    pub seed: u64,
+    /// Durations in thousandths of what the spec says.
+    pub time_scale_per_mille: u32,
+    /// Sizes in thousandths of what the spec says; those of `stacks` are scaled.
+    pub size_scale_per_mille: u32,
+    /// What was measured of a layer with several devices.
+    pub several_devices: SeveralDevices,
+    /// What others found on points of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedShare>,
+    /// How it ended; nothing while it runs, and for ever if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The stacks in the order in which they are built.
+    pub stacks: Vec<BenchStack>,
+}
+
+/// A stack and what has become of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchStack {
+    /// The stack as it was to be built, scaled.
+    pub declared: DeclaredStack,
+    /// One per layer, from the bottom.
+    pub layers: Vec<BenchLayer>,
+    /// Why it could not be built or measured to its top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Whether it is gone again; nothing before its turn, while it is there, and if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tear_down: Option<TearDown>,
+}
+
+/// A layer and what has become of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchLayer {
+    /// Its word in a spec: `md`, `xfs`.
+    pub word: String,
+    /// What it is, in a line: `md RAID10 n2 chunk 16 KiB bitmap none`.
+    pub label: String,
+    /// How far it has come.
+    pub state: LayerState,
+    /// Name of the run folder, beside the manifest; nothing if no run was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Its devices; of a filesystem those that it stands on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Where the filesystem was mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+    /// What ran to build it, with all names filled in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// How long that took.
+    #[serde(rename = "build_ns", default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Nanos>,
+}
+
+/// How far a layer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerState {
+    /// It is not there yet, or never was.
+    Waiting,
+    /// It is there; no workload has been run on it.
+    Built,
+    /// All workloads were run on it.
+    Measured,
+    /// A run was begun on it and did not come to its end.
+    Partial,
+    /// It could not be built, or its run not be begun.
+    Failed,
+    // A bench of a newer durio is shown as far as this one knows it.
+    /// Something that this durio does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Whether a stack is gone again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum TearDown {
+    Done,
+    /// Something is left; `durio stack clean` tries again.
+    Failed {
+        reason: String,
+    },
+}
+
+impl BenchStack {
+    /// A stack before its turn; `layers` are its layers' words and labels.
+    #[must_use]
+    pub fn waiting(declared: DeclaredStack, layers: Vec<(String, String)>) -> Self {
+        let of = |(word, label)| BenchLayer {
+            word,
+            label,
+            state: LayerState::Waiting,
+            run: None,
+            devices: Vec::new(),
+            mount: None,
+            commands: Vec::new(),
+            build: None,
+        };
+        let layers = layers.into_iter().map(of).collect();
+        Self { declared, layers, failure: None, tear_down: None }
+    }
+}

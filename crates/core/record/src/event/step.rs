@@ -1,0 +1,547 @@
+//! What a step with figures tells of: its loads, its intervals, its jobs, how it ended.
+//!
+//! In: nothing; the runner fills it. Out: plain data. Not here: rates and shares, which are the
+//! analyser's.
+
+use durio_base::{Bytes, Nanos};
+use durio_observe::{CpuCounters, DeviceCounters};
+use durio_plan::EngineKind;
+use durio_workload::{Arrivals, CacheMode, RegionRule};
+use serde::{Deserialize, Serialize};
+
+use crate::Latency;
+
+/// What kind of operation a latency is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationName {
+    Read,
+    /// Writes, without a sync call that follows.
+    Write,
+    /// Sync calls alone; the workload says which.
+    Sync,
+    /// From a record handed to the log until its acknowledgement: write and sync together.
+    Commit,
+    /// Returns of a log segment to the preallocated state.
+    Reallocate,
+}
+
+impl OperationName {
+    /// Every name, in the order of reports.
+    pub const ALL: [Self; 5] =
+        [Self::Commit, Self::Read, Self::Write, Self::Sync, Self::Reallocate];
+
+    /// As users read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Commit => "commit",
+            Self::Reallocate => "reallocate",
+        }
+    }
+}
+
+/// Whether figures count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before: not part of the figures.
+    Ramp,
+    /// The figures.
+    Measure,
+}
+
+/// What was counted of one kind of operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationRecord {
+    pub operation: OperationName,
+    /// Bytes moved; zero for syncs.
+    pub bytes: Bytes,
+    /// From preparation to completion.
+    pub service: Latency,
+    /// From preparation to the return of the submitting call; asynchronous engines only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<Latency>,
+    /// The rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Latency>,
+    /// From the intended start to completion; open loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Latency>,
+    /// fio's own histogram of the service latency, as index and count of its buckets, where fio was
+    /// the engine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fio_bins: Vec<(u32, u64)>,
+}
+
+/// More nanoseconds or operations than any step has: 2⁵⁶ ns are two years. What is summed over
+/// operations in flight (latencies, bytes) can be more, up to where its sums saturate.
+pub(super) const QUANTITY_MAX: u64 = 1 << 56;
+
+impl OperationRecord {
+    /// Its latencies, each with the part of its histogram's tag.
+    pub(super) fn latencies_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Latency)> {
+        let some = [
+            ("service", Some(&mut self.service)),
+            ("submit", self.submit.as_mut()),
+            ("completion", self.completion.as_mut()),
+            ("response", self.response.as_mut()),
+        ];
+        some.into_iter().filter_map(|(part, latency)| Some((part, latency?)))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let latencies = [
+            Some(&self.service),
+            self.submit.as_ref(),
+            self.completion.as_ref(),
+            self.response.as_ref(),
+        ];
+        // What was damaged must not overflow whoever adds it up.
+        let exact_fits = latencies.into_iter().flatten().all(|latency| {
+            let exact = &latency.exact;
+            exact.min_ns <= exact.max_ns
+                && exact.max_ns <= QUANTITY_MAX
+                && exact.count <= QUANTITY_MAX
+        });
+        if exact_fits {
+            return Ok(());
+        }
+        Err(format!("{} with numbers that cannot be", self.operation.name()))
+    }
+}
+
+/// How a target was made ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// A file was laid out without a name.
+    Unnamed,
+    /// A file was laid out with a name; the journal remembers it.
+    Named,
+    Existing,
+    /// There is nothing to lay out.
+    None,
+}
+
+/// A target is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetPrepared {
+    /// Index in the plan.
+    pub target: usize,
+    pub layout: Layout,
+    /// Bytes written for it.
+    #[serde(rename = "written_bytes")]
+    pub written: Bytes,
+    /// How long that took, its final sync included.
+    #[serde(rename = "elapsed_ns")]
+    pub elapsed: Nanos,
+    /// True if O_DIRECT works on it.
+    pub direct: bool,
+    /// True if a range can be returned to the preallocated state.
+    pub reallocates: bool,
+}
+
+/// A load of a step as it is in effect. Where that differs from the plan, `fallbacks` says why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamStarted {
+    /// The engine in use.
+    pub engine: EngineKind,
+    /// Jobs in use.
+    pub jobs: u32,
+    /// Operations that each job keeps in flight.
+    pub depth: u32,
+    /// Operations per submission at most.
+    pub batch: u32,
+    /// Through or past the page cache.
+    pub cache: CacheMode,
+    /// Region rule in use.
+    pub region: RegionRule,
+    /// The clock in use: tsc, monotonic or virtual; fio's own.
+    pub clock: String,
+    /// What the engine uses.
+    pub features: Vec<String>,
+    /// What was planned and could not be had, with the reason.
+    pub fallbacks: Vec<String>,
+    /// When operations start; the rate is that of this round.
+    #[serde(default, skip_serializing_if = "Arrivals::is_closed")]
+    pub arrivals: Arrivals,
+}
+
+/// A step begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepStarted {
+    /// Index in the plan.
+    pub step: u32,
+    /// Round of its section, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    // Written as it was when a step had but one.
+    /// The first load.
+    #[serde(flatten)]
+    pub stream: StreamStarted,
+    /// The other loads, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<StreamStarted>,
+}
+
+impl StepStarted {
+    /// All loads; the position is the number of the stream.
+    pub fn streams(&self) -> impl Iterator<Item = &StreamStarted> {
+        std::iter::once(&self.stream).chain(&self.beside)
+    }
+}
+
+// Records of version 1 have neither rounds nor streams: all of theirs are the first.
+pub(super) fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// An interval is closed: all jobs together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Repetition of the step.
+    pub repeat: u32,
+    /// Round of the step's section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// Stream: the place of the load among those of the step.
+    pub stream: u32,
+    /// Index of the (first) target in the plan.
+    pub target: usize,
+    /// Whether it counts.
+    pub phase: Phase,
+    /// Number within the step, from 0.
+    pub index: u64,
+    /// Begin, since the step's begin.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// End, since the step's begin; the last interval may be shorter.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// The longest time in which a job did not look for completions while some were outstanding.
+    /// None where operations are waited for one by one, and in records that have it not.
+    #[serde(default, rename = "unwatched_ns_max", skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
+    /// What completed in it; an operation without completions is absent.
+    pub operations: Vec<OperationRecord>,
+}
+
+/// What Little's law holds the latencies against, over all phases of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Accounting {
+    /// Number in flight, integrated over time on a clock that shares no stamp with the latencies.
+    pub in_flight_ns: u64,
+    /// From the first start to the last completion, on that other clock.
+    pub span_ns: u64,
+    /// The same span on the engine's clock.
+    pub engine_span_ns: u64,
+    /// Time in which the job made the data of writes, before they started: in no latency, and not
+    /// in `in_flight_ns`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub filling_ns: u64,
+}
+
+/// What an open loop did with its schedule, over the measured phase of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Arrivals that were due before the end.
+    pub due: u64,
+    /// Of them, those that were started.
+    pub started: u64,
+    /// Of those, the ones that found a free place in the queue when they were due: what follows is
+    /// about them.
+    pub punctual: u64,
+    /// Sum of the times from the intended start to the real one: the generator's own lag.
+    pub lag_ns_sum: u64,
+    /// The largest.
+    pub lag_ns_max: u64,
+    /// The longest time by which any arrival was started late, for whatever reason.
+    pub behind_ns_max: u64,
+}
+
+/// What the batches of a log were, over the measured phase of one job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Batches {
+    /// Records per batch and how many batches had so many, ascending.
+    pub sizes: Vec<(u32, u64)>,
+    /// Bytes that were written to fill batches up.
+    #[serde(rename = "padding_bytes")]
+    pub padding: Bytes,
+    /// Batches before which the leader waited for more.
+    pub delayed: u64,
+    /// Batches that held as much as they may while records were left over.
+    pub full: u64,
+}
+
+/// A job has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Round of the step's section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// Stream: the place of its load among those of the step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stream: u32,
+    /// Number of the job among those of the step, from 0.
+    pub job: u32,
+    /// From the end of the ramp to its last completion, or to the end of an open loop's window if
+    /// that is later.
+    #[serde(rename = "measured_ns")]
+    pub measured: Nanos,
+    /// User CPU time of its thread.
+    #[serde(rename = "cpu_user_ns")]
+    pub cpu_user: Nanos,
+    /// System CPU time of its thread.
+    #[serde(rename = "cpu_system_ns")]
+    pub cpu_system: Nanos,
+    /// Context switches of its thread; none in records that have them not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<ContextSwitches>,
+    /// Calls of the engine's exchange.
+    pub exchanges: u64,
+    /// What Little's law holds the latencies against.
+    pub accounting: Accounting,
+    /// What became of the schedule; open loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
+    /// The batches of a log with group commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
+    /// Totals of the measured phase.
+    pub operations: Vec<OperationRecord>,
+}
+
+/// Who ended something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran to its limit.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+}
+
+/// A step has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepEnded {
+    /// Index in the plan.
+    pub step: u32,
+    /// Round of its section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    pub outcome: Outcome,
+    /// From the end of the ramp to the last completion of all jobs.
+    #[serde(rename = "measured_ns")]
+    pub measured: Nanos,
+    /// What the processors did meanwhile.
+    pub cpu: Option<CpuCounters>,
+    /// What the devices below the target did meanwhile.
+    pub devices: Vec<DeviceCounters>,
+    /// User CPU time of the process, the kernel's workers for it included, without that of the
+    /// thread that records.
+    #[serde(rename = "cpu_process_user_ns", default, skip_serializing_if = "Option::is_none")]
+    pub cpu_process_user: Option<Nanos>,
+    /// Time in which nothing was in flight, from the last completion of the step before to the
+    /// first start of this one; none for the first step of a run.
+    #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
+    pub idle_before: Option<Nanos>,
+    /// System CPU time of the same.
+    #[serde(rename = "cpu_process_system_ns", default, skip_serializing_if = "Option::is_none")]
+    pub cpu_process_system: Option<Nanos>,
+    /// Context switches of the process, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<ContextSwitches>,
+}
+
+/// What stopped a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoppedBy {
+    /// Index of the step in the plan; none while preparing.
+    pub step: Option<u32>,
+    /// What was being done.
+    pub message: String,
+    /// The system's error number, if there is one.
+    pub errno: Option<i32>,
+    /// First byte of the failed operation.
+    #[serde(rename = "offset_bytes")]
+    pub offset: Option<Bytes>,
+}
+
+/// A step that was not carried out because the target or the kernel refused what it does; it has no
+/// figures, and the run went on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepDeclined {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Round of its section, from 0.
+    #[serde(default)]
+    pub round: u32,
+    /// What was refused, as a sentence.
+    pub message: String,
+    /// The system's error number, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+}
+
+/// Something that the reader of the figures must know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The text.
+    pub message: String,
+}
+
+/// A round of a section is over, and what was decided on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundEnded {
+    /// Index of the section in the plan's campaign.
+    pub section: u32,
+    /// The round, from 0.
+    pub round: u32,
+    /// What comes next.
+    pub decision: RoundDecision,
+}
+
+/// What comes after a round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundDecision {
+    /// The same again.
+    Again,
+    /// Again at another rate.
+    AgainAt {
+        /// Accesses per second.
+        rate_per_second: f64,
+    },
+    /// What the rounds were for is reached.
+    Reached,
+    /// The rounds are used up, and it is not.
+    NotReached,
+}
+
+/// An interrupted run goes on: what had begun and was not finished is done again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// Index of the step with which it goes on.
+    pub step: u32,
+    /// Earlier steps that are done again because the state that they made is lost.
+    pub repeated: Vec<u32>,
+    /// When, in RFC 3339.
+    pub resumed: String,
+}
+
+/// How fast memory was copied before the first step, by all processors at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryMeasured {
+    /// Threads that copied.
+    pub threads: u32,
+    /// Bytes copied per second, over all threads: each was read once and written once.
+    #[serde(rename = "copied_bytes_per_second")]
+    pub copied_per_second: Bytes,
+}
+
+/// The run has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEnded {
+    pub outcome: Outcome,
+    /// Largest resident memory of the process.
+    #[serde(rename = "memory_max_bytes")]
+    pub memory_max: Bytes,
+}
+
+/// A time in which durio itself did not run: it was stopped, the machine was suspended, or others had
+/// its processors. Operations in flight seem to last as long, and none begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessGap {
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Round of its section, from 0.
+    #[serde(default)]
+    pub round: u32,
+    /// The last sign of life before it, from the begin of the step.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// From there to the next one: at most a tenth of a second more than the gap.
+    #[serde(rename = "span_ns")]
+    pub span: Nanos,
+}
+
+/// Context switches of threads, as the kernel counts them (getrusage: ru_nvcsw, ru_nivcsw).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ContextSwitches {
+    /// The thread waited: for I/O, a lock, another thread.
+    pub voluntary: u64,
+    /// The processor was taken from it: its time was up, or something more urgent came.
+    pub involuntary: u64,
+}
+
+impl ContextSwitches {
+    /// What was counted after `earlier`; zero where a counter has gone back.
+    #[must_use]
+    pub fn saturating_since(self, earlier: Self) -> Self {
+        Self {
+            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
+            involuntary: self.involuntary.saturating_sub(earlier.involuntary),
+        }
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self {
+            voluntary: self.voluntary.saturating_add(other.voluntary),
+            involuntary: self.involuntary.saturating_add(other.involuntary),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_keeps_the_switches_and_an_older_one_has_none() {
+        let line = r#"{"step":0,"outcome":"complete","measured_ns":5,"cpu":null,"devices":[],"context_switches":{"voluntary":7,"involuntary":3}}"#;
+        let ended: StepEnded = serde_json::from_str(line).unwrap();
+        let switches = ContextSwitches { voluntary: 7, involuntary: 3 };
+        assert_eq!(ended.context_switches, Some(switches));
+        let older = StepEnded { context_switches: None, ..ended };
+        let text = serde_json::to_string(&older).unwrap();
+        assert!(!text.contains("context_switches"), "{text}");
+        let ended: StepEnded = serde_json::from_str(&text).unwrap();
+        assert_eq!((ended.context_switches, ended.outcome), (None, Outcome::Complete));
+    }
+
+    #[test]
+    fn a_counter_that_went_back_counts_nothing() {
+        let (a, b) = (ContextSwitches { voluntary: 5, involuntary: 1 }, ContextSwitches::default());
+        assert_eq!(b.saturating_since(a), b);
+        let full = ContextSwitches { voluntary: u64::MAX, involuntary: u64::MAX };
+        assert_eq!(full.saturating_add(a), full);
+    }
+
+    #[test]
+    fn each_operation_has_its_name_and_the_first_load_is_the_first_stream() {
+        let names = OperationName::ALL.map(OperationName::name);
+        assert_eq!(names, ["commit", "read", "write", "sync", "reallocate"]);
+        let line = r#"{"step":1,"engine":"null","jobs":7,"depth":1,"batch":1,"cache":"direct","region":"shared","clock":"tsc","features":[],"fallbacks":[]}"#;
+        let mut started: StepStarted = serde_json::from_str(line).unwrap();
+        let text = serde_json::to_string(&started).unwrap();
+        assert_eq!(text, line, "the first round and a closed loop are not written");
+        let jobs = |started: &StepStarted| started.streams().map(|it| it.jobs).collect::<Vec<_>>();
+        assert_eq!(jobs(&started), [7]);
+        started.beside.push(StreamStarted { jobs: 9, ..started.stream.clone() });
+        assert_eq!(jobs(&started), [7, 9]);
+        started.round = 3;
+        assert!(serde_json::to_string(&started).unwrap().contains(r#""round":3"#));
+    }
+}

@@ -1,0 +1,248 @@
+//! Which files with names durio made, so that the next run removes what a killed run left behind.
+//!
+//! A run that makes such files writes each into the journal of its folder before it makes it, and
+//! after removal once more. While it lives it holds a lock on the journal, and while it has such files
+//! it touches the journal each second. A pointer in the state folder (`leftovers/<run>`) leads the
+//! next run to the journal, wherever the run folder is ([`remove_leftovers`]).
+
+mod leftovers;
+mod sign_of_life;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use durio_base::Bytes;
+use durio_block::{FileMark, Folder};
+use durio_plan::RawPath;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::{RecordError, StateFolder, StatePart, file_names};
+use leftovers::left_in;
+pub use leftovers::{Leftover, remove_leftovers};
+use sign_of_life::SignOfLife;
+
+/// A file with a name that durio made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeFile {
+    pub path: RawPath,
+    /// Device and inode; none while the file is being made.
+    pub identity: Option<(u64, u64)>,
+    /// What else tells it from every other file; none in journals of versions that had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<FileMark>,
+    /// Its size since it was laid out; none before, and of files that grow.
+    #[serde(default, rename = "size_bytes", skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// True once it is removed.
+    pub removed: bool,
+    /// True once the user was told that it stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+}
+
+impl MadeFile {
+    /// A file of this mark that is about to be made.
+    #[must_use]
+    pub fn announced(path: &Path, mark: FileMark) -> Self {
+        let path = RawPath::from(path);
+        Self { path, identity: None, mark: Some(mark), size: None, removed: false, kept: false }
+    }
+}
+
+/// The longest path that Linux takes.
+const PATH_MAX: Bytes = Bytes::from_kib(4);
+
+/// Where the pointers to journals are.
+#[derive(Debug, Clone)]
+pub struct Leftovers(StateFolder);
+
+impl Leftovers {
+    /// Of durio's state folder.
+    #[must_use]
+    pub fn below(state: &StateFolder) -> Self {
+        Self(state.clone())
+    }
+
+    /// True if there is a pointer to the journal in the folder of this name, or that cannot be known.
+    #[must_use]
+    pub fn has(&self, run: &OsStr) -> bool {
+        match self.0.part(StatePart::Leftovers) {
+            Ok(Some(pointers)) => pointers.has(run).unwrap_or(true),
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+}
+
+/// The journal of a running run.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    pointer: Option<Pointer>,
+    /// Files that were announced or made, and not removed.
+    left: Vec<RawPath>,
+    /// As long as there was any of them.
+    sign: Option<SignOfLife>,
+}
+
+impl Journal {
+    /// Begins the journal of the run folder and points to it from `leftovers`.
+    ///
+    /// # Errors
+    /// If it cannot be written. Without a pointer the next run could not find it, so a state folder
+    /// that cannot be written to is an error too, unless none was given.
+    pub fn begin(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
+        let path = run_folder.join(file_names::JOURNAL);
+        let folder =
+            Folder::open(run_folder).map_err(|error| RecordError::io("make", &path, error))?;
+        Self::begin_in(&folder, leftovers)
+    }
+
+    /// The same in a folder that is held open.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn begin_in(folder: &Folder, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
+        let path = folder.path().join(file_names::JOURNAL);
+        let file = folder
+            .check_owner()
+            .and_then(|()| {
+                let file = folder.make_file_with(file_names::JOURNAL, 0o600)?;
+                // The name too: a journal that a power cut takes away leaves files that nobody
+                // knows of.
+                folder.sync().map(|()| file)
+            })
+            .map_err(|error| RecordError::io("make", &path, error))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
+        let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
+        Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
+    }
+
+    /// Goes on with the journal of an interrupted run, of whose files nothing is left.
+    ///
+    /// # Errors
+    /// If it cannot be written, the run lives, or a file of it could not be looked at so far: what goes
+    /// on would take later changes of that file for the run's own.
+    pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
+        let path = run_folder.join(file_names::JOURNAL);
+        let fail = |error| RecordError::io("go on with", &path, error);
+        let mut file = open_or_make(run_folder).map_err(fail)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
+        if let Some(left) = left_in(&file).map_err(fail)?.first() {
+            return Err(fail(io::Error::other(format!("'{}' may be left of it", left.path))));
+        }
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
+        let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
+        Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
+    }
+
+    /// Holds the journal of a run that has ended, of whose files nothing is left, so that nobody goes on
+    /// with it; none if the run has no journal.
+    ///
+    /// # Errors
+    /// If the run lives, a file of it may be left, or the journal is not the user's own.
+    pub fn hold_ended(folder: &Folder) -> io::Result<Option<File>> {
+        let journal = match folder.open_own(file_names::JOURNAL) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        flock(&journal, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::other("it is still running"))?;
+        match left_in(&journal)?.first() {
+            Some(left) => Err(io::Error::other(format!("'{}' may be left of it", left.path))),
+            None => Ok(Some(journal)),
+        }
+    }
+
+    /// Remembers what was made or removed, before the next step.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn remember(&mut self, made: &MadeFile) -> Result<(), RecordError> {
+        let mut line = serde_json::to_vec(made)
+            .map_err(|error| RecordError::malformed("write", &self.path, error))?;
+        line.push(b'\n');
+        self.left.retain(|path| *path != made.path);
+        if !made.removed {
+            self.left.push(made.path.clone());
+        }
+        // On disk before the file is made: after a power cut nothing is there that nobody knows of.
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let written = written.and_then(|()| self.live());
+        written.map_err(|error| RecordError::io("write", &self.path, error))
+    }
+
+    fn live(&mut self) -> io::Result<()> {
+        // One wake-up a second is spent only where files have names.
+        if self.sign.is_none() && !self.left.is_empty() {
+            self.sign = Some(SignOfLife::begin(&self.file)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the journal; true if all files of it are gone. What was not removed is left to the next run.
+    pub fn end(self) -> bool {
+        // Looked at, not reckoned: a removal that failed leaves its file, and the pointer must lead to it.
+        let gone = self.left.iter().all(|path| is_gone(path.as_path()));
+        if let Some(pointer) = self.pointer.filter(|_| gone) {
+            // A pointer that stays leads to a journal whose files are all marked as removed.
+            let _ = pointer.folder.remove_file(&pointer.name);
+        }
+        gone
+    }
+}
+
+// A journal may be missing: the run was killed before it had one.
+fn open_or_make(run_folder: &Path) -> io::Result<File> {
+    let folder = Folder::open(run_folder)?;
+    folder.check_owner()?;
+    match folder.open_own(file_names::JOURNAL) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            folder.make_file(file_names::JOURNAL)
+        }
+        other => other,
+    }
+}
+
+/// True if the directory is there and has nothing of that name: an announced file was never made.
+fn is_gone(path: &Path) -> bool {
+    let absent = path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    // Where its filesystem is not mounted now, the file may be there all the same.
+    absent && path.parent().is_some_and(Path::is_dir)
+}
+
+/// How the name of a pointer begins that is not written yet.
+const HIDDEN: &str = ".";
+
+/// What leads the next run to the journal.
+#[derive(Debug)]
+struct Pointer {
+    folder: Folder,
+    name: OsString,
+}
+
+fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<Pointer, RecordError> {
+    let state = &leftovers.0;
+    let place = state.folder().path().join(StatePart::Leftovers.name());
+    let folder = state
+        .make_part(StatePart::Leftovers)
+        .map_err(|error| RecordError::io("make the folder", &place, error))?;
+    // Whoever follows the pointer has another working directory.
+    let absolute =
+        fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
+    let name = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
+    // Nobody shall read half a pointer: it would lead nowhere, and be forgotten.
+    if let Err(error) = folder.replace(&name, absolute.as_os_str().as_bytes()) {
+        // It may be there, and not last.
+        let _ = folder.remove_file(&name);
+        return Err(RecordError::io("write", &place.join(&name), error));
+    }
+    Ok(Pointer { folder, name })
+}

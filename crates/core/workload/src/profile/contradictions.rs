@@ -1,0 +1,188 @@
+//! Fields that are right by themselves and contradict each other.
+//!
+//! In: a parsed profile. Out: the first contradiction as a sentence. Not here: single fields.
+
+use std::collections::BTreeSet;
+
+use durio_base::Bytes;
+
+use super::{
+    Bound, CachePath, FileHandling, LogProfile, Profile, ProfileThreshold, Provenance, StreamKind,
+    StreamProfile,
+};
+use crate::{BlockShare, Files, SyncMethod, check_workloads};
+
+// The smallest sector there is: O_DIRECT takes nothing that is no multiple of it.
+const SECTOR: Bytes = Bytes::new(512);
+
+/// Names under which steps and files of a plan are known already.
+const TAKEN: [&str; 3] = ["log", "data", "null"];
+
+pub(super) fn check(profile: &Profile) -> Result<(), String> {
+    name(&profile.name)?;
+    if profile.log.is_none() && profile.streams.is_empty() {
+        return Err("it has neither a log nor any other stream".to_owned());
+    }
+    let mut names = BTreeSet::new();
+    for stream in &profile.streams {
+        self::stream(stream).map_err(|reason| format!("{}: {reason}", stream.name))?;
+        if TAKEN.contains(&stream.name.as_str()) || !names.insert(stream.name.as_str()) {
+            return Err(format!("the name '{}' is taken", stream.name));
+        }
+    }
+    if let Some(log) = &profile.log {
+        self::log(log).map_err(|reason| format!("[log]: {reason}"))?;
+    }
+    if let Some(software) = &profile.software {
+        if profile.log.is_none() {
+            return Err("[software] is about commits, and there is no [log]".to_owned());
+        }
+        software.software().validate().map_err(|reason| format!("[software]: {reason}"))?;
+    }
+    check_workload("check", &profile.check.value)?;
+    for threshold in &profile.thresholds {
+        self::threshold(profile, threshold)
+            .map_err(|reason| format!("threshold '{}': {reason}", threshold.criterion))?;
+    }
+    unused_source(profile)
+}
+
+// Letters, digits and dashes: it is part of paths and commands.
+fn name(name: &str) -> Result<(), String> {
+    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    match !name.is_empty() && name.len() <= 40 && name.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "the name '{}' is not made of small letters, digits and dashes",
+            name.escape_debug()
+        )),
+    }
+}
+
+fn log(log: &LogProfile) -> Result<(), String> {
+    let is_grouped = log.committers.value > 1;
+    let parts = [
+        ("batch_max", log.batch_max.is_some()),
+        ("commit_delay", log.commit_delay.is_some()),
+        ("commit_siblings", log.commit_siblings.is_some()),
+    ];
+    if let Some((key, _)) = parts.iter().find(|(_, is_there)| *is_there && !is_grouped) {
+        return Err(format!("'{key}' has no meaning with one committer"));
+    }
+    if is_grouped && log.batch_max.is_none() {
+        return Err(
+            "several committers share batches: it says nothing about 'batch_max'".to_owned()
+        );
+    }
+    if log.commit_siblings.is_some() && log.commit_delay.is_none() {
+        return Err("'commit_siblings' has no meaning without 'commit_delay'".to_owned());
+    }
+    if (is_grouped || log.rewrites_tail()) && log.sync_every.value != 1 {
+        return Err("each batch of several committers has its sync, and each that writes the last block again: sync_every is 1".to_owned());
+    }
+    // Nobody is told when a page of a map reaches the storage.
+    if log.cache.value == CachePath::Mmap {
+        return Err("a log that is written through a memory map has no commits".to_owned());
+    }
+    if log.cache.value == CachePath::Direct {
+        let padding = log.padding.value;
+        if padding > Bytes::ZERO && !padding.is_multiple_of(SECTOR) {
+            return Err(format!("a padding of {padding} is nothing for O_DIRECT"));
+        }
+        if padding == Bytes::ZERO {
+            aligned(&log.records.value)?;
+        }
+    }
+    log.workload().validate().map_err(|error| error.0)
+}
+
+fn aligned(mix: &[BlockShare]) -> Result<(), String> {
+    match mix.iter().find(|share| !share.size.is_multiple_of(SECTOR)) {
+        None => Ok(()),
+        Some(share) => {
+            Err(format!("{} are nothing for O_DIRECT, which takes multiples of 512 B", share.size))
+        }
+    }
+}
+
+fn stream(stream: &StreamProfile) -> Result<(), String> {
+    name(&stream.name)?;
+    if stream.cache.value == CachePath::Direct {
+        aligned(&stream.sizes.value)?;
+    }
+    if stream.cache.value == CachePath::Mmap {
+        if stream.kind == StreamKind::Write {
+            return Err("writes through a memory map cannot be measured: say what stands for them"
+                .to_owned());
+        }
+        if stream.fitting.is_none() {
+            return Err(
+                "durio has no memory maps: 'fitting' must say what stands for them".to_owned()
+            );
+        }
+    }
+    let syncs = stream.sync.as_ref().is_some_and(|it| it.value != SyncMethod::None);
+    if stream.runs_always() && !syncs {
+        return Err("a part of every commit that is not synced is no part of it".to_owned());
+    }
+    let is_append = stream.file.as_ref().is_some_and(|it| it.value == FileHandling::Extend);
+    if is_append && stream.access.value.pattern == crate::Pattern::Random {
+        return Err("a file that grows by appending is not written at random".to_owned());
+    }
+    stream.workload().validate().map_err(|error| error.0)
+}
+
+fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
+    if let Some(stream) = &it.of {
+        let is_log = stream == "log" && profile.log.is_some();
+        if !is_log && !profile.streams.iter().any(|known| known.name == *stream) {
+            return Err(format!("there is no stream '{}'", stream.escape_debug()));
+        }
+    }
+    if let Some(workload) = &it.check {
+        check_workload("check", workload)?;
+    }
+    match (&it.of, &it.check) {
+        (Some(_), _) => {}
+        (None, Some(workload)) if is_of_data(workload) => {}
+        (None, Some(_)) => return Err("'of' says which stream of the profile it limits".to_owned()),
+        (None, None) => {
+            return Err("neither 'of' nor 'check' says which figures it limits".to_owned());
+        }
+    }
+    let source = profile.source(&it.from).ok_or("its source is missing")?;
+    // A verdict needs somebody who can be asked.
+    let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
+    if nobody || it.bound == Bound::Undocumented {
+        return Err(format!("a limit needs a document, and '{}' is none", source.name));
+    }
+    Ok(())
+}
+
+/// True for a workload of check that a run of the profile does too, on its data file.
+fn is_of_data(name: &str) -> bool {
+    check_workloads().iter().any(|(files, it)| *files == Files::Data && it.name == name)
+}
+
+fn check_workload(key: &str, name: &str) -> Result<(), String> {
+    let known: Vec<String> = check_workloads().into_iter().map(|(_, it)| it.name).collect();
+    match known.iter().any(|it| it == name) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key}: '{}' is no workload of check; they are {}",
+            name.escape_debug(),
+            known.join(", ")
+        )),
+    }
+}
+
+// A source that nothing names is one that somebody forgot to name.
+fn unused_source(profile: &Profile) -> Result<(), String> {
+    let facts = profile.facts();
+    let mut used: BTreeSet<&str> = facts.iter().map(|fact| fact.source.name.as_str()).collect();
+    used.extend(profile.thresholds.iter().map(|it| it.from.as_str()));
+    match profile.sources.iter().find(|source| !used.contains(source.name.as_str())) {
+        None => Ok(()),
+        Some(source) => Err(format!("no field is from the source '{}'", source.name)),
+    }
+}

@@ -1,0 +1,421 @@
+//! The same bench on two kernels: how the cost per I/O of each layer changed.
+//!
+//! In: [`StackFindings`] of each repeat on both. Out: [`LabComparison`]. Not here: absolute speeds,
+//! and runs that are no benches (durio-judge).
+//!
+//! The cost is time per operation, 1 ÷ rate. A repeat is a guest of its own: what differs from one
+//! boot to the next is the noise, and repeats within one guest do not show it.
+//!
+//! The rule is that of durio-judge: the 95 % interval of the ratio, Welch's, of the means of the
+//! logarithms ([`repeats`](durio_base::stats::repeats)), does not hold 1, and the change is more than 1 %.
+//! It is no difference if the interval lies within 1 %; else it is undecided.
+
+use durio_base::stats::least_squares::{mean, range};
+use durio_base::stats::repeats::{Answer, Mean, Shift, scatter as scatter_of, why_open};
+use serde::{Deserialize, Serialize};
+
+use super::findings::{PointFacts, RowFigures, StackFindings, WorkloadRows};
+use super::point::Timing;
+use super::steps::StepKey;
+use crate::Declined;
+use crate::grouping::{each_once, grouped};
+
+/// Name and version of the document.
+pub const LAB_COMPARE_SCHEMA: &str = "durio-lab-compare-1";
+
+/// Benches on two kernels beside each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabComparison {
+    /// [`LAB_COMPARE_SCHEMA`].
+    pub schema: String,
+    /// How time passed, on both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// What the figures are, if they are not speeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The baseline, and the other.
+    pub sides: [SideName; 2],
+    pub workloads: Vec<WorkloadChanges>,
+    /// Workloads and points that only one side has, in words.
+    pub only_one_side: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideName {
+    /// Name of the bench.
+    pub name: String,
+    /// Its kernels, each once.
+    pub kernels: Vec<String>,
+    /// How many benches there are of it, each in a guest of its own.
+    pub repeats: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadChanges {
+    /// In words.
+    pub label: String,
+    /// Layer by layer, in the order of the baseline.
+    pub layers: Vec<LayerChange>,
+}
+
+/// One point on both sides. Of pairs the first is the baseline's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerChange {
+    /// Name of the stack.
+    pub stack: String,
+    /// The layers from the top down.
+    pub name: String,
+    /// Time per operation, of the layer with all that lies below it: geometric mean of the repeats.
+    pub time_per_operation_ns: [f64; 2],
+    /// The same of each repeat, in the order in which they were made.
+    pub time_per_operation_ns_of_repeats: [Vec<f64>; 2],
+    /// How far the repeats of each side scatter: highest ÷ lowest − 1; `None` unless both have two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scatter: Option<[f64; 2]>,
+    /// Other ÷ baseline: above 1 it became dearer.
+    pub ratio: f64,
+    /// 95 % confidence interval of the ratio; `None` unless both sides have two repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_interval: Option<[f64; 2]>,
+    /// Mean time that the layer adds to the point below; `None` without figures of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_ns: Option<[f64; 2]>,
+    /// Other ÷ baseline of the added time; `None` unless both sides add something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_ratio: Option<f64>,
+    /// CPU time per operation, mean of the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_operation: Option<[f64; 2]>,
+    /// Other ÷ baseline of the CPU time per operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ratio: Option<f64>,
+    /// Context switches per operation, mean of the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches_per_operation: Option<[f64; 2]>,
+    /// The word.
+    pub change: CostChange,
+    /// Why it is undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How a cost changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostChange {
+    /// Less than before, by more than the noise.
+    Cheaper,
+    /// More than before, by more than the noise.
+    Dearer,
+    /// The interval lies within 1 % on both sides of none.
+    NoDifference,
+    /// Neither: the repeats scatter too far, or a side was measured once.
+    Undecided,
+}
+
+/// Compares the benches of two kernels, one for each repeat; points are the same if
+/// stack and layers are named alike. A point that a repeat has no figures of has one repeat less.
+///
+/// # Errors
+///
+/// [`Declined::TooFew`] without a bench of a side; [`Declined::NoSuchRule`] if times are counted in
+/// one bench and not in another.
+pub fn compare_labs(
+    baseline: &[StackFindings],
+    other: &[StackFindings],
+) -> Result<LabComparison, Declined> {
+    let too_few = |given| Declined::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
+    let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
+    // Counted time knows no waits and no contention: beside a clock's it is another quantity.
+    if baseline.iter().chain(other).any(|it| it.timing != first.timing) {
+        let why = "one side counts instructions and the other does not, or one is no lab: their \
+                   times are of different kinds; measure both with the same --timing";
+        return Err(Declined::NoSuchRule { why: why.to_owned() });
+    }
+    let [before, after] = [gathered(baseline), gathered(other)];
+    let mut only_one_side = only(&before, &after, "the baseline");
+    only_one_side.extend(only(&after, &before, "the other side"));
+    let workloads = before.iter().filter_map(|it| Some(changes(it, it.like(&after)?)));
+    Ok(LabComparison {
+        schema: LAB_COMPARE_SCHEMA.to_owned(),
+        timing: first.timing,
+        label: first.label.clone(),
+        sides: [side(first, baseline), side(of_other, other)],
+        workloads: workloads.filter(|it| !it.layers.is_empty()).collect(),
+        only_one_side,
+    })
+}
+
+fn side(first: &StackFindings, repeats: &[StackFindings]) -> SideName {
+    let kernels = each_once(repeats.iter().flat_map(|it| it.kernels.iter().cloned()));
+    SideName { name: first.name.clone(), kernels, repeats: repeats.len() }
+}
+
+/// What only `here` has, in words.
+fn only(here: &[Gathered<'_>], there: &[Gathered<'_>], word: &str) -> Vec<String> {
+    let mut only = Vec::new();
+    for workload in here {
+        let others = workload.like(there);
+        for GatheredPoint { facts, .. } in &workload.points {
+            if !others.is_some_and(|it| it.points.iter().any(|point| is_same(point.facts, facts))) {
+                only.push(format!(
+                    "{} on {} in stack {}: measured on {word} only",
+                    workload.label, facts.name, facts.stack
+                ));
+            }
+        }
+    }
+    only
+}
+
+fn changes(before: &Gathered<'_>, after: &Gathered<'_>) -> WorkloadChanges {
+    let change = |point: &GatheredPoint<'_>| {
+        let other = after.points.iter().find(|other| is_same(other.facts, point.facts))?;
+        layer_change(point, other)
+    };
+    let layers = before.points.iter().filter_map(change).collect();
+    WorkloadChanges { label: before.label.to_owned(), layers }
+}
+
+fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Option<LayerChange> {
+    let sides = [baseline, other];
+    let costs = |point: &GatheredPoint<'_>| -> Vec<f64> {
+        point.figures.iter().map(|it| it.time_per_operation_ns).collect()
+    };
+    let costs = sides.map(costs);
+    let verdict = verdict([&costs[0], &costs[1]])?;
+    let both =
+        |of: &dyn Fn(&RowFigures) -> Option<f64>| Some([baseline.mean(of)?, other.mean(of)?]);
+    let added_ns = both(&|it| Some(it.against_below?.time_per_operation_ns));
+    let cpu = both(&|it| it.cpu_ns_per_operation);
+    // A layer may be faster than what it lies on: a quotient of differences below zero is no
+    // factor.
+    let quotient = |[a, b]: [f64; 2]| (a > 0.0 && b > 0.0).then(|| b / a);
+    Some(LayerChange {
+        stack: baseline.facts.stack.clone(),
+        name: baseline.facts.name.clone(),
+        time_per_operation_ns: verdict.means,
+        scatter: scatter(&costs),
+        time_per_operation_ns_of_repeats: costs,
+        ratio: verdict.ratio,
+        ratio_interval: verdict.interval,
+        added_ns,
+        added_ratio: added_ns.and_then(quotient),
+        cpu_ns_per_operation: cpu,
+        cpu_ratio: cpu.and_then(quotient),
+        context_switches_per_operation: both(&|it| it.context_switches_per_operation),
+        change: verdict.change,
+        reason: verdict.reason,
+    })
+}
+
+/// Highest ÷ lowest − 1 of both sides; none unless both have two repeats.
+fn scatter(costs: &[Vec<f64>; 2]) -> Option<[f64; 2]> {
+    let of = |side: &Vec<f64>| {
+        let (low, high) = range(side.iter().copied());
+        high / low - 1.0
+    };
+    costs.iter().all(|it| it.len() > 1).then(|| costs.each_ref().map(of))
+}
+
+/// A workload with its points, in the order in which they first come.
+#[derive(Debug)]
+struct Gathered<'a> {
+    key: &'a StepKey,
+    label: &'a str,
+    points: Vec<GatheredPoint<'a>>,
+}
+
+#[derive(Debug)]
+struct GatheredPoint<'a> {
+    facts: &'a PointFacts,
+    /// One for each repeat that has figures of it.
+    figures: Vec<&'a RowFigures>,
+}
+
+impl GatheredPoint<'_> {
+    /// Mean over the repeats of a figure that all of them have.
+    fn mean(&self, of: impl Fn(&RowFigures) -> Option<f64>) -> Option<f64> {
+        // A mean over other repeats than those of the time beside it could not be set against that.
+        let figures: Option<Vec<f64>> = self.figures.iter().map(|it| of(it)).collect();
+        mean(&figures?)
+    }
+}
+
+/// Everything that any repeat has figures of.
+fn gathered(repeats: &[StackFindings]) -> Vec<Gathered<'_>> {
+    let all = repeats.iter().flat_map(|it| it.workloads.iter().map(move |rows| (it, rows)));
+    let workloads = grouped(all, |a, b| a.1.key == b.1.key).into_iter();
+    workloads.filter_map(gathered_workload).collect()
+}
+
+fn gathered_workload<'a>(
+    alike: Vec<(&'a StackFindings, &'a WorkloadRows)>,
+) -> Option<Gathered<'a>> {
+    let (_, first) = *alike.first()?;
+    let rows = alike.into_iter().flat_map(|(it, rows)| rows.rows.iter().map(move |row| (it, row)));
+    let measured = rows.filter_map(|(it, row)| it.points.get(row.point).zip(row.figures.as_ref()));
+    let points = grouped(measured, |a, b| is_same(a.0, b.0)).into_iter().filter_map(|point| {
+        let facts = point.first()?.0;
+        Some(GatheredPoint { facts, figures: point.into_iter().map(|it| it.1).collect() })
+    });
+    Some(Gathered { key: &first.key, label: &first.label, points: points.collect() })
+}
+
+/// Points are the same if stack and layers are named alike.
+fn is_same(a: &PointFacts, b: &PointFacts) -> bool {
+    a.stack == b.stack && a.name == b.name
+}
+
+impl<'a> Gathered<'a> {
+    /// This workload's like among others.
+    fn like<'b>(&self, others: &'b [Gathered<'a>]) -> Option<&'b Gathered<'a>> {
+        others.iter().find(|it| it.key == self.key)
+    }
+}
+
+/// Ratios nearer to one are no difference: counted guests repeat within about 1 %.
+// Two full runs of the counted lab differed by 0.0 to 0.9 % on md, ext4 and XFS; btrfs with O_DSYNC
+// (3 to 18 %) and ZFS (up to 5 %) repeat worse, and their interval says so.
+const SAME: f64 = 0.01;
+
+/// What repeats of two sides say.
+#[derive(Debug, Clone, PartialEq)]
+struct Verdict {
+    /// Geometric mean of each side.
+    means: [f64; 2],
+    /// Other ÷ baseline.
+    ratio: f64,
+    /// Its 95 % interval; none with a single repeat on a side.
+    interval: Option<[f64; 2]>,
+    change: CostChange,
+    /// Why it is undecided.
+    reason: Option<String>,
+}
+
+/// Judges costs above zero, one per repeat; `None` if a side has none, or one that is no figure.
+fn verdict(costs: [&[f64]; 2]) -> Option<Verdict> {
+    // Logarithms: half and twice are as far from one, whichever kernel is the baseline.
+    let logs = costs.map(|side| side.iter().map(|it| it.ln()).collect::<Vec<_>>());
+    let [before, after] = [middle(&logs[0])?, middle(&logs[1])?];
+    let shift = Mean::of(&logs[0]).zip(Mean::of(&logs[1])).map(|(a, b)| Shift::between(a, b));
+    let (change, reason) = match &shift {
+        None => (CostChange::Undecided, Some(single(costs))),
+        Some(shift) => word(shift, scatter_of([&logs[0], &logs[1]])),
+    };
+    let interval = shift.map(|shift| shift.interval().map(f64::exp));
+    let ratio = (after - before).exp();
+    Some(Verdict { means: [before.exp(), after.exp()], ratio, interval, change, reason })
+}
+
+fn middle(logs: &[f64]) -> Option<f64> {
+    mean(logs).filter(|it| it.is_finite())
+}
+
+fn single(costs: [&[f64]; 2]) -> String {
+    match costs.iter().all(|it| it.len() == 1) {
+        true => "one run per side; --repeat N tells".to_owned(),
+        false => "one run on one side; --repeat N tells".to_owned(),
+    }
+}
+
+fn word(shift: &Shift, scatter: Option<f64>) -> (CostChange, Option<String>) {
+    match shift.answer(SAME) {
+        Answer::Higher => (CostChange::Dearer, None),
+        Answer::Lower => (CostChange::Cheaper, None),
+        Answer::Same => (CostChange::NoDifference, None),
+        Answer::Open => {
+            let why = why_open(scatter.map(f64::exp_m1), shift.visible().exp_m1());
+            (CostChange::Undecided, Some(why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_core::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    fn change(before: &[f64], after: &[f64]) -> CostChange {
+        verdict([before, after]).unwrap().change
+    }
+
+    /// About normal: the sum of twelve uniform ones (variance 1).
+    fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+        let uniform = |_| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        (0..12).map(uniform).sum::<f64>() - 6.0
+    }
+
+    fn repeats(random: &mut Xoshiro256PlusPlus, mean: f64, spread: f64, n: usize) -> Vec<f64> {
+        (0..n).map(|_| mean * (normal(random) * spread).exp()).collect()
+    }
+
+    #[test]
+    fn the_interval_is_welchs() {
+        // scipy.stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95) of SciPy 1.17.
+        let costs = |logs: &[f64]| logs.iter().map(|it| it.exp()).collect::<Vec<_>>();
+        let found = verdict([&costs(&[0.0, 0.1, 0.2]), &costs(&[1.0, 1.4])]).unwrap();
+        let [low, high] = found.interval.unwrap();
+        assert!((low.ln() + 0.790_730_639_745_839_3).abs() < 1e-9, "{low}");
+        assert!((high.ln() - 2.990_730_639_745_839).abs() < 1e-9, "{high}");
+        assert!((found.ratio.ln() - 1.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn single_runs_are_not_judged_however_far_apart() {
+        let found = verdict([&[1.0], &[5.0]]).unwrap();
+        assert!((found.ratio - 5.0).abs() < 1e-9);
+        assert_eq!((found.interval, found.change), (None, CostChange::Undecided));
+        assert!(found.reason.unwrap().contains("one run per side"));
+        let found = verdict([&[1.0, 1.0], &[5.0]]).unwrap();
+        assert_eq!(found.change, CostChange::Undecided);
+        assert!(found.reason.unwrap().contains("on one side"));
+        assert_eq!(verdict([&[], &[1.0]]), None);
+        assert_eq!(verdict([&[f64::NAN, 1.0], &[1.0]]), None);
+        assert_eq!(verdict([&[0.0], &[1.0]]), None);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_undecided_and_no_difference_is_shown_too() {
+        assert_eq!(change(&[1.0, 1.001, 0.999], &[1.05, 1.051, 1.049]), CostChange::Dearer);
+        assert_eq!(change(&[1.05, 1.051, 1.049], &[1.0, 1.001, 0.999]), CostChange::Cheaper);
+        assert_eq!(change(&[1.0, 1.001, 0.999], &[1.002, 1.001, 1.0]), CostChange::NoDifference);
+        assert_eq!(change(&[2.0, 2.0], &[2.0, 2.0]), CostChange::NoDifference);
+        assert_eq!(change(&[2.0, 2.0], &[3.0, 3.0]), CostChange::Dearer);
+        let found = verdict([&[1.0, 1.1], &[1.2, 1.3]]).unwrap();
+        assert_eq!(found.change, CostChange::Undecided);
+        let reason = found.reason.unwrap();
+        assert!(reason.starts_with("the repeats scatter by 6.4 %, a change of "), "{reason}");
+        // Dearer, but perhaps by less than 1 %.
+        assert_eq!(change(&[1.0, 1.0001], &[1.0099, 1.0102]), CostChange::Undecided);
+    }
+
+    #[test]
+    fn equal_kernels_are_seldom_told_apart_and_unequal_ones_mostly_are() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        for (n, found_at_least) in [(2, 100), (3, 900), (5, 990)] {
+            let mut told = [0, 0];
+            for _ in 0..1000 {
+                for (at, other) in [1.0, 1.1].into_iter().enumerate() {
+                    let before = repeats(&mut random, 1.0, 0.02, n);
+                    let after = repeats(&mut random, other, 0.02, n);
+                    let change = change(&before, &after);
+                    let is_told = matches!(change, CostChange::Cheaper | CostChange::Dearer);
+                    told[at] += usize::from(is_told);
+                }
+            }
+            assert!(told[0] <= 60, "{n} repeats of the same differ {} times in 1000", told[0]);
+            assert!(told[1] >= found_at_least, "{n} repeats find 10 % {} times", told[1]);
+        }
+    }
+
+    #[test]
+    fn one_percent_is_the_bound_of_no_difference() {
+        let of = |ratio: f64| change(&[1.0, 1.0], &[ratio, ratio]);
+        assert_eq!([of(1.0099), of(1.0101)], [CostChange::NoDifference, CostChange::Dearer]);
+        assert_eq!([of(0.9901), of(0.9899)], [CostChange::NoDifference, CostChange::Cheaper]);
+    }
+}

@@ -1,0 +1,104 @@
+//! What the reader of a bench must know.
+//!
+//! In: a bench and its tables. Out: warnings. Not here: what is wrong with a single row, which the
+//! row says.
+
+use super::point::{BaseKind, Bench, PointKind, Timing};
+use super::rows::Table;
+use crate::WarningFinding;
+use durio_base::stats::least_squares::median;
+
+/// Raw rates of the same devices that are farther from their median make the shares of the stacks
+/// doubtful.
+// A tenth is what a busy machine adds, and more than most layers cost.
+const DRIFT_SHARE: f64 = 0.1;
+
+/// Warnings that need no figures.
+pub(super) fn of_bench(bench: &Bench<'_>) -> Vec<WarningFinding> {
+    [counted(bench), zram(bench), kernels(bench)].into_iter().flatten().collect()
+}
+
+fn counted(bench: &Bench<'_>) -> Option<WarningFinding> {
+    (bench.timing == Some(Timing::Counted)).then(|| WarningFinding {
+        code: "counted-timing".to_owned(),
+        about: Vec::new(),
+        seen: "time was counted in instructions, on one virtual processor".to_owned(),
+        why: "the figures are software cost per I/O without contention: no lock is ever waited \
+              for, and a device takes no time but what it was given on the virtual clock"
+            .to_owned(),
+        advice: "compare shares and costs with each other; never read them as speed, nor set them \
+                 beside published speeds without saying so"
+            .to_owned(),
+    })
+}
+
+fn zram(bench: &Bench<'_>) -> Option<WarningFinding> {
+    let over_zram = bench.points.iter().filter(|point| point.base.kind == BaseKind::Zram);
+    let mut about: Vec<String> = over_zram.map(|point| point.stack.clone()).collect();
+    about.dedup();
+    (!about.is_empty()).then(|| WarningFinding {
+        code: "zram-baseline".to_owned(),
+        about,
+        seen: "the raw storage is zram".to_owned(),
+        why: "it compresses every write, which takes several microseconds: shares of such a raw \
+              rate flatter the layers above"
+            .to_owned(),
+        advice: "use RAM disks (brd) or null_blk, in the lab if the machine has none".to_owned(),
+    })
+}
+
+fn kernels(bench: &Bench<'_>) -> Option<WarningFinding> {
+    let kernels = super::point::kernels(bench);
+    (kernels.len() > 1).then(|| WarningFinding {
+        code: "several-kernels".to_owned(),
+        about: Vec::new(),
+        seen: format!("the points were measured on {}", kernels.join(", ")),
+        why: "the difference between two layers is also one between kernels".to_owned(),
+        advice: "measure the whole bench on one kernel".to_owned(),
+    })
+}
+
+/// Raw storage that was not the same from stack to stack, a warning for each workload.
+pub(super) fn drift(bench: &Bench<'_>, tables: &[Table<'_>]) -> Vec<WarningFinding> {
+    let mut warnings = Vec::new();
+    let mut done: Vec<&super::Base> = Vec::new();
+    for point in bench.points.iter().filter(|point| point.kind == PointKind::Raw) {
+        // Each base once: several stacks stand on the same devices.
+        if !done.contains(&&point.base) {
+            done.push(&point.base);
+            warnings.extend(tables.iter().filter_map(|table| drift_of(table, &point.base)));
+        }
+    }
+    warnings
+}
+
+fn drift_of(table: &Table<'_>, base: &super::Base) -> Option<WarningFinding> {
+    let alike = table.points.iter().enumerate();
+    let alike = alike.filter(|(_, it)| it.kind == PointKind::Raw && it.base == *base);
+    let rates: Vec<(&str, f64)> =
+        alike.filter_map(|(at, it)| Some((it.stack.as_str(), table.at(at)?.rate()))).collect();
+    let all: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+    // The median and not the mean: one disturbed stack must not make all others look off.
+    let middle = median(&all)?;
+    let off = |rate: f64| rate / middle - 1.0;
+    let far: Vec<(&str, f64)> =
+        rates.into_iter().filter(|(_, rate)| off(*rate).abs() > DRIFT_SHARE).collect();
+    let of_stack = |(stack, rate): &(&str, f64)| format!("{stack} {:+.1} %", off(*rate) * 100.0);
+    let seen: Vec<String> = far.iter().map(of_stack).collect();
+    (!far.is_empty()).then(|| WarningFinding {
+        code: "raw-drift".to_owned(),
+        about: far.iter().map(|(stack, _)| (*stack).to_owned()).collect(),
+        seen: format!(
+            "{}: raw rates are off the median of {} stacks over {}: {}",
+            table.key.label(),
+            all.len(),
+            base.label,
+            seen.join(", ")
+        ),
+        why: "the same devices were not as fast for each stack: its shares hold against its own \
+              raw rate, and are doubtful beside those of other stacks"
+            .to_owned(),
+        advice: "leave the machine alone and repeat; precondition devices that have a state"
+            .to_owned(),
+    })
+}

@@ -1,0 +1,284 @@
+//! Rows beside those of their baseline: what a layer leaves of what lies below it.
+//!
+//! In: a section that names a target as its baseline, and the sections of the same name over that
+//! target. Out: shares, and for RAID the model beside them. Not here: the models themselves.
+
+use durio_base::stats::least_squares::float;
+use durio_plan::{Campaign, Declared, Plan, RaidLevel};
+use durio_workload::Pattern;
+use serde::{Deserialize, Serialize};
+
+use super::gather::Index;
+use super::row::Row;
+use super::{Measured, SectionFindings};
+use crate::mirror::{LatencyCount, MirrorComparison, Penalty, compare_with_prediction, penalty};
+use crate::raid_efficiency::{
+    Array, Layout, Measured as MeasuredRates, ParityWrite, RaidEfficiency, efficiency,
+};
+use crate::{Declined, WorkloadFindings};
+
+/// A row beside its baseline.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BaselineFindings {
+    /// Position of the row in its section.
+    pub row: usize,
+    /// Position of the baseline's section.
+    pub baseline_section: usize,
+    /// Position of the baseline's row in that.
+    pub baseline_row: usize,
+    /// Drives that the baseline was measured on at the same time.
+    pub baseline_drives: u32,
+    /// Drives under the row's target; as many as the baseline's unless a RAID is declared.
+    pub drives: u32,
+    /// Rate of the baseline: that measured, for as many drives as there are under the target.
+    pub raw_rate_per_second: f64,
+    /// Rate of the row as a share of it.
+    pub share_of_raw: f64,
+    /// Mean latency added to that of the baseline; below zero if the row is faster.
+    pub latency_ns_added: Option<f64>,
+    /// What the RAID delivers of what its model says that it could; of small random accesses only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidEfficiency>,
+    /// What its penalty says, of a mirror that is only written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_penalty: Option<Penalty>,
+    /// Its latencies beside the slowest of as many independent draws from the single drive's, of a
+    /// mirror over a baseline of one drive; from the points of the distributions' curves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_beside: Option<MirrorComparison>,
+    /// Why the model could not be applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+    /// What the reader should know about the comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The array that was declared.
+///
+/// # Errors
+/// [`Declined::NoSuchLayout`] if members are not declared. None at all without a RAID.
+pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
+    let level = declared.raid?;
+    let Some(members) = declared.members else {
+        let why = "how many members it has is not declared".to_owned();
+        return Some(Err(Declined::NoSuchLayout { why }));
+    };
+    Some(Ok(Array { layout: layout_of(level, members, declared.copies), members }))
+}
+
+/// The layout of a level over so many members; a RAID10 has two copies unless told otherwise.
+// A small write is taken to update parity in the way that reads less, and by reconstruction where
+// both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
+pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> Layout {
+    let parity = |reads_to_modify: u32, parities: u32| {
+        let reads_to_reconstruct = members.saturating_sub(1 + parities);
+        match reads_to_reconstruct <= reads_to_modify {
+            true => ParityWrite::ReconstructWrite,
+            false => ParityWrite::ReadModifyWrite,
+        }
+    };
+    match level {
+        RaidLevel::Raid0 => Layout::Raid0,
+        RaidLevel::Raid1 => Layout::Raid1 { copies: copies.unwrap_or(members) },
+        RaidLevel::Raid10 => Layout::Raid10 { copies: copies.unwrap_or(2) },
+        RaidLevel::Raid5 => Layout::Raid5 { parity_write: parity(2, 1) },
+        RaidLevel::Raid6 => Layout::Raid6 { parity_write: parity(3, 2) },
+    }
+}
+
+/// How many targets a load works on at once.
+pub(crate) fn drives(plan: &Plan, step: u32, stream: u32) -> u32 {
+    let load = plan.steps.get(step as usize).and_then(|step| step.stream(stream));
+    load.map_or(1, |load| u32::try_from(load.targets().count()).unwrap_or(u32::MAX))
+}
+
+pub(crate) fn drives_in_words(drives: u32) -> String {
+    if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") }
+}
+
+/// What was said of a row's target.
+fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
+    let of_it = |it: &&durio_plan::DeclaredTarget| {
+        let place = it.location.as_ref().map(ToString::to_string);
+        it.target == row.target && place.is_none_or(|place| place == row.location)
+    };
+    campaign.declared.iter().find(of_it).map(|it| &it.declared)
+}
+
+/// The rows of section `at` beside their baselines.
+pub(super) fn baselines(
+    measured: &Measured<'_>,
+    index: &Index<'_>,
+    campaign: &Campaign,
+    sections: &[SectionFindings],
+    at: usize,
+) -> Vec<BaselineFindings> {
+    let target = campaign.sections.get(at).and_then(|section| section.baseline.as_ref());
+    let (Some(target), Some(section)) = (target, sections.get(at)) else { return Vec::new() };
+    let comparison = Comparison { measured, index, campaign, sections, at, target };
+    // A load beside has settings of its own and no like in the baseline.
+    let rows = section.rows.iter().enumerate().filter(|(_, row)| row.complete && row.stream == 0);
+    rows.filter_map(|(position, row)| comparison.of_row(position, row)).collect()
+}
+
+struct Comparison<'a> {
+    measured: &'a Measured<'a>,
+    index: &'a Index<'a>,
+    campaign: &'a Campaign,
+    sections: &'a [SectionFindings],
+    at: usize,
+    target: &'a str,
+}
+
+/// A row of the baseline with its place.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    section: usize,
+    position: usize,
+    row: &'a Row,
+    drives: u32,
+}
+
+impl Comparison<'_> {
+    fn of_row(&self, position: usize, row: &Row) -> Option<BaselineFindings> {
+        let declared = declared_of(self.campaign, row);
+        let array = declared.and_then(array);
+        let members = array.as_ref().and_then(|it| it.as_ref().ok()).map(|array| array.members);
+        let base = self.candidate(row, members)?;
+        let drives = members.unwrap_or(base.drives);
+        // Published raw rates are of one drive, those of its array of all of them.
+        let raw = base.row.rate * f64::from(drives) / f64::from(base.drives.max(1));
+        let share = row.rate / raw;
+        let mut found = BaselineFindings {
+            row: position,
+            baseline_section: base.section,
+            baseline_row: base.position,
+            baseline_drives: base.drives,
+            drives,
+            raw_rate_per_second: raw,
+            share_of_raw: if share.is_finite() { share } else { return None },
+            latency_ns_added: row.service.zip(base.row.service).map(|(a, b)| a.mean_ns - b.mean_ns),
+            note: note(row, base, drives),
+            ..BaselineFindings::default()
+        };
+        match array {
+            None => {}
+            Some(Err(declined)) => found.declined = Some(declined),
+            Some(Ok(array)) => self.set_raid(&mut found, row, base, array),
+        }
+        Some(found)
+    }
+
+    /// The baseline's row for the same workload, if possible with as much in flight per drive.
+    fn candidate(&self, row: &Row, members: Option<u32>) -> Option<Candidate<'_>> {
+        let name = &self.sections.get(self.at)?.name;
+        let sections = self.sections.iter().enumerate();
+        let named = sections.filter(|(at, it)| *at != self.at && it.name == *name);
+        let rows = named.flat_map(|(section, it)| {
+            it.rows.iter().enumerate().map(move |(position, row)| (section, position, row))
+        });
+        let of_target = rows.filter(|(.., it)| it.target == self.target);
+        let alike = of_target.filter(|(.., it)| it.complete && is_alike(it, row));
+        let candidates = alike.map(|(section, position, row)| Candidate {
+            section,
+            position,
+            row,
+            drives: drives(self.measured.plan, row.step, row.stream),
+        });
+        let candidates: Vec<_> = candidates.collect();
+        let same_load =
+            |it: &&Candidate<'_>| load_differs(row, **it, members.unwrap_or(it.drives)).is_none();
+        let same_level = |it: &&Candidate<'_>| it.row.levels == row.levels;
+        let only = candidates.first().filter(|_| candidates.len() == 1);
+        // Shares at another load per drive are of queueing as much as of the layer.
+        let best = candidates.iter().find(same_load).or(candidates.iter().find(same_level));
+        best.or(only).copied()
+    }
+
+    fn set_raid(&self, found: &mut BaselineFindings, row: &Row, base: Candidate<'_>, array: Array) {
+        let workload = self.index.at(row.step, 0);
+        let Some(workload) = workload.filter(|it| it.definition.pattern == Pattern::Random) else {
+            return;
+        };
+        let rates = MeasuredRates {
+            array_rate_per_second: row.rate,
+            raw_rate_per_second: found.raw_rate_per_second,
+            read_share: f64::from(workload.definition.read_share.0) / 1000.0,
+        };
+        match efficiency(array, rates) {
+            Ok(efficiency) => found.raid = Some(efficiency),
+            Err(declined) => found.declined = Some(declined),
+        }
+        let (Layout::Raid1 { copies } | Layout::Raid10 { copies }) = array.layout else { return };
+        // The time per write is jobs ÷ rate, if both have as many jobs and each waits for its write.
+        let same_load = load_differs(row, base, array.members).is_none();
+        if workload.definition.reads() || row.open_loop.is_some() || !same_load {
+            return;
+        }
+        found.mirror_penalty = penalty(found.raw_rate_per_second, row.rate, copies).ok();
+        // Several drives side by side give one pooled distribution, from which no single one can be
+        // drawn.
+        let single = self.index.at(base.row.step, 0).filter(|_| base.drives == 1);
+        found.mirror_beside = single.and_then(|single| {
+            compare_with_prediction(&counts(single), &counts(workload), copies).ok()
+        });
+    }
+}
+
+/// The same workload: name, block size, engine, and every level but the number of jobs, which is
+/// compared per drive.
+fn is_alike(a: &Row, b: &Row) -> bool {
+    let levels = |row: &Row| -> Vec<_> {
+        row.levels.iter().filter(|level| level.axis != "jobs").cloned().collect()
+    };
+    a.stream == 0
+        && a.name == b.name
+        && a.block_size == b.block_size
+        && a.durable == b.durable
+        && a.engine == b.engine
+        && levels(a) == levels(b)
+}
+
+/// In words, if not as much is in flight per drive.
+fn load_differs(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
+    let per_drive = row.in_flight_offered / f64::from(drives.max(1));
+    let base_per_drive = base.row.in_flight_offered / f64::from(base.drives.max(1));
+    ((per_drive - base_per_drive).abs() > 1e-9).then(|| {
+        format!(
+            "{per_drive:.2} operations in flight per drive, of the baseline {base_per_drive:.2}"
+        )
+    })
+}
+
+fn note(row: &Row, base: Candidate<'_>, drives: u32) -> Option<String> {
+    let mut notes: Vec<String> = load_differs(row, base, drives).into_iter().collect();
+    if base.drives != drives {
+        notes.push(format!(
+            "the baseline was measured on {} and its rate taken times {drives}",
+            drives_in_words(base.drives)
+        ));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// The headline's latencies with their numbers, from the curve over the quantiles.
+pub(crate) fn counts(workload: &WorkloadFindings) -> Vec<LatencyCount> {
+    let Some(operation) = workload.operation(workload.headline) else { return Vec::new() };
+    // The histogram itself is dropped when its step ends; the curve keeps sixteen points a decade
+    // of it.
+    let total = float(operation.service.count);
+    let mut before = 0_u64;
+    let count = |(point, is_last): (&crate::CurvePoint, bool)| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let up_to = match is_last {
+            true => operation.service.count,
+            false => (point.quantile * total).round() as u64,
+        };
+        let count = up_to.saturating_sub(before);
+        before = before.max(up_to);
+        LatencyCount { latency_ns: point.latency_ns, count }
+    };
+    let last = operation.curve.len().saturating_sub(1);
+    operation.curve.iter().enumerate().map(|(at, it)| (it, at == last)).map(count).collect()
+}

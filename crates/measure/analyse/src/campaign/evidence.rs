@@ -1,0 +1,127 @@
+//! The evidence of what limited a row.
+
+use durio_base::stats::least_squares::float;
+use durio_plan::EngineKind;
+use durio_workload::CacheMode;
+
+use super::Measured;
+use super::curve::Curve;
+use super::gather::Group;
+use super::row::Row;
+use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
+use crate::{SelfCost, WorkloadFindings};
+
+/// Puts what limited it into each row that ran alone: loads beside each other limit each other.
+pub(super) fn set_limits(
+    measured: &Measured<'_>,
+    rows: &mut [Row],
+    groups: &[Group<'_>],
+    curves: &[Curve],
+) {
+    let mut lower = vec![(None, None); rows.len()];
+    for curve in curves {
+        let steps: Vec<_> = curve.rows.iter().map(|at| rows.get(*at).and_then(compared)).collect();
+        let before = std::iter::once(None).chain(steps.iter().copied());
+        for (at, before) in curve.rows.iter().zip(before) {
+            // A level alone has nothing to be compared with but itself.
+            // Rows stand by rising load: the first is the nearest to an idle storage that there is.
+            let unloaded = steps.first().copied().flatten().filter(|_| steps.len() > 1);
+            if let Some(place) = lower.get_mut(*at) {
+                *place = (before, unloaded);
+            }
+        }
+    }
+    for ((row, group), (lower, unloaded)) in rows.iter_mut().zip(groups).zip(lower) {
+        let step = measured.plan.steps.get(row.step as usize);
+        if step.is_none_or(|step| step.beside.is_empty()) {
+            let known = of_workload(group.middle(), measured);
+            let mut known = of_row(row, known, lower, unloaded);
+            // Of random arrivals there were a few more or less than offered: what counts is how
+            // many of them were started.
+            if let Some(open) = group.middle().open_loop.filter(|open| open.keeps_up()) {
+                known.rate_per_second = Some(open.offered_per_second * open.started_share);
+            }
+            row.limit = Some(limit_of(&known));
+        }
+    }
+}
+
+/// Operations at once that a row's load stands for: of an open loop, those that there were.
+fn in_flight(row: &Row) -> f64 {
+    if row.open_loop.is_some() { row.in_flight_mean } else { row.in_flight_offered }
+}
+
+fn compared(row: &Row) -> Option<ComparedStep> {
+    Some(ComparedStep {
+        in_flight: in_flight(row),
+        rate_per_second: row.rate,
+        latency_ns_mean: row.service?.mean_ns,
+    })
+}
+
+fn of_row(
+    row: &Row,
+    known: StepEvidence,
+    lower: Option<ComparedStep>,
+    unloaded: Option<ComparedStep>,
+) -> StepEvidence {
+    StepEvidence {
+        jobs: Some(row.jobs),
+        in_flight_offered: Some(in_flight(row)),
+        in_flight_mean: Some(row.in_flight_mean),
+        rate_per_second: Some(row.rate),
+        latency_ns_mean: row.service.map(|it| it.mean_ns),
+        offered_rate_per_second: row.open_loop.map(|it| it.offered_per_second),
+        // An open loop has no depth that could be too small.
+        unloaded: unloaded.filter(|_| row.open_loop.is_none()),
+        lower,
+        bytes_per_second: Some(row.bandwidth),
+        ..known
+    }
+}
+
+/// What the machine and the device say; of virtual time they say nothing.
+fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvidence {
+    if workload.effective.engine == EngineKind::Null {
+        return StepEvidence::default();
+    }
+    StepEvidence {
+        device_busy_share: busy_share(workload),
+        job_cpu_shares: workload.cpu.job_shares.clone(),
+        machine_system_share: workload.cpu.machine_system_share,
+        generator_ns_per_operation: own_cost(workload, measured.self_cost),
+        memory_bytes_per_second: memory(workload, measured),
+        ..StepEvidence::default()
+    }
+}
+
+/// Bytes of I/O per second that the memory would take.
+// A buffered byte is copied once; those past the page cache only cross the memory, which moves
+// twice what it copies.
+fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
+    let copied = float(measured.memory_copied?.copied_per_second.get());
+    Some(match workload.effective.cache {
+        CacheMode::Buffered => copied,
+        CacheMode::Direct => 2.0 * copied,
+    })
+}
+
+/// That of the busiest device; its counters cover the whole step.
+fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
+    let span = workload.in_flight.span.max(workload.measured).as_secs_f64();
+    let counting = workload.devices.iter().filter(|device| !device.not_counted);
+    // Time with a request in flight (Documentation/block/stat.rst): a device that works on several
+    // at once is not full when it is busy all the time.
+    let busiest = counting.map(|device| device.io_ms).max()?;
+    let share = float(busiest) / 1000.0 / span;
+    share.is_finite().then_some(share.min(1.0))
+}
+
+/// durio's own cost with the same engine, at the depth that is nearest.
+fn own_cost(workload: &WorkloadFindings, self_cost: &[SelfCost]) -> Option<f64> {
+    let same = self_cost.iter().filter(|cost| cost.engine == workload.effective.engine);
+    // Calls are shared by what is in flight: cost per operation falls with the depth, and is no
+    // constant of the engine.
+    let nearest = same.min_by_key(|cost| cost.depth.abs_diff(workload.effective.depth))?;
+    Some(nearest.per_operation_ns)
+}

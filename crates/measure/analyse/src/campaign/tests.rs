@@ -1,0 +1,417 @@
+//! Plans in, findings out: what a campaign shows of scripted latencies and planted figures.
+
+use durio_base::{Bytes, Nanos};
+use durio_plan::{
+    Declared, DeclaredTarget, EngineKind, Limit as StepLimit, Load, ParameterValue, RaidLevel,
+    Rounds, Sheet, Step, Tracking, Until,
+};
+use durio_record::{OperationName, Phase as IntervalPhase};
+use durio_workload::{CacheMode, Pattern, PerMille, SyncPolicy, Workload};
+
+use super::*;
+use crate::ladder::limits::LimitKind;
+use crate::ladder::{Knee, Phase};
+use crate::raid_efficiency::ParityWrite;
+use crate::sample::{Sample, sample};
+use crate::{Declined, IntervalPoint, OpenLoop};
+
+fn level(axis: &str, value: f64) -> ParameterValue {
+    ParameterValue { axis: axis.into(), value, label: format!("{value}") }
+}
+
+fn random(read_share: PerMille, depth: u32) -> Workload {
+    let name = if read_share == PerMille::ALL { "randread" } else { "randwrite" };
+    Workload {
+        name: name.into(),
+        pattern: Pattern::Random,
+        read_share,
+        depth,
+        sync: SyncPolicy::NONE,
+        ..Workload::default()
+    }
+}
+
+/// A campaign to be filled: every step that is added is in the last section.
+struct Made {
+    sample: Sample,
+    campaign: Campaign,
+    /// Bytes per second that the memory copies.
+    copied: Option<u64>,
+}
+
+impl Made {
+    fn new() -> Self {
+        let mut sample = sample();
+        sample.plan.steps.clear();
+        let campaign = Campaign { name: "made".into(), ..Campaign::default() };
+        Self { sample, campaign, copied: None }
+    }
+
+    fn section(&mut self, name: &str, kind: SectionKind) -> &mut Section {
+        self.campaign.sections.push(Section {
+            name: name.into(),
+            summary: String::new(),
+            kind,
+            first_step: u32::try_from(self.sample.plan.steps.len()).unwrap(),
+            steps: 0,
+            rounds: None,
+            baseline: None,
+        });
+        self.campaign.sections.last_mut().unwrap()
+    }
+
+    /// Adds a step and gives its index.
+    fn step(&mut self, workload: &Workload, levels: Vec<ParameterValue>, repeat: u32) -> u32 {
+        let index = u32::try_from(self.sample.plan.steps.len()).unwrap();
+        let load = Load::new(0, workload.clone(), EngineKind::Uring);
+        let limit = StepLimit::Duration(Nanos::from_secs(300));
+        let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
+        let section = u32::try_from(self.campaign.sections.len()).unwrap().checked_sub(1);
+        self.sample.plan.steps.push(Step { index, levels, repeat, section, ..step });
+        if let Some(section) = self.campaign.sections.last_mut() {
+            section.steps += 1;
+        }
+        index
+    }
+
+    /// Findings of a step: rate, and mean latency in microseconds.
+    fn measured(&mut self, step: u32, rate: f64, latency_us: f64) -> &mut WorkloadFindings {
+        let planned = &self.sample.plan.steps[step as usize];
+        let definition = planned.load.workload.clone();
+        let mut found = sample().workloads.remove(0);
+        found.headline =
+            if definition.reads() { OperationName::Read } else { OperationName::Write };
+        let mut operation = found.operations.remove(0);
+        (operation.operation, operation.rate) = (found.headline, rate);
+        operation.service.mean_ns = latency_us * 1e3;
+        found.operations = vec![operation];
+        (found.step, found.repeat, found.section) = (step, planned.repeat, planned.section);
+        (found.iops, found.bandwidth) = (rate, rate * 4096.0);
+        found.levels.clone_from(&planned.levels);
+        found.name.clone_from(&definition.name);
+        (found.effective.engine, found.effective.jobs) = (EngineKind::Uring, definition.jobs);
+        found.effective.depth = definition.depth;
+        found.in_flight.offered = f64::from(definition.in_flight_max());
+        found.in_flight.counted = rate * latency_us / 1e6;
+        (found.durable, found.definition) = (false, definition);
+        self.sample.workloads.push(found);
+        self.sample.workloads.last_mut().unwrap()
+    }
+
+    fn findings(mut self) -> CampaignFindings {
+        self.sample.workloads.remove(0);
+        self.sample.plan.campaign = Some(self.campaign);
+        findings(&Measured {
+            plan: &self.sample.plan,
+            workloads: &self.sample.workloads,
+            preconditioning: &[],
+            self_cost: &[],
+            memory_copied: self
+                .copied
+                .map(|copied| MemoryMeasured { threads: 1, copied_per_second: Bytes::new(copied) }),
+        })
+        .unwrap()
+    }
+}
+
+fn ladder(axis: &str) -> SectionKind {
+    SectionKind::Ladder { axis: axis.into() }
+}
+
+/// Samsung 970 EVO Plus, 4 KiB random reads, one job: depth, rate, mean latency in microseconds
+/// ("Fast by Design", section on measuring storage, table of queue depths).
+const DEPTHS: [(u32, f64, f64); 9] = [
+    (1, 12_800.0, 78.0),
+    (2, 25_600.0, 78.0),
+    (4, 51_200.0, 78.0),
+    (8, 102_400.0, 78.0),
+    (16, 204_800.0, 78.0),
+    (32, 340_000.0, 94.0),
+    (64, 370_000.0, 173.0),
+    (128, 380_000.0, 337.0),
+    (256, 382_000.0, 670.0),
+];
+
+fn depths() -> Made {
+    let mut made = Made::new();
+    made.section("depths", ladder("depth"));
+    for (depth, rate, latency) in DEPTHS {
+        let levels = vec![level("depth", f64::from(depth))];
+        let step = made.step(&random(PerMille::ALL, depth), levels, 0);
+        made.measured(step, rate, latency);
+    }
+    made
+}
+
+#[test]
+fn a_published_ladder_has_its_phases_knee_and_limits_through_the_whole_chain() {
+    let found = depths().findings();
+    let section = &found.sections[0];
+    let ladder = section.curves[0].ladder.as_ref().unwrap();
+    assert_eq!(ladder.phases.linear_to_level, 16.0);
+    assert_eq!(ladder.phases.saturated_from_level, Some(64.0));
+    // 382 thousand per second × 78 µs.
+    let Knee::Measured { units, .. } = ladder.knee else { panic!("{:?}", ladder.knee) };
+    assert!((units - 29.8).abs() < 0.1, "{units}");
+    let phases: Vec<_> = section.rows.iter().map(|row| row.phase.unwrap()).collect();
+    assert_eq!(phases[..5], [Phase::Linear; 5]);
+    assert_eq!(phases[6..], [Phase::Saturated; 3]);
+    let limits: Vec<_> = section.rows.iter().map(|it| it.limit.as_ref().unwrap().kind).collect();
+    assert_eq!(limits[..5], [LimitKind::DepthOffered; 5]);
+    assert_eq!(limits[7..], [LimitKind::Device; 2]);
+    assert_eq!(found.provisional, None);
+}
+
+#[test]
+fn a_curve_per_name_and_a_reason_where_there_are_too_few_levels() {
+    let mut made = depths();
+    let step = made.step(&random(PerMille::NONE, 1), vec![level("depth", 1.0)], 0);
+    made.measured(step, 1000.0, 900.0);
+    let section = &made.findings().sections[0];
+    let names: Vec<_> = section.curves.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["randread", "randwrite"]);
+    let declined = section.curves[1].declined.as_ref();
+    assert!(matches!(declined, Some(Declined::TooFew { given: 1, .. })), "{declined:?}");
+}
+
+#[test]
+fn repetitions_are_one_row_of_medians_with_their_spread() {
+    let mut made = Made::new();
+    made.section("single", SectionKind::Single);
+    for (repeat, rate) in [(0, 900.0), (1, 1000.0), (2, 1400.0)] {
+        let step = made.step(&random(PerMille::ALL, 1), vec![], repeat);
+        made.measured(step, rate, 1e6 / rate);
+    }
+    let rows = &made.findings().sections[0].rows;
+    let basis =
+        RowBasis::Repeats { count: 3, rate_min_per_second: 900.0, rate_max_per_second: 1400.0 };
+    assert_eq!((rows.len(), rows[0].rate, rows[0].basis), (1, 1000.0, basis));
+    assert_eq!(rows[0].service.unwrap().mean_ns, 1e6);
+}
+
+#[test]
+fn rounds_count_only_within_the_window_that_was_steady() {
+    let mut made = Made::new();
+    let until = Until::SteadyState {
+        tracked: 0,
+        tracking: Tracking::Iops,
+        window: 3,
+        excursion_per_mille: 200,
+        slope_per_mille: 100,
+    };
+    made.section("rounds", SectionKind::Single).rounds = Some(Rounds { max: 25, until });
+    let step = made.step(&random(PerMille::NONE, 1), vec![], 0);
+    for (round, rate) in (0..).zip([9000.0, 3000.0, 1010.0, 990.0, 1003.0]) {
+        made.measured(step, rate, 1e6 / rate).round = round;
+    }
+    let section = &made.findings().sections[0];
+    let found = section.convergence.as_ref().unwrap();
+    assert_eq!(found.series.len(), 5);
+    assert_eq!(found.state.as_ref().unwrap().attained_at, Some(5));
+    assert_eq!(section.rows.len(), 1);
+    assert!((section.rows[0].rate - 1001.0).abs() < 1e-9, "{}", section.rows[0].rate);
+    let window = RowBasis::Window { first_round: 3, last_round: 5, steady: true };
+    assert_eq!(section.rows[0].basis, window);
+}
+
+fn open(offered: f64, achieved: f64) -> OpenLoop {
+    OpenLoop {
+        arrivals: durio_workload::Arrivals::Poisson { rate_per_second: offered },
+        offered_per_second: offered,
+        achieved_per_second: achieved,
+        due: 1000,
+        never_started: 0,
+        started_share: achieved / offered,
+        lag_ns_mean: 0.0,
+        lag_ns_max: 0,
+        behind_ns_max: 0,
+    }
+}
+
+#[test]
+fn the_level_from_which_the_offered_rate_was_not_reached_is_marked() {
+    let mut made = Made::new();
+    made.section("rates", ladder("rate"));
+    for (offered, achieved, latency) in
+        [(1e3, 1e3, 100.0), (2e3, 2e3, 101.0), (4e3, 4e3, 110.0), (8e3, 5e3, 900.0)]
+    {
+        let step = made.step(&random(PerMille::ALL, 8), vec![level("rate", offered)], 0);
+        made.measured(step, achieved, latency).open_loop = Some(open(offered, achieved));
+    }
+    let section = &made.findings().sections[0];
+    let curve = &section.curves[0];
+    assert_eq!(curve.not_reached_from.as_ref().unwrap().value, 8e3);
+    let kept: Vec<_> = section.rows.iter().map(|it| it.open_loop.unwrap().keeps_up).collect();
+    assert_eq!(kept, [true, true, true, false]);
+    let limits: Vec<_> = section.rows.iter().map(|it| it.limit.as_ref().unwrap().kind).collect();
+    assert_eq!(limits[..3], [LimitKind::OfferedRate; 3]);
+    assert_ne!(limits[3], LimitKind::OfferedRate);
+}
+
+/// A three-drive RAID5 of which a small random write is one read and two writes.
+fn raid5() -> Made {
+    let mut made = Made::new();
+    let levels = || vec![level("jobs", 1.0)];
+    made.section("writes", ladder("jobs"));
+    let step = made.step(&random(PerMille::NONE, 1), levels(), 0);
+    made.measured(step, 10_000.0, 100.0).target = "drive".into();
+    let workload = Workload { jobs: 3, ..random(PerMille::NONE, 1) };
+    made.section("writes", ladder("jobs")).baseline = Some("drive".into());
+    let step = made.step(&workload, vec![level("jobs", 3.0)], 0);
+    made.measured(step, 9_000.0, 333.0).target = "md".into();
+    let sheet = Sheet { price: Some(300.0), random_write_iops: Some(18_000.0), ..Sheet::default() };
+    let declared = Declared {
+        raid: Some(RaidLevel::Raid5),
+        members: Some(3),
+        replicas: Some(3),
+        sheet: Some(sheet),
+        ..Declared::default()
+    };
+    made.campaign.declared = vec![DeclaredTarget { target: "md".into(), location: None, declared }];
+    made
+}
+
+#[test]
+fn an_array_stands_beside_its_drives_with_its_model() {
+    let found = raid5().findings();
+    let beside = &found.sections[1].baselines[0];
+    assert_eq!((beside.baseline_section, beside.drives, beside.baseline_drives), (0, 3, 1));
+    assert_eq!(beside.raw_rate_per_second, 30_000.0);
+    let raid = beside.raid.as_ref().unwrap();
+    assert_eq!(
+        raid.model.array.layout,
+        crate::raid_efficiency::Layout::Raid5 { parity_write: ParityWrite::ReconstructWrite }
+    );
+    // Two device writes of each host write: 15 thousand; with the read counted: 10 thousand.
+    assert!(
+        (raid.efficiency - 0.6).abs() < 1e-9 && (raid.efficiency_reads_counted - 0.9).abs() < 1e-9
+    );
+    assert_eq!(
+        beside.note.as_deref(),
+        Some("the baseline was measured on one drive and its rate taken times 3")
+    );
+}
+
+#[test]
+fn sheet_price_failures_and_replicas_follow_from_what_was_said() {
+    let found = raid5().findings();
+    let target = &found.targets[0];
+    assert_eq!(target.raid.as_ref().unwrap().failures_survived_min, 1);
+    assert_eq!(target.device_writes_per_write, Some(6.0));
+    assert_eq!((target.sheet.len(), target.sheet[0].delta_share), (1, -0.5));
+    assert_eq!(target.per_price[0].rate_per_price, 30.0);
+    assert_eq!(target.currency.as_deref(), Some("USD"));
+}
+
+#[test]
+fn the_sheet_is_of_random_accesses_of_4_kib_at_most() {
+    let of = |bytes| {
+        let mut made = raid5();
+        for step in &mut made.sample.plan.steps {
+            step.load.workload.block_size = durio_base::Bytes::new(bytes);
+        }
+        made.findings().targets[0].sheet.len()
+    };
+    assert_eq!([of(512), of(4096), of(4097)], [1, 1, 0]);
+}
+
+#[test]
+fn a_raid_without_its_members_has_a_reason_instead_of_a_model() {
+    let mut made = raid5();
+    made.campaign.declared[0].declared.members = None;
+    let found = made.findings();
+    assert!(matches!(found.targets[0].declined, Some(Declined::NoSuchLayout { .. })));
+    let beside = &found.sections[1].baselines[0];
+    assert!(beside.raid.is_none() && beside.declined.is_some());
+}
+
+#[test]
+fn a_map_has_each_cell_where_its_levels_say() {
+    let mut made = Made::new();
+    made.section("map", SectionKind::Map { x: "depth".into(), y: "block_size".into() });
+    for (depth, size) in [(4, 8192.0), (1, 4096.0), (4, 4096.0)] {
+        let levels = vec![level("depth", f64::from(depth)), level("block_size", size)];
+        let step = made.step(&random(PerMille::ALL, depth), levels, 0);
+        made.measured(step, 1000.0, 100.0);
+    }
+    let map = &made.findings().sections[0].maps[0];
+    let cells: Vec<_> = map.cells.iter().map(|it| (it.x, it.y, it.row)).collect();
+    assert_eq!(cells, [(1, 1, 0), (0, 0, 1), (1, 0, 2)]);
+}
+
+#[test]
+fn a_long_step_that_falls_is_found_with_the_time_of_its_fall() {
+    let mut made = Made::new();
+    made.section("long", SectionKind::Single);
+    let step = made.step(&random(PerMille::NONE, 1), vec![], 0);
+    let interval = |second: u64| IntervalPoint {
+        phase: IntervalPhase::Measure,
+        from: Nanos::from_secs(second),
+        to: Nanos::from_secs(second + 1),
+        rate: if second < 60 { 1000.0 } else { 400.0 },
+        p50_ns: None,
+        p99_ns: None,
+        max_ns: None,
+        unwatched_max: None,
+        cut_short: false,
+        kept: Vec::new(),
+    };
+    made.measured(step, 700.0, 1e3).intervals = (0..120).map(interval).collect();
+    let run = &made.findings().sections[0].long_runs[0];
+    assert!(run.leaving.is_worse);
+    assert_eq!(run.changes_at, [Nanos::from_secs(60)]);
+}
+
+#[test]
+fn a_step_outside_of_every_section_is_shown_too() {
+    let mut made = Made::new();
+    let step = made.step(&random(PerMille::ALL, 1), vec![], 0);
+    made.measured(step, 1000.0, 1000.0);
+    let found = made.findings();
+    assert_eq!(found.sections[0].name, "other steps");
+    assert_eq!(found.sections[0].rows.len(), 1);
+}
+
+#[test]
+fn short_steps_and_a_time_scale_are_provisional_and_counted_ones_are_not() {
+    let mut made = depths();
+    made.campaign.time_scale_per_mille = 50;
+    made.sample.workloads[1].measured = Nanos::from_secs(15);
+    let words = made.findings().provisional.unwrap();
+    assert!(words.contains("5 % of") && words.contains("15 s"), "{words}");
+    let mut made = depths();
+    made.sample.workloads[1].measured = Nanos::from_secs(15);
+    made.sample.plan.steps[0].limit = StepLimit::Operations(100);
+    assert_eq!(made.findings().provisional, None);
+}
+
+#[test]
+fn figures_are_final_from_300_s_on() {
+    let provisional = |nanos| {
+        let mut made = depths();
+        made.sample.workloads[1].measured = Nanos::new(nanos);
+        made.findings().provisional.is_some()
+    };
+    assert_eq!([provisional(299_999_999_999), provisional(300_000_000_000)], [true, false]);
+}
+
+#[test]
+fn buffered_reads_near_the_speed_of_copying_are_limited_by_the_memory() {
+    let limits = |copied: Option<u64>, cache: CacheMode| {
+        let mut made = Made { copied, ..Made::new() };
+        made.section("one", SectionKind::Single);
+        let step = made.step(&random(PerMille::ALL, 8), Vec::new(), 0);
+        let found = made.measured(step, 1e6, 8.0);
+        (found.effective.cache, found.cpu.job_shares) = (cache, vec![0.5]);
+        let findings = made.findings();
+        let limit = findings.sections[0].rows[0].limit.clone().unwrap();
+        [limit.also, vec![limit.kind]].concat()
+    };
+    // 4.1 GB/s.
+    let memory = LimitKind::MemoryBandwidth;
+    assert!(limits(Some(5_000_000_000), CacheMode::Buffered).contains(&memory));
+    assert!(!limits(Some(8_000_000_000), CacheMode::Buffered).contains(&memory));
+    // Past the page cache a byte is not copied, and the memory moves twice what it copies.
+    assert!(!limits(Some(5_000_000_000), CacheMode::Direct).contains(&memory));
+    assert!(!limits(None, CacheMode::Buffered).contains(&memory));
+}

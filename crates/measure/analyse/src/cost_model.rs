@@ -1,0 +1,296 @@
+//! What a durable write costs, as a function of its size.
+//!
+//! In: sizes, and the mean time of a write of each. Out: [`CostModel`]: a fixed cost, a cost per
+//! byte, and the bend where the latter changes. Not here: rates of more than one writer, whose time
+//! per write contains waiting for the others.
+//!
+//! The line is fitted by least squares of the relative error, so that the small writes, whose time
+//! is the fixed cost, count as much as the large; where a point lies far off, it counts less by
+//! Huber's weights (1964; [`relative`]).
+
+mod relative;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+use durio_base::stats::least_squares::{count, distinct, mean, median};
+use relative::Fitted;
+pub(crate) use relative::relative_fit;
+
+/// A size, as measured with one writer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SizeCost {
+    /// Bytes per write.
+    pub size_bytes: f64,
+    /// Mean time of a write until it is durable.
+    pub latency_ns: f64,
+}
+
+impl SizeCost {
+    /// From the bandwidth of one writer that waits for each write (dd's MB is 10⁶ bytes, others'
+    /// 2²⁰).
+    #[must_use]
+    pub fn of_bandwidth(size_bytes: f64, bytes_per_second: f64) -> Self {
+        Self { size_bytes, latency_ns: size_bytes / bytes_per_second * 1e9 }
+    }
+}
+
+/// A figure with the interval that covers it with 95 %, as far as the model holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// Half of the width of the interval; `None` without a point to spare.
+    pub plus_minus: Option<f64>,
+}
+
+impl Estimate {
+    /// The ends of the interval; none without one.
+    #[must_use]
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.plus_minus.map(|half| (self.value - half, self.value + half))
+    }
+
+    /// True unless either half of the interval exceeds half of the figure, which would mislead.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.value > 0.0 && self.plus_minus.is_none_or(|half| half <= KNOWN_WITHIN * self.value)
+    }
+
+    /// One over it, with the ends of its interval turned over: a bandwidth of a cost per byte. The
+    /// upper end is `None` where the interval reaches zero: then any larger value is possible.
+    #[must_use]
+    pub fn inverse(&self) -> InverseEstimate {
+        let end = |value: f64| (value > 0.0).then(|| 1.0 / value);
+        let ends = self.interval();
+        InverseEstimate {
+            value: end(self.value),
+            low: ends.and_then(|(_, high)| end(high)),
+            high: ends.and_then(|(low, _)| end(low)),
+        }
+    }
+}
+
+/// One over an [`Estimate`]: its interval is not even on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InverseEstimate {
+    /// The figure; `None` if that which it is one over is not above zero.
+    pub value: Option<f64>,
+    /// The lower end of the interval that covers it with 95 %.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+}
+
+/// A change of the cost per byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bend {
+    /// The measured size at which it is.
+    pub at_bytes: f64,
+    /// It is below this, the next measured size.
+    pub below_bytes: f64,
+    /// Cost per byte beyond it.
+    pub ns_per_byte_above: Estimate,
+    /// What the figures say for it, and how much.
+    pub evidence: String,
+}
+
+/// What a write costs: `fixed_ns` + `ns_per_byte` × size, up to the bend if there is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CostModel {
+    /// Cost of a write whatever its size.
+    pub fixed_ns: Estimate,
+    /// Cost of each byte, up to the bend.
+    pub ns_per_byte: Estimate,
+    /// Where the cost per byte changes.
+    pub bend: Option<Bend>,
+    /// Median of the relative errors' sizes.
+    pub residual_share: f64,
+    /// Size whose bytes cost as much as the write itself; `None` if bytes cost nothing.
+    pub break_even_bytes: Option<f64>,
+    /// Sizes whose time lies more than three times the scatter from the model, at least 10 %.
+    pub outliers_bytes: Vec<f64>,
+}
+
+impl CostModel {
+    /// Time of a write of this size by the model.
+    #[must_use]
+    pub fn latency_ns(&self, size_bytes: f64) -> f64 {
+        let bent = self.bend.as_ref().map_or(0.0, |bend| {
+            let change = bend.ns_per_byte_above.value - self.ns_per_byte.value;
+            change * (size_bytes - bend.at_bytes).max(0.0)
+        });
+        self.fixed_ns.value + self.ns_per_byte.value * size_bytes + bent
+    }
+}
+
+/// An interval's half width, as a share of its figure, up to which the figure is worth reading.
+const KNOWN_WITHIN: f64 = 0.5;
+
+/// A model that misses half of the times by more than this share describes nothing.
+const MISSES_MAX: f64 = 0.25;
+
+/// Fewest different sizes for a line.
+pub const SIZES_MIN: usize = 3;
+
+/// Fewest sizes for a bend: three for the line, one beyond the bend, one to spare.
+pub const SIZES_FOR_BEND: usize = 5;
+
+/// Most points that are taken.
+pub const POINTS_MAX: usize = 1_000;
+
+/// Smaller relative errors say nothing.
+// Published figures have two or three digits.
+const RESIDUAL_FLOOR: f64 = 0.005;
+
+/// By so much the criterion of a bend must be smaller.
+// Kass and Raftery (1995): smaller by 6 is strong evidence, by 10 very strong. A bend is tried at
+// each of several sizes, and the best of them wins by chance more often than one would: of 400
+// straight lines with errors of 5 %, strong evidence saw a bend in a tenth, very strong in a
+// hundredth.
+const STRONG: f64 = 10.0;
+
+/// From the median of absolute errors to the standard deviation of normal ones.
+pub(crate) const NORMAL_MEDIAN: f64 = 1.4826;
+
+/// Fits the model.
+///
+/// # Errors
+///
+/// [`Declined`] for fewer than [`SIZES_MIN`] different sizes, more than [`POINTS_MAX`] points, or
+/// figures that are not above zero.
+pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
+    Declined::if_too_many("points", points.len(), POINTS_MAX)?;
+    Declined::unless_positive("size", points.iter().map(|point| point.size_bytes))?;
+    Declined::unless_positive("latency", points.iter().map(|point| point.latency_ns))?;
+    let sizes = distinct(points.iter().map(|point| point.size_bytes));
+    Declined::unless_enough("different sizes", sizes.len(), SIZES_MIN)?;
+    // Different, and yet too near each other for the digits: the columns are dependent then.
+    let too_alike = || Declined::TooFew {
+        what: "sizes that differ enough".to_owned(),
+        given: 1,
+        needed: SIZES_MIN,
+    };
+    let straight = of_points(points, |size| [1.0, size]).ok_or_else(too_alike)?;
+    let [fixed_ns, ns_per_byte] = straight.estimates;
+    let bent = best_bend(points, &sizes, bayes(&straight.relative, 2));
+    Ok(bent.unwrap_or_else(|| model(points, fixed_ns, ns_per_byte, None, &straight.relative)))
+}
+
+/// Fits the model, and declines one that does not describe the times.
+pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
+    let model = fit(points)?;
+    let why = if model.residual_share > MISSES_MAX {
+        format!("half of the times are off by more than {:.0} %", model.residual_share * 100.0)
+    } else if !model.fixed_ns.is_known() {
+        let (low, high) = model.fixed_ns.interval().unwrap_or_default();
+        let [low, high] = [low, high].map(time);
+        format!("by its scatter the fixed cost is anything from {low} to {high}")
+    } else {
+        return Ok(model);
+    };
+    Err(Declined::DoesNotDescribe { model: "a model of fixed cost and bandwidth".to_owned(), why })
+}
+
+/// A time that may be negative, as an interval's end can be: then it is none.
+pub(crate) fn time(nanos: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let whole = nanos.round() as u64;
+    durio_base::Nanos::new(whole).to_string()
+}
+
+fn of_points<const P: usize>(
+    points: &[SizeCost],
+    columns: impl Fn(f64) -> [f64; P],
+) -> Option<Fitted<P>> {
+    let rows: Vec<[f64; P]> = points.iter().map(|point| columns(point.size_bytes)).collect();
+    let latencies: Vec<f64> = points.iter().map(|point| point.latency_ns).collect();
+    relative_fit(&rows, &latencies)
+}
+
+/// Scale of the errors by their median; at least the floor.
+fn scatter(errors: &[f64]) -> f64 {
+    (NORMAL_MEDIAN * median_size(errors)).max(RESIDUAL_FLOOR)
+}
+
+fn median_size(errors: &[f64]) -> f64 {
+    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    median(&sizes).unwrap_or_default()
+}
+
+/// Schwarz' criterion for errors of Laplace's distribution, 2m ln(mean size) + k ln m.
+// A point far off counts by its distance, not by the square of it.
+fn bayes(errors: &[f64], parameters: usize) -> f64 {
+    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    let points = count(errors.len());
+    let spread = mean(&sizes).unwrap_or_default().max(RESIDUAL_FLOOR);
+    2.0 * points * spread.ln() + count(parameters) * points.ln()
+}
+
+/// The bent line with the smallest criterion, if that is strongly better than the straight one. The
+/// bend is tried at each measured size that has two below it and one above.
+fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostModel> {
+    if sizes.len() < SIZES_FOR_BEND {
+        return None;
+    }
+    // Two sizes below the bend and it itself hold the first line, one above holds the second.
+    let tried = sizes.windows(2).skip(2).filter_map(|pair| {
+        let &[at, next] = pair else { return None };
+        // A hinge: the lines meet at the bend. A jump would need one parameter more, and few sizes
+        // bear it.
+        let fit = of_points(points, |size| [1.0, size, (size - at).max(0.0)])?;
+        // The place of the bend is a parameter, too.
+        Some((bayes(&fit.relative, 4), at, next, fit))
+    });
+    let (criterion, at_bytes, below_bytes, fit) = tried.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let better = straight - criterion;
+    if better < STRONG {
+        return None;
+    }
+    let [fixed_ns, ns_per_byte, change] = fit.estimates;
+    // As if both were independent: a steeper first line leaves less change, so that the interval
+    // comes out too wide rather than too narrow.
+    let both = |(a, b): (f64, f64)| (a.powi(2) + b.powi(2)).sqrt();
+    let above = Estimate {
+        value: ns_per_byte.value + change.value,
+        plus_minus: change.plus_minus.zip(ns_per_byte.plus_minus).map(both),
+    };
+    let sizes = points.iter().map(|point| point.size_bytes);
+    let beyond = distinct(sizes.filter(|size| *size > at_bytes));
+    let caution = if beyond.len() == 1 {
+        "; a single size lies beyond it, so that one wrong figure would look the same"
+    } else {
+        ""
+    };
+    let evidence = format!(
+        "a byte costs {:.3} ns up to {at_bytes:.0} bytes and {:.3} ns beyond; the criterion for two \
+         lines is smaller by {better:.0} (very strong from {STRONG} on){caution}",
+        ns_per_byte.value, above.value
+    );
+    let bend = Bend { at_bytes, below_bytes, ns_per_byte_above: above, evidence };
+    Some(model(points, fixed_ns, ns_per_byte, Some(bend), &fit.relative))
+}
+
+fn model(
+    points: &[SizeCost],
+    fixed_ns: Estimate,
+    ns_per_byte: Estimate,
+    bend: Option<Bend>,
+    errors: &[f64],
+) -> CostModel {
+    // Of normal errors 3 in 1000 lie farther out.
+    let far = (3.0 * scatter(errors)).max(0.1);
+    let outliers = points.iter().zip(errors).filter(|(_, error)| error.abs() > far);
+    let is_cost = fixed_ns.value > 0.0 && ns_per_byte.value > 0.0;
+    CostModel {
+        fixed_ns,
+        ns_per_byte,
+        bend,
+        residual_share: median_size(errors),
+        break_even_bytes: is_cost.then(|| fixed_ns.value / ns_per_byte.value),
+        outliers_bytes: outliers.map(|(point, _)| point.size_bytes).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! One way of writing, as it was set and as it was measured.
+//!
+//! In: the findings of an experiment's steps. Out: [`Arm`]s: repetitions of a step taken together, with
+//! the facts that tell them apart taken from the workload and the target. Not here: what follows
+//! from several of them.
+
+use durio_base::Bytes;
+use durio_plan::{EngineKind, Experiment, FileLayout, Load, Plan, Step, TargetKind};
+use durio_record::OperationName;
+use durio_workload::{CacheMode, GroupCommit, SyncMethod, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::device::{DeviceWork, device_work};
+use crate::grouping::{each_once, grouped};
+use crate::ladder::RateAndLatency;
+use crate::{BatchFindings, Distribution, OperationFindings, WorkloadFindings};
+use durio_base::stats::least_squares::{float, median};
+use durio_base::stats::repeats::Mean;
+
+/// How an arm was set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The location that the user named.
+    pub location: String,
+    /// Engine in use.
+    pub engine: EngineKind,
+    /// How writes are made durable.
+    pub method: SyncMethod,
+    /// After how many writes.
+    pub every: u32,
+    /// Through or past the page cache, in effect.
+    pub cache: CacheMode,
+    /// How the file was laid out; none for what existed and for devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<FileLayout>,
+    /// Bytes of a write, or of a committer's record.
+    #[serde(rename = "block_size_bytes")]
+    pub block_size: Bytes,
+    /// Writers.
+    pub jobs: u32,
+    /// Files or devices that they write to.
+    pub files: u32,
+    /// Committers that share each writer's syncs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_commit: Option<GroupCommit>,
+}
+
+impl Setting {
+    fn of(measured: &Measured<'_>, step: &Step) -> Self {
+        let (plan, load) = (measured.plan, &step.load);
+        // As it was in effect: what was measured through the cache is not told as direct.
+        let effective = found(measured, step.index).next().map(|it| &it.effective);
+        let location = plan.targets.get(load.target).and_then(|target| target.location.as_ref());
+        let Workload { sync, block_size, jobs, group_commit, cache, .. } = &load.workload;
+        Self {
+            location: location.map_or_else(String::new, ToString::to_string),
+            engine: effective.map_or(load.engine, |it| it.engine),
+            method: sync.method,
+            every: sync.every,
+            cache: effective.map_or(*cache, |it| it.cache),
+            layout: layout_of(plan, load),
+            block_size: *block_size,
+            jobs: *jobs,
+            files: u32::try_from(load.targets().count()).unwrap_or(u32::MAX),
+            group_commit: *group_commit,
+        }
+    }
+
+    /// True if every write, or every N-th, is made durable.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.method != SyncMethod::None
+    }
+
+    /// Bytes of a write as a figure.
+    pub(super) fn size(&self) -> f64 {
+        float(self.block_size.get())
+    }
+
+    /// Those who commit at the same time: committers, or independent writers.
+    #[must_use]
+    pub fn committers(&self) -> u32 {
+        let each = self.group_commit.map_or(1, |policy| policy.committers);
+        self.jobs.saturating_mul(each)
+    }
+}
+
+/// How the file of a load was laid out; none for what existed and for devices.
+pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
+    match &plan.targets.get(load.target)?.kind {
+        TargetKind::NewFile { layout, .. } => Some(*layout),
+        _ => None,
+    }
+}
+
+/// Latencies in figures; a percentile is absent where too few samples were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// Samples.
+    pub count: u64,
+    pub mean_ns: f64,
+    /// 50th percentile.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: u64,
+}
+
+impl Latencies {
+    pub(super) fn of(service: &Distribution) -> Self {
+        Self {
+            count: service.count,
+            mean_ns: service.mean_ns,
+            p50_ns: service.p50_ns,
+            p99_ns: service.p99_ns,
+            p99_9_ns: service.p99_9_ns,
+            max_ns: service.max_ns,
+        }
+    }
+}
+
+/// What was measured of an arm: of several repetitions, the one with the median rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Commits per second where each write is one, else writes per second.
+    pub rate_per_second: f64,
+    /// Bytes of writes per second, padding not counted.
+    pub bandwidth_bytes_per_second: f64,
+    /// Of a commit, or of a write where there are none.
+    pub latency: Latencies,
+    /// Of the sync calls alone, where they are calls of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<Latencies>,
+    /// What reached the devices for each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceWork>,
+    /// Records per batch, of a log with group commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<BatchFindings>,
+    /// Every repetition, for fits.
+    pub samples: Vec<RateAndLatency>,
+    /// How far the rate may be off by chance: the standard error as a share of it, from the scatter
+    /// of the intervals or of the repetitions, whichever is more. `None` without either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_share: Option<f64>,
+}
+
+/// A way of writing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// How it was set.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Index of its (first) step in the plan.
+    pub step: u32,
+    /// What was measured; `None` if nothing was: then `problems` says why, if that is known.
+    pub figures: Option<Figures>,
+    /// What could not be had, failed, or ended early.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+impl Arm {
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.figures.as_ref().map(|it| it.rate_per_second).filter(|rate| *rate > 0.0)
+    }
+
+    pub(super) fn bandwidth(&self) -> Option<f64> {
+        self.figures.as_ref().map(|it| it.bandwidth_bytes_per_second).filter(|it| *it > 0.0)
+    }
+}
+
+/// What the experiments are made of.
+pub(crate) struct Measured<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) workloads: &'a [WorkloadFindings],
+    /// The errors that ended steps, by the step.
+    pub(crate) errors: &'a [(u32, String)],
+}
+
+/// The arms of all sections that answer this question, in the order of their steps.
+pub(super) fn arms(measured: &Measured<'_>, experiment: Experiment) -> Vec<Arm> {
+    let steps =
+        measured.plan.measured_steps().filter(|step| is_of(measured.plan, step, experiment));
+    let set = steps.map(|step| (Setting::of(measured, step), step.index));
+    let groups = grouped(set, |a, b| a.0 == b.0);
+    groups.into_iter().filter_map(|group| arm(measured, group)).collect()
+}
+
+/// Whether a step is in a section of this experiment.
+pub(super) fn is_of(plan: &Plan, step: &Step, experiment: Experiment) -> bool {
+    use durio_plan::SectionKind;
+    let section = plan.section_of(step);
+    section.is_some_and(
+        |it| matches!(it.kind, SectionKind::Experiment { experiment: of } if of == experiment),
+    )
+}
+
+/// The findings of a step's first load.
+fn found<'a>(
+    measured: &Measured<'a>,
+    step: u32,
+) -> impl Iterator<Item = &'a WorkloadFindings> + use<'a> {
+    measured.workloads.iter().filter(move |it| it.step == step && it.stream == 0)
+}
+
+/// The arm of steps that are set alike.
+fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
+    let steps: Vec<u32> = group.iter().map(|it| it.1).collect();
+    let (setting, step) = group.into_iter().next()?;
+    let all: Vec<&WorkloadFindings> =
+        steps.iter().flat_map(|step| found(measured, *step)).collect();
+    let errors = measured.errors.iter().filter(|(step, _)| steps.contains(step));
+    let mut problems: Vec<String> = errors.map(|(_, message)| message.clone()).collect();
+    // Nothing stands in for a method that was asked for: a fallback is told with the figures.
+    problems.extend(all.iter().flat_map(|it| it.effective.fallbacks.iter().cloned()));
+    if problems.is_empty() && all.iter().any(|it| !it.complete) {
+        problems.push("ended before its limit".to_owned());
+    }
+    if all.is_empty() && problems.is_empty() {
+        problems.push("not measured: the run ended before it".to_owned());
+    }
+    let figures = figures(&setting, &all);
+    Some(Arm { setting, step, figures, problems: each_once(problems) })
+}
+
+/// The operation whose rate and latency an arm is about.
+fn headline(found: &WorkloadFindings) -> Option<&OperationFindings> {
+    found.operation(OperationName::Commit).or_else(|| found.operation(OperationName::Write))
+}
+
+fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
+    let mut sorted: Vec<(&WorkloadFindings, &OperationFindings)> =
+        all.iter().filter_map(|it| Some((*it, headline(it)?))).collect();
+    sorted.sort_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
+    let sample = |it: &(&WorkloadFindings, &OperationFindings)| RateAndLatency {
+        rate_per_second: it.1.rate,
+        latency_ns_mean: it.1.service.mean_ns,
+    };
+    let samples: Vec<_> = sorted.iter().map(sample).collect();
+    // Means of repetitions would mix rates and percentiles that never occurred together.
+    let (middle, operation) = *sorted.get(sorted.len().saturating_sub(1) / 2)?;
+    let sync = middle.operation(OperationName::Sync).map(|it| Latencies::of(&it.service));
+    Some(Figures {
+        rate_per_second: operation.rate,
+        bandwidth_bytes_per_second: operation.rate * setting.size(),
+        latency: Latencies::of(&operation.service),
+        sync,
+        device: device_work(middle, operation),
+        batches: middle.batches.clone(),
+        noise_share: noise(&sorted),
+        samples,
+    })
+}
+
+/// Standard error of the mean rate, as a share of it.
+fn noise(sorted: &[(&WorkloadFindings, &OperationFindings)]) -> Option<f64> {
+    let within = sorted.iter().filter_map(|(found, _)| {
+        let evenness = found.rate_variation.as_ref()?;
+        // Of intervals that follow each other; a correlation between them is not allowed for.
+        Some(evenness.coefficient_of_variation / float(evenness.intervals.max(1)).sqrt())
+    });
+    let within = median(&within.collect::<Vec<_>>());
+    let rates: Vec<f64> = sorted.iter().map(|(_, operation)| operation.rate).collect();
+    let between = Mean::of(&rates).filter(|it| it.value > 0.0);
+    let between = between.map(|it| it.variance.sqrt() / it.value);
+    [within, between].into_iter().flatten().reduce(f64::max)
+}
+
+/// Arms in groups that are alike by a key, in the order of the first of each.
+pub(super) fn by_key<K: PartialEq>(arms: Vec<Arm>, key: impl Fn(&Setting) -> K) -> Vec<Vec<Arm>> {
+    grouped(arms, |a, b| key(&a.setting) == key(&b.setting))
+}

@@ -1,0 +1,140 @@
+//! Which commit delay and batch bound suit this storage.
+//!
+//! In: the arms of the delays' experiment. Out: [`CommitDelayFindings`] with the measured gain against
+//! no delay. The rule is durio's own: the smallest delay whose rate is within the noise of the best
+//! one's, if the best gains more than the noise over no delay; else no delay. Likewise the smallest
+//! batch bound that is within the noise of the best at that delay.
+
+use durio_base::stats::least_squares::float;
+use durio_base::{Bytes, Nanos};
+use durio_plan::Experiment;
+use serde::{Deserialize, Serialize};
+
+use super::arm::{Arm, Measured, Setting, arms, by_key};
+
+/// What to set, and what it gained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommitDelayAdvice {
+    /// The delay; zero for none.
+    #[serde(rename = "delay_ns")]
+    pub delay: Nanos,
+    /// The most bytes in a batch.
+    #[serde(rename = "batch_max_bytes")]
+    pub batch_max: Bytes,
+    /// Position of its arm.
+    pub arm: usize,
+    /// Position of the arm without delay that it is held against.
+    pub without: usize,
+    /// Rate over that without delay, − 1; zero if no delay is advised.
+    pub gain_share: f64,
+    /// The highest gain of any delay.
+    pub best_gain_share: f64,
+    /// Gains below it are noise.
+    pub noise_share: f64,
+    /// 99th percentile of a commit over that without delay, − 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_share: Option<f64>,
+}
+
+/// The delays of one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommitDelayFindings {
+    /// As set and measured, by delay and bound.
+    pub arms: Vec<Arm>,
+    /// What follows; `None` without an arm that has no delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<CommitDelayAdvice>,
+}
+
+/// The least that counts as more than noise.
+// Smaller differences are not worth a setting, even if they are real.
+const NOISE_MIN: f64 = 0.05;
+
+pub(super) fn commit_delays(measured: &Measured<'_>) -> Vec<CommitDelayFindings> {
+    let all = arms(measured, Experiment::CommitDelay).into_iter();
+    let logs = all.filter(|arm| arm.setting.group_commit.is_some()).collect();
+    let key =
+        |it: &Setting| (it.method, it.cache, it.block_size, it.committers(), it.location.clone());
+    by_key(logs, key).into_iter().map(of_group).collect()
+}
+
+fn of_group(mut arms: Vec<Arm>) -> CommitDelayFindings {
+    arms.sort_by_key(|arm| (delay(arm), bound(arm)));
+    let advice = advice(&arms);
+    CommitDelayFindings { arms, advice }
+}
+
+fn delay(arm: &Arm) -> Nanos {
+    arm.setting.group_commit.map_or(Nanos::ZERO, |policy| policy.delay)
+}
+
+fn bound(arm: &Arm) -> Bytes {
+    arm.setting.group_commit.map_or(Bytes::ZERO, |policy| policy.batch_max)
+}
+
+/// Two standard errors of the difference, and at least a twentieth.
+fn noise(a: &Arm, b: &Arm) -> f64 {
+    let share = |arm: &Arm| arm.figures.as_ref().and_then(|it| it.noise_share).unwrap_or(0.0);
+    let variance = share(a).powi(2) + share(b).powi(2);
+    (2.0 * variance.sqrt()).max(NOISE_MIN)
+}
+
+/// The positions that this holds of, with their rates.
+fn rates<'a>(
+    arms: &'a [Arm],
+    is: impl Fn(&Arm) -> bool + 'a,
+) -> impl Iterator<Item = (usize, &'a Arm, f64)> + 'a {
+    let all = arms.iter().enumerate().filter(move |(_, arm)| is(arm));
+    all.filter_map(|(at, arm)| Some((at, arm, arm.rate()?)))
+}
+
+fn highest<'a>(of: impl Iterator<Item = (usize, &'a Arm, f64)>) -> Option<(usize, &'a Arm, f64)> {
+    of.max_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
+    // Against the best bound without delay: else a larger batch would pass for the delay's gain.
+    let none = |arm: &Arm| delay(arm) == Nanos::ZERO;
+    let (_, best_without, rate_without) = highest(rates(arms, none))?;
+    let best = highest(rates(arms, |arm| !none(arm)));
+    let gain = |rate: f64| rate / rate_without - 1.0;
+    let noise_share = best.map_or(NOISE_MIN, |(_, arm, _)| noise(arm, best_without));
+    let best_gain_share = best.map_or(0.0, |(_, _, rate)| gain(rate));
+    // A delay costs every commit its time: it has to earn more than noise could.
+    let chosen = match best.filter(|_| best_gain_share > noise_share) {
+        None => Nanos::ZERO,
+        Some((_, best, rate)) => {
+            let close = rates(arms, |arm| !none(arm)).filter(|(_, arm, own)| {
+                own / rate >= 1.0 - noise(arm, best) && gain(*own) > noise_share
+            });
+            // Of delays that are equally good the shortest: it costs single commits least.
+            close.map(|(_, arm, _)| delay(arm)).min()?
+        }
+    };
+    let (at, arm) = smallest_bound(arms, chosen)?;
+    let without = smallest_bound(arms, Nanos::ZERO)?.0;
+    let p99 = |at: usize| arms.get(at)?.figures.as_ref()?.latency.p99_ns;
+    let p99_share = p99(at).zip(p99(without)).map(|(a, b)| float(a) / float(b.max(1)) - 1.0);
+    let is_none = chosen == Nanos::ZERO;
+    Some(CommitDelayAdvice {
+        delay: chosen,
+        batch_max: bound(arm),
+        arm: at,
+        without,
+        gain_share: if is_none { 0.0 } else { arm.rate().map_or(0.0, gain) },
+        best_gain_share,
+        noise_share,
+        p99_share: p99_share.filter(|_| !is_none),
+    })
+}
+
+/// The arm of a delay with the smallest bound within the noise of its best.
+fn smallest_bound(arms: &[Arm], chosen: Nanos) -> Option<(usize, &Arm)> {
+    let of = || rates(arms, move |arm| delay(arm) == chosen);
+    let (_, best, rate) = highest(of())?;
+    let close = of().filter(|(_, arm, own)| own / rate >= 1.0 - noise(arm, best));
+    close.min_by_key(|(_, arm, _)| bound(arm)).map(|(at, arm, _)| (at, arm))
+}
+
+#[cfg(test)]
+mod tests;

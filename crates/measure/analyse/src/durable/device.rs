@@ -1,0 +1,217 @@
+//! What reached the devices for each write: by the kernel's counters, and request by request where
+//! it was traced.
+//!
+//! In: the findings of a step with the kernel's counters; traced commits. Out: [`DeviceWork`],
+//! [`CommandsFindings`]. Others' I/O is in the counters, and a write that bypasses the cache (FUA)
+//! is counted there as a write, not as a flush; only a trace tells the commands one by one.
+
+use durio_base::Bytes;
+use durio_base::stats::least_squares::{float, saturating_sum};
+use durio_observe::DeviceCounters;
+use durio_plan::{Experiment, FileLayout};
+use durio_record::{CommitsTraced, OperationName, SyncCallsProbed, TracedRequest};
+use durio_workload::{CacheMode, SyncMethod};
+use serde::{Deserialize, Serialize};
+
+use super::arm::{Measured, is_of, layout_of};
+use crate::{OperationFindings, WorkloadFindings};
+
+/// Bytes of a sector in the kernel's counters, whatever the device.
+pub(crate) const SECTOR: f64 = 512.0;
+
+/// What all devices together did per commit (or write), the ramp taken to be as fast as the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DeviceWork {
+    /// Flushes per commit; `None` if a device does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes_per_commit: Option<f64>,
+    /// Flushes per sync call, where the method is a call of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes_per_sync_call: Option<f64>,
+    pub writes_per_commit: f64,
+    /// Bytes written per byte that the application wrote.
+    pub bytes_per_byte: f64,
+}
+
+/// `None` without operations, or without counters of every device.
+pub(crate) fn device_work(
+    found: &WorkloadFindings,
+    operation: &OperationFindings,
+) -> Option<DeviceWork> {
+    // The counters run over the whole step, the rate is of the measured phase alone.
+    let span = found.in_flight.span.max(found.measured).as_secs_f64();
+    let commits = operation.rate * span;
+    let is_counted = found.devices.iter().all(|device| !device.not_counted);
+    if found.devices.is_empty() || !is_counted || commits < 1.0 {
+        return None;
+    }
+    let sum = |of: fn(&DeviceCounters) -> u64| float(saturating_sum(found.devices.iter().map(of)));
+    // The kernel counts flushes from 5.5 on.
+    let counted: Option<Vec<u64>> = found.devices.iter().map(|it| it.flushes_completed).collect();
+    let flushes = counted.map(|all| float(saturating_sum(all)));
+    let calls = found.operation(OperationName::Sync).map(|it| it.rate * span);
+    // Of the writes and not of the commits: with group commit a write has padding that no record
+    // has.
+    let asked = found.operation(OperationName::Write).unwrap_or(operation).bandwidth * span;
+    let bytes_per_byte = sum(|it| it.sectors_written) * SECTOR / asked;
+    let per_call = flushes.zip(calls).filter(|(_, calls)| *calls >= 1.0);
+    Some(DeviceWork {
+        // Not one by nature. An O_DSYNC write to a raw device without FUA has two flushes, one on a
+        // preallocated file of ext4 or XFS over a device with FUA has none (traced on Linux 6.12).
+        flushes_per_commit: flushes.map(|it| it / commits),
+        flushes_per_sync_call: per_call.map(|(flushes, calls)| flushes / calls),
+        writes_per_commit: sum(|it| it.writes_completed) / commits,
+        bytes_per_byte: if bytes_per_byte.is_finite() { bytes_per_byte } else { 0.0 },
+    })
+}
+
+/// What one method's commits sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandsFindings {
+    pub method: SyncMethod,
+    /// Through or past the page cache.
+    pub cache: CacheMode,
+    /// How the file was laid out; none for what existed and for devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<FileLayout>,
+    /// Bytes of a commit.
+    #[serde(rename = "block_size_bytes")]
+    pub block_size: Bytes,
+    /// The sequences, the most frequent first, in short: `W 4 KiB, FF`.
+    pub short: Vec<String>,
+    /// Whether every commit sent a flush or FUA write; `None` if nothing could be traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reaches_media: Option<bool>,
+    pub traced: CommitsTraced,
+}
+
+/// Which requests the block layer's letters stand for (blk_fill_rwbs in the kernel's blktrace.c): a
+/// first F before another letter is a flush before it, the operation's own letter follows, a later F
+/// is FUA.
+#[must_use]
+pub fn request_words(request: &TracedRequest) -> String {
+    let flags = request.flags.as_str();
+    if is_flush(request) {
+        return "flush".to_owned();
+    }
+    let (before, rest) = match flags.strip_prefix('F') {
+        Some(rest) => ("flush, then ", rest),
+        None => ("", flags),
+    };
+    let operation = match rest.chars().next() {
+        Some('R') => "read",
+        Some('D') => "discard",
+        Some('W') => "write",
+        _ => "request",
+    };
+    let letters = rest.get(1..).unwrap_or_default();
+    let metadata = if letters.contains('M') { "metadata " } else { "" };
+    let fua = if letters.contains('F') { " past the cache (FUA)" } else { "" };
+    format!("{before}{metadata}{operation} of {}{fua}", request.bytes)
+}
+
+/// A flush alone: no bytes move.
+fn is_flush(request: &TracedRequest) -> bool {
+    request.bytes == Bytes::ZERO && request.flags.starts_with('F')
+}
+
+/// As research on commits writes it: the letters, and the bytes where there are any.
+fn short(requests: &[TracedRequest]) -> String {
+    let several =
+        requests.iter().any(|it| Some(&it.device) != requests.first().map(|it| &it.device));
+    let one = |it: &TracedRequest| {
+        let device = if several { format!("{} ", it.device) } else { String::new() };
+        match it.bytes {
+            Bytes::ZERO => format!("{device}{}", it.flags),
+            bytes => format!("{device}{} {bytes}", it.flags),
+        }
+    };
+    match requests {
+        [] => "nothing".to_owned(),
+        some => some.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The F that is the operation or that follows it.
+fn is_durable(request: &TracedRequest) -> bool {
+    let after = request.flags.strip_prefix('F').unwrap_or(&request.flags);
+    is_flush(request) || after.get(1..).is_some_and(|letters| letters.contains('F'))
+}
+
+pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec<CommandsFindings> {
+    let of = |traced: &CommitsTraced| {
+        let step = measured.plan.steps.get(traced.step as usize)?;
+        let (load, workload) = (&step.load, &step.load.workload);
+        let sequences = &traced.sequences;
+        let reaches = || sequences.iter().all(|it| it.requests.iter().any(is_durable));
+        Some(CommandsFindings {
+            method: workload.sync.method,
+            cache: workload.cache,
+            layout: layout_of(measured.plan, load),
+            block_size: workload.block_size,
+            // Others' requests fall into the same windows; the most frequent sequence is the
+            // commits' own (docs/design/0008).
+            short: sequences.iter().map(|it| short(&it.requests)).collect(),
+            // Every sequence and not the first alone: one commit without a flush is one that a
+            // power cut loses.
+            reaches_media: (!sequences.is_empty()).then(reaches),
+            traced: traced.clone(),
+        })
+    };
+    traced.iter().filter_map(of).collect()
+}
+
+/// The probes of steps that are there for it.
+pub(super) fn probes(measured: &Measured<'_>, probed: &[SyncCallsProbed]) -> Vec<SyncCallsProbed> {
+    let is_one = |it: &&SyncCallsProbed| {
+        let step = measured.plan.steps.get(it.step as usize);
+        step.is_some_and(|step| {
+            is_of(measured.plan, step, Experiment::SyncCalls) || step.section.is_none()
+        })
+    };
+    probed.iter().filter(is_one).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use durio_base::Nanos;
+
+    fn request(flags: &str, kib: u64) -> TracedRequest {
+        let (device, flags) = ("vda".to_owned(), flags.to_owned());
+        let (bytes, issued) = (Bytes::from_kib(kib), Nanos::from_micros(5));
+        TracedRequest { device, flags, bytes, issued, service: None }
+    }
+
+    #[test]
+    fn letters_become_words() {
+        let words: Vec<String> = [
+            request("FF", 0),
+            request("WS", 4),
+            request("WFS", 4),
+            request("FWFSM", 4),
+            request("WM", 16),
+        ]
+        .iter()
+        .map(request_words)
+        .collect();
+        assert_eq!(words[0], "flush");
+        assert_eq!(words[1], "write of 4 KiB");
+        assert_eq!(words[2], "write of 4 KiB past the cache (FUA)");
+        assert_eq!(words[3], "flush, then metadata write of 4 KiB past the cache (FUA)");
+        assert_eq!(words[4], "metadata write of 16 KiB");
+    }
+
+    #[test]
+    fn a_sequence_is_its_letters_and_bytes() {
+        assert_eq!(short(&[request("W", 4), request("FF", 0)]), "W 4 KiB, FF");
+        assert_eq!(short(&[]), "nothing");
+    }
+
+    #[test]
+    fn a_plain_write_does_not_reach_the_medium() {
+        let durable = ["FF", "WFS", "FWFSM"].map(|flags| is_durable(&request(flags, 0)));
+        assert_eq!(durable, [true; 3]);
+        assert!(!is_durable(&request("WS", 4)) && !is_durable(&request("FWS", 4)));
+    }
+}

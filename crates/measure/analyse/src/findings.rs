@@ -1,0 +1,550 @@
+//! What was found: every number that a report shows, with its unit and its basis.
+//!
+//! This is also the JSON document of `--format json`: [`FINDINGS_SCHEMA`] names its version.
+//! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
+
+mod judged;
+
+use durio_base::Nanos;
+use durio_observe::{DeviceCounters, Host, Stack};
+use durio_plan::{EngineKind, ParameterValue, Plan};
+use durio_record::{Latency, Manifest, OperationName, Phase};
+use durio_workload::{Arrivals, CacheMode, Workload};
+use serde::{Deserialize, Serialize};
+
+use crate::campaign::CampaignFindings;
+use crate::declined::DeclinedStep;
+use crate::durable::DurableFindings;
+use crate::latency_breakdown::LatencyBreakdown;
+use crate::prediction::PredictionFindings;
+use crate::profile::ProfileFindings;
+use crate::rate_variation::{Agreement, RateVariation};
+
+pub use judged::{
+    Explanation, ExplanationFact, ExplanationKind, Reading, Signal, SignalWord, Source, Verdict,
+    VerdictWord, WarningFinding,
+};
+
+/// Name and version of the document.
+pub const FINDINGS_SCHEMA: &str = "durio-findings-1";
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Every step ran to its limit.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+    /// The record has no end: the run was killed, or is still running.
+    Partial,
+}
+
+/// All findings of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// [`FINDINGS_SCHEMA`].
+    pub schema: String,
+    /// Identity and command of the run.
+    pub run: Manifest,
+    pub state: RunState,
+    /// Where the record is; as text.
+    pub run_folder: String,
+    /// The two figures to read first: of the first durable workload, at the first location that has
+    /// one; none for campaigns, whose steps have no such first. Others are in their workloads' findings.
+    #[serde(rename = "leading")]
+    pub headline: Option<Headline>,
+    /// Why the figures are provisional, if they are.
+    pub provisional: Option<String>,
+    /// What was measured, in the order of the steps, each in all its rounds and streams.
+    pub workloads: Vec<WorkloadFindings>,
+    /// What brought the targets into their state, in the same form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preconditioning: Vec<WorkloadFindings>,
+    /// What the steps show together, if they are a campaign's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<CampaignFindings>,
+    /// The log idle beside the log under load, of a database's profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileFindings>,
+    /// What a database commits, if that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionFindings>,
+    /// What a durable write costs, if that was the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<DurableFindings>,
+    /// Fit or unfit, for each database that durio knows.
+    pub verdicts: Vec<Verdict>,
+    /// Whether its flush can be trusted: what was seen of that, most severe first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signal>,
+    /// What the reader of the figures must know.
+    pub warnings: Vec<WarningFinding>,
+    /// What ended steps early.
+    pub errors: Vec<String>,
+    /// Steps that were refused, in the order in which that happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declined_steps: Vec<DeclinedStep>,
+    /// durio's own cost per I/O.
+    pub self_cost: Vec<SelfCost>,
+    /// The layers under each location.
+    pub stack: Vec<Stack>,
+    /// The machine.
+    pub host: Host,
+    /// The largest resident memory of the run's process, in bytes.
+    pub memory_max_bytes: Option<u64>,
+    pub plan: Plan,
+}
+
+/// The two figures to read first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// The workload that they are of.
+    pub workload: String,
+    /// The location that they are of.
+    pub location: String,
+    /// Durable commits per second, by one writer.
+    pub durable_commits_per_second: f64,
+    /// 99th percentile of a durable commit; none with fewer than 100 commits.
+    pub commit_latency_ns_p99: Option<u64>,
+    /// How much the rate varied; none with fewer than two whole intervals.
+    #[serde(rename = "evenness", default, skip_serializing_if = "Option::is_none")]
+    pub rate_variation: Option<RateVariation>,
+    /// What the same workload gave on the same target elsewhere in the run; none if it ran once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_workload: Option<Agreement>,
+}
+
+/// Figures of a set of latencies; a percentile is absent below 1 / (1 − q) samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Samples.
+    pub count: u64,
+    /// Exact mean.
+    pub mean_ns: f64,
+    /// Exact minimum.
+    pub min_ns: u64,
+    /// 5th percentile; absent below 20 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p5_ns: Option<u64>,
+    /// 50th percentile.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<u64>,
+    /// 99.99th percentile.
+    pub p99_99_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: u64,
+}
+
+/// A point of a distribution's curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Share of samples at or below the latency, 0 to 1 (below 1).
+    pub quantile: f64,
+    pub latency_ns: u64,
+}
+
+/// One kind of operation of one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationFindings {
+    pub operation: OperationName,
+    /// Operations per second.
+    #[serde(rename = "rate_per_second")]
+    pub rate: f64,
+    /// Bytes per second; of commits, those that their writes moved.
+    #[serde(rename = "bandwidth_bytes_per_second")]
+    pub bandwidth: f64,
+    /// Service latency (for commits: write and sync together).
+    pub service: Distribution,
+    /// Submit latency, for asynchronous engines.
+    pub submit: Option<Distribution>,
+    /// Completion latency, for asynchronous engines.
+    pub completion: Option<Distribution>,
+    /// Response latency, from the intended start, for open loops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Distribution>,
+    /// The service latency as a curve over the quantiles.
+    pub curve: Vec<CurvePoint>,
+    /// The response latency as a curve over the quantiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_curve: Vec<CurvePoint>,
+    /// fio's own histogram (bucket, count), where fio was the engine: the percentiles come from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fio_bins: Vec<(u32, u64)>,
+    /// The latencies whole, where the analyser was told to keep them; no part of the document.
+    #[serde(skip)]
+    pub kept: Option<KeptLatencies>,
+}
+
+/// Latencies of one kind of operation, for formats that show histograms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptLatencies {
+    pub service: Latency,
+    /// Submit latency, for asynchronous engines.
+    pub submit: Option<Latency>,
+    /// Completion latency, for asynchronous engines.
+    pub completion: Option<Latency>,
+}
+
+impl OperationFindings {
+    /// The response latency at a percentile, from the curve; none with too few samples for it.
+    #[must_use]
+    pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
+        let response = self.response.as_ref()?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
+        let tail = response.count as f64 * (1.0 - percentile / 100.0);
+        if tail < 1.0 {
+            return None;
+        }
+        let beyond = self.response_curve.iter().find(|it| it.quantile * 100.0 >= percentile - 1e-9);
+        Some(beyond.map_or(response.max_ns, |point| point.latency_ns))
+    }
+}
+
+/// An open loop: what was offered, what was reached, and who was late.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// The process of arrivals.
+    pub arrivals: Arrivals,
+    /// Its rate.
+    pub offered_per_second: f64,
+    /// Accesses per second that were done.
+    pub achieved_per_second: f64,
+    /// Arrivals that were due, over all phases.
+    pub due: u64,
+    /// Of them, those that found no place until the end: the storage did not keep up.
+    pub never_started: u64,
+    /// The share that was started.
+    pub started_share: f64,
+    /// The generator's own lag: mean delay of the start of arrivals that found a free slot.
+    pub lag_ns_mean: f64,
+    /// The largest of those.
+    pub lag_ns_max: u64,
+    /// The latest start of all, for whatever reason.
+    pub behind_ns_max: u64,
+}
+
+impl OpenLoop {
+    /// True if all but a hundredth of what was offered was done: else the point is none of a curve.
+    #[must_use]
+    pub fn keeps_up(&self) -> bool {
+        self.started_share >= 0.99
+    }
+}
+
+/// The batches of logs with group commit, all logs of a step together, over its measured phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchFindings {
+    /// Batches.
+    pub count: u64,
+    /// Records per batch: the mean.
+    pub records_mean: f64,
+    /// Their median: half of the batches have at most so many.
+    pub records_p50: u32,
+    /// Their 99th percentile (the maximum below 100 batches).
+    pub records_p99: u32,
+    /// The most.
+    pub records_max: u32,
+    /// Records made durable per sync call; none without such calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits_per_sync: Option<f64>,
+    /// Share of the written bytes that only fill batches up, 0 to 1.
+    pub padding_share: f64,
+    /// Share of the batches before which the leader waited for more, 0 to 1.
+    pub delayed_share: f64,
+    /// Share of the batches that were full while records were left over, 0 to 1.
+    pub full_share: f64,
+    /// Writes that the device below with the most completed meanwhile (others' I/O included), per
+    /// record, over all phases. None without counters, or with other streams beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_writes_per_commit: Option<f64>,
+    /// Records and how many batches had so many, ascending.
+    pub sizes: Vec<(u32, u64)>,
+}
+
+/// What a workload wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataFindings {
+    /// In words, such as "incompressible, every block unique".
+    pub contents: String,
+    /// Share of the jobs' time in which they made it before their writes started, 0 to 1: in no
+    /// latency, but part of what the rate is divided by. Zero where records of a log are made as
+    /// they are copied into a batch, and with fio as the engine.
+    pub making_share: f64,
+}
+
+/// What a step really was, where it differs from its definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effective {
+    /// Engine in use.
+    pub engine: EngineKind,
+    /// Jobs in use.
+    pub jobs: u32,
+    /// Operations in flight per job.
+    pub depth: u32,
+    /// Operations per submission at most.
+    pub batch: u32,
+    /// Through or past the page cache.
+    pub cache: CacheMode,
+    /// The clock in use.
+    pub clock: String,
+    /// What the engine uses.
+    pub features: Vec<String>,
+    /// What could not be had, and why.
+    pub fallbacks: Vec<String>,
+}
+
+/// Little's law, both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Mean number in flight by latency × rate.
+    pub by_latency: f64,
+    /// Mean number in flight by the independent time-weighted count.
+    pub counted: f64,
+    /// jobs × depth.
+    pub offered: f64,
+    /// by_latency / counted − 1.
+    pub deviation: f64,
+    /// How long was counted.
+    #[serde(rename = "span_ns")]
+    pub span: Nanos,
+    /// The engine's clock against the reference clock over that time, − 1.
+    pub clock_deviation: f64,
+    /// Mean measured time of a job ÷ the step's: below 1 some jobs finished before others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs_time_share: Option<f64>,
+}
+
+/// The device's own time per request, by the kernel's counters, and what remains of the latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTime {
+    pub device: String,
+    /// Requests per read or write of the workload; flushes not counted.
+    pub requests_per_access: f64,
+    /// Mean time of a request, from its entry into the device's queue to its completion there.
+    pub request_ns_mean: f64,
+    /// Mean time per read or write (with its sync, where it has one) outside of the device: in the
+    /// submitting call, in the kernel above the device's queue, and until durio saw the completion.
+    pub outside_ns_mean: f64,
+    /// That as a share of the latencies.
+    pub outside_share: f64,
+}
+
+/// Where the processors' time went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuFindings {
+    /// CPU time per operation, in nanoseconds: of the jobs and the rest of the process.
+    pub per_operation_ns: f64,
+    /// User CPU time of the jobs, in cores.
+    pub user_cores: f64,
+    /// System CPU time of the jobs, in cores.
+    pub system_cores: f64,
+    /// CPU time of the process outside of its jobs' threads, in cores: the kernel's workers for
+    /// what io_uring cannot do at once. None in records that have it not.
+    #[serde(default)]
+    pub workers_cores: Option<f64>,
+    /// CPU time of the busiest job, as a share of one core.
+    pub busiest_job_share: f64,
+    /// CPU time of each job, as a share of one core; with several threads in a job, their mean.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job_shares: Vec<f64>,
+    /// System time (with interrupts) of the whole machine, as a share of all cores.
+    pub machine_system_share: Option<f64>,
+    /// Time stolen by the hypervisor, as a share of all cores.
+    pub machine_steal_share: Option<f64>,
+    /// Time that the process was held back by its CPU quota.
+    #[serde(rename = "throttled_ns")]
+    pub throttled: Option<Nanos>,
+}
+
+/// A point of the time series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalPoint {
+    /// Whether it counts.
+    pub phase: Phase,
+    /// Begin, since the step's begin.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// Accesses (commits, where there are any) per second.
+    #[serde(rename = "rate_per_second")]
+    pub rate: f64,
+    /// 50th percentile of the headline operation; none without a completion.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the headline operation (the maximum below 100 samples).
+    pub p99_ns: Option<u64>,
+    /// Maximum.
+    pub max_ns: Option<u64>,
+    /// The longest time in which a job did not look for completions.
+    #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
+    /// Shorter than half of the step's intervals: at a step's end such a one holds only what was
+    /// still in flight, and its rate is no rate. Charts leave it out.
+    #[serde(default)]
+    pub cut_short: bool,
+    /// Counts by operation, if the analyser keeps them; not in the document.
+    #[serde(skip)]
+    pub kept: Vec<KeptInterval>,
+}
+
+/// What one interval has of one kind of operation, for formats that show series by operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptInterval {
+    pub operation: OperationName,
+    /// Completions.
+    pub count: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Sum of their service latencies.
+    pub service_ns: u64,
+}
+
+/// One step of the plan, measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadFindings {
+    /// Name of the workload.
+    pub name: String,
+    /// Index of the step in the plan.
+    pub step: u32,
+    /// Place of the load among those of the step.
+    #[serde(default)]
+    pub stream: u32,
+    /// Round of the step's section.
+    #[serde(default)]
+    pub round: u32,
+    /// Repetition of the step.
+    #[serde(default)]
+    pub repeat: u32,
+    /// Index of its section in the plan's campaign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<u32>,
+    /// Where it is on the axes of its section.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<ParameterValue>,
+    /// The location that the user named.
+    pub location: String,
+    /// Name of the target below it.
+    pub target: String,
+    pub definition: Workload,
+    /// What was in use.
+    pub effective: Effective,
+    /// True if the step ran to its limit.
+    pub complete: bool,
+    /// True if every write was made durable.
+    pub durable: bool,
+    /// Length of the measured phase.
+    #[serde(rename = "measured_ns")]
+    pub measured: Nanos,
+    /// The operation that the workload is about: commit, read or write.
+    pub headline: OperationName,
+    /// Accesses (reads and writes) per second.
+    pub iops: f64,
+    /// Bytes per second.
+    #[serde(rename = "bandwidth_bytes_per_second")]
+    pub bandwidth: f64,
+    /// Each kind of operation; the headline first.
+    pub operations: Vec<OperationFindings>,
+    /// What was offered, in an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
+    /// What the batches of its logs were, with group commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<BatchFindings>,
+    /// What was written; none if it only reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataFindings>,
+    /// Time in which nothing was in flight before it, where another step came before.
+    #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
+    pub idle_before: Option<Nanos>,
+    /// Little's law.
+    pub in_flight: InFlight,
+    /// Processor time.
+    pub cpu: CpuFindings,
+    /// Context switches of the jobs per operation, where their threads waited: of the same
+    /// operations as CPU time (reads, writes and syncs). None in records that have them not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches_per_operation: Option<f64>,
+    /// The same where the processor was taken from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub involuntary_switches_per_operation: Option<f64>,
+    /// Context switches of the whole machine per operation; none with concurrent streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_switches_per_operation: Option<f64>,
+    /// Where the time of one operation goes, if that was traced.
+    #[serde(default, rename = "time_slices", skip_serializing_if = "Option::is_none")]
+    pub latency_breakdown: Option<LatencyBreakdown>,
+    /// The device's own time for its requests, where the path permits to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_time: Option<DeviceTime>,
+    /// Longest time without a look for completions while some were outstanding; none if each is
+    /// waited for.
+    #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
+    pub unwatched_max: Option<Nanos>,
+    /// How much the rate varied.
+    #[serde(rename = "evenness")]
+    pub rate_variation: Option<RateVariation>,
+    /// The time series, the ramp included.
+    pub intervals: Vec<IntervalPoint>,
+    /// What the devices below did meanwhile (others' I/O included).
+    pub devices: Vec<DeviceCounters>,
+    /// Calls that submitted or reaped, if the analyser keeps them; not in the document.
+    #[serde(skip)]
+    pub exchanges: u64,
+}
+
+impl WorkloadFindings {
+    /// The findings of one kind of operation.
+    #[must_use]
+    pub fn operation(&self, name: OperationName) -> Option<&OperationFindings> {
+        self.operations.iter().find(|operation| operation.operation == name)
+    }
+
+    /// Why there is no figure of it, if no operation was completed after the ramp; its rates of 0 are
+    /// none.
+    #[must_use]
+    pub fn unmeasured(&self) -> Option<String> {
+        let ramped = self.intervals.iter().any(|point| point.phase == Phase::Ramp);
+        let nothing = "no operation was completed";
+        self.operations.is_empty().then(|| match ramped && self.measured == Nanos::ZERO {
+            true => "it was done before its ramp was over".to_owned(),
+            false if self.measured == Nanos::ZERO => nothing.to_owned(),
+            false => format!("{nothing} in the {} that count", self.measured),
+        })
+    }
+
+    /// Commits per second where there are any, else accesses per second.
+    #[must_use]
+    pub fn headline_rate(&self) -> f64 {
+        self.operation(OperationName::Commit).map_or(self.iops, |commit| commit.rate)
+    }
+
+    /// Syncs that were done: calls, or syncs linked to a write, of which there is one for each
+    /// commit; none if durability is in the writes, or if there is none. What flushes at the device
+    /// are held against.
+    #[must_use]
+    pub fn sync_count(&self) -> Option<u64> {
+        let linked = self.definition.sync.method.is_linked();
+        let calls = self.operation(OperationName::Sync);
+        let commits = self.operation(OperationName::Commit).filter(|_| linked);
+        calls.or(commits).map(|operation| operation.service.count)
+    }
+}
+
+/// durio's own cost on a target that completes at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelfCost {
+    pub engine: EngineKind,
+    pub depth: u32,
+    /// User and system CPU time per I/O, in nanoseconds; the kernel's part for an empty read is in it.
+    pub per_operation_ns: f64,
+    /// I/Os per second that one job reached.
+    pub iops: f64,
+}

@@ -1,0 +1,222 @@
+//! What durio-judge says of the figures: verdicts against cited thresholds, warnings, signals.
+
+use durio_workload::profile::Provenance;
+use serde::{Deserialize, Serialize};
+
+/// Fit or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// The documented threshold is met.
+    Fit,
+    /// It is not.
+    Unfit,
+    /// The vendor documents none; the percentiles speak.
+    NoDocumentedThreshold,
+    /// The threshold's workload was not measured, or its figures are not the storage's.
+    CannotTell,
+}
+
+impl VerdictWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Unfit => "unfit",
+            Self::NoDocumentedThreshold => "no documented threshold",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// Where a threshold is documented.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub publisher: String,
+    pub document: String,
+    /// Address.
+    pub url: String,
+    /// How it is known: a maker's word, or practice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Provenance>,
+}
+
+/// One criterion of one database against one location.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Short name, as `--database` takes it.
+    pub database: String,
+    pub location: String,
+    pub verdict: VerdictWord,
+    /// True if the run was too short for the claim.
+    pub provisional: bool,
+    /// The criterion, as a sentence.
+    pub criterion: String,
+    /// What is held against which limit, in short: `p99 of sync < 10 ms`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub limit: String,
+    /// What was measured, as a sentence with its unit.
+    pub measured: String,
+    /// The workload that was measured, and in which state of a profile's database.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workload: String,
+    /// Why a figure gives no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
+    /// The measured value, in the threshold's unit.
+    pub value: Option<f64>,
+    /// How many times worse it could be at the threshold; none without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<f64>,
+    pub threshold: Option<f64>,
+    /// Unit of value and threshold.
+    pub unit: String,
+    /// Where the threshold is documented.
+    pub source: Option<Source>,
+    /// What the reader should know about the comparison.
+    pub note: Option<String>,
+}
+
+/// A warning: what was seen, why it matters, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarningFinding {
+    /// Stable short name.
+    pub code: String,
+    /// The workloads or locations that it is about; empty for the whole run.
+    pub about: Vec<String>,
+    /// What was seen, with the figures.
+    pub seen: String,
+    /// Why it matters.
+    pub why: String,
+    pub advice: String,
+}
+
+/// How much a signal weighs, most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignalWord {
+    /// Documented to drop syncs.
+    UnsafeConfig,
+    /// Not plausible, or known to be claimed falsely.
+    Suspect,
+    /// What a device, a server or a program says of itself.
+    Declared,
+    /// Read from the kernel, or counted.
+    Fact,
+}
+
+impl SignalWord {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::UnsafeConfig => "unsafe-config",
+            Self::Suspect => "suspect",
+            Self::Declared => "declared",
+            Self::Fact => "fact",
+        }
+    }
+}
+
+/// One piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What was read or counted.
+    pub what: String,
+    /// Where: a file, or a workload at a location.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The value, with its unit.
+    pub value: String,
+}
+
+/// What was seen, and what it says of the flush.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal {
+    /// Stable short name.
+    pub id: String,
+    /// How much it weighs.
+    pub word: SignalWord,
+    /// The layer that it is about, such as `disk vda`; `process` or `machine` where it is none.
+    pub layer: String,
+    /// The evidence; at least one.
+    pub read: Vec<Reading>,
+    pub implies: String,
+    /// What to do; empty where there is nothing to do.
+    pub advice: String,
+}
+
+/// What something that a report prints means, whatever run it stands in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// As reports print it.
+    pub id: String,
+    pub kind: ExplanationKind,
+    /// When a report says it.
+    pub what: String,
+    /// What follows from it; empty where that is said by `what`.
+    pub why: String,
+    /// What to do; empty where nothing has to be done.
+    pub advice: String,
+    /// What else is known: commands, risks, sources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<ExplanationFact>,
+}
+
+/// A label and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExplanationFact {
+    pub label: String,
+    pub text: String,
+    /// Where it can be read up; empty where it has no address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+}
+
+/// What is explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExplanationKind {
+    /// A word of a report: a verdict, or how a comparison came out.
+    Word,
+    /// A warning about figures.
+    Warning,
+    /// A signal about flushes.
+    Signal,
+    /// A rule of the audit.
+    AuditRule,
+    /// A rule of advice.
+    AdviceRule,
+}
+
+impl ExplanationKind {
+    /// As users read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Word => "word of a report",
+            Self::Warning => "warning",
+            Self::Signal => "signal about flushes",
+            Self::AuditRule => "audit rule",
+            Self::AdviceRule => "advice rule",
+        }
+    }
+}
+
+impl ExplanationFact {
+    /// Without an address.
+    #[must_use]
+    pub fn new(label: &str, text: &str) -> Self {
+        Self { label: label.to_owned(), text: text.to_owned(), url: String::new() }
+    }
+}
+
+impl Explanation {
+    /// Id, when it is said, why it matters, what to do.
+    #[must_use]
+    pub fn new(kind: ExplanationKind, [id, what, why, advice]: [&str; 4]) -> Self {
+        let [id, what, why, advice] = [id, what, why, advice].map(str::to_owned);
+        Self { id, kind, what, why, advice, facts: Vec::new() }
+    }
+}

@@ -1,0 +1,56 @@
+//! From a record to findings.
+//!
+//! In: events, live or read back, with plan and environment. Out: [`Findings`], plain data.
+//! Not here: devices, files, clocks, output.
+
+// A sample that tests of durio-judge use too names this crate as they do.
+#[cfg(test)]
+extern crate self as durio_analyse;
+
+mod analyser;
+pub mod attribution;
+mod batches;
+pub mod calibration;
+pub mod campaign;
+pub mod capture;
+pub mod cost_model;
+pub mod crash_states;
+mod declined;
+mod distribution;
+pub mod durable;
+mod findings;
+pub mod grouping;
+pub mod history;
+pub mod ladder;
+mod latency_breakdown;
+mod live;
+pub mod mirror;
+pub mod prediction;
+pub mod profile;
+pub mod proof;
+pub mod raid_efficiency;
+mod rate_variation;
+mod search;
+pub mod steady_state;
+mod steering;
+mod step_state;
+
+#[cfg(test)]
+#[path = "tests/sample.rs"]
+mod sample;
+
+pub use analyser::{Analyser, Analysis, Evidence};
+pub use declined::{Declined, DeclinedStep};
+pub use findings::{
+    BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution, Effective,
+    Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA, Findings, Headline, InFlight,
+    IntervalPoint, KeptInterval, KeptLatencies, OpenLoop, OperationFindings, Reading, RunState,
+    SelfCost, Signal, SignalWord, Source, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
+};
+pub use latency_breakdown::{
+    ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
+};
+pub use live::{LiveFigures, StepSoFar, live_figures};
+pub use rate_variation::{Agreement, RateVariation, Steadiness};
+pub use search::{SearchFindings, Trial};
+pub use step_state::{headline, is_cut_short};

@@ -1,0 +1,174 @@
+//! The figures of a run while it goes on.
+
+use durio_base::Nanos;
+use durio_plan::{Load, Plan};
+use durio_record::{Event, Interval, Latency, LatencyHistogram, OperationRecord, Phase};
+
+use crate::distribution::quantile_or_max;
+use crate::step_state::{headline, is_cut_short, rate};
+
+/// What the terminal shows of the latest interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LiveFigures {
+    /// Index of the step.
+    pub step: u32,
+    /// Whether the interval counts.
+    pub phase: Phase,
+    /// End of the interval, since the step's begin.
+    pub to: Nanos,
+    /// Commits, or else reads and writes, per second.
+    pub rate: f64,
+    /// 99th percentile of the headline operation (the maximum below 100 samples).
+    pub p99_ns: Option<u64>,
+}
+
+/// The figures of an interval event; `None` for other events and intervals too short for a rate.
+#[must_use]
+pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
+    let Event::Interval(interval) = event else { return None };
+    let step = plan.steps.get(interval.step as usize)?;
+    let load = step.stream(interval.stream)?;
+    let record = headline_record(interval, load);
+    // The few completions of a last moment would flash up as a rate.
+    if is_cut_short(interval, step) {
+        return None;
+    }
+    Some(LiveFigures {
+        step: interval.step,
+        phase: interval.phase,
+        to: interval.to,
+        rate: rate(interval, load),
+        p99_ns: record
+            .filter(|record| record.service.histogram().is_some())
+            .and_then(|record| quantile_or_max(&record.service, 0.99)),
+    })
+}
+
+fn headline_record<'a>(interval: &'a Interval, load: &Load) -> Option<&'a OperationRecord> {
+    let name = headline(load);
+    interval.operations.iter().find(|record| record.operation == name)
+}
+
+/// The figures of a step so far: of the intervals that count, and of its first load.
+#[derive(Debug)]
+pub struct StepSoFar {
+    step: u32,
+    operations: f64,
+    measured: Nanos,
+    service: LatencyHistogram,
+}
+
+impl StepSoFar {
+    /// Of the step of that index.
+    #[must_use]
+    pub fn new(step: u32) -> Self {
+        let service = LatencyHistogram::new();
+        Self { step, operations: 0.0, measured: Nanos::ZERO, service }
+    }
+
+    /// Adds an interval of this step; passes over all other events.
+    pub fn add(&mut self, plan: &Plan, event: &Event) {
+        let Event::Interval(interval) = event else { return };
+        let is_its = interval.step == self.step && interval.stream == 0;
+        let Some(step) = plan.steps.get(interval.step as usize).filter(|_| is_its) else { return };
+        if interval.phase != Phase::Measure {
+            return;
+        }
+        let span = interval.to.saturating_sub(interval.from);
+        self.measured = Nanos::new(self.measured.get().saturating_add(span.get()));
+        self.operations += rate(interval, &step.load) * span.as_secs_f64();
+        if let Some(record) = headline_record(interval, &step.load) {
+            record.service.add_to(&mut self.service);
+        }
+    }
+
+    /// Its figures; none before the first interval that counts.
+    #[must_use]
+    pub fn figures(&self) -> Option<LiveFigures> {
+        let seconds = self.measured.as_secs_f64();
+        (seconds > 0.0).then(|| LiveFigures {
+            step: self.step,
+            phase: Phase::Measure,
+            to: self.measured,
+            rate: self.operations / seconds,
+            p99_ns: quantile_or_max(&Latency::from(self.service.clone()), 0.99),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+    use durio_base::Bytes;
+    use durio_record::OperationName;
+    use durio_workload::{PerMille, SyncPolicy};
+
+    fn record(operation: OperationName, count: u64) -> OperationRecord {
+        let mut service = LatencyHistogram::new();
+        (0..count).for_each(|_| service.record(1000));
+        let service = Latency::from(service);
+        OperationRecord {
+            operation,
+            bytes: Bytes::ZERO,
+            service,
+            submit: None,
+            completion: None,
+            response: None,
+            fio_bins: Vec::new(),
+        }
+    }
+
+    fn mixed() -> Plan {
+        let mut plan = sample().plan;
+        plan.steps[0].load.workload.read_share = PerMille(700);
+        plan.steps[0].load.workload.sync = SyncPolicy::NONE;
+        plan
+    }
+
+    fn interval(index: u64, length: Nanos) -> Event {
+        let from = Nanos::from_secs(index);
+        Event::Interval(Interval {
+            step: 0,
+            repeat: 0,
+            round: 0,
+            stream: 0,
+            target: 0,
+            phase: Phase::Measure,
+            index,
+            from,
+            to: Nanos::new(from.get() + length.get()),
+            unwatched_max: None,
+            operations: vec![record(OperationName::Read, 70), record(OperationName::Write, 30)],
+        })
+    }
+
+    #[test]
+    fn reads_and_writes_count_together_as_in_the_report() {
+        let figures = live_figures(&mixed(), &interval(3, Nanos::from_secs(1))).unwrap();
+        assert!((figures.rate - 100.0).abs() < 1e-9, "{figures:?}");
+    }
+
+    #[test]
+    fn an_interval_that_holds_only_the_end_is_not_shown_as_a_rate() {
+        assert_eq!(live_figures(&mixed(), &interval(3, Nanos::from_millis(499))), None);
+        assert!(live_figures(&mixed(), &interval(3, Nanos::from_millis(500))).is_some());
+        assert!(live_figures(&mixed(), &interval(0, Nanos::from_millis(1))).is_some());
+    }
+
+    #[test]
+    fn a_step_s_figures_are_of_all_its_intervals_that_count() {
+        let plan = mixed();
+        let mut so_far = StepSoFar::new(0);
+        assert_eq!(so_far.figures(), None);
+        so_far.add(&plan, &interval(0, Nanos::from_secs(1)));
+        so_far.add(&plan, &interval(1, Nanos::from_secs(3)));
+        if let Event::Interval(mut other) = interval(2, Nanos::from_secs(1)) {
+            other.stream = 1;
+            so_far.add(&plan, &Event::Interval(other));
+        }
+        let figures = so_far.figures().unwrap();
+        assert!((figures.rate - 50.0).abs() < 1e-9, "{figures:?}");
+        assert_eq!((figures.to, figures.p99_ns), (Nanos::from_secs(4), Some(1000)));
+    }
+}

@@ -1,0 +1,280 @@
+//! What a mirrored write should cost: the slower of its copies.
+//!
+//! In: the latency distribution of a single device, or, where only rates are known, the rates of a
+//! device and of the mirror. Out: predicted distribution, or what the measured penalty says. Not
+//! here: reads, which a mirror serves from either copy.
+//!
+//! The maximum of k independent draws from a distribution F has the distribution Fᵏ (David and
+//! Nagaraja, Order Statistics, 2003, section 2.1); its q quantile is F's quantile of q^(1/k).
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+use durio_base::stats::least_squares::float;
+
+/// How often a latency was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyCount {
+    /// The latency; of a histogram, the middle or the upper edge of its bucket.
+    pub latency_ns: u64,
+    /// How many operations took it.
+    pub count: u64,
+}
+
+/// Mean and quantiles of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MirrorFigures {
+    pub latency_ns_mean: f64,
+    /// Median.
+    pub latency_ns_p50: u64,
+    /// 99 % quantile.
+    pub latency_ns_p99: u64,
+    /// 99.9 % quantile.
+    pub latency_ns_p99_9: u64,
+}
+
+/// A mirror as its single devices predict it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MirrorPrediction {
+    /// Copies of each write.
+    pub copies: u32,
+    /// The single device.
+    pub single: MirrorFigures,
+    /// The slowest of the copies, drawn independently.
+    pub slowest: MirrorFigures,
+    /// Mean of the slowest ÷ mean of a single one; 1 for a device that always takes as long.
+    pub penalty: f64,
+}
+
+/// Most copies that are predicted.
+const COPIES_MAX: u32 = 64;
+
+/// Most different latencies that are taken.
+const LATENCIES_MAX: usize = 10_000_000;
+
+/// Predicts a mirror from the latencies of a single device, given in any order.
+/// Declined without a sample, with too many different latencies, or for copies other than 1 to 64.
+pub(crate) fn predict(single: &[LatencyCount], copies: u32) -> Result<MirrorPrediction, Declined> {
+    check_copies(copies)?;
+    Declined::if_too_many("latencies", single.len(), LATENCIES_MAX)?;
+    let steps = steps(single);
+    Declined::unless_enough("samples", steps.len(), 1)?;
+    let (one, slowest) = (figures(&steps, 1), figures(&steps, copies));
+    let penalty =
+        if one.latency_ns_mean > 0.0 { slowest.latency_ns_mean / one.latency_ns_mean } else { 1.0 };
+    Ok(MirrorPrediction { copies, single: one, slowest, penalty })
+}
+
+fn check_copies(copies: u32) -> Result<(), Declined> {
+    if (1..=COPIES_MAX).contains(&copies) {
+        return Ok(());
+    }
+    let why = format!("{copies} copies; a prediction is of 1 to {COPIES_MAX}");
+    Err(Declined::NoSuchLayout { why })
+}
+
+/// A latency and the share of operations that took as long or less.
+struct Step {
+    latency_ns: u64,
+    share: f64,
+}
+
+fn steps(single: &[LatencyCount]) -> Vec<Step> {
+    let mut sorted: Vec<LatencyCount> =
+        single.iter().filter(|latency| latency.count > 0).copied().collect();
+    sorted.sort_unstable_by_key(|latency| latency.latency_ns);
+    let total: u128 = sorted.iter().map(|latency| u128::from(latency.count)).sum();
+    let mut so_far = 0_u128;
+    let step = |latency: &LatencyCount| {
+        so_far += u128::from(latency.count);
+        #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
+        let share = so_far as f64 / total as f64;
+        Step { latency_ns: latency.latency_ns, share }
+    };
+    sorted.iter().map(step).collect()
+}
+
+fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
+    let power = f64::from(copies);
+    let mut before = 0.0;
+    let mut mean = 0.0;
+    for step in steps {
+        let share = step.share.powf(power);
+        // The step's share of the maxima: F(x)ᵏ less what lies below.
+        mean += float(step.latency_ns) * (share - before);
+        before = share;
+    }
+    MirrorFigures {
+        latency_ns_mean: mean,
+        latency_ns_p50: quantile(steps, 0.5, power),
+        latency_ns_p99: quantile(steps, 0.99, power),
+        latency_ns_p99_9: quantile(steps, 0.999, power),
+    }
+}
+
+/// The least latency that the wanted share of maxima does not exceed.
+fn quantile(steps: &[Step], wanted: f64, power: f64) -> u64 {
+    // The margin is for shares that are a hair off in binary.
+    let share = wanted.powf(1.0 / power) - 1e-12;
+    let at = steps.partition_point(|step| step.share < share);
+    steps.get(at).or(steps.last()).map_or(0, |step| step.latency_ns)
+}
+
+/// What a penalty of a mirror says, where only rates are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PenaltyVerdict {
+    /// The mirror is as fast as a device, or faster: the copies' latencies vary little, or together.
+    None,
+    /// Waiting for the slowest copy explains it, with latencies that vary less than exponentially.
+    Explained,
+    /// Waiting explains it only if latencies vary more than exponentially: most are short, a few
+    /// very long. The single device's distribution tells whether they do.
+    OnlyByLongTail,
+    /// No distribution of independent latencies explains it: the mirror costs something of its own.
+    BeyondWaiting,
+}
+
+/// The penalty of a mirror, with what independent copies would cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Penalty {
+    /// Copies of each write.
+    pub copies: u32,
+    /// Rate of the baseline ÷ rate of the mirror: time per write, as a multiple.
+    pub measured: f64,
+    /// What it would be for latencies that never vary: 1.
+    pub if_constant: f64,
+    /// For latencies evenly distributed from 0 to twice the mean: 2k ÷ (k + 1).
+    pub if_uniform: f64,
+    /// For exponential latencies: 1 + 1/2 + … + 1/k.
+    pub if_exponential: f64,
+    /// No latencies with this mean give more: k, since the maximum is less than the sum.
+    pub at_most: f64,
+    /// Least coefficient of variation of a device's latency that explains the penalty; `None` if
+    /// none does.
+    pub least_variation: Option<f64>,
+    pub verdict: PenaltyVerdict,
+    /// The conclusion, with its reason.
+    pub sentence: String,
+}
+
+/// Judges the rates of a mirror against those of the same devices without it: same workload, same
+/// jobs, each waiting for its write, so that the time per write is jobs ÷ rate.
+/// Declined if a rate is no figure, or for copies other than 2 to 64.
+pub(crate) fn penalty(
+    baseline_rate_per_second: f64,
+    mirror_rate_per_second: f64,
+    copies: u32,
+) -> Result<Penalty, Declined> {
+    check_copies(copies)?;
+    if copies < 2 {
+        return Err(Declined::NoSuchLayout { why: "one copy is no mirror".to_owned() });
+    }
+    Declined::unless_positive("rate", [baseline_rate_per_second, mirror_rate_per_second])?;
+    let measured = baseline_rate_per_second / mirror_rate_per_second;
+    let k = f64::from(copies);
+    let if_exponential = (1..=copies).map(|i| 1.0 / f64::from(i)).sum();
+    let verdict = verdict(measured, if_exponential, k);
+    let mut found = Penalty {
+        copies,
+        measured,
+        if_constant: 1.0,
+        if_uniform: 2.0 * k / (k + 1.0),
+        if_exponential,
+        at_most: k,
+        least_variation: least_variation(measured, copies),
+        verdict,
+        sentence: String::new(),
+    };
+    found.sentence = sentence(&found);
+    Ok(found)
+}
+
+/// A mirror within it is as fast as a device.
+// Rates repeat to two per cent at best.
+const SAME: f64 = 1.02;
+
+fn verdict(measured: f64, if_exponential: f64, at_most: f64) -> PenaltyVerdict {
+    if measured <= SAME {
+        PenaltyVerdict::None
+    } else if measured <= if_exponential {
+        PenaltyVerdict::Explained
+    } else if measured < at_most {
+        PenaltyVerdict::OnlyByLongTail
+    } else {
+        PenaltyVerdict::BeyondWaiting
+    }
+}
+
+/// The least σ ÷ μ of single latencies that explains a penalty.
+// Hartley and David (1954), and Gumbel: the mean of the largest of k is at most
+// μ + σ (k − 1) ÷ √(2k − 1), whatever the distribution.
+fn least_variation(measured: f64, copies: u32) -> Option<f64> {
+    let k = f64::from(copies);
+    // From k on none does: the maximum of k is less than their sum.
+    let explains = measured > 1.0 && measured < k;
+    explains.then(|| (measured - 1.0) * (2.0 * k - 1.0).sqrt() / (k - 1.0))
+}
+
+fn sentence(found: &Penalty) -> String {
+    let (copies, measured) = (found.copies, found.measured);
+    let variation = found.least_variation.unwrap_or_default();
+    let says = match found.verdict {
+        PenaltyVerdict::None => ": no penalty; the copies' latencies vary little, or the baseline \
+                                 was limited by something else"
+            .to_owned(),
+        PenaltyVerdict::Explained => format!(
+            "; waiting for the slower of {copies} independent copies explains it if the standard \
+             deviation of a device's latency is at least {variation:.2} of its mean (exponential \
+             latencies, whose is 1, would give {:.2})",
+            found.if_exponential
+        ),
+        PenaltyVerdict::OnlyByLongTail => format!(
+            "; exponential latencies would give {:.2}: waiting explains it only with a longer tail \
+             than that, a standard deviation of at least {variation:.2} of the mean",
+            found.if_exponential
+        ),
+        PenaltyVerdict::BeyondWaiting => format!(
+            "; waiting for all of {copies} independent copies never takes {copies} times as long, \
+             whatever their distribution (the longest is less than the sum): the mirror itself \
+             costs, by locks, by writing one copy after the other, or by a bitmap"
+        ),
+    };
+    format!("a mirrored write takes {measured:.2} times the time of a single one{says}")
+}
+
+/// A mirror as measured, beside the prediction from its single device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MirrorComparison {
+    pub predicted: MirrorPrediction,
+    pub measured: MirrorFigures,
+    /// Measured mean ÷ predicted mean: above 1 the mirror costs more than waiting.
+    pub mean_ratio: f64,
+    /// Measured ÷ predicted 99 % quantile.
+    pub p99_ratio: f64,
+}
+
+/// Compares a measured mirror with the prediction; declined as [`predict`] is, for either side.
+pub(crate) fn compare_with_prediction(
+    single: &[LatencyCount],
+    mirror: &[LatencyCount],
+    copies: u32,
+) -> Result<MirrorComparison, Declined> {
+    let predicted = predict(single, copies)?;
+    // One copy is no prediction: these are the figures of the measured latencies themselves.
+    let measured = predict(mirror, 1)?.single;
+    Ok(MirrorComparison {
+        mean_ratio: ratio(measured.latency_ns_mean, predicted.slowest.latency_ns_mean),
+        p99_ratio: ratio(float(measured.latency_ns_p99), float(predicted.slowest.latency_ns_p99)),
+        predicted,
+        measured,
+    })
+}
+
+fn ratio(measured: f64, predicted: f64) -> f64 {
+    // Histograms may have a bucket of zero; a nanosecond more changes no ratio that matters.
+    (measured + 1.0) / (predicted + 1.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What a prediction shows: commits of a database by its clients, and what bounds them.
+//!
+//! In: the plan and the findings of its steps. Out: [`PredictionFindings`]. Not here: what the real
+//! database does (docs/method/predict.md).
+
+use durio_plan::{Plan, Purpose};
+use durio_record::OperationName;
+use serde::{Deserialize, Serialize};
+
+use crate::{OperationFindings, WorkloadFindings};
+
+/// From this share of its time on, a log or the processors are said to bound the rate.
+// Durio's choice: what has less than a seventh of its time left gains little from anything else.
+const BUSY: f64 = 0.85;
+
+/// Predicted rates were so near to real ones in 14 of 17 cases, on a machine that nothing was fitted to
+/// (docs/method/predict.md).
+pub const USUALLY_WITHIN: f64 = 0.15;
+
+/// What a prediction shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PredictionFindings {
+    /// The profile's name.
+    pub database: String,
+    /// By clients, as they were run.
+    pub points: Vec<PredictionPoint>,
+    /// What is done otherwise than by the database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One number of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PredictionPoint {
+    pub clients: u32,
+    /// Commits per second.
+    pub rate_per_second: f64,
+    /// Between which rates the real one is expected: those from which this is off by [`USUALLY_WITHIN`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<(f64, f64)>,
+    /// Rate of the intervals, least and most; none with fewer than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_range: Option<(f64, f64)>,
+    /// At which rate transactions came; none if each client sent the next when the last was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_second: Option<f64>,
+    /// Of a transaction as its client sees it, from when it was due: 50th percentile.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// Commits that share a sync, on average.
+    pub commits_per_sync: Option<f64>,
+    /// Bytes that a commit writes, with what fills writes up.
+    pub bytes_per_commit: f64,
+    /// Share of the time in which the log was being written or synced, 0 to 1.
+    pub log_share: f64,
+    /// Share of the machine's processors that clients and database took, 0 to 1; none where their number is
+    /// not known.
+    pub processor_share: Option<f64>,
+    /// What bounds the rate.
+    pub bound: Bound,
+    /// The most commits per second on a storage twice as fast; none if they come at a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twice_as_fast_at_most: Option<f64>,
+}
+
+/// What bounds a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The log was being written or synced most of the time.
+    Storage,
+    /// The processors had no time left.
+    Processors,
+    /// Neither: threads waited to be woken, or for each other.
+    Waiting,
+    /// No more transactions came.
+    Offered,
+}
+
+/// The findings of a prediction's plan; none of other plans, or before anything was measured.
+pub(crate) fn findings(
+    plan: &Plan,
+    workloads: &[WorkloadFindings],
+    processors: u32,
+) -> Option<PredictionFindings> {
+    let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Predict)?;
+    let points = workloads.iter().filter_map(|it| point(plan, it, processors)).collect();
+    let (database, notes) = (campaign.name.clone(), campaign.notes.clone());
+    Some(PredictionFindings { database, points, notes })
+}
+
+fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<PredictionPoint> {
+    let load = plan.steps.get(it.step as usize)?.stream(it.stream)?;
+    let clients = load.workload.group_commit?.committers;
+    let commit = it.operation(OperationName::Commit)?;
+    let writes = [OperationName::Write, OperationName::Sync].map(|name| it.operation(name));
+    let log_share =
+        writes.iter().flatten().map(|it| it.rate * mean_seconds(it)).sum::<f64>().min(1.0);
+    let cores = it.cpu.user_cores + it.cpu.system_cores;
+    let processor_share = (processors > 0).then(|| (cores / f64::from(processors)).min(1.0));
+    let bound = if it.open_loop.is_some_and(|it| it.keeps_up()) {
+        Bound::Offered
+    } else if processor_share.is_some_and(|share| share >= BUSY) {
+        Bound::Processors
+    } else if log_share >= BUSY {
+        Bound::Storage
+    } else {
+        Bound::Waiting
+    };
+    let batches = it.batches.as_ref();
+    let latency = commit.response.as_ref().unwrap_or(&commit.service);
+    let bytes = writes[0].map_or(0.0, |write| write.bandwidth);
+    Some(PredictionPoint {
+        clients,
+        rate_per_second: commit.rate,
+        // A rate that was offered and reached is no prediction.
+        expected: (bound != Bound::Offered)
+            .then(|| (commit.rate / (1.0 + USUALLY_WITHIN), commit.rate / (1.0 - USUALLY_WITHIN))),
+        rate_range: it
+            .rate_variation
+            .as_ref()
+            .map(|it| (it.rate_min_per_second, it.rate_max_per_second)),
+        offered_per_second: it.open_loop.map(|it| it.offered_per_second),
+        p50_ns: latency.p50_ns,
+        p99_ns: latency.p99_ns,
+        commits_per_sync: batches.and_then(|it| it.commits_per_sync),
+        bytes_per_commit: if commit.rate > 0.0 { bytes / commit.rate } else { 0.0 },
+        log_share,
+        processor_share,
+        bound,
+        twice_as_fast_at_most: it.open_loop.is_none().then(|| {
+            let flush = writes.iter().flatten().map(|it| mean_seconds(it)).sum();
+            twice_as_fast(f64::from(clients), commit.rate, flush, processor_share)
+        }),
+    })
+}
+
+fn mean_seconds(operation: &OperationFindings) -> f64 {
+    operation.service.mean_ns / 1e9
+}
+
+/// The bounds of operational analysis for a closed system (Denning and Buzen, 1978): `clients` commit
+/// `rate` times a second, so each commit and what is between two takes clients / rate. A commit waits for
+/// its own flush and, among several clients, for the one that is under way: of that, a storage twice as
+/// fast saves half. And the processors cannot do more than all of their time.
+fn twice_as_fast(clients: f64, rate: f64, flush: f64, processor_share: Option<f64>) -> f64 {
+    if rate <= 0.0 {
+        return 0.0;
+    }
+    let flushes = if clients > 1.0 { 2.0 } else { 1.0 };
+    let takes = clients / rate;
+    // However much of it the flushes are, twice as fast is the most.
+    let shortened = (takes - flushes * flush / 2.0).max(takes / 2.0);
+    let by_processors =
+        processor_share.filter(|it| *it > 0.0).map_or(f64::INFINITY, |it| rate / it);
+    (clients / shortened).min(by_processors).max(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_twice_as_fast_saves_one_client_half_of_its_flush() {
+        // 100 µs, of which 80 are the flush.
+        let most = twice_as_fast(1.0, 10_000.0, 80e-6, Some(0.1));
+        assert!((most - 1e6 / 60.0).abs() < 1.0, "{most}");
+    }
+
+    #[test]
+    fn processors_that_are_busy_gain_nothing() {
+        let most = twice_as_fast(32.0, 30_000.0, 90e-6, Some(1.0));
+        assert!((most - 30_000.0).abs() < 1.0, "{most}");
+    }
+
+    #[test]
+    fn never_more_than_twice() {
+        let most = twice_as_fast(8.0, 80_000.0, 100e-6, None);
+        assert!((most - 160_000.0).abs() < 1.0, "{most}");
+    }
+
+    use durio_base::Nanos;
+    use durio_workload::GroupCommit;
+
+    use crate::sample::sample;
+
+    /// A point of seven clients: its log takes this share of the time, of which a write has 400 µs, and
+    /// clients and database this share of four processors.
+    fn point_of(log: f64, processors: f64) -> PredictionPoint {
+        let mut made = sample();
+        made.plan.steps[0].load.workload.group_commit = Some(GroupCommit::of(7));
+        let it = &mut made.workloads[0];
+        for (operation, mean_us) in
+            it.operations.iter_mut().zip([700.0, 400.0, log * 1000.0 - 400.0])
+        {
+            operation.service.mean_ns = mean_us * 1000.0;
+        }
+        // A thousand of each in a second.
+        (it.cpu.user_cores, it.cpu.system_cores) = (3.0 * processors, processors);
+        let found = point(&made.plan, it, 4).unwrap();
+        assert!((found.log_share - log).abs() < 1e-9, "{found:?}");
+        assert!((found.processor_share.unwrap() - processors).abs() < 1e-9, "{found:?}");
+        found
+    }
+
+    #[test]
+    fn what_is_busy_85_percent_of_the_time_bounds_the_rate() {
+        let bound = |log, processors| point_of(log, processors).bound;
+        assert_eq!([bound(0.849, 0.849), bound(0.851, 0.849)], [Bound::Waiting, Bound::Storage]);
+        assert_eq!(bound(0.851, 0.851), Bound::Processors);
+    }
+
+    #[test]
+    fn what_is_expected_is_what_the_prediction_is_off_by_15_percent_of() {
+        let found = point_of(0.9, 0.5);
+        let (least, most) = found.expected.unwrap();
+        assert!((least * 1.15 / 1000.0 - 1.0).abs() < 1e-9, "{least}");
+        assert!((most * 0.85 / 1000.0 - 1.0).abs() < 1e-9, "{most}");
+        assert_eq!((found.clients, found.rate_per_second), (7, 1000.0));
+        assert_eq!((found.p50_ns, found.p99_ns), (Some(480_000), Some(700_000)));
+        assert_eq!(found.rate_range, Some((90.0, 110.0)));
+        // 8192 bytes of each commit.
+        assert!((found.bytes_per_commit - 8192.0).abs() < 1e-9, "{found:?}");
+        // 7 ms of seven clients, of which each waits for two flushes of 900 µs: half of them are saved.
+        let twice = found.twice_as_fast_at_most.unwrap();
+        assert!((twice - 7.0 / (7e-3 - 900e-6)).abs() < 1e-6, "{twice}");
+        let none = PredictionPoint { processor_share: None, ..found };
+        assert_eq!(none.processor_share, None);
+        assert_eq!(Nanos::from_micros(480).get(), none.p50_ns.unwrap());
+    }
+}

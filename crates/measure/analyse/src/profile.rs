@@ -1,0 +1,248 @@
+//! What a run of a profile shows: the foreground idle beside the same under the background's load.
+//!
+//! In: the plan and the findings of its steps. Out: [`ProfileFindings`]. Not here: verdicts.
+
+use durio_base::Bytes;
+use durio_base::stats::least_squares::{float, saturating_sum};
+use durio_plan::{FileLayout, Plan, Purpose, TargetKind};
+use durio_record::OperationName;
+use durio_workload::AtEnd;
+use serde::{Deserialize, Serialize};
+
+use crate::{OperationFindings, WorkloadFindings};
+
+/// The axis on which idle is 0 and under load is 1.
+const STATE_AXIS: &str = "state";
+
+/// What a run of a profile shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileFindings {
+    /// The profile's name.
+    pub name: String,
+    /// The stream that is set idle beside under load: the log, or the first writer.
+    pub foreground: String,
+    /// True if the foreground makes anything durable.
+    pub durable: bool,
+    /// How many commit to each log and share its syncs: the profile's own number, which nobody asked for; none
+    /// where each commit is one write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committers: Option<u32>,
+    /// Its operations, the one that it is about first.
+    pub comparisons: Vec<LoadComparison>,
+    /// What is done otherwise than by the database, and what else is to be known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One operation of the foreground in both states.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoadComparison {
+    pub operation: OperationName,
+    /// Alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<StateLatency>,
+    /// Beside everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<StateLatency>,
+    /// Loaded / idle.
+    pub ratio: LoadRatio,
+}
+
+/// Figures of one operation in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StateLatency {
+    /// Operations per second.
+    pub rate_per_second: f64,
+    /// 50th percentile; absent with too few samples, as the others.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: u64,
+}
+
+/// Figures under load divided by the same idle; absent where either is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoadRatio {
+    pub rate: Option<f64>,
+    /// Of the medians.
+    pub p50: Option<f64>,
+    /// Of the 99th percentiles.
+    pub p99: Option<f64>,
+    /// Of the 99.9th percentiles.
+    pub p99_9: Option<f64>,
+}
+
+/// The findings of a profile's plan; none of other plans, or before anything was measured.
+pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<ProfileFindings> {
+    let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Profile)?;
+    let state = |value: f64| workloads.iter().find(|it| is_foreground(it, value));
+    let (idle, loaded) = (state(0.0), state(1.0));
+    let first = idle.or(loaded)?;
+    let operations = first.operations.iter();
+    let mut notes = campaign.notes.clone();
+    notes.extend(workloads.iter().filter_map(|it| wrapped(plan, it)));
+    Some(ProfileFindings {
+        name: campaign.name.clone(),
+        foreground: first.name.clone(),
+        durable: first.durable,
+        committers: committers(plan, first),
+        comparisons: operations.map(|it| comparison(it.operation, idle, loaded)).collect(),
+        notes,
+    })
+}
+
+fn committers(plan: &Plan, workload: &WorkloadFindings) -> Option<u32> {
+    let load = plan.steps.get(workload.step as usize)?.stream(workload.stream)?;
+    load.workload.group_commit.map(|group| group.committers)
+}
+
+fn is_foreground(workload: &WorkloadFindings, value: f64) -> bool {
+    let is_it = |level: &durio_plan::ParameterValue| {
+        level.axis == STATE_AXIS && (level.value - value).abs() < f64::EPSILON
+    };
+    // The first load of both steps; under load the background stands behind it.
+    workload.stream == 0 && workload.levels.iter().any(is_it)
+}
+
+fn comparison(
+    name: OperationName,
+    idle: Option<&WorkloadFindings>,
+    loaded: Option<&WorkloadFindings>,
+) -> LoadComparison {
+    let of = |it: Option<&WorkloadFindings>| it.and_then(|it| it.operation(name)).map(latency);
+    let (idle, loaded) = (of(idle), of(loaded));
+    LoadComparison { operation: name, idle, loaded, ratio: ratio(idle, loaded) }
+}
+
+fn latency(operation: &OperationFindings) -> StateLatency {
+    let service = &operation.service;
+    StateLatency {
+        rate_per_second: operation.rate,
+        p50_ns: service.p50_ns,
+        p99_ns: service.p99_ns,
+        p99_9_ns: service.p99_9_ns,
+        max_ns: service.max_ns,
+    }
+}
+
+fn ratio(idle: Option<StateLatency>, loaded: Option<StateLatency>) -> LoadRatio {
+    let of = |figure: fn(StateLatency) -> Option<f64>| {
+        let (idle, loaded) = (figure(idle?)?, figure(loaded?)?);
+        (idle > 0.0).then_some(loaded / idle)
+    };
+    LoadRatio {
+        rate: of(|it| Some(it.rate_per_second)),
+        p50: of(|it| it.p50_ns.map(float)),
+        p99: of(|it| it.p99_ns.map(float)),
+        p99_9: of(|it| it.p99_9_ns.map(float)),
+    }
+}
+
+/// A growing or preallocated file that filled up: from then on it was overwritten in place.
+fn wrapped(plan: &Plan, workload: &WorkloadFindings) -> Option<String> {
+    let step = plan.steps.get(workload.step as usize)?;
+    let load = step.stream(workload.stream)?;
+    let is_used_up = |index: usize| {
+        let target = plan.targets.get(index)?;
+        let TargetKind::NewFile { layout, .. } = &target.kind else { return None };
+        let wraps = load.workload.at_end == AtEnd::WrapAround;
+        let uses_up = match layout {
+            FileLayout::Empty => true,
+            FileLayout::Preallocated => wraps,
+            _ => false,
+        };
+        uses_up.then_some(target.size)
+    };
+    let sizes: Vec<u64> = load.targets().filter_map(is_used_up).map(Bytes::get).collect();
+    let size = saturating_sum(sizes.iter().copied());
+    let written = workload.bandwidth * workload.measured.as_secs_f64();
+    if sizes.is_empty() || written <= float(size) {
+        return None;
+    }
+    let state = workload.levels.first().map_or("", |level| level.label.as_str());
+    Some(format!(
+        "{}, {state}: so fast that its {} were full before the end; from then on they were \
+         overwritten in place, which costs less than growing",
+        workload.name,
+        Bytes::new(size)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+    use durio_plan::{Campaign, ParameterValue};
+
+    fn in_state(value: f64, p99: u64) -> WorkloadFindings {
+        let mut log = sample().workloads.remove(0);
+        log.levels = vec![ParameterValue { axis: "state".into(), value, label: String::new() }];
+        for operation in &mut log.operations {
+            operation.service.p99_ns = Some(p99);
+            operation.service.p99_9_ns = None;
+        }
+        log
+    }
+
+    fn plan() -> Plan {
+        let campaign = Campaign { name: "etcd".into(), ..Campaign::default() };
+        Plan { purpose: Purpose::Profile, campaign: Some(campaign), ..sample().plan }
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_figures_and_absent_where_one_is() {
+        let found = findings(&plan(), &[in_state(0.0, 100), in_state(1.0, 350)]).unwrap();
+        let commit = &found.comparisons[0];
+        assert_eq!(commit.operation, OperationName::Commit);
+        assert_eq!(commit.ratio.p99, Some(3.5));
+        assert_eq!(commit.ratio.p99_9, None);
+        assert_eq!(found.comparisons.len(), 3, "commit, write, sync");
+    }
+
+    #[test]
+    fn a_state_that_was_not_reached_leaves_the_other() {
+        let found = findings(&plan(), &[in_state(0.0, 100)]).unwrap();
+        assert!(found.comparisons[0].loaded.is_none());
+        assert_eq!(found.comparisons[0].ratio.p99, None);
+        assert_eq!(findings(&plan(), &[]), None);
+    }
+
+    #[test]
+    fn the_committers_are_those_of_the_plan() {
+        let mut plan = plan();
+        let committers = |plan: &Plan| findings(plan, &[in_state(0.0, 100)]).unwrap().committers;
+        for step in &mut plan.steps {
+            step.load.workload.group_commit = None;
+        }
+        assert_eq!(committers(&plan), None);
+        for step in &mut plan.steps {
+            step.load.workload.group_commit = Some(durio_workload::GroupCommit::of(32));
+        }
+        assert_eq!(committers(&plan), Some(32));
+    }
+
+    #[test]
+    fn other_plans_have_no_such_findings() {
+        assert_eq!(findings(&sample().plan, &[in_state(0.0, 1)]), None);
+    }
+
+    #[test]
+    fn a_growing_file_that_came_to_its_end_is_named_and_a_recycled_one_is_not() {
+        let full = |layout, bandwidth| {
+            let mut plan = plan();
+            let place = durio_plan::RawPath::from("/data");
+            let (directory, file_name) = (place.clone(), place);
+            plan.targets[0].kind =
+                TargetKind::NewFile { directory, file_name, named: false, layout };
+            let mut log = in_state(0.0, 100);
+            log.bandwidth = bandwidth;
+            findings(&plan, &[log]).unwrap().notes.len()
+        };
+        assert_eq!(full(FileLayout::Empty, 1e15), 1);
+        assert_eq!(full(FileLayout::Empty, 1.0), 0);
+        assert_eq!(full(FileLayout::ZeroFilled, 1e15), 0);
+    }
+}

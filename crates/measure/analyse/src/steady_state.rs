@@ -1,0 +1,187 @@
+//! Whether, and from which round on, a storage is in its steady state.
+//!
+//! In: the tracked figure of each round. Out: [`SteadyState`], with the lines of a convergence plot.
+//! Not here: running rounds and preconditioning; whether a long run leaves the state again
+//! ([`leaving`]).
+//!
+//! The rule is that of the SNIA Solid State Storage Performance Test Specification 2.0.2 (2020):
+//! over the last five rounds the range of the figures is at most 20 % of their mean, and the least
+//! squares line through them rises or falls by at most 10 % of it from the first to the last; after
+//! 25 rounds without it, it counts as not attained.
+
+pub mod leaving;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+use durio_base::stats::least_squares::{count, line, mean, range};
+
+/// When a state counts as steady.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Rounds that are looked at together.
+    pub window_rounds: usize,
+    /// Largest range of the figures in the window, as a share of their mean.
+    pub excursion_share_max: f64,
+    /// Largest rise or fall of the least squares line over the window, as a share of the mean.
+    pub slope_share_max: f64,
+    /// Rounds after which it counts as not attained; later ones are not looked at.
+    pub rounds_max: usize,
+}
+
+impl Rule {
+    /// The rule of the SNIA specification.
+    pub const SNIA: Self =
+        Self { window_rounds: 5, excursion_share_max: 0.20, slope_share_max: 0.10, rounds_max: 25 };
+
+    fn check(&self) -> Result<(), Declined> {
+        let shares = [self.excursion_share_max, self.slope_share_max];
+        let why = if self.window_rounds < 2 {
+            "a window has at least two rounds"
+        } else if self.rounds_max < self.window_rounds {
+            "the window is longer than the rounds allowed"
+        } else if !shares.iter().all(|share| share.is_finite() && *share >= 0.0) {
+            "its shares are finite and not below zero"
+        } else {
+            return Ok(());
+        };
+        Err(Declined::NoSuchRule { why: why.to_owned() })
+    }
+}
+
+/// A straight line of a plot, over rounds counted from one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PlotLine {
+    /// Figure at the window's first round.
+    pub at_first: f64,
+    /// Figure at the window's last round.
+    pub at_last: f64,
+}
+
+/// What belongs over the rounds of a window, in the unit of the figures.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ConvergenceLines {
+    pub mean: PlotLine,
+    /// Half the allowed range above it: 110 % by the SNIA rule.
+    pub upper: PlotLine,
+    /// Half the allowed range below it: 90 %.
+    pub lower: PlotLine,
+    /// The least squares line.
+    pub best_fit: PlotLine,
+}
+
+/// A window of rounds, with the figures that decide.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its first round, from one.
+    pub first_round: usize,
+    /// Its last round, from one.
+    pub last_round: usize,
+    /// Mean of the figures: the result, if the state is steady.
+    pub mean: f64,
+    /// (Largest − smallest) ÷ mean.
+    pub excursion_share: f64,
+    /// |slope per round| × (rounds − 1) ÷ mean.
+    pub slope_share: f64,
+    /// The lines of the plot.
+    pub lines: ConvergenceLines,
+}
+
+/// What the rounds say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    /// The round, from one, with which the rule was fulfilled; `None` if it was not.
+    pub attained_at: Option<usize>,
+    /// The window that fulfilled it, else the last that could be judged; `None` if none could.
+    pub window: Option<Window>,
+    pub rule: Rule,
+    /// What was found, and by what.
+    pub sentence: String,
+}
+
+/// What rounds may exceed a limit by.
+// They may lie exactly on it; this is the error of the arithmetic.
+const ROUNDING: f64 = 1e-12;
+
+/// Judges the rounds in order. A window with a figure that is not finite and above zero is not
+/// steady, whatever its range: a storage that does nothing has no state.
+/// A rule that accepts or refuses everything is declined.
+pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
+    rule.check()?;
+    let mut last = None;
+    // A state that comes later is not SNIA's: it must be reached within the rounds allowed.
+    let allowed = rounds.get(..rule.rounds_max).unwrap_or(rounds);
+    for (index, figures) in allowed.windows(rule.window_rounds).enumerate() {
+        // A window with a stalled round is passed over; a later one may still be steady.
+        let Some(window) = window(index, figures, rule) else { continue };
+        last = Some(window);
+        if is_steady(&window, rule) {
+            return Ok(state(Some(window.last_round), last, rounds.len(), rule));
+        }
+    }
+    Ok(state(None, last, rounds.len(), rule))
+}
+
+fn window(index: usize, figures: &[f64], rule: &Rule) -> Option<Window> {
+    Declined::unless_positive("figure", figures.iter().copied()).ok()?;
+    let (mean, (at_first, slope)) = (mean(figures)?, line(figures)?);
+    let (smallest, largest) = range(figures.iter().copied());
+    let span = count(figures.len()) - 1.0;
+    let level = |figure: f64| PlotLine { at_first: figure, at_last: figure };
+    let half = rule.excursion_share_max / 2.0;
+    Some(Window {
+        first_round: index + 1,
+        last_round: index + figures.len(),
+        mean,
+        excursion_share: (largest - smallest) / mean,
+        // Over the whole window, as SNIA has it. fio's limit of a slope is per interval: its 10 %
+        // are four times as loose.
+        slope_share: slope.abs() * span / mean,
+        lines: ConvergenceLines {
+            mean: level(mean),
+            upper: level(mean * (1.0 + half)),
+            lower: level(mean * (1.0 - half)),
+            best_fit: PlotLine { at_first, at_last: at_first + slope * span },
+        },
+    })
+}
+
+fn is_steady(window: &Window, rule: &Rule) -> bool {
+    window.excursion_share <= rule.excursion_share_max + ROUNDING
+        && window.slope_share <= rule.slope_share_max + ROUNDING
+}
+
+fn state(
+    attained_at: Option<usize>,
+    window: Option<Window>,
+    rounds: usize,
+    rule: &Rule,
+) -> SteadyState {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let judged = window.map(|window| {
+        format!(
+            "rounds {} to {}: range {} of the mean (at most {}), slope {} (at most {})",
+            window.first_round,
+            window.last_round,
+            percent(window.excursion_share),
+            percent(rule.excursion_share_max),
+            percent(window.slope_share),
+            percent(rule.slope_share_max)
+        )
+    });
+    let sentence = match (attained_at, judged) {
+        (Some(round), Some(judged)) => format!("steady with round {round}; {judged}"),
+        (_, Some(judged)) if rounds >= rule.rounds_max => {
+            format!("not attained in {} rounds; {judged}", rule.rounds_max)
+        }
+        (_, Some(judged)) => format!("not attained yet in {rounds} rounds; {judged}"),
+        (_, None) => format!(
+            "cannot tell: no {} rounds in a row have figures above zero",
+            rule.window_rounds
+        ),
+    };
+    SteadyState { attained_at, window, rule: *rule, sentence }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Whether a long run leaves its state: throttling, used-up burst credits, garbage collection.
+//!
+//! In: a rate or a latency for each interval of a run, in order. Out: [`Leaving`]: lasting changes
+//! and dips, with their shape and the figures that speak for it. Not here: the cause, of which only
+//! the usual ones for a shape are named.
+//!
+//! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
+//! change (`change_points`); what is a drift rather than a step is told by which of the two leaves
+//! less. Dips, too short for that, are counted against the median of their stretch (`dips`).
+
+mod change_points;
+mod dips;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Declined;
+use durio_base::stats::least_squares::median;
+
+pub use change_points::Change;
+pub use dips::Dips;
+
+/// Fewest intervals.
+// Among 20 even the clearest step could be chance, by the test and its limit.
+const INTERVALS_MIN: usize = 30;
+
+/// Most intervals that are taken: a day of seconds, ten times.
+const INTERVALS_MAX: usize = 1_000_000;
+
+/// A lasting change below this share of the level before is not reported, however certain.
+const CHANGE_MIN: f64 = 0.05;
+
+/// Longer series are thinned to this many medians before lasting changes are looked for.
+const SERIES_MAX: usize = 512;
+
+/// The lasting changes of a series of at most a few hundred figures, such as one of each run.
+#[must_use]
+pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
+    change_points::changes(series, 1)
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Of rates.
+    Higher,
+    /// Of latencies.
+    Lower,
+}
+
+/// How a run leaves its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// It does not.
+    Steady,
+    /// One or more steps to a level that lasts to the end.
+    LastingStep,
+    /// Away, and back to where it was.
+    Temporary,
+    /// A little with every interval.
+    #[serde(rename = "slide")]
+    Drift,
+    /// Short dips at even distances.
+    PeriodicDips,
+    /// Short dips at uneven distances.
+    IrregularDips,
+}
+
+/// A change that goes on over the whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// Change per interval: the median of all slopes (Theil 1950, Sen 1968).
+    pub per_interval: f64,
+    /// Change from the first to the last interval, as a share of the level at the first.
+    pub total_share: f64,
+}
+
+/// What a run does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// The shape; of a run with lasting changes and dips, that of the changes.
+    pub shape: Shape,
+    /// Whether it ends worse than it began, or dips at all.
+    pub is_worse: bool,
+    /// The lasting changes, in order.
+    pub changes: Vec<Change>,
+    /// The drift, if that describes the run better than a step.
+    #[serde(rename = "slide")]
+    pub drift: Option<Drift>,
+    /// The dips, if there are enough of them.
+    pub dips: Option<Dips>,
+    /// What speaks for it, as sentences.
+    pub evidence: Vec<String>,
+}
+
+/// Looks for changes and dips in a series of intervals of equal length.
+/// Declined for too few or too many intervals, and for figures that are not finite or below zero;
+/// zero is a stall, and a figure.
+pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
+    Declined::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
+    Declined::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
+    // Zero is moved to one, which is a figure.
+    let nothing_as_one = |figure: &f64| if *figure == 0.0 { 1.0 } else { *figure };
+    Declined::unless_positive("figure", series.iter().map(nothing_as_one))?;
+    // The slope of Theil and Sen takes all pairs: 512 figures are 131 thousand, a day of seconds
+    // would be 3.7 billion.
+    let batch = series.len().div_ceil(SERIES_MAX);
+    let thinned: Vec<f64> = series.chunks(batch).filter_map(median).collect();
+    let changes = change_points::changes(&thinned, batch);
+    let drift = change_points::drift(&thinned, batch, &changes);
+    // In the whole series: the median of a batch has no trace of a dip that is shorter than half of
+    // it.
+    let dips = dips::dips(series, &changes, better);
+    let shape = shape(&changes, drift.as_ref(), dips.as_ref());
+    Ok(Leaving {
+        shape,
+        is_worse: is_worse(shape, &changes, drift.as_ref(), better),
+        evidence: evidence(shape, &changes, drift.as_ref(), dips.as_ref(), series.len()),
+        changes,
+        drift,
+        dips,
+    })
+}
+
+fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> Shape {
+    let ends = changes.first().zip(changes.last());
+    match (ends, drift, dips) {
+        // A drift is the changes told better: a line leaves less of the series than their steps do.
+        (_, Some(_), _) => Shape::Drift,
+        (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
+        (Some(_), ..) => Shape::LastingStep,
+        (None, None, Some(dips)) if dips.period_intervals.is_some() => Shape::PeriodicDips,
+        (None, None, Some(_)) => Shape::IrregularDips,
+        (None, None, None) => Shape::Steady,
+    }
+}
+
+/// Whether the level after the last change is that before the first.
+fn is_back(first: &Change, last: &Change) -> bool {
+    (last.after_median - first.before_median).abs() < CHANGE_MIN * first.before_median
+}
+
+fn is_worse(shape: Shape, changes: &[Change], drift: Option<&Drift>, better: Better) -> bool {
+    let rises = |change: f64| match better {
+        Better::Higher => change < 0.0,
+        Better::Lower => change > 0.0,
+    };
+    let change_until = |last: Option<&Change>| {
+        changes.first().zip(last).is_some_and(|(a, b)| rises(b.after_median - a.before_median))
+    };
+    match shape {
+        Shape::Steady => false,
+        Shape::PeriodicDips | Shape::IrregularDips => true,
+        Shape::Drift => drift.is_some_and(|drift| rises(drift.per_interval)),
+        // It ends where it began: what counts is the way it went.
+        Shape::Temporary => change_until(changes.first()),
+        Shape::LastingStep => change_until(changes.last()),
+    }
+}
+
+fn evidence(
+    shape: Shape,
+    changes: &[Change],
+    drift: Option<&Drift>,
+    dips: Option<&Dips>,
+    intervals: usize,
+) -> Vec<String> {
+    let mut says: Vec<String> = match drift {
+        Some(drift) => vec![drift_sentence(drift, intervals)],
+        None => changes.iter().map(change_sentence).collect(),
+    };
+    says.extend(dips.map(dips_sentence));
+    says.extend(usual_causes(shape).map(str::to_owned));
+    says
+}
+
+fn drift_sentence(drift: &Drift, intervals: usize) -> String {
+    format!(
+        "over {intervals} intervals the level changes by {:+.1} % in all, a little with each: a line \
+         leaves less than a step",
+        drift.total_share * 100.0
+    )
+}
+
+fn change_sentence(change: &Change) -> String {
+    let share = if change.before_median > 0.0 {
+        format!("{:+.1} %", (change.after_median / change.before_median - 1.0) * 100.0)
+    } else {
+        "from nothing".to_owned()
+    };
+    format!(
+        "from interval {} on the median is {} instead of {} ({share}); without a change a \
+         difference like this has a probability of {:.1e} (Pettitt's test)",
+        change.at_interval,
+        figure(change.after_median),
+        figure(change.before_median),
+        change.probability
+    )
+}
+
+/// A figure in the unit of the series: six digits are more than any series has.
+fn figure(value: f64) -> String {
+    if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+fn dips_sentence(dips: &Dips) -> String {
+    let distance = match dips.period_intervals {
+        Some(period) => format!("every {period:.1} intervals"),
+        None => "at uneven distances".to_owned(),
+    };
+    format!(
+        "{} dips {distance}, {:.1} intervals long in the mean, by {:.0} % of the level at the worst; \
+         {:.1} % of all intervals",
+        dips.dips,
+        dips.length_intervals_mean,
+        dips.depth_share_max * 100.0,
+        dips.intervals_share * 100.0
+    )
+}
+
+/// The usual causes: a hint where to look, no finding.
+fn usual_causes(shape: Shape) -> Option<&'static str> {
+    Some(match shape {
+        Shape::Steady => return None,
+        Shape::LastingStep => {
+            "usual causes of a lasting step: burst credits or a fast cache used up, throttling by \
+             heat; upwards: a cache that has filled"
+        }
+        Shape::Temporary => "usual causes of a temporary change: another load, a rebuild, a scrub",
+        Shape::Drift => {
+            "usual causes of a drift: a drive that fills up and has more to move, rising \
+             temperature, fragmentation"
+        }
+        Shape::PeriodicDips => {
+            "usual causes of periodic dips: garbage collection, write-back, a timer's work"
+        }
+        Shape::IrregularDips => {
+            "usual causes of irregular dips: another load, errors that are retried"
+        }
+    })
+}
+
+/// The lines' and levels' summed distance from a series.
+fn distance(series: &[f64], model: impl Fn(usize) -> f64) -> f64 {
+    series.iter().enumerate().map(|(at, figure)| (figure - model(at)).abs()).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! Gathers the events of one step and makes its findings.
+
+mod cost;
+mod device_time;
+
+use std::collections::BTreeMap;
+
+use durio_base::stats::least_squares::{quotient, saturating_sum};
+use durio_base::{Nanos, Rate};
+use durio_observe::DeviceCounters;
+use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
+use durio_record::{
+    Accounting, Interval, JobEnded, Latency, LatencyHistogram, OperationName, OperationRecord,
+    Outcome, Pacing, Phase, StepEnded, StepStarted, StreamStarted,
+};
+use durio_workload::{CacheMode, Workload};
+
+use crate::batches::batch_findings;
+use crate::distribution::{curve, distribution, quantile_or_max, with_fio_bins};
+use crate::rate_variation::rate_variation;
+use crate::{
+    BatchFindings, DataFindings, Effective, InFlight, IntervalPoint, KeptInterval, KeptLatencies,
+    OpenLoop, OperationFindings, WorkloadFindings,
+};
+
+/// What a step has shown so far, in one round: its streams side by side.
+#[derive(Debug)]
+pub(crate) struct StepState {
+    round: u32,
+    streams: Vec<StreamState>,
+}
+
+impl StepState {
+    pub(crate) fn new(started: &StepStarted) -> Self {
+        let streams = started.streams().cloned().map(StreamState::new).collect();
+        Self { round: started.round, streams }
+    }
+
+    /// Takes an interval; with `keep`, its counts by operation too.
+    pub(crate) fn take_interval(&mut self, interval: &Interval, step: &Step, keep: bool) {
+        let load = step.stream(interval.stream);
+        if let (Some(state), Some(load)) = (self.stream(interval.stream), load) {
+            state.take_interval(interval, step, load);
+            if let Some(point) = state.points.last_mut().filter(|_| keep) {
+                point.kept = interval.operations.iter().map(kept_interval).collect();
+            }
+        }
+    }
+
+    pub(crate) fn take_job(&mut self, job: &JobEnded) {
+        if let Some(state) = self.stream(job.stream) {
+            state.take_job(job);
+        }
+    }
+
+    pub(crate) fn take_end(&mut self, ended: &StepEnded) {
+        for state in &mut self.streams {
+            state.ended = Some(ended.clone());
+        }
+    }
+
+    fn stream(&mut self, stream: u32) -> Option<&mut StreamState> {
+        self.streams.get_mut(stream as usize)
+    }
+
+    /// The findings of each stream; with `keep`, with the latencies whole.
+    pub(crate) fn findings(&self, plan: &Plan, step: &Step, keep: bool) -> Vec<WorkloadFindings> {
+        let alone = self.streams.len() == 1;
+        let loads = (0..).zip(step.loads()).zip(&self.streams);
+        let findings = |((stream, load), state): ((u32, &Load), &StreamState)| {
+            let mut findings = state.findings(plan, step, load, alone);
+            (findings.round, findings.stream) = (self.round, stream);
+            for operation in findings.operations.iter_mut().filter(|_| keep) {
+                operation.kept = state.totals.get(&operation.operation).map(kept);
+            }
+            if keep {
+                findings.exchanges = saturating_sum(state.jobs.iter().map(|job| job.exchanges));
+            }
+            if stream > 0 {
+                // What the devices did is told once, for the streams share them.
+                findings.devices.clear();
+            }
+            findings
+        };
+        loads.map(findings).collect()
+    }
+}
+
+/// What one stream of a step has shown so far.
+#[derive(Debug)]
+struct StreamState {
+    started: StreamStarted,
+    totals: BTreeMap<OperationName, Total>,
+    points: Vec<IntervalPoint>,
+    /// Sum of all recorded latencies of operations that occupy a place in the queue.
+    latency_sum_ns: u64,
+    /// Syncs are linked to their writes: a slot is busy until the commit, one sync per commit.
+    links_syncs: bool,
+    /// Commits of all phases, as the devices' counters are.
+    commits_ever: u64,
+    /// Reads and writes of all phases.
+    accesses_ever: u64,
+    /// The ends of its jobs, without their histograms.
+    jobs: Vec<JobEnded>,
+    ended: Option<StepEnded>,
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    service: LatencyHistogram,
+    submit: Option<LatencyHistogram>,
+    completion: Option<LatencyHistogram>,
+    response: Option<LatencyHistogram>,
+    fio_bins: BTreeMap<u32, u64>,
+    bytes: u64,
+}
+
+/// Adds what not every engine or loop has.
+// Made with the first of it alone, for a total takes 264 KiB.
+fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
+    if let Some(latency) = latency {
+        latency.add_to(total.get_or_insert_default());
+    }
+}
+
+/// The operation that a load is about. fio measures a write and the sync call after it apart, and
+/// so knows no single commit of them.
+#[must_use]
+pub fn headline(load: &Load) -> OperationName {
+    let workload = &load.workload;
+    let is_known = load.engine != EngineKind::Fio || !workload.sync.method.is_separate_call();
+    if workload.has_commits() && is_known {
+        OperationName::Commit
+    } else if workload.read_share.0 >= 500 {
+        OperationName::Read
+    } else {
+        OperationName::Write
+    }
+}
+
+impl StreamState {
+    fn new(started: StreamStarted) -> Self {
+        Self {
+            started,
+            totals: BTreeMap::new(),
+            points: Vec::new(),
+            latency_sum_ns: 0,
+            links_syncs: false,
+            commits_ever: 0,
+            accesses_ever: 0,
+            jobs: Vec::new(),
+            ended: None,
+        }
+    }
+
+    fn take_interval(&mut self, interval: &Interval, step: &Step, load: &Load) {
+        self.points.push(point(interval, step, load));
+        let linked = load.workload.sync.method.is_linked();
+        self.links_syncs = linked && self.started.engine.links_syncs();
+        // A commit is its write and its sync. If these have latencies of their own they are counted
+        // already; a linked sync has none, and then the commit is what is counted.
+        let part = if self.links_syncs { OperationName::Write } else { OperationName::Commit };
+        let occupying = |record: &&OperationRecord| record.operation != part;
+        let sums = interval.operations.iter().filter(occupying);
+        self.latency_sum_ns = saturating_sum(
+            sums.map(|record| record.service.exact.sum_ns).chain([self.latency_sum_ns]),
+        );
+        let mut commits = interval.operations.iter().filter(|it| !occupying(it));
+        let count = commits.next().map_or(0, |record| record.service.exact.count);
+        self.commits_ever = self.commits_ever.saturating_add(count);
+        for record in interval.operations.iter().filter(|it| ACCESSES.contains(&it.operation)) {
+            self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
+        }
+        // The ramp stays in the sums above: they are held against counters that cannot leave it
+        // out.
+        if interval.phase == Phase::Ramp {
+            return;
+        }
+        for record in &interval.operations {
+            let total = self.totals.entry(record.operation).or_default();
+            record.service.add_to(&mut total.service);
+            add(record.response.as_ref(), &mut total.response);
+            for &(bin, count) in &record.fio_bins {
+                let sum = total.fio_bins.entry(bin).or_default();
+                *sum = sum.saturating_add(count);
+            }
+            total.bytes = total.bytes.saturating_add(record.bytes.get());
+        }
+    }
+
+    fn take_job(&mut self, job: &JobEnded) {
+        for record in &job.operations {
+            let total = self.totals.entry(record.operation).or_default();
+            add(record.submit.as_ref(), &mut total.submit);
+            add(record.completion.as_ref(), &mut total.completion);
+        }
+        // Its histograms are in the totals now; kept with each job they would take 264 KiB apiece.
+        self.jobs.push(JobEnded { batches: job.batches.clone(), operations: Vec::new(), ..*job });
+    }
+
+    /// The measured time: the step's own word, or without one the intervals that were recorded. One
+    /// of several streams has that of its longest job: it may have ended before the others.
+    fn measured(&self, alone: bool) -> Nanos {
+        if let Some(ended) = &self.ended {
+            let longest = self.jobs.iter().map(|job| job.measured).max().filter(|_| !alone);
+            return longest.unwrap_or(ended.measured);
+        }
+        let measured = self.points.iter().filter(|point| point.phase == Phase::Measure);
+        Nanos::new(saturating_sum(measured.map(|point| point.to.saturating_sub(point.from).get())))
+    }
+
+    /// `alone` says that no other stream ran beside it: then the process's CPU time is its own.
+    fn findings(&self, plan: &Plan, step: &Step, load: &Load, alone: bool) -> WorkloadFindings {
+        let target = plan.target_of(load);
+        let workload = &load.workload;
+        let measured = self.measured(alone);
+        let headline = headline(load);
+        let switches = self.switches(measured, alone);
+        let accesses = saturating_sum(ACCESSES.map(|name| self.count(name)));
+        let bytes = saturating_sum(self.totals.values().map(|total| total.bytes));
+        // A commit's bytes are its write's: counted once.
+        let commit_bytes = self.totals.get(&OperationName::Commit).map_or(0, |total| total.bytes);
+        WorkloadFindings {
+            name: workload.name.clone(),
+            step: step.index,
+            stream: 0,
+            round: 0,
+            repeat: step.repeat,
+            section: step.section,
+            levels: step.levels.clone(),
+            location: target.location.as_ref().map_or_else(String::new, RawPath::to_string),
+            target: target.name.clone(),
+            definition: workload.clone(),
+            effective: effective(&self.started),
+            complete: self.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Complete),
+            durable: workload.is_durable(),
+            measured,
+            headline,
+            iops: Rate::of(accesses, measured).per_second(),
+            bandwidth: Rate::of(bytes.saturating_sub(commit_bytes), measured).per_second(),
+            operations: self.operations(headline, measured),
+            in_flight: self.in_flight(alone),
+            open_loop: self.open_loop(measured),
+            batches: self.batches(workload, alone),
+            data: self.data(workload),
+            idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
+            cpu: self.cpu(measured, alone, workload.group_commit.map_or(1, |it| it.thread_count())),
+            context_switches_per_operation: switches.map(|it| it.voluntary),
+            involuntary_switches_per_operation: switches.map(|it| it.involuntary),
+            machine_switches_per_operation: switches.and_then(|it| it.machine),
+            // A trace is a step of its own; the analyser attaches it when all steps have ended.
+            latency_breakdown: None,
+            device_time: self.device_time(alone, workload.commits_each_write()),
+            unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
+            rate_variation: rate_variation(&self.points, step.interval, self.started.arrivals),
+            intervals: self.points.clone(),
+            devices: self.devices(workload.is_durable() && workload.writes()),
+            exchanges: 0,
+        }
+    }
+
+    /// The devices' counters. What is past the page cache, or made durable, must have moved them.
+    fn devices(&self, is_durable: bool) -> Vec<DeviceCounters> {
+        let devices = self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone());
+        let is_direct = self.started.cache == CacheMode::Direct;
+        device_time::counted(devices, (is_direct || is_durable) && self.operations_done() > 0)
+    }
+
+    fn count(&self, name: OperationName) -> u64 {
+        self.totals.get(&name).map_or(0, |total| total.service.exact.count)
+    }
+
+    /// The bytes that an operation moved. Most commits are recorded without: theirs were counted with
+    /// their writes.
+    fn bytes(&self, name: OperationName) -> u64 {
+        let recorded = |name| self.totals.get(&name).map_or(0, |total: &Total| total.bytes);
+        match (name, recorded(name)) {
+            (OperationName::Commit, 0) => recorded(OperationName::Write),
+            (_, bytes) => bytes,
+        }
+    }
+
+    fn operations(&self, headline: OperationName, measured: Nanos) -> Vec<OperationFindings> {
+        let mut operations: Vec<_> = OperationName::ALL
+            .into_iter()
+            .filter_map(|name| operation(name, self.totals.get(&name)?, self.bytes(name), measured))
+            .collect();
+        // Reports take the first for the headline.
+        operations.sort_by_key(|operation| operation.operation != headline);
+        operations
+    }
+
+    /// What was offered and what was reached; none for a closed loop.
+    fn open_loop(&self, measured: Nanos) -> Option<OpenLoop> {
+        // The rate that the runner used: a search changes it from round to round, and the plan has
+        // only the first.
+        let offered = self.started.arrivals.rate_per_second()?;
+        let paced: Vec<&Pacing> = self.jobs.iter().filter_map(|job| job.pacing.as_ref()).collect();
+        let sum = |of: fn(&Pacing) -> u64| saturating_sum(paced.iter().map(|pacing| of(pacing)));
+        let max = |of: fn(&Pacing) -> u64| paced.iter().map(|pacing| of(pacing)).max().unwrap_or(0);
+        let (due, started) = (sum(|it| it.due), sum(|it| it.started));
+        Some(OpenLoop {
+            arrivals: self.started.arrivals,
+            offered_per_second: offered,
+            achieved_per_second: Rate::of(self.arrived(), measured).per_second(),
+            due,
+            never_started: due.saturating_sub(started),
+            started_share: if due == 0 { 1.0 } else { quotient(started, due) },
+            lag_ns_mean: quotient(sum(|it| it.lag_ns_sum), sum(|it| it.punctual)),
+            lag_ns_max: max(|it| it.lag_ns_max),
+            behind_ns_max: max(|it| it.behind_ns_max),
+        })
+    }
+
+    /// Completions of what arrives in an open loop: of records at a log, else of accesses.
+    fn arrived(&self) -> u64 {
+        // What arrives at a log are records; its own writes are as many as its batches.
+        let is_log = self.jobs.iter().any(|job| job.batches.is_some());
+        let names = if is_log { &[OperationName::Commit][..] } else { &ACCESSES };
+        saturating_sum(names.iter().map(|&name| self.count(name)))
+    }
+
+    /// What the batches of all logs of the stream were; none without group commit.
+    fn batches(&self, workload: &Workload, alone: bool) -> Option<BatchFindings> {
+        let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
+        let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
+        let devices = devices.filter(|all| all.iter().all(|it| !it.not_counted));
+        let written = self.totals.get(&OperationName::Write).map_or(0, |total| total.bytes);
+        let (record, syncs) = (workload.block_mix.is_empty(), self.count(OperationName::Sync));
+        let record = record.then_some(workload.block_size.get());
+        let mut found = batch_findings(batches, syncs, record, written)?;
+        // The devices pass on what is one write: the one with the most has seen them all.
+        let writes = devices.and_then(|all| all.iter().map(|it| it.writes_completed).max());
+        let per_commit = |writes| quotient(writes, self.commits_ever);
+        found.device_writes_per_commit = writes.filter(|_| self.commits_ever > 0).map(per_commit);
+        Some(found)
+    }
+
+    /// What was written, and the jobs' time that making it took.
+    fn data(&self, workload: &Workload) -> Option<DataFindings> {
+        let sum = |of: fn(&Accounting) -> u64| {
+            saturating_sum(self.jobs.iter().map(|job| of(&job.accounting)))
+        };
+        let span = sum(|it| it.engine_span_ns);
+        let making_share = if span == 0 { 0.0 } else { quotient(sum(|it| it.filling_ns), span) };
+        Some(DataFindings { contents: workload.data_words()?, making_share })
+    }
+
+    /// Both sides over all phases and jobs: the latencies as they were recorded, against the count
+    /// on a clock that shares no stamp with them.
+    fn in_flight(&self, alone: bool) -> InFlight {
+        let offered = f64::from(self.started.jobs) * f64::from(self.started.depth);
+        let span = self.jobs.iter().map(|job| job.accounting.span_ns).max().unwrap_or(0);
+        // One side is the latencies as recorded, after every conversion, the other was integrated
+        // on CLOCK_MONOTONIC: from one clock both would be the same number (docs/design/0001).
+        let latency = self.latency_sum_ns;
+        let counted = saturating_sum(self.jobs.iter().map(|job| job.accounting.in_flight_ns));
+        InFlight {
+            by_latency: quotient(latency, span),
+            counted: quotient(counted, span),
+            offered,
+            deviation: if counted == 0 { 0.0 } else { quotient(latency, counted) - 1.0 },
+            span: Nanos::new(span),
+            clock_deviation: self.clock_deviation(),
+            jobs_time_share: self.jobs_time_share(alone),
+        }
+    }
+
+    /// How long the jobs measured in the mean, as a share of the step's time.
+    fn jobs_time_share(&self, alone: bool) -> Option<f64> {
+        let times = saturating_sum(self.jobs.iter().map(|job| job.measured.get()));
+        let all = self.measured(alone).get().saturating_mul(u64::try_from(self.jobs.len()).ok()?);
+        (all > 0 && times > 0).then(|| quotient(times, all).min(1.0))
+    }
+
+    /// How far the engine's clock is from the reference, over the longest job.
+    fn clock_deviation(&self) -> f64 {
+        let longest = self.jobs.iter().max_by_key(|job| job.accounting.span_ns);
+        let Some(JobEnded { accounting, .. }) = longest else { return 0.0 };
+        match accounting.span_ns {
+            0 => 0.0,
+            span => quotient(accounting.engine_span_ns, span) - 1.0,
+        }
+    }
+}
+
+fn effective(started: &StreamStarted) -> Effective {
+    Effective {
+        engine: started.engine,
+        jobs: started.jobs,
+        depth: started.depth,
+        batch: started.batch,
+        cache: started.cache,
+        clock: started.clock.clone(),
+        features: started.features.clone(),
+        fallbacks: started.fallbacks.clone(),
+    }
+}
+
+fn kept(total: &Total) -> KeptLatencies {
+    KeptLatencies {
+        service: Latency::from(&total.service),
+        submit: total.submit.as_ref().map(Latency::from),
+        completion: total.completion.as_ref().map(Latency::from),
+    }
+}
+
+fn operation(
+    name: OperationName,
+    total: &Total,
+    bytes: u64,
+    measured: Nanos,
+) -> Option<OperationFindings> {
+    let of = |total: &Option<LatencyHistogram>| total.as_ref().map(Latency::from);
+    let (service, response) = (Latency::from(&total.service), of(&total.response));
+    let figures = distribution(&service)?;
+    Some(OperationFindings {
+        operation: name,
+        rate: Rate::of(service.exact.count, measured).per_second(),
+        bandwidth: Rate::of(bytes, measured).per_second(),
+        service: with_fio_bins(figures, &total.fio_bins),
+        submit: of(&total.submit).as_ref().and_then(distribution),
+        completion: of(&total.completion).as_ref().and_then(distribution),
+        response: response.as_ref().and_then(distribution),
+        curve: curve(&service),
+        response_curve: response.as_ref().map(curve).unwrap_or_default(),
+        fio_bins: total.fio_bins.iter().map(|(&bin, &count)| (bin, count)).collect(),
+        kept: None,
+    })
+}
+
+/// One point of the series: the rate of the headline's accesses, the latencies of the headline.
+fn point(interval: &Interval, step: &Step, load: &Load) -> IntervalPoint {
+    let headline = headline(load);
+    let mut operations = interval.operations.iter();
+    let latency = operations
+        .find(|record| record.operation == headline)
+        .map(|record| &record.service)
+        .filter(|latency| latency.histogram().is_some());
+    IntervalPoint {
+        phase: interval.phase,
+        from: interval.from,
+        to: interval.to,
+        rate: rate(interval, load),
+        p50_ns: latency.and_then(|latency| quantile_or_max(latency, 0.5)),
+        p99_ns: latency.and_then(|latency| quantile_or_max(latency, 0.99)),
+        max_ns: latency.map(|latency| latency.exact.max_ns),
+        unwatched_max: interval.unwatched_max,
+        cut_short: is_cut_short(interval, step),
+        kept: Vec::new(),
+    }
+}
+
+fn kept_interval(record: &OperationRecord) -> KeptInterval {
+    KeptInterval {
+        operation: record.operation,
+        count: record.service.exact.count,
+        bytes: record.bytes.get(),
+        service_ns: record.service.exact.sum_ns,
+    }
+}
+
+/// What moves data for the program; syncs and commits are counted besides.
+const ACCESSES: [OperationName; 2] = [OperationName::Read, OperationName::Write];
+
+/// True for an interval, other than the only one, that is too short for a rate.
+#[must_use]
+pub fn is_cut_short(interval: &Interval, step: &Step) -> bool {
+    let span = interval.to.saturating_sub(interval.from);
+    // The only interval of a short step is all that there is of it, however short.
+    interval.index > 0 && span.get() < step.interval.get() / 2
+}
+
+/// The rate that a workload is about: of commits, or else of reads and writes together.
+pub(crate) fn rate(interval: &Interval, load: &Load) -> f64 {
+    let find = |name| interval.operations.iter().find(|record| record.operation == name);
+    let count = |name| find(name).map_or(0, |record: &OperationRecord| record.service.exact.count);
+    let counted = match headline(load) {
+        OperationName::Commit => count(OperationName::Commit),
+        _ => saturating_sum(ACCESSES.map(count)),
+    };
+    Rate::of(counted, interval.to.saturating_sub(interval.from)).per_second()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! What operations cost the processors: CPU time and context switches.
+//!
+//! In: the ends of a stream's jobs and of its step. Out: [`CpuFindings`], and switches per operation.
+
+use durio_base::Nanos;
+use durio_base::stats::least_squares::{quotient, saturating_sum};
+use durio_record::{JobEnded, OperationName};
+
+use super::StreamState;
+use crate::CpuFindings;
+
+/// Context switches per operation, of the same operations as CPU time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switches {
+    /// Of the jobs' threads, that waited.
+    pub(super) voluntary: f64,
+    /// Of the jobs' threads, from which the processor was taken.
+    pub(super) involuntary: f64,
+    /// Of the whole machine.
+    pub(super) machine: Option<f64>,
+}
+
+impl StreamState {
+    /// CPU time of the process during the step, its recording thread left out.
+    fn process_cpu(&self) -> Option<u64> {
+        let ended = self.ended.as_ref()?;
+        Some(ended.cpu_process_user?.get().saturating_add(ended.cpu_process_system?.get()))
+    }
+
+    /// Operations of the measured phase that cost something each: reads, writes and syncs.
+    pub(super) fn operations_done(&self) -> u64 {
+        let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
+        let linked = if self.links_syncs { self.count(OperationName::Commit) } else { 0 };
+        let counts = names.into_iter().map(|name| self.count(name));
+        saturating_sum(counts.chain([linked]))
+    }
+
+    /// How long the longest job ran, ramp and measured phase.
+    fn span_ns(&self) -> u64 {
+        self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0)
+    }
+
+    /// The measured phase's share of what was counted over all phases: the ramp is in CPU times and
+    /// switches, and not in the counts of operations.
+    fn measured_share(&self, measured: Nanos) -> f64 {
+        quotient(measured.get(), self.span_ns()).min(1.0)
+    }
+
+    /// `alone` says that no other stream ran beside it: then the machine's switches can be told.
+    pub(super) fn switches(&self, measured: Nanos, alone: bool) -> Option<Switches> {
+        let all = self.jobs.iter().map(|job| job.context_switches);
+        let jobs = all.reduce(|sum, it| Some(sum?.saturating_add(it?)))??;
+        let ended = self.ended.as_ref().filter(|_| alone);
+        // The machine's counter knows nothing of streams: beside others it cannot be divided.
+        let machine = ended.and_then(|it| it.cpu.as_ref()?.context_switches);
+        let operations = self.operations_done();
+        let share = self.measured_share(measured);
+        let each = |count: u64| quotient(count, operations) * share;
+        (operations > 0).then(|| Switches {
+            voluntary: each(jobs.voluntary),
+            involuntary: each(jobs.involuntary),
+            machine: machine.map(each),
+        })
+    }
+
+    /// `threads` are those of each job.
+    pub(super) fn cpu(&self, measured: Nanos, alone: bool, threads: u32) -> CpuFindings {
+        let span = self.span_ns();
+        let sum =
+            |of: fn(&JobEnded) -> Nanos| saturating_sum(self.jobs.iter().map(|job| of(job).get()));
+        let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
+        let jobs = user.saturating_add(system);
+        let process = self.process_cpu().filter(|_| alone);
+        // io_uring hands what it cannot do at once to threads of the kernel, which count for the
+        // process and for no job: without them its cost per operation would look free.
+        let workers = process.map(|process| process.saturating_sub(jobs));
+        let all = jobs.saturating_add(workers.unwrap_or(0));
+        let operations = self.operations_done();
+        let measured_share = self.measured_share(measured);
+        let shares = self.jobs.iter().map(|job| {
+            let cpu = job.cpu_user.get().saturating_add(job.cpu_system.get());
+            // One of several threads can fill a core no more than another.
+            quotient(cpu, job.accounting.engine_span_ns) / f64::from(threads.max(1))
+        });
+        let job_shares: Vec<f64> = shares.collect();
+        let machine = self.ended.as_ref().and_then(|ended| ended.cpu.as_ref());
+        let share = |ticks: u64, total: u64| (total > 0).then(|| quotient(ticks, total));
+        CpuFindings {
+            // CPU time is counted over ramp and measured phase, operations over the latter.
+            per_operation_ns: quotient(all, operations) * measured_share,
+            user_cores: quotient(user, span),
+            system_cores: quotient(system, span),
+            workers_cores: workers.map(|workers| quotient(workers, span)),
+            busiest_job_share: job_shares.iter().copied().fold(0.0, f64::max),
+            job_shares,
+            machine_system_share: machine.and_then(|cpu| {
+                share(saturating_sum([cpu.system, cpu.irq, cpu.softirq]), cpu.total())
+            }),
+            machine_steal_share: machine.and_then(|cpu| share(cpu.steal, cpu.total())),
+            throttled: machine.and_then(|cpu| cpu.cgroup_throttled_usec).map(Nanos::from_micros),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_observe::CpuCounters;
+    use durio_plan::EngineKind;
+    use durio_record::{
+        Accounting, ContextSwitches, Exact, LatencyHistogram, Outcome, StepEnded, StreamStarted,
+    };
+    use durio_workload::{Arrivals, CacheMode, RegionRule};
+
+    use super::super::Total;
+    use super::*;
+
+    fn started() -> StreamStarted {
+        StreamStarted {
+            engine: EngineKind::Uring,
+            jobs: 1,
+            depth: 1,
+            batch: 1,
+            cache: CacheMode::Buffered,
+            region: RegionRule::Shared,
+            clock: "tsc".to_owned(),
+            features: Vec::new(),
+            fallbacks: Vec::new(),
+            arrivals: Arrivals::Closed,
+        }
+    }
+
+    fn ended(measured: Nanos, cpu: Option<CpuCounters>) -> StepEnded {
+        StepEnded {
+            step: 0,
+            round: 0,
+            outcome: Outcome::Complete,
+            measured,
+            cpu,
+            devices: Vec::new(),
+            cpu_process_user: None,
+            cpu_process_system: None,
+            idle_before: None,
+            context_switches: None,
+        }
+    }
+
+    fn job(accounting: Accounting) -> JobEnded {
+        JobEnded {
+            step: 0,
+            round: 0,
+            stream: 0,
+            job: 0,
+            measured: Nanos::ZERO,
+            cpu_user: Nanos::ZERO,
+            cpu_system: Nanos::ZERO,
+            context_switches: None,
+            exchanges: 0,
+            accounting,
+            pacing: None,
+            batches: None,
+            operations: Vec::new(),
+        }
+    }
+
+    /// One job of 1 s with 1000 syncs and 10 ms of CPU time, in a process that used `process`.
+    fn with_process_cpu(process: Option<Nanos>) -> CpuFindings {
+        by_threads(process, 1)
+    }
+
+    fn by_threads(process: Option<Nanos>, threads: u32) -> CpuFindings {
+        let mut state = StreamState::new(started());
+        let mut service = LatencyHistogram::new();
+        service.exact = Exact { count: 1000, ..Exact::default() };
+        state.totals.insert(OperationName::Sync, Total { service, ..Total::default() });
+        let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
+        let (cpu_user, cpu_system) = (Nanos::from_millis(4), Nanos::from_millis(6));
+        let measured = Nanos::from_secs(1);
+        state.jobs.push(JobEnded { measured, cpu_user, cpu_system, ..job(accounting) });
+        state.ended = Some(StepEnded {
+            cpu_process_user: process.map(|_| Nanos::ZERO),
+            cpu_process_system: process,
+            ..ended(measured, None)
+        });
+        state.cpu(Nanos::from_secs(1), true, threads)
+    }
+
+    #[test]
+    fn a_job_of_several_threads_fills_a_core_only_when_all_of_them_do() {
+        let cpu = by_threads(None, 4);
+        assert!((cpu.busiest_job_share - 0.01 / 4.0).abs() < 1e-9, "{}", cpu.busiest_job_share);
+        assert!((cpu.user_cores + cpu.system_cores - 0.01).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_kernels_workers_are_in_the_cost_of_an_operation() {
+        let cpu = with_process_cpu(Some(Nanos::from_millis(30)));
+        assert!((cpu.per_operation_ns - 30_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
+        assert!((cpu.workers_cores.unwrap() - 0.02).abs() < 1e-9);
+    }
+
+    /// A step of 1 s with 1000 writes in its measured half, by two jobs with these switches.
+    fn switched(jobs: [Option<ContextSwitches>; 2], machine: Option<u64>) -> StreamState {
+        let mut state = StreamState::new(started());
+        let mut service = LatencyHistogram::new();
+        service.exact = Exact { count: 1000, ..Exact::default() };
+        state.totals.insert(OperationName::Write, Total { service, ..Total::default() });
+        let accounting = Accounting { engine_span_ns: 1_000_000_000, ..Accounting::default() };
+        let measured = Nanos::from_millis(500);
+        state.jobs.extend(jobs.map(|context_switches| JobEnded {
+            measured,
+            context_switches,
+            ..job(accounting)
+        }));
+        let cpu = CpuCounters { context_switches: machine, ..CpuCounters::default() };
+        state.ended = Some(ended(Nanos::from_millis(500), Some(cpu)));
+        state
+    }
+
+    #[test]
+    fn switches_are_those_of_all_jobs_and_the_ramps_are_left_out() {
+        let of = |voluntary, involuntary| Some(ContextSwitches { voluntary, involuntary });
+        let state = switched([of(1500, 20), of(500, 0)], Some(9000));
+        let half = Nanos::from_millis(500);
+        let each = state.switches(half, true).unwrap();
+        assert!((each.voluntary - 1.0).abs() < 1e-9 && (each.involuntary - 0.01).abs() < 1e-9);
+        assert!((each.machine.unwrap() - 4.5).abs() < 1e-9);
+        assert_eq!(state.switches(half, false).unwrap().machine, None, "others ran beside it");
+    }
+
+    #[test]
+    fn without_counters_of_every_job_nothing_is_said_of_switches() {
+        let one = Some(ContextSwitches { voluntary: 7, involuntary: 7 });
+        let half = Nanos::from_millis(500);
+        assert!(switched([one, None], None).switches(half, true).is_none());
+        let mut idle = switched([one, one], None);
+        assert!(idle.switches(half, true).is_some_and(|it| it.machine.is_none()));
+        idle.totals.clear();
+        assert!(idle.switches(half, true).is_none(), "there is no operation");
+    }
+
+    #[test]
+    fn a_record_without_the_process_has_the_jobs_alone() {
+        let cpu = with_process_cpu(None);
+        assert!((cpu.per_operation_ns - 10_000.0).abs() < 1e-6, "{}", cpu.per_operation_ns);
+        assert_eq!(cpu.workers_cores, None);
+    }
+}

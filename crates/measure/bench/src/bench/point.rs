@@ -1,0 +1,160 @@
+//! The plan of a point: the spec's workloads on the devices or the mount point that are there.
+
+use std::path::Path;
+
+use durio_base::{Bytes, Nanos};
+use durio_block::{HeldTarget, HeldTargets, TargetType};
+use durio_layers::{BuiltLayer, DeclaredStack};
+use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath, SeveralDevices};
+use durio_spec::{CampaignPlan, CampaignRequest, StackBench, plan_campaign};
+
+use crate::campaign::Scale;
+use crate::error::BenchError;
+use crate::locate::{Located, Permission, locate};
+
+/// Which stacks of a spec, and how much of them.
+#[derive(Debug, Clone)]
+pub struct StackChoice {
+    /// Their names; all without one.
+    pub only: Vec<String>,
+    /// How much of them.
+    pub scale: Scale,
+}
+
+/// What all plans of a bench have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Planning<'a> {
+    /// The spec.
+    pub bench: &'a StackBench,
+    /// What of it, and how much.
+    pub choice: &'a StackChoice,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The clock of all latencies.
+    pub clock: ClockChoice,
+}
+
+/// A point before it is there.
+#[derive(Debug)]
+pub struct Estimate {
+    pub stack: usize,
+    /// Which of its layers.
+    pub layer: usize,
+    /// The plan on devices or a filesystem of about that size.
+    pub plan: Plan,
+}
+
+impl Estimate {
+    /// How long its timed steps take.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        self.plan.duration()
+    }
+}
+
+impl Planning<'_> {
+    /// The plan on a layer that is there. Durio made it, or was permitted to overwrite what it stands
+    /// on, or it would not be there.
+    pub(crate) fn plan(
+        &self,
+        built: &BuiltLayer,
+        file_name: String,
+    ) -> Result<(Plan, HeldTargets), BenchError> {
+        let paths = match &built.mount {
+            Some(mount) => vec![mount.clone()],
+            // A filesystem stands on all of them; of bare devices the spec says how many.
+            None => self.chosen(built.devices.clone()),
+        };
+        let Located { places, held } = locate(&paths, Permission::Built)?;
+        let places = places.into_iter().map(|location| self.place(location)).collect();
+        let made = self.made(places, built.mount.is_some(), file_name)?;
+        match made.obstacles.into_iter().next() {
+            None => Ok((made.plan, held)),
+            Some(obstacle) => Err(obstacle.into()),
+        }
+    }
+
+    fn chosen<T>(&self, mut devices: Vec<T>) -> Vec<T> {
+        if self.bench.several_devices == SeveralDevices::One {
+            devices.truncate(1);
+        }
+        devices
+    }
+
+    fn place(&self, location: Location) -> Location {
+        let facts = match location.facts {
+            LocationFacts::Device { size } => LocationFacts::Device {
+                size: self.bench.region_of(size, self.choice.scale.size_per_mille),
+            },
+            other => other,
+        };
+        Location { facts, destroy: true, ..location }
+    }
+
+    fn made(
+        &self,
+        places: Vec<Location>,
+        is_filesystem: bool,
+        file_name: String,
+    ) -> Result<CampaignPlan, BenchError> {
+        Ok(plan_campaign(&CampaignRequest {
+            spec: self.bench.campaign(is_filesystem).clone(),
+            places: vec![places],
+            time_scale_per_mille: self.choice.scale.time_per_mille,
+            size_scale_per_mille: self.choice.scale.size_per_mille,
+            steps_confirmed: self.choice.scale.steps_confirmed,
+            seed: self.seed,
+            clock: self.clock,
+            file_name,
+        })?)
+    }
+
+    /// The plan on a layer whose devices will have about these sizes.
+    fn estimated(&self, sizes: Vec<Bytes>, is_filesystem: bool) -> Result<Plan, BenchError> {
+        let of = |(number, size): (usize, Bytes)| {
+            let (path, facts) = match is_filesystem {
+                true => ("/mnt".to_owned(), LocationFacts::Directory { free: size, filesystem: 0 }),
+                // Names of nothing: only their number and their sizes matter to a plan.
+                false => (format!("/dev/{}", number + 1), LocationFacts::Device { size }),
+            };
+            self.place(Location { path: RawPath::from(path.as_str()), facts, destroy: true })
+        };
+        let places = self.chosen(sizes).into_iter().enumerate().map(of).collect();
+        Ok(self.made(places, is_filesystem, ".durio-plan".to_owned())?.plan)
+    }
+}
+
+/// The plans of all points that are to be measured, on estimated sizes.
+///
+/// # Errors
+/// If the workloads do not fit a point: nothing needs to be built to know that.
+pub fn estimates(
+    planning: &Planning<'_>,
+    stacks: &[DeclaredStack],
+) -> Result<Vec<Estimate>, BenchError> {
+    let mut all = Vec::new();
+    for (stack, declared) in stacks.iter().enumerate() {
+        for (layer, sizes) in declared.device_sizes(existing).into_iter().enumerate() {
+            let Some(it) = declared.layers.get(layer).filter(|layer| layer.measured) else {
+                continue;
+            };
+            let plan = planning.estimated(sizes, it.kind.is_filesystem()).map_err(|error| {
+                error.context(format!("stack '{}', layer {}", declared.name, layer + 1))
+            })?;
+            all.push(Estimate { stack, layer, plan });
+        }
+    }
+    match all.is_empty() {
+        false => Ok(all),
+        true => Err(BenchError::wrong_use("no layer of any stack is measured")),
+    }
+}
+
+/// The size of a device that is there; of one that is not, that of a small one.
+fn existing(path: &str) -> Option<Bytes> {
+    const UNKNOWN: Bytes = Bytes::from_gib(64);
+    Some(match HeldTarget::open(Path::new(path)).ok()?.kind() {
+        TargetType::BlockDevice(size) => size,
+        _ => UNKNOWN,
+    })
+}

@@ -1,0 +1,334 @@
+//! A bench on a machine that is made up: failures planted at each layer and in each measurement.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use durio_analyse::{Analyser, Findings};
+use durio_base::{Bytes, Nanos};
+use durio_layers::{
+    BuildError, BuiltLayer, DeclaredKind, DeclaredLayer, DeclaredStack, Dm, DmTarget, NewDevices,
+    Ram, Xfs,
+};
+use durio_observe::Host;
+use durio_plan::{ClockChoice, PLAN_SCHEMA, Plan, Purpose, SeveralDevices};
+use durio_record::bench::{BenchFolder, BenchManifest, BenchStack, LayerState, TearDown};
+use durio_record::{Environment, Manifest, Outcome};
+
+use super::listing;
+use super::schedule::{Point, Schedule, StackHandle};
+use crate::error::BenchError;
+use crate::observer::Told;
+use crate::read_back::bench_findings;
+
+/// What goes wrong, and what was done.
+#[derive(Default)]
+struct Scripted {
+    /// Stack and layer that cannot be built; layer 99 is the beginning of the stack.
+    fails_to_build: Option<(usize, usize)>,
+    /// The stack that cannot be taken down.
+    fails_to_go: Option<usize>,
+    begun: Cell<usize>,
+    log: Rc<RefCell<Vec<String>>>,
+}
+
+struct Fake {
+    log: Rc<RefCell<Vec<String>>>,
+    name: String,
+    layers: usize,
+    next: usize,
+    fails_at: Option<usize>,
+    fails_to_go: bool,
+    is_there: bool,
+}
+
+impl Scripted {
+    fn begin(&self, stack: &DeclaredStack) -> Result<Box<dyn StackHandle>, BuildError> {
+        let index = self.begun.get();
+        self.begun.set(index + 1);
+        let fails_at = self.fails_to_build.filter(|(stack, _)| *stack == index).map(|it| it.1);
+        if fails_at == Some(99) {
+            return Err(BuildError::Unsupported("planted".to_owned()));
+        }
+        Ok(Box::new(Fake {
+            log: Rc::clone(&self.log),
+            name: stack.name.clone(),
+            layers: stack.layers.len(),
+            next: 0,
+            fails_at,
+            fails_to_go: self.fails_to_go == Some(index),
+            is_there: true,
+        }))
+    }
+}
+
+impl StackHandle for Fake {
+    fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
+        if self.next == self.layers {
+            return Ok(None);
+        }
+        if self.fails_at == Some(self.next) {
+            self.log.borrow_mut().push(format!("{} undone", self.name));
+            self.is_there = false;
+            return Err(BuildError::CameUpWrong("planted".to_owned()));
+        }
+        let index = self.next;
+        self.next += 1;
+        self.log.borrow_mut().push(format!("{} built {index}", self.name));
+        Ok(Some(BuiltLayer {
+            index,
+            devices: vec![PathBuf::from("/dev/fake")],
+            mount: None,
+            commands: vec![format!("make {index}")],
+            taken: Nanos::from_millis(3),
+        }))
+    }
+
+    fn tear_down(mut self: Box<Self>) -> Result<(), BuildError> {
+        self.is_there = false;
+        self.log.borrow_mut().push(format!("{} down", self.name));
+        match self.fails_to_go {
+            true => Err(BuildError::NotTornDown(vec!["busy".to_owned()])),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if self.is_there {
+            self.log.borrow_mut().push(format!("{} dropped", self.name));
+        }
+    }
+}
+
+fn layer(kind: DeclaredKind, measured: bool) -> DeclaredLayer {
+    DeclaredLayer { kind, groups: 1, measured }
+}
+
+fn stack(name: &str) -> BenchStack {
+    let ram = DeclaredKind::Ram(Ram { made: NewDevices { count: 1, size: Bytes::from_mib(64) } });
+    let xfs = DeclaredKind::Xfs(Xfs::default());
+    let linear = DeclaredKind::Dm(Dm { target: DmTarget::Linear });
+    let layers = vec![layer(ram, true), layer(linear, false), layer(xfs, true)];
+    let words = ["ram", "dm", "xfs"].map(|word| (word.to_owned(), word.to_owned()));
+    BenchStack::waiting(DeclaredStack { name: name.to_owned(), layers }, words.to_vec())
+}
+
+fn manifest() -> BenchManifest {
+    BenchManifest {
+        schema: 1,
+        bench: "b".to_owned(),
+        durio_version: "0".to_owned(),
+        started: "now".to_owned(),
+        command: Vec::new(),
+        label: None,
+        name: "n".to_owned(),
+        summary: String::new(),
+        spec: String::new(),
+        seed: 1,
+        time_scale_per_mille: 1000,
+        size_scale_per_mille: 1000,
+        several_devices: SeveralDevices::One,
+        published: Vec::new(),
+        outcome: None,
+        stacks: vec![stack("a"), stack("b")],
+    }
+}
+
+/// How a bench ended, and what was done.
+struct Ended {
+    manifest: BenchManifest,
+    log: Vec<String>,
+    saved: Vec<BenchManifest>,
+}
+
+fn run(
+    machine: &Scripted,
+    measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
+) -> Ended {
+    let stop = Cell::new(false);
+    let saved = RefCell::new(Vec::new());
+    let schedule = Schedule {
+        manifest: manifest(),
+        begin: &|stack| machine.begin(stack),
+        stop: &|| stop.get(),
+        save: &|manifest| {
+            saved.borrow_mut().push(manifest.clone());
+            Ok(())
+        },
+        building: &|_, _| (),
+    };
+    let manifest = schedule
+        .run(&mut |point| {
+            let outcome = measure(point);
+            stop.set(matches!(outcome, Ok(Outcome::Interrupted)));
+            machine.log.borrow_mut().push(format!("measured {}", point.run));
+            outcome
+        })
+        .unwrap();
+    Ended { manifest, log: machine.log.borrow().clone(), saved: saved.into_inner() }
+}
+
+fn states(manifest: &BenchManifest) -> Vec<Vec<LayerState>> {
+    let of = |stack: &BenchStack| stack.layers.iter().map(|layer| layer.state).collect();
+    manifest.stacks.iter().map(of).collect()
+}
+
+use LayerState::{Built, Failed, Measured as Done, Partial, Waiting};
+
+#[test]
+fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
+    let one = |stack: &str, first: usize| {
+        vec![
+            format!("{stack} built 0"),
+            format!("measured {first:02}-{stack}-ram"),
+            format!("{stack} built 1"),
+            format!("{stack} built 2"),
+            format!("measured {:02}-{stack}-xfs", first + 1),
+            format!("{stack} down"),
+        ]
+    };
+    assert_eq!(ended.log, [one("a", 1), one("b", 3)].concat());
+    assert_eq!(states(&ended.manifest), [[Done, Built, Done], [Done, Built, Done]]);
+    assert_eq!(ended.manifest.outcome, Some(Outcome::Complete));
+    let layer = &ended.manifest.stacks[1].layers[2];
+    assert_eq!(layer.run.as_deref(), Some("04-b-xfs"));
+    assert_eq!(
+        (layer.commands.as_slice(), layer.build),
+        (&["make 2".to_owned()][..], Some(Nanos::from_millis(3)))
+    );
+    assert_eq!(ended.saved.last(), Some(&ended.manifest));
+}
+
+#[test]
+fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
+    let under_way = |manifest: &&BenchManifest| manifest.stacks[0].layers[0].state == Partial;
+    let during = ended.saved.iter().find(under_way).unwrap();
+    assert_eq!(during.stacks[0].layers[0].run.as_deref(), Some("01-a-ram"));
+    assert_eq!(during.outcome, None);
+    assert_eq!(during.stacks[0].tear_down, None);
+    assert!(listing(during, "/x".as_ref(), true).contains("PARTIAL: it runs, or was killed"));
+}
+
+#[test]
+fn a_layer_that_cannot_be_built_ends_its_stack_and_no_other() {
+    for layer in [99, 0, 1, 2] {
+        let machine = Scripted { fails_to_build: Some((0, layer)), ..Scripted::default() };
+        let ended = run(&machine, &mut |_| Ok(Outcome::Complete));
+        let first = &ended.manifest.stacks[0];
+        let at = if layer == 99 { 0 } else { layer };
+        assert!(first.failure.as_deref().unwrap().contains("planted"), "{layer}");
+        assert!(first.failure.as_deref().unwrap().starts_with(&format!("layer {}", at + 1)));
+        assert_eq!(first.layers[at].state, Failed);
+        assert!(first.layers[at + 1..].iter().all(|layer| layer.state == Waiting));
+        assert_eq!(first.tear_down, Some(TearDown::Done));
+        assert_eq!(states(&ended.manifest)[1], [Done, Built, Done]);
+        assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
+        assert!(!ended.log.iter().any(|line| line.ends_with("dropped")), "{:?}", ended.log);
+        let text = listing(&ended.manifest, "/x".as_ref(), true);
+        assert!(text.contains("FAILED") && text.contains("planted"), "{text}");
+    }
+}
+
+#[test]
+fn a_run_that_fails_takes_its_stack_down_and_the_bench_goes_on() {
+    let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
+        "01-a-ram" => Ok(Outcome::Failed),
+        "02-b-ram" => Err(BenchError::cannot_measure("planted")),
+        other => panic!("{other}"),
+    });
+    assert_eq!(states(&ended.manifest), [[Partial, Waiting, Waiting], [Failed, Waiting, Waiting]]);
+    let downs: Vec<_> = ended.log.iter().filter(|line| line.ends_with("down")).collect();
+    assert_eq!(downs, ["a down", "b down"]);
+    assert!(ended.manifest.stacks[1].failure.as_deref().unwrap().contains("planted"));
+}
+
+#[test]
+fn an_interrupt_takes_down_what_is_there_and_begins_nothing_more() {
+    let ended = run(&Scripted::default(), &mut |point| match point.run.as_str() {
+        "02-a-xfs" => Ok(Outcome::Interrupted),
+        _ => Ok(Outcome::Complete),
+    });
+    assert_eq!(ended.log.last().map(String::as_str), Some("a down"));
+    assert_eq!(states(&ended.manifest), [[Done, Built, Partial], [Waiting; 3]]);
+    assert_eq!(ended.manifest.outcome, Some(Outcome::Interrupted));
+    assert_eq!(ended.manifest.stacks[1].tear_down, None);
+}
+
+#[test]
+fn what_cannot_be_taken_down_is_told_and_how_to_try_again() {
+    let machine = Scripted { fails_to_go: Some(0), ..Scripted::default() };
+    let ended = run(&machine, &mut |_| Ok(Outcome::Complete));
+    let Some(TearDown::Failed { reason }) = &ended.manifest.stacks[0].tear_down else { panic!() };
+    assert!(reason.contains("busy"));
+    assert_eq!(ended.manifest.outcome, Some(Outcome::Failed));
+    assert!(listing(&ended.manifest, "/x".as_ref(), true).contains("durio stack clean"));
+}
+
+#[test]
+fn a_manifest_that_cannot_be_saved_ends_the_bench_with_everything_taken_down() {
+    for fails_at in 0..6 {
+        let machine = Scripted::default();
+        let count = Cell::new(0);
+        let schedule = Schedule {
+            manifest: manifest(),
+            begin: &|stack| machine.begin(stack),
+            stop: &|| false,
+            save: &|_| {
+                count.set(count.get() + 1);
+                match count.get() > fails_at {
+                    true => Err(BenchError::cannot_measure("disk full")),
+                    false => Ok(()),
+                }
+            },
+            building: &|_, _| (),
+        };
+        assert!(schedule.run(&mut |_| Ok(Outcome::Complete)).is_err());
+        let last = machine.log.borrow().last().cloned().unwrap();
+        assert!(last == "a dropped" || last == "a down", "{fails_at}: {last}");
+    }
+}
+
+fn findings_of_nothing() -> Findings {
+    let manifest = Manifest {
+        label: None,
+        schema: 1,
+        run: String::new(),
+        durio_version: "0".to_owned(),
+        started: String::new(),
+        command: Vec::new(),
+    };
+    let plan = Plan {
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Campaign,
+        seed: 1,
+        clock: ClockChoice::Auto,
+        targets: Vec::new(),
+        steps: Vec::new(),
+        campaign: None,
+        thresholds: Vec::new(),
+    };
+    let environment = Environment { host: Host::default(), stacks: Vec::new() };
+    Analyser::new(manifest, plan, environment).finish(String::new()).findings
+}
+
+#[test]
+fn a_run_that_was_analysed_while_it_ran_is_not_read_again() {
+    let ended = run(&Scripted::default(), &mut |_| Ok(Outcome::Complete));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("b");
+    let folder = BenchFolder::create(&path, ended.manifest.clone()).unwrap();
+    let folder = BenchFolder::open(folder.path()).unwrap();
+    let complaints = |known: &[&str]| {
+        let known = known.iter().map(|run| ((*run).to_owned(), findings_of_nothing()));
+        let told = Told::default();
+        let _ = bench_findings(&folder, known.collect(), &told);
+        told.0.into_inner().len()
+    };
+    assert_eq!(complaints(&[]), 4, "none of the folders is there");
+    assert_eq!(complaints(&["01-a-ram", "04-b-xfs"]), 2);
+    assert_eq!(complaints(&["01-a-ram", "02-a-xfs", "03-b-ram", "04-b-xfs"]), 0);
+}

@@ -1,0 +1,135 @@
+//! Runs against runs, from their folders alone.
+//!
+//! In: sides as a user names them: a run folder, a directory of run folders, folders between commas.
+//! Out: the comparison. Not here: how runs are compared (durio-judge).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use durio_judge::compare::{Comparison, Run, RunReader, Settings, Side, compare};
+use durio_record::{RunFolder, file_names};
+
+use crate::error::BenchError;
+use crate::observer::Observer;
+use crate::read_back::{ReadBack, each_event};
+use crate::runs::find_run;
+
+// A directory with more run folders than this is surely not meant as one side.
+const RUNS_MAX: usize = 1000;
+
+/// The comparison of two sides or more, the first of which is what the others are compared with.
+///
+/// # Errors
+/// If a side is no run.
+pub fn read_comparison(
+    sides: &[PathBuf],
+    settings: &Settings,
+    observer: &dyn Observer,
+) -> Result<ReadBack<Comparison>, BenchError> {
+    let folders = sides.iter().map(|it| folders(it)).collect::<Result<Vec<_>, _>>()?;
+    let read = read_all(&folders)?;
+    let damage = read.iter().flatten().filter_map(|(_, damage)| damage.as_ref());
+    let is_damaged = damage.inspect(|damage| tell(damage, observer)).count() > 0;
+    let sides: Vec<Side> = sides.iter().zip(read).map(side).collect();
+    Ok(ReadBack { findings: compare(&sides, settings), is_damaged })
+}
+
+/// A run to be compared.
+///
+/// # Errors
+/// If it is none.
+pub fn read_compared_run(
+    path: &Path,
+    observer: &dyn Observer,
+) -> Result<ReadBack<Run>, BenchError> {
+    let (findings, damage) = read(&find_run(path)?)?;
+    damage.iter().for_each(|damage| tell(damage, observer));
+    Ok(ReadBack { findings, is_damaged: damage.is_some() })
+}
+
+fn tell(damage: &str, observer: &dyn Observer) {
+    observer.remark(&format!("durio: {damage}; what comes after is not compared"));
+}
+
+fn side((source, runs): (&PathBuf, Vec<(Run, Option<String>)>)) -> Side {
+    let runs = runs.into_iter().map(|(run, _)| run).collect();
+    Side { source: source.display().to_string(), runs }
+}
+
+/// The run folders of one side: itself, those in it, or those between commas.
+fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
+    let text = side.to_string_lossy();
+    // A folder may have a comma in its name: only what is not there is a list.
+    let folders = match !side.exists() && text.contains(',') {
+        true => {
+            let parts = text.split(',').filter(|it| !it.is_empty());
+            parts.map(|it| find_run(Path::new(it))).collect::<Result<_, _>>()?
+        }
+        false if side.is_dir() && !is_run(side) => folders_in(side)?,
+        false => vec![find_run(side)?],
+    };
+    let mut known: Vec<PathBuf> = Vec::new();
+    for folder in &folders {
+        // The same run twice would count as two repeats, and agree with itself.
+        let path = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+        if known.contains(&path) {
+            let message = format!("'{}' is named twice in the side '{text}'", folder.display());
+            return Err(BenchError::wrong_use(message)
+                .hint("the same run again is no repeat, and would feign certainty"));
+        }
+        known.push(path);
+    }
+    Ok(folders)
+}
+
+fn is_run(folder: &Path) -> bool {
+    folder.join(file_names::MANIFEST).is_file()
+}
+
+fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
+    let cannot = |reason: String| {
+        let message = format!("cannot compare '{}': {reason}", directory.display());
+        BenchError::cannot_measure(message)
+            .hint("a side is a run folder, a directory of run folders, or folders between commas")
+    };
+    let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    // One more than there may be, to know that there are too many.
+    let mut runs: Vec<PathBuf> = paths.filter(|path| is_run(path)).take(RUNS_MAX + 1).collect();
+    runs.sort();
+    match runs.len() {
+        0 => {
+            let manifest = file_names::MANIFEST;
+            Err(cannot(format!("neither it nor a directory in it has a file '{manifest}'")))
+        }
+        count if count > RUNS_MAX => Err(cannot(format!("it has more than {RUNS_MAX} runs"))),
+        _ => Ok(runs),
+    }
+}
+
+/// A run, and why it cannot be read to its end.
+type Read = (Run, Option<String>);
+
+/// Reads every side, each in a thread of its own.
+// Reading takes most of a comparison's time.
+fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<Read>>, BenchError> {
+    std::thread::scope(|scope| {
+        let read_side = |side: &'_ [PathBuf]| side.iter().map(|it| read(it)).collect();
+        let start = |side| scope.spawn(move || -> Result<Vec<_>, BenchError> { read_side(side) });
+        let running: Vec<_> = sides.iter().map(|side| start(side)).collect();
+        let join = |side: std::thread::ScopedJoinHandle<'_, Result<_, BenchError>>| {
+            side.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(join).collect()
+    })
+}
+
+fn read(path: &Path) -> Result<Read, BenchError> {
+    let folder = RunFolder::open(path)?;
+    let (manifest, plan) = (folder.manifest.clone(), folder.plan.clone());
+    let mut reader = RunReader::new(manifest, plan, folder.environment.clone());
+    let damage = each_event(&folder, |event| reader.observe(event))?;
+    damage.iter().for_each(|damage| reader.damaged(damage.clone()));
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Ok((reader.finish(absolute.display().to_string()), damage))
+}

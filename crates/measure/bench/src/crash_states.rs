@@ -1,0 +1,336 @@
+//! The crash states of a recorded run, each checked by a command of the user's.
+//!
+//! In: a log of dm-log-writes, what the disk held before it, a command. Out: what the command says of
+//! each state. Not here: which states there are (durio-prove), what the command looks for.
+//!
+//! A state is a sparse file in a folder of its own, made anew for each check: the check may write to it,
+//! as a filesystem's recovery does.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
+use durio_base::{Bytes, Nanos};
+use durio_block::{Answer, ask_stoppable, open_input};
+use durio_prove::enumerate::{Limits, State, StateName, visit, visit_one};
+use durio_run::StopFlag;
+use durio_simdisk::{Event, Image, Recording, SECTOR, trace};
+
+use crate::error::{BenchError, BenchErrorKind};
+use crate::observer::{Due, Observer};
+
+/// A log is kept in memory, with all that was written.
+const LOG_MAX: Bytes = Bytes::from_gib(4);
+/// Bytes of a disk's image that are looked at together; zeros are not kept.
+const PART: usize = 4096;
+/// Lines of a check's output that are told.
+const LINES: usize = 3;
+
+/// What is wanted of a log.
+#[derive(Debug)]
+pub struct CrashStatesWish<'a> {
+    pub log: &'a Path,
+    /// What the disk held before; zeros without it.
+    pub base: Option<&'a Path>,
+    /// Bytes of the disk; without it those of the base.
+    pub size: Option<Bytes>,
+    /// States at most.
+    pub limit: usize,
+    /// The seed of the choice among more.
+    pub seed: u64,
+    /// The command that checks a state; empty if a state is only saved.
+    pub check: &'a [OsString],
+    /// How long it may take for each.
+    pub patience: Nanos,
+}
+
+/// Checks each state.
+///
+/// # Errors
+/// If the log is none, the command cannot be run, or there is no room for a state.
+pub fn check_crash_states(
+    wish: &CrashStatesWish<'_>,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<CrashStateFindings, BenchError> {
+    let recorded = Recorded::read(wish)?;
+    let scratch = Scratch::new(&recorded)?;
+    let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
+    let limits = Limits { states: wish.limit, seed: wish.seed, ..Limits::default() };
+    let (mut due, mut ended) = (Due::new(), Ok(()));
+    let found = visit(&recorded.recording, limits, |image, state| {
+        if let Some(elapsed) = due.now() {
+            let (states, failed) = (findings.states, findings.failed);
+            observer.progress(&format!("{states} crash states in {elapsed} s, {failed} failed"));
+        }
+        match scratch.check(image, state, wish, stop) {
+            Ok((outcome, finding)) => {
+                findings.take(outcome, || finding);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                ended = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    match ended {
+        Err(error) if error.kind == BenchErrorKind::Interrupted => findings.is_complete = false,
+        ended => ended?,
+    }
+    findings.stretches = found.stretches;
+    findings.duplicates = found.duplicates;
+    findings.left_out = found.left_out;
+    Ok(findings)
+}
+
+/// Checks one state, and leaves what the disk holds in it in the new file `saved`.
+///
+/// # Errors
+/// As [`check_crash_states`]; if there is no such state, or the file exists.
+pub fn check_crash_state(
+    wish: &CrashStatesWish<'_>,
+    name: StateName,
+    saved: Option<&Path>,
+    stop: &StopFlag,
+) -> Result<CrashStateFindings, BenchError> {
+    let recorded = Recorded::read(wish)?;
+    let mut findings = CrashStateFindings::new(wish.log.display().to_string(), wish.seed);
+    let checked = visit_one(&recorded.recording, name, |image, state| {
+        if let Some(path) = saved {
+            save(image, recorded.size, path)?;
+        }
+        if !wish.check.is_empty() {
+            let scratch = Scratch::new(&recorded)?;
+            let (outcome, finding) = scratch.check(image, state, wish, stop)?;
+            findings.take(outcome, || finding);
+        }
+        Ok(())
+    });
+    let missing = || {
+        BenchError::wrong_use(format!("the log has no state '{name}'"))
+            .hint("a name is of the log, the base and the size that it was told with")
+    };
+    checked.ok_or_else(missing)?.map(|()| findings)
+}
+
+/// A log as it is replayed.
+struct Recorded {
+    recording: Recording,
+    size: Bytes,
+}
+
+impl Recorded {
+    fn read(wish: &CrashStatesWish<'_>) -> Result<Self, BenchError> {
+        let entries = trace::parse(&read_log(wish.log)?).map_err(|error| {
+            BenchError::of(BenchErrorKind::WrongUse, error)
+                .context(format!("'{}'", wish.log.display()))
+                .hint("durio simdisk serve --record makes one, and so does the kernel's log-writes")
+        })?;
+        let (base, base_size) = match wish.base {
+            Some(path) => read_base(path)?,
+            None => (Image::default(), Bytes::ZERO),
+        };
+        let size = wish.size.unwrap_or(base_size);
+        let recording = Recording::from_log(base, &entries);
+        let end = recording.events().iter().map(end_of).max().unwrap_or(0);
+        let needed = end.max(base_size.get());
+        if size.get() < needed || size.get() == 0 {
+            let text = format!("the disk has at least {needed} bytes, and --size {size} is less");
+            return Err(BenchError::wrong_use(text));
+        }
+        Ok(Self { recording, size })
+    }
+}
+
+fn end_of(event: &Event) -> u64 {
+    let Event::Begun(write) = event else { return 0 };
+    // Of zeros only those count that stand over something.
+    let sector = write.sectors().filter_map(|(sector, bytes)| bytes.map(|_| sector)).max();
+    sector.map_or(0, |it| (it + 1) * SECTOR as u64)
+}
+
+fn read_log(path: &Path) -> Result<Vec<u8>, BenchError> {
+    let mut bytes = Vec::new();
+    open_input(path)
+        .and_then(|file| file.take(LOG_MAX.get() + 1).read_to_end(&mut bytes))
+        .map_err(|error| BenchError::io("read", path, error))?;
+    if bytes.len() as u64 > LOG_MAX.get() {
+        let text = format!("'{}' has more than {LOG_MAX}", path.display());
+        return Err(BenchError::cannot_measure(text).hint("record a shorter run"));
+    }
+    Ok(bytes)
+}
+
+/// The contents of a disk's image, and its size.
+fn read_base(path: &Path) -> Result<(Image, Bytes), BenchError> {
+    let failed = |error| BenchError::io("read", path, error);
+    let mut file = open_input(path).map_err(failed)?;
+    let (mut image, mut sector, mut part) = (Image::default(), 0, Vec::with_capacity(PART));
+    loop {
+        part.clear();
+        let count = file.by_ref().take(PART as u64).read_to_end(&mut part).map_err(failed)?;
+        if !count.is_multiple_of(SECTOR) {
+            let text = format!("'{}' is no disk: it ends within a sector", path.display());
+            return Err(BenchError::wrong_use(text));
+        }
+        if part.iter().any(|&byte| byte != 0) {
+            image.store(sector, &part);
+        }
+        sector += (count / SECTOR) as u64;
+        if count < PART {
+            return Ok((image, Bytes::new(sector * SECTOR as u64)));
+        }
+    }
+}
+
+fn save(image: &Image, size: Bytes, path: &Path) -> Result<(), BenchError> {
+    let failed = |error| BenchError::io("save the state as", path, error);
+    let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+    let written = write(image, size, &file);
+    if written.is_err() {
+        // Half a state is none; the first error is what counts.
+        let _ = fs::remove_file(path);
+    }
+    written.map_err(failed)
+}
+
+fn write(image: &Image, size: Bytes, file: &File) -> io::Result<()> {
+    file.set_len(size.get())?;
+    for (sector, bytes) in image.written() {
+        let at = sector * SECTOR as u64;
+        // The last page may be of a disk that ends within it.
+        let room = usize::try_from(size.get().saturating_sub(at)).unwrap_or(usize::MAX);
+        file.write_all_at(&bytes[..bytes.len().min(room)], at)?;
+    }
+    Ok(())
+}
+
+/// Where a state lies while it is checked. It goes with all that the check left there.
+struct Scratch {
+    image: PathBuf,
+    size: Bytes,
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new(recorded: &Recorded) -> Result<Self, BenchError> {
+        let only_owner = Permissions::from_mode(0o700);
+        let made =
+            tempfile::Builder::new().prefix("durio-states-").permissions(only_owner).tempdir();
+        let parent = std::env::temp_dir();
+        let folder = made.map_err(|it| BenchError::io("make a folder in", &parent, it))?;
+        Ok(Self { image: folder.path().join("state.img"), size: recorded.size, folder })
+    }
+
+    fn check(
+        &self,
+        image: &Image,
+        state: &State<'_>,
+        wish: &CrashStatesWish<'_>,
+        stop: &StopFlag,
+    ) -> Result<(CheckOutcome, CrashStateFinding), BenchError> {
+        let stopped = || BenchError::new(BenchErrorKind::Interrupted, "interrupted");
+        if stop.is_set() {
+            return Err(stopped());
+        }
+        self.put(image).map_err(|error| {
+            BenchError::io("make the state", &self.image, error)
+                .hint("TMPDIR names another folder for it")
+        })?;
+        let patience = Duration::from_nanos(wish.patience.get());
+        let asked =
+            ask_stoppable(&mut self.command(state, wish.check), patience, &|| stop.is_set());
+        let (outcome, reason, said) = match asked {
+            Ok(answer) => judge(&answer),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(stopped()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                (CheckOutcome::Undecided, error.to_string(), String::new())
+            }
+            Err(error) => {
+                let program = wish.check.first().map(Path::new).unwrap_or(Path::new(""));
+                return Err(BenchError::io("run", program, error));
+            }
+        };
+        let finding = CrashStateFinding {
+            state: state.name().to_string(),
+            description: state.to_string(),
+            mark: state.mark.map(str::to_owned),
+            reason,
+            said,
+        };
+        Ok((outcome, finding))
+    }
+
+    /// What an earlier check has made of the last one goes first.
+    fn put(&self, image: &Image) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder.path())? {
+            let path = entry?.path();
+            let is_folder = fs::symlink_metadata(&path)?.is_dir();
+            if is_folder { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        write(image, self.size, &File::create_new(&self.image)?)
+    }
+
+    fn command(&self, state: &State<'_>, check: &[OsString]) -> Command {
+        let (program, arguments) = check.split_first().expect("a check has a program");
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.env("DURIO_STATE", &self.image);
+        command.env("DURIO_MARK", state.mark.unwrap_or_default());
+        command.env("DURIO_STATE_NAME", state.name().to_string());
+        command
+    }
+}
+
+fn judge(answer: &Answer) -> (CheckOutcome, String, String) {
+    let outcome = match answer.status.code() {
+        Some(0) => CheckOutcome::Passed,
+        Some(1) => CheckOutcome::Failed,
+        _ => CheckOutcome::Undecided,
+    };
+    let said = [&answer.stdout[..], &answer.stderr[..]].concat();
+    (outcome, ending(answer.status), last_lines(&String::from_utf8_lossy(&said)))
+}
+
+fn ending(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        // "signal: 9 (SIGKILL)"
+        None => status.to_string(),
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_is_read_without_its_zeros_and_written_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("base"), folder.path().join("copy"));
+        let mut bytes = vec![0; 5 * PART + SECTOR];
+        bytes[PART..PART + 7].fill(1);
+        bytes[5 * PART..].fill(2);
+        fs::write(&path, &bytes).unwrap();
+        let (image, size) = read_base(&path).unwrap();
+        assert_eq!((image.written().count(), size.get()), (2, bytes.len() as u64));
+        save(&image, size, &copy).unwrap();
+        assert_eq!(fs::read(&copy).unwrap(), bytes);
+        assert!(save(&image, size, &copy).is_err(), "nothing that exists is overwritten");
+        fs::write(&path, [0; 700]).unwrap();
+        assert!(read_base(&path).unwrap_err().to_string().contains("ends within a sector"));
+    }
+}

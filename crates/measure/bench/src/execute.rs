@@ -1,0 +1,418 @@
+//! The line from a plan to a record and its findings, the same for everything that measures.
+//!
+//! In: a plan and what exists of its targets. Out: a run folder, and the findings. Not here: what is
+//! planned, and who sees the findings.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use durio_analyse::{Analyser, Findings, WorkloadFindings};
+use durio_base::Nanos;
+use durio_block::{Folder, HeldTargets};
+use durio_judge::judged;
+use durio_plan::{Plan, RawPath};
+use durio_record::{
+    Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
+    RecordError, RecordWriter, RoundDecision, StateFolder, file_names,
+};
+use durio_report::{Format, Options, Report};
+use durio_run::{Context, EventSink, LayoutProgress, Resume, RunErrorKind, StopFlag};
+
+use crate::environment::{devices, environment, processors};
+use crate::error::BenchError;
+use crate::observer::{Observer, RunObserver};
+use crate::resume::Interrupted;
+use crate::runs::remove_run_folder;
+use crate::state_folder::{runs_folder, state_for};
+
+/// What the user wishes of a run, beside its plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunOptions<'a> {
+    /// Where the run folder is made; the state folder without it.
+    pub out: Option<&'a Path>,
+    /// The seed of all random choices; a new one without it.
+    pub seed: Option<u64>,
+    /// The findings have their histograms.
+    pub histograms: bool,
+    /// The name that the user gives it.
+    pub label: Option<&'a str>,
+}
+
+/// Identity of a run that is about to begin.
+#[derive(Debug)]
+pub struct Execution {
+    name: FolderName,
+    started: SystemTime,
+    folder: PathBuf,
+    state: Option<StateFolder>,
+    leftovers: Option<Leftovers>,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The run is one of a bench.
+    is_within: bool,
+    /// The folder is where the user wants it.
+    is_named: bool,
+    histograms: bool,
+    pub(crate) label: Option<String>,
+}
+
+impl Execution {
+    /// Names the run.
+    ///
+    /// # Errors
+    /// If there is no folder for it.
+    pub fn begin(command: &str, options: &RunOptions<'_>) -> Result<Self, BenchError> {
+        let started = SystemTime::now();
+        let name = FolderName::new(command, started, std::process::id());
+        let folder = runs_folder(options.out)?.join(name.as_str());
+        // One that cannot be used matters only if nothing else was named.
+        let state = match state_for("what a run makes") {
+            Err(error) if options.out.is_none() => return Err(error),
+            other => other.ok(),
+        };
+        let leftovers = state.as_ref().map(Leftovers::below);
+        let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
+        // Runs that begin at the same moment differ by their process.
+        let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
+        let (is_named, histograms) = (options.out.is_some(), options.histograms);
+        let label = options.label.map(str::to_owned);
+        let is_within = false;
+        Ok(Self {
+            name,
+            started,
+            folder,
+            state,
+            leftovers,
+            seed,
+            is_within,
+            is_named,
+            histograms,
+            label,
+        })
+    }
+
+    /// The run, with findings that have their histograms.
+    #[must_use]
+    pub fn with_histograms(self) -> Self {
+        Self { histograms: true, ..self }
+    }
+
+    /// A run of this bench, in a folder of this name inside of the bench's own. Its files are on what
+    /// goes with the bench.
+    pub(crate) fn point(&self, name: &str) -> Self {
+        Self {
+            name: self.name.clone(),
+            started: SystemTime::now(),
+            folder: self.folder.join(name),
+            state: self.state.clone(),
+            leftovers: None,
+            is_within: true,
+            label: None,
+            ..*self
+        }
+    }
+
+    /// The folder that it makes.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where run folders are made.
+    #[must_use]
+    pub fn runs(&self) -> &Path {
+        self.folder.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Removes its folder, once it has ended and is of no use any more.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self) -> Result<(), BenchError> {
+        Folder::open(self.runs())
+            .and_then(|runs| remove_run_folder(&runs, self.name.as_str()))
+            .map_err(|error| BenchError::io("remove", &self.folder, error))
+    }
+
+    /// The name of files on filesystems without unnamed files.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        format!(".durio-{}", self.name)
+    }
+
+    /// Its name and its begin, for a manifest.
+    pub(crate) fn identity(&self) -> (String, String) {
+        (self.name.to_string(), FolderName::rfc3339(self.started))
+    }
+
+    fn manifest(&self) -> Manifest {
+        Manifest {
+            schema: RUN_FOLDER_SCHEMA,
+            run: self.run_name(),
+            durio_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: FolderName::rfc3339(self.started),
+            command: command_line(),
+            label: self.label.clone(),
+        }
+    }
+
+    /// The name of the folder; of one within a bench with that of the bench.
+    fn run_name(&self) -> String {
+        let own = self.folder.file_name().filter(|_| self.is_within);
+        own.map_or_else(|| self.name.to_string(), |own| format!("{}/{}", self.name, own.display()))
+    }
+
+    /// The journal; a state folder that cannot be written to matters only if nothing else was named.
+    fn journal(&self) -> Result<Journal, BenchError> {
+        let pointed = Journal::begin(&self.folder, self.leftovers.as_ref());
+        match pointed {
+            // A home that cannot be written to (a container's) must not keep anybody from measuring into a
+            // folder of their own. The next run only does not find what this one may leave.
+            Err(_) if self.is_named => {
+                // The first attempt made it, and a new journal replaces nothing.
+                let _ = fs::remove_file(self.folder.join(file_names::JOURNAL));
+                Ok(Journal::begin(&self.folder, None)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Runs `plan` on what was looked up for it, and records it.
+    ///
+    /// # Errors
+    /// If there is nothing to show: the run could not begin, or its record not be written.
+    pub fn execute(
+        &self,
+        plan: &Plan,
+        held: HeldTargets,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<Executed, BenchError> {
+        let environment = environment(plan)?;
+        let manifest = self.manifest();
+        let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
+        let journal = self.journal()?;
+        let analyser = self.analyser(manifest, plan, &environment);
+        let resume = None;
+        let (folder, state) = (&self.folder, self.state.clone());
+        Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
+            .carry_out(stop, observer)
+    }
+
+    /// Goes on with an interrupted run in its own folder.
+    ///
+    /// # Errors
+    /// As [`Execution::execute`].
+    pub fn resume(
+        &self,
+        interrupted: &Interrupted,
+        held: HeldTargets,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<Executed, BenchError> {
+        let Interrupted { folder, point } = interrupted;
+        let plan = &folder.plan;
+        // The machine may have changed since; the record keeps the first, the runner needs today's.
+        let environment = environment(plan)?;
+        // Before anything is appended: what was recorded so far is read as it is.
+        let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
+        // Behind the last whole one a power cut has torn the record.
+        let mut events = folder.events()?;
+        for event in events.by_ref() {
+            match event {
+                Ok(event) => analyser.observe(&event.event),
+                // What cannot be read now is not cut off: it may be whole.
+                Err(error) if error.is_of_storage() => return Err(error.into()),
+                Err(_) => break,
+            }
+        }
+        let part = point.resumed_before + 1;
+        let writer = RecordWriter::resume(folder.path(), part, events.whole_bytes())?;
+        let journal = Journal::resume(folder.path(), self.leftovers.as_ref())?;
+        let resume = Some(interrupted.resume());
+        let (folder, state) = (folder.path(), self.state.clone());
+        Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
+            .carry_out(stop, observer)
+    }
+
+    fn analyser(&self, manifest: Manifest, plan: &Plan, environment: &Environment) -> Analyser {
+        let mut analyser = Analyser::new(manifest, plan.clone(), environment.clone());
+        if self.histograms {
+            analyser.keep_histograms();
+        }
+        analyser
+    }
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Executed {
+    /// What was found, however it ended.
+    pub findings: Findings,
+    pub outcome: Result<Outcome, BenchError>,
+}
+
+/// What the user shall know before a run begins: that it needs much memory. What cannot be had at all
+/// is refused by the runner.
+#[must_use]
+pub fn memory_remark(plan: &Plan) -> Option<String> {
+    let (step, need, available) = durio_run::large_step(plan)?;
+    let jobs: u64 = step.loads().map(|load| u64::from(load.workload.jobs)).sum();
+    let of = available.map_or(String::new(), |available| format!(" ({available} available)"));
+    let name = &step.load.workload.name;
+    Some(format!(
+        "{name} needs up to {need} of memory{of} for the latencies and blocks of {jobs} jobs"
+    ))
+}
+
+/// What a run begins or goes on with.
+struct Beginning<'a> {
+    folder: &'a Path,
+    plan: &'a Plan,
+    writer: RecordWriter,
+    journal: Journal,
+    held: HeldTargets,
+    analyser: Analyser,
+    environment: Environment,
+    state: Option<StateFolder>,
+    resume: Option<Resume>,
+}
+
+impl Beginning<'_> {
+    fn carry_out(self, stop: &StopFlag, observer: &dyn Observer) -> Result<Executed, BenchError> {
+        let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
+            self;
+        let mut recording = Recording { plan, analyser, writer, observer: observer.run() };
+        let context = Context {
+            journal: &mut journal,
+            targets: held,
+            state,
+            devices: devices(plan, &environment),
+            processors: processors(plan, &environment),
+            stop: stop.clone(),
+            resume,
+        };
+        let outcome = durio_run::run(plan, context, &mut recording);
+        let Recording { analyser, writer, observer: ended, .. } = recording;
+        // Its line on the terminal ends before anything else is told.
+        drop(ended);
+        journal.end();
+        let folder = absolute(folder);
+        // Of any other error there is a record that is worth a report.
+        let outcome = match outcome {
+            // Nothing more can be written where the record is.
+            Err(error) if error.kind == RunErrorKind::Sink => {
+                observer.remark(&format!("durio: the record so far is in {}", folder.display()));
+                return Err(error.into());
+            }
+            other => other,
+        };
+        let findings = judged(analyser.finish(folder.display().to_string()));
+        save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
+        let outcome = outcome.map_err(BenchError::from).and_then(|outcome| match outcome {
+            Outcome::Complete => all_measured(&findings).map(|()| outcome),
+            Outcome::Interrupted | Outcome::Failed => Ok(outcome),
+        });
+        Ok(Executed { findings, outcome })
+    }
+}
+
+/// Refuses a run with a step of which nothing was measured: a script must not take the absence of a
+/// figure for one. A workload without operations beside others that have some is a doubt.
+fn all_measured(findings: &Findings) -> Result<(), BenchError> {
+    let workloads = || findings.workloads.iter();
+    let is_step_empty = |workload: &WorkloadFindings| {
+        let place = (workload.step, workload.round);
+        workloads().all(|other| (other.step, other.round) != place || other.unmeasured().is_some())
+    };
+    let mut unmeasured = workloads()
+        .filter(|workload| is_step_empty(workload))
+        .filter_map(|workload| Some((workload, workload.unmeasured()?)));
+    let Some((first, why)) = unmeasured.next() else { return Ok(()) };
+    let more = match unmeasured.count() {
+        0 => String::new(),
+        more => format!("; nor of {more} more"),
+    };
+    let text = format!("nothing was measured of {}: {why}{more}", first.name);
+    Err(BenchError::cannot_measure(text).hint(
+        "give it more to do than its ramp takes, or a shorter ramp; what was done in the ramp is no \
+         figure here (fio reports it if the job is done before its ramp_time)",
+    ))
+}
+
+/// Keeps what was found beside the record: for programs, and for a browser.
+pub(crate) fn save_findings(
+    found: &impl Report,
+    save: impl Fn(&str, &[u8]) -> Result<(), RecordError>,
+) -> Result<(), BenchError> {
+    for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
+    {
+        let mut bytes = Vec::new();
+        durio_report::write(format, found, &Options::default(), &mut bytes)
+            .map_err(BenchError::unmade)?;
+        save(name, &bytes)?;
+    }
+    Ok(())
+}
+
+/// The command line; bytes that are no text are replaced.
+pub(crate) fn command_line() -> Vec<String> {
+    let words = COMMAND_LINE.get().cloned();
+    let words = words.unwrap_or_else(|| std::env::args_os().collect());
+    words.into_iter().map(|word| RawPath::from(word).to_string()).collect()
+}
+
+static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Says which words records have as their command line, where they are not the process's own: a user's
+/// file may have added some.
+pub fn set_command_line(words: &[OsString]) {
+    // Only the first counts, and there is but one.
+    let _ = COMMAND_LINE.set(words.to_vec());
+}
+
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The sink of a run: each event goes to the analyser, the observer and the record.
+struct Recording<'a> {
+    plan: &'a Plan,
+    analyser: Analyser,
+    writer: RecordWriter,
+    observer: Box<dyn RunObserver>,
+}
+
+impl EventSink for Recording<'_> {
+    fn event(
+        &mut self,
+        at: Nanos,
+        event: Event,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        // The record last: it takes the event, and a failure of it ends the run.
+        self.analyser.observe(&event);
+        self.observer.event(self.plan, &event);
+        // Syncing waits for the disk below the record: at ends alone, where nothing is measured.
+        match event.must_last(self.plan) {
+            true => self.writer.write_synced(at, event)?,
+            false => self.writer.write(at, event)?,
+        }
+        Ok(())
+    }
+
+    fn round_ended(&mut self, section: u32, round: u32) -> RoundDecision {
+        self.analyser.decide(section, round)
+    }
+
+    fn first_rate(&mut self, section: u32) -> Option<f64> {
+        self.analyser.first_rate(section)
+    }
+
+    fn layout_progress(&mut self, progress: LayoutProgress) {
+        self.observer.layout(self.plan, progress);
+    }
+}

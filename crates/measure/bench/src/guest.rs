@@ -1,0 +1,365 @@
+//! A bench in a guest of the lab, whose folder is brought out.
+//!
+//! In: a spec, a kernel, what the guest shall be like. Out: a bench folder, and how it ended. Not here:
+//! the bench itself, which is the same command in the guest.
+
+pub(crate) mod needs;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use durio_base::Bytes;
+use durio_block::{Folder, rename_new};
+use durio_lab::{
+    Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabTiming, Streams, kernels,
+};
+use durio_layers::{DeclaredKind, DeclaredStack};
+use durio_plan::ClockChoice;
+use durio_record::FolderName;
+use durio_record::bench::BenchFolder;
+use durio_run::StopFlag;
+use durio_spec::StackBench;
+
+use crate::bench::{Planning, StackChoice, chosen_stacks, estimates, read_stack_spec};
+use crate::error::{BenchError, BenchErrorKind, Ending};
+use crate::observer::Observer;
+use needs::GuestNeeds;
+
+/// Where the guest has a spec that is a file.
+const SPEC_IN_GUEST: &str = "/lab-spec.toml";
+/// What the guest needs beside the devices that it makes: its own files, durio and the page cache.
+const MEMORY_ASIDE: Bytes = Bytes::from_mib(1536);
+/// What ZFS takes for itself, beside the kernel's page cache.
+const ZFS_CACHE: Bytes = Bytes::from_mib(1024);
+
+/// What a guest that benches is like.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestSettings {
+    /// What its clock counts.
+    pub timing: LabTiming,
+    /// Its processors.
+    pub cpus: u32,
+    /// Its memory; what the largest stack needs without it.
+    pub memory: Option<Bytes>,
+    /// The longest time that it may take.
+    pub limit: Duration,
+}
+
+/// A bench for a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestBench<'a> {
+    /// The spec, as it was given.
+    pub spec: &'a Path,
+    pub choice: &'a StackChoice,
+    /// What the guest is like.
+    pub guest: GuestSettings,
+    /// The kernel's image or release; the newest without it.
+    pub kernel: Option<&'a Path>,
+    /// The folder of its modules, if they are not beside it.
+    pub modules: Option<&'a Path>,
+    /// The seed of every random choice, if one was given.
+    pub seed: Option<u64>,
+    /// The name that the user gives it.
+    pub label: Option<&'a str>,
+    /// No progress is shown.
+    pub quiet: bool,
+    /// The folder in which the bench folder is made.
+    pub runs: &'a Path,
+}
+
+impl GuestBench<'_> {
+    /// Boots the guest, benches there, and brings the bench folder out.
+    ///
+    /// # Errors
+    /// If the guest cannot be booted, or leaves no bench behind.
+    pub fn run(
+        &self,
+        stop: &StopFlag,
+        observer: &dyn Observer,
+    ) -> Result<(PathBuf, Ending), BenchError> {
+        let request = self.prepared()?;
+        let (release, meaning) = (&request.kernel.release, request.timing.meaning());
+        observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
+        // Beside the runs, so that moving it there is a rename.
+        let brought = Brought::new(self.runs)
+            .map_err(|error| BenchError::io("make a folder for results in", self.runs, error))?;
+        let request = LabRequest { out: Some(brought.0.clone()), ..request };
+        let (mut answers, mut messages) = (io::sink(), observer.messages());
+        let mut streams = Streams { stdout: &mut answers, stderr: &mut messages };
+        let outcome = durio_lab::run(&request, &mut streams, &|| stop.is_set())?;
+        emulation_remark(&outcome).iter().for_each(|line| observer.progress(line));
+        left_out_remark(&outcome).iter().for_each(|line| observer.remark(line));
+        let ending = ending_of(&request, &outcome)?;
+        let folder = brought.keep(self.runs)?;
+        Ok((folder.ok_or_else(|| without_folder(&request, &outcome, ending))?, ending))
+    }
+
+    /// Refuses what could not be begun: a wrong spec, devices of this machine, an unknown kernel.
+    ///
+    /// # Errors
+    /// That is what it is for.
+    pub fn check(&self) -> Result<(), BenchError> {
+        self.prepared().map(|_| ())
+    }
+
+    fn prepared(&self) -> Result<LabRequest, BenchError> {
+        // All that the bench in the guest would refuse, before anything is booted.
+        let spec = read_stack_spec(self.spec)?;
+        let stacks = chosen_stacks(&spec, self.choice)?;
+        refuse_devices(&stacks)?;
+        self.request(&spec, &stacks)
+    }
+
+    fn request(
+        &self,
+        spec: &StackBench,
+        stacks: &[DeclaredStack],
+    ) -> Result<LabRequest, BenchError> {
+        let kernel: Kernel = kernel_named(self.kernel, self.modules)?;
+        let program = std::env::current_exe().map_err(|error| {
+            BenchError::io("find durio's own program,", Path::new("durio"), error)
+        })?;
+        let GuestNeeds { tools, modules } = GuestNeeds::of(stacks, &kernel);
+        // A built-in spec is in the guest's durio too.
+        let is_file = self.spec.exists();
+        let files = is_file
+            .then(|| LabFile { source: self.spec.to_owned(), guest: PathBuf::from(SPEC_IN_GUEST) });
+        Ok(LabRequest {
+            timing: self.guest.timing,
+            cpus: self.guest.cpus,
+            memory: match self.guest.memory {
+                Some(given) => given,
+                None => self.memory_for(spec, stacks)?,
+            },
+            limit: self.guest.limit,
+            tools,
+            modules,
+            files: files.into_iter().collect(),
+            ..LabRequest::new(kernel, program, self.command(is_file))
+        })
+    }
+
+    /// All devices of the largest stack lie in the guest's memory, and the largest step's figures.
+    fn memory_for(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<Bytes, BenchError> {
+        // Any seed will do: sizes and times do not depend on it.
+        let planning = Planning {
+            bench: spec,
+            choice: self.choice,
+            seed: self.seed.unwrap_or(0),
+            clock: ClockChoice::Monotonic,
+        };
+        let plans = estimates(&planning, stacks)?;
+        let steps = plans.iter().flat_map(|point| &point.plan.steps);
+        let step = steps.map(durio_run::memory_of).max().unwrap_or(Bytes::ZERO);
+        let devices = stacks.iter().map(devices_in_memory).max().unwrap_or(0);
+        let mut layers = stacks.iter().flat_map(|stack| &stack.layers);
+        let has_zfs = layers.any(|layer| matches!(layer.kind, DeclaredKind::Zfs(_)));
+        let cache = if has_zfs { ZFS_CACHE } else { Bytes::ZERO };
+        let all = [devices, step.get(), cache.get(), MEMORY_ASIDE.get()];
+        Ok(Bytes::new(all.into_iter().fold(0, u64::saturating_add)))
+    }
+
+    /// The same command, in the guest.
+    fn command(&self, is_file: bool) -> Vec<OsString> {
+        // Arguments are handed over as they are: nothing of them is quoted, or read by the shell.
+        let script = r#"exec durio stack bench "$@" --yes --out "$DURIO_LAB_OUT" --format json"#;
+        let spec = if is_file { SPEC_IN_GUEST.into() } else { self.spec.as_os_str().to_owned() };
+        let mut command: Vec<OsString> =
+            ["sh", "-c", script, "durio"].into_iter().map(OsString::from).collect();
+        command.push(spec);
+        for stack in &self.choice.only {
+            command.extend([OsString::from("--only"), stack.into()]);
+        }
+        let mut with = |name: &str, value: String| {
+            command.extend([OsString::from(name), OsString::from(value)]);
+        };
+        with("--scale-time", factor(self.choice.scale.time_per_mille));
+        with("--scale-size", factor(self.choice.scale.size_per_mille));
+        let confirmed = self.choice.scale.steps_confirmed;
+        if confirmed > 0 {
+            with("--confirm-steps", confirmed.to_string());
+        }
+        if let Some(seed) = self.seed {
+            with("--seed", seed.to_string());
+        }
+        if let Some(label) = self.label {
+            with("--name", label.to_owned());
+        }
+        // The clock of an emulated processor need not look reliable to the guest, and is.
+        if self.guest.timing == LabTiming::Counted {
+            with("--clock", "monotonic".to_owned());
+        }
+        if self.quiet {
+            command.push("--quiet".into());
+        }
+        command
+    }
+}
+
+/// Thousandths as the command line has them.
+fn factor(per_mille: u32) -> String {
+    format!("{}.{:03}", per_mille / 1000, per_mille % 1000)
+}
+
+// A guest has none of this machine's devices.
+fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), BenchError> {
+    let is_of_here = |stack: &&DeclaredStack| {
+        stack.layers.iter().any(|layer| matches!(layer.kind, DeclaredKind::Device(_)))
+    };
+    match stacks.iter().find(is_of_here) {
+        None => Ok(()),
+        Some(stack) => Err(BenchError::wrong_use(format!(
+            "stack '{}' is built of this machine's devices, which a guest has not",
+            stack.name
+        ))
+        .hint("leave it out with --only, or bench it without --lab")),
+    }
+}
+
+/// Bytes of a stack's devices that are made of memory.
+fn devices_in_memory(stack: &DeclaredStack) -> u64 {
+    let made = stack.layers.iter().filter_map(|layer| layer.kind.made());
+    made.map(|made| made.size.get().saturating_mul(u64::from(made.count)))
+        .fold(0, u64::saturating_add)
+}
+
+/// Why nothing was brought out.
+fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) -> BenchError {
+    // As sh tells it: 128 and the number of the signal.
+    const BY_SIGNAL: u8 = 128;
+    match outcome.exit {
+        LabExit::Stopped | LabExit::Cut => {
+            BenchError::new(BenchErrorKind::Interrupted, "interrupted before anything was measured")
+        }
+        LabExit::Code(code) if code > BY_SIGNAL => {
+            let signal = code - BY_SIGNAL;
+            let text = format!("the bench in the guest was ended by signal {signal}");
+            BenchError::new(BenchErrorKind::LabFailed, text).hint(format!(
+                "9 is what a guest without memory sends: it had {}; --memory gives it more",
+                request.memory
+            ))
+        }
+        _ => {
+            let text = "the bench in the guest left no folder behind; its message stands above";
+            let kind = match ending {
+                Ending::Complete => BenchErrorKind::CannotMeasure,
+                Ending::Interrupted => BenchErrorKind::Interrupted,
+                Ending::Failed(kind) => kind,
+            };
+            BenchError::new(kind, text)
+        }
+    }
+}
+
+fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, BenchError> {
+    match &outcome.exit {
+        LabExit::Code(code) => Ok(Ending::of_durio(Some(i32::from(*code)))),
+        LabExit::Stopped | LabExit::Cut => Ok(Ending::Interrupted),
+        LabExit::TimeLimit => Err(time_limit(request)),
+        LabExit::GuestFailed(reason) => {
+            let error = guest_failed(reason);
+            Err(error.hint(format!("it had {} of memory; --memory gives it more", request.memory)))
+        }
+    }
+}
+
+/// The guest took too long.
+#[must_use]
+pub fn time_limit(request: &LabRequest) -> BenchError {
+    let seconds = request.limit.as_secs_f64();
+    let text = format!("the guest was ended after its time limit of {seconds} s");
+    BenchError::new(BenchErrorKind::TimeLimit, text).hint("--time-limit sets another one")
+}
+
+/// The guest died.
+#[must_use]
+pub fn guest_failed(reason: &str) -> BenchError {
+    BenchError::new(BenchErrorKind::LabFailed, format!("the guest failed: {reason}"))
+}
+
+/// Whoever asks for the host's time may expect the host's processor.
+#[must_use]
+pub fn emulation_remark(outcome: &LabOutcome) -> Option<String> {
+    let reason = outcome.facts.without_kvm.as_ref()?;
+    Some(format!("durio: the guest was emulated; KVM does not work here: {reason}"))
+}
+
+/// What a guest brought out is not all here.
+#[must_use]
+pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
+    let first = outcome.skipped.first.as_ref()?;
+    Some(format!(
+        "durio: left out {} of what the guest brought out, such as '{}': links that are absolute or \
+         lead outside, devices, FIFOs and sockets stay in the guest",
+        outcome.skipped.count,
+        first.display()
+    ))
+}
+
+/// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
+///
+/// # Errors
+/// If there is none.
+pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, BenchError> {
+    let Some(wanted) = wanted else {
+        let newest = kernels::usable().into_iter().next();
+        return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: kernels::places() })?);
+    };
+    // Releases are what the list of kernels shows; paths are for images of one's own.
+    let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
+    match of_release {
+        Some(kernel) => Ok(kernel),
+        None => Kernel::from_paths(wanted, modules).map_err(|error| {
+            BenchError::from(error).hint("durio lab kernels lists the releases that can be named")
+        }),
+    }
+}
+
+/// The folder that the guest's results are unpacked into; gone when this is dropped.
+struct Brought(PathBuf);
+
+impl Brought {
+    // Nobody else can have made it: it is new.
+    fn new(runs: &Path) -> io::Result<Self> {
+        let name = FolderName::new("lab", SystemTime::now(), std::process::id());
+        let path = runs.join(format!(".durio-{name}"));
+        Folder::make(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Moves the bench folder among the runs, if there is one.
+    fn keep(&self, runs: &Path) -> Result<Option<PathBuf>, BenchError> {
+        let Ok(entries) = fs::read_dir(&self.0) else { return Ok(None) };
+        let found =
+            entries.flatten().map(|entry| entry.path()).find(|path| BenchFolder::is_at(path));
+        let Some((from, name)) = found.as_ref().and_then(|it| Some((it, it.file_name()?))) else {
+            return Ok(None);
+        };
+        let to = runs.join(name);
+        // Never over a folder that is there: names have the time, but clocks of guests are their own.
+        rename_new(from, &to).map_err(|error| BenchError::io("move the results to", &to, error))?;
+        Ok(Some(to))
+    }
+}
+
+impl Drop for Brought {
+    fn drop(&mut self) {
+        // If something of it stays, it has durio's name.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_written_as_the_command_line_reads_them() {
+        assert_eq!(factor(1000), "1.000");
+        assert_eq!(factor(25), "0.025");
+        assert_eq!(factor(32_000), "32.000");
+    }
+}

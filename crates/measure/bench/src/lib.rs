@@ -1,0 +1,128 @@
+//! What is done with plans: carried out, recorded, resumed, set side by side, stack by stack.
+//!
+//! In: what a user wishes, as values. Out: folders and findings. Not here: arguments, the terminal and
+//! exit codes (durio), and what a spec means (durio-spec).
+//!
+//! | module | what it joins |
+//! |---|---|
+//! | `locate` | paths → what is there, held, and what may be written to |
+//! | `campaign` | a spec and paths → a plan |
+//! | `execute`, `resume` | a plan → a run folder and its findings |
+//! | `bench` | stacks that are built, measured layer by layer, and taken down |
+//! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
+//! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
+//! | `interleave`, `proof` | runs in turns, with a setting switched between them |
+//! | `read_back`, `compare` | folders → findings, comparisons |
+//! | `replay` | a trace → how its replay went |
+//! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
+//! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
+//! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
+//! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
+//! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
+//! | `array` | devices → an array of durio's own, created, examined, served, and told what to do |
+//! | `runs` | the state folder → a list of runs; a word → the run that it means |
+//! | `doctor` | a directory and this machine → what they let durio do |
+//! | `leftovers`, `setting_guard` | what dead runs left behind |
+//!
+//! # How a bench runs
+//!
+//! A stack spec (`measure/spec/src/stack/`) is a campaign without a target, and stacks to run it on.
+//! `bench/schedule.rs` says what follows what: a layer is built (durio-layers), the campaign is
+//! planned on the devices or the mount point that are there now (`bench/point.rs`) and carried out
+//! like any run, in a run folder inside the bench folder; the manifest is replaced after each of
+//! these; then the next layer, or everything is taken down. What goes wrong with one stack is
+//! recorded, and the next one follows. The schedule sees what builds and what measures through two
+//! seams, so that tests plant failures in both.
+//!
+//! The figures of a bench are made from its runs alone: each is analysed as any other, once, while
+//! it runs or when its folder is read; `measure/analyse/src/attribution/from_bench.rs` turns the
+//! manifest and these findings into points, and `attribution` sets the points beside each other;
+//! `measure/report/src/stack/` writes it down, the levels of a ladder side by side first
+//! (`ladders.rs`). So `durio report` shows a bench again on another machine, also one that was made
+//! in a guest (`--lab`: the same command in the lab, its folder brought out) and `durio lab
+//! compare` needs nothing but some of them: its folder (docs/formats/lab-compare-folder.md) has one
+//! for each turn, and `attribution/verdict.rs` judges their repeats.
+//!
+//! Repeats are set against repeats by one rule (`core/base/src/stats/repeats.rs`: Welch's interval of
+//! the means of their logarithms; docs/design/0005): `compare` asks it of figures of runs,
+//! `attribution/verdict.rs` of costs on two kernels.
+
+mod array;
+mod bench;
+mod calibrate;
+mod campaign;
+mod capture_mark;
+mod command_in_guest;
+mod command_trials;
+mod compare;
+mod crash_states;
+mod doctor;
+mod environment;
+mod error;
+mod execute;
+mod folder_engine;
+mod guest;
+mod guest_array;
+mod guest_layers;
+mod guest_trials;
+mod interleave;
+mod lab_compare;
+mod leftovers;
+mod locate;
+mod observer;
+mod power_proof;
+mod proof;
+mod proof_in_guest;
+mod proof_parts;
+mod proof_target;
+mod read_back;
+mod replay;
+mod resume;
+mod runs;
+mod setting_guard;
+mod state_folder;
+mod text_file;
+
+pub use array::{
+    ArrayAnswer, ArrayOrder, CreateWish, EraseConsent, FrontKind, ServeWish, create_array,
+    examine_array, order_array, serve_array,
+};
+pub use bench::{
+    Bench, BenchRequest, Benched, Estimate, Planning, StackChoice, bench_of_guest, chosen_stacks,
+    estimates, listing, read_stack_spec,
+};
+pub use calibrate::{CalibrationWish, busy_processors, calibrate};
+pub use campaign::{CampaignWish, Scale, plan_of_spec};
+pub use capture_mark::CaptureMark;
+pub use command_in_guest::command_in_guest;
+pub use compare::{read_compared_run, read_comparison};
+pub use crash_states::{CrashStatesWish, check_crash_state, check_crash_states};
+pub use doctor::diagnose;
+pub use error::{BenchError, BenchErrorKind, Ending, with_causes};
+pub use execute::{Executed, Execution, RunOptions, memory_remark, set_command_line};
+pub use guest::{
+    GuestBench, GuestSettings, emulation_remark, guest_failed, kernel_named, left_out_remark,
+    time_limit,
+};
+pub use interleave::{Interleaved, interleave};
+pub use lab_compare::{
+    LabCompared, LabComparing, LabInterleaving, read_lab_comparison, save_lab_comparison,
+};
+pub use leftovers::{LookFor, clear_leftovers};
+pub use locate::{Located, Permission, locate};
+pub use observer::{Observer, RunObserver};
+pub use power_proof::{
+    PowerProved, plan_command_proof, plan_power_proof, prove_power, random_seed, random_token,
+    read_power_proof, resume_power_proof,
+};
+pub use proof::{ProofRequest, Proved, prove};
+pub use proof_in_guest::prove_in_guest;
+pub use proof_parts::{WitnessWish, be_agent, keep_ledger, verify_target};
+pub use proof_target::ProofStorage;
+pub use read_back::{ReadBack, read_bench, read_run};
+pub use replay::replay_trace;
+pub use resume::{Interrupted, interrupted};
+pub use runs::{KeptRuns, checked_label, find_run, list_runs, read_run_row, remove_run, to_prune};
+pub use setting_guard::restore_settings;
+pub use state_folder::{build_journals, journals_of_builds, probes_folder, runs_folder};
+pub use text_file::{name_if_no_file, read_text};

@@ -1,0 +1,276 @@
+//! A rule of advice measured before and after, in turns, with durio's own runner.
+//!
+//! In: a rule, a place. Out: a comparison, and the old value back where it was.
+//! Not here: the loads, which are specs (`proof/spec.rs`); how a setting is remembered.
+
+mod spec;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::SystemTime;
+
+use durio_base::{Bytes, Nanos};
+use durio_block::Folder;
+use durio_judge::advise::{
+    PROOF_SCHEMA, Proof, Prove, Rule, Subject, Switch, SwitchedSetting, rule_named,
+};
+use durio_judge::compare::Settings;
+use durio_observe::{LayerKind, Stack, read_stack};
+use durio_record::FolderName;
+use durio_run::StopFlag;
+
+use crate::compare::read_comparison;
+use crate::error::{BenchError, BenchErrorKind, Ending};
+use crate::interleave::{durio_run, follow, turns};
+use crate::observer::Observer;
+use crate::setting_guard::{SettingGuard, choices, current};
+use crate::state_folder::runs_folder;
+use spec::{Load, spec};
+
+// Larger values of a number are no setting.
+const NUMBER_MAX: u64 = 1 << 20;
+
+struct Sides {
+    /// The file of the setting; none for what is durio's own.
+    file: Option<PathBuf>,
+    before: String,
+    after: String,
+}
+
+/// What is proved, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct ProofRequest<'a> {
+    /// The rule, by its identifier or name.
+    pub rule: &'a str,
+    /// Where durio lays out its file.
+    pub path: &'a Path,
+    /// Another value than the rule's.
+    pub value: Option<&'a str>,
+    /// Runs of each side.
+    pub pairs: u32,
+    /// Time of each run.
+    pub duration: Nanos,
+    /// Size of durio's file.
+    pub size: Bytes,
+}
+
+/// A proof that is over.
+#[derive(Debug)]
+pub struct Proved {
+    /// What came out; none if a run ended otherwise than well.
+    pub proof: Option<Proof>,
+    /// How the runs ended.
+    pub ending: Ending,
+}
+
+/// Measures with and without what the rule advises. The old value is back at the end, whatever comes.
+///
+/// # Errors
+/// If the rule cannot be proved here, or the old value not be set back.
+pub fn prove(
+    request: &ProofRequest<'_>,
+    stop: &StopFlag,
+    observer: &dyn Observer,
+) -> Result<Proved, BenchError> {
+    let rule = rule_named(request.rule)?;
+    let Some(prove) = &rule.prove else { return Err(not_provable(rule)) };
+    let stack = read_stack(request.path)
+        .map_err(|error| BenchError::of(BenchErrorKind::CannotMeasure, error))?;
+    let sides = sides(request, rule, prove, &stack)?;
+    // Before anything else is made: the old value is on disk before the first change.
+    let guard = match &sides.file {
+        Some(file) => Some(SettingGuard::begin(file, &sides.before, &sides.after, observer)?),
+        None => None,
+    };
+    let folders = folders(request, prove, &sides)?;
+    let values = [sides.before.as_str(), sides.after.as_str()];
+    let outcome = turns(request.pairs, stop, |turn, side| {
+        if let Some(guard) = &guard {
+            guard.set(values[side])?;
+        }
+        let (value, all) = (values[side], request.pairs * 2);
+        observer.remark(&format!("durio: run {turn} of {all}: {value}"));
+        follow(start(&folders[side], request.path)?, stop, || {
+            guard.as_ref().map_or(Ok(()), |guard| guard.set(&sides.before))
+        })
+    });
+    // Whatever came of the runs: first of all the old value.
+    let restored = guard.map(SettingGuard::restore).transpose()?;
+    if let Some(value) = &restored {
+        observer.remark(&format!("durio: restored: {value}"));
+    }
+    match outcome? {
+        Ending::Complete => conclude(request, rule, sides, restored, &folders, observer),
+        ending => Ok(Proved { proof: None, ending }),
+    }
+}
+
+/// One run, in a process group of its own.
+// A signal reaches this durio first, which restores and hands it on.
+fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, BenchError> {
+    // Bytes, for a path need not be text.
+    let mut target = OsString::from("data=");
+    target.push(place);
+    let mut command = durio_run(spec, runs)?;
+    command.arg("--quiet").arg("--target").arg(target).process_group(0);
+    command
+        .spawn()
+        .map_err(|error| BenchError::cannot_measure(format!("cannot run durio itself: {error}")))
+}
+
+fn not_provable(rule: &Rule) -> BenchError {
+    let message = format!("durio cannot switch what {} ({}) is about", rule.id, rule.name);
+    let rules = durio_judge::advise::rules().unwrap_or_default();
+    let provable = rules.iter().filter(|it| it.prove.is_some()).map(|it| it.id.as_str());
+    let list = provable.collect::<Vec<_>>().join(", ");
+    BenchError::wrong_use(message).hint(format!("it can prove {list}"))
+}
+
+fn sides(
+    request: &ProofRequest<'_>,
+    rule: &Rule,
+    prove: &Prove,
+    stack: &Stack,
+) -> Result<Sides, BenchError> {
+    let after = request.value.map_or_else(|| prove.to.clone(), str::to_owned);
+    let sides = match prove.switch.file() {
+        Some(name) => of_setting(&device(rule, stack)?, name, after)?,
+        None => of_durio(prove, after)?,
+    };
+    // Two equal sides would show nothing but how runs scatter.
+    if sides.before == sides.after {
+        let message = format!("{} is {} already", prove.switch.name(), sides.before);
+        return Err(BenchError::cannot_measure(message)
+            .hint("name another value to compare it with: --value VALUE"));
+    }
+    Ok(sides)
+}
+
+fn of_setting(device: &str, name: &str, after: String) -> Result<Sides, BenchError> {
+    let file = Path::new("/sys/class/block").join(device).join(name);
+    let before = current(&file).map_err(|error| {
+        let message = format!("cannot read '{}': {error}", file.display());
+        BenchError::cannot_measure(message)
+    })?;
+    check_value(&file, &after)?;
+    Ok(Sides { file: Some(file), before, after })
+}
+
+fn of_durio(prove: &Prove, after: String) -> Result<Sides, BenchError> {
+    let list: &[&str] = match prove.switch {
+        Switch::FileMode => &["incompressible", "zeros", "preallocated", "empty"],
+        _ => &["fsync", "fdatasync", "o_dsync", "o_sync", "rwf_dsync", "rwf_sync"],
+    };
+    if !list.contains(&after.as_str()) {
+        let message = format!("'{after}' is none of {}", list.join(", "));
+        return Err(BenchError::wrong_use(message));
+    }
+    Ok(Sides { file: None, before: prove.from.clone().unwrap_or_default(), after })
+}
+
+/// The one device that the rule is about.
+fn device(rule: &Rule, stack: &Stack) -> Result<String, BenchError> {
+    let blocks = stack.walk().map(|(_, layer)| layer).filter(|layer| layer.block.is_some());
+    let mut names: Vec<&str> = match rule.subject {
+        // A disk below several layers is met once for each.
+        Subject::Disk => {
+            blocks.filter(|it| it.kind == LayerKind::Disk).map(|it| it.name.as_str()).collect()
+        }
+        _ => blocks
+            .filter(|it| it.kind != LayerKind::Partition)
+            .map(|it| it.name.as_str())
+            // The topmost: its settings are those that a filesystem above it meets.
+            .take(1)
+            .collect(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(BenchError::cannot_measure("there is no block device below the target")),
+        many => {
+            let message = format!("there are several disks below the target: {}", many.join(", "));
+            Err(BenchError::cannot_measure(message)
+                .hint("prove the rule on a place with one disk below"))
+        }
+    }
+}
+
+/// A value of the list, or a number where there is none.
+fn check_value(file: &Path, value: &str) -> Result<(), BenchError> {
+    let wrong = |reason: String| Err(BenchError::wrong_use(reason));
+    match choices(file) {
+        Ok(Some(list)) if !list.iter().any(|it| it == value) => {
+            wrong(format!("'{value}' is none of {} ({})", list.join(", "), file.display()))
+        }
+        Ok(None) if value.parse::<u64>().ok().is_none_or(|it| it == 0 || it > NUMBER_MAX) => {
+            wrong(format!("'{value}' is no number from 1 to {NUMBER_MAX}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Per side its spec and the directory of its runs.
+fn folders(
+    request: &ProofRequest<'_>,
+    prove: &Prove,
+    sides: &Sides,
+) -> Result<[(PathBuf, PathBuf); 2], BenchError> {
+    let name = FolderName::new("proof", SystemTime::now(), std::process::id());
+    let folder = runs_folder(None)?.join(name.as_str());
+    let load = Load { load: prove.load, size: request.size, duration: request.duration };
+    let made = Folder::make(&folder).map_err(|error| {
+        let message = format!("cannot make '{}': {error}", folder.display());
+        BenchError::cannot_measure(message)
+    })?;
+    let make = |side: &str, value: &str| {
+        let own = sides.file.is_none().then_some((prove.switch, value));
+        let (file, runs) = (folder.join(format!("{side}.toml")), folder.join(side));
+        Folder::open_or_make(&runs)
+            .and_then(|_| made.make_file(format!("{side}.toml")))
+            .and_then(|mut file| file.write_all(spec(load, own).as_bytes()))
+            .map(|()| (file, runs))
+            .map_err(|error| {
+                let message = format!("cannot write below '{}': {error}", folder.display());
+                BenchError::cannot_measure(message)
+            })
+    };
+    Ok([make("a", &sides.before)?, make("b", &sides.after)?])
+}
+
+fn conclude(
+    request: &ProofRequest<'_>,
+    rule: &Rule,
+    sides: Sides,
+    restored: Option<String>,
+    folders: &[(PathBuf, PathBuf); 2],
+    observer: &dyn Observer,
+) -> Result<Proved, BenchError> {
+    let runs: Vec<PathBuf> = folders.iter().map(|(_, runs)| runs.clone()).collect();
+    let read = read_comparison(&runs, &Settings::default(), observer)?;
+    let what = rule.prove.as_ref().map(|prove| prove.switch.name()).unwrap_or_default();
+    let proof = Proof {
+        schema: PROOF_SCHEMA.to_owned(),
+        rule: rule.id.clone(),
+        name: rule.name.clone(),
+        title: rule.title.clone(),
+        target: request.path.display().to_string(),
+        switched: SwitchedSetting {
+            what: what.to_owned(),
+            file: sides.file.map(|file| file.display().to_string()),
+            before: sides.before,
+            after: sides.after,
+            restored,
+        },
+        pairs: request.pairs,
+        comparison: read.findings,
+    };
+    let ending = match read.is_damaged {
+        true => Ending::Failed(BenchErrorKind::CannotMeasure),
+        false => Ending::Complete,
+    };
+    Ok(Proved { proof: Some(proof), ending })
+}

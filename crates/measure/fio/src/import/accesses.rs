@@ -1,0 +1,336 @@
+//! Which accesses: `rw`, its mix, its sizes, its distribution.
+//!
+//! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its [`Sizes`]. Not here: regions.
+
+use durio_base::Bytes;
+use durio_workload::{
+    BlockShare, ByteZone, Coverage, JumpShares, Pattern, PerMille, Skew, Workload, Zone,
+};
+
+use super::{Said, or, place_or};
+use crate::job_file::{
+    AccessPattern, BlockSizeShare, Direction, Distribution, Each, Given, One, PatternOptions,
+    PerDirection, RandomGenerator, ReadWrite, Sequencer, SourcePosition, ZoneShare,
+};
+
+// fio's `rw` where nothing is said.
+const ACCESS_DEFAULT: ReadWrite =
+    ReadWrite { direction: Direction::Read, pattern: AccessPattern::Sequential { skip_bytes: 0 } };
+
+/// Reads the pattern: a workload with these fields set, and its sizes.
+pub(super) fn accesses(
+    options: &PatternOptions,
+    at: &SourcePosition,
+    said: &mut Said,
+) -> (Workload, Sizes) {
+    // Every option is named here, so that a new one does not compile until it is honoured: those of
+    // random accesses and of sizes are taken below.
+    let PatternOptions {
+        access,
+        sequencer: _,
+        read_percent,
+        block_bytes: _,
+        align_bytes: _,
+        block_range_bytes: _,
+        block_split: _,
+        block_unaligned: _,
+        random_percent: _,
+        distribution: _,
+        no_random_map: _,
+        generator: _,
+    } = options;
+    let ReadWrite { direction, pattern } = or(access, ACCESS_DEFAULT);
+    let sizes = sizes(options, direction, said);
+    let mut workload = Workload {
+        read_share: match direction {
+            Direction::Read => PerMille::ALL,
+            Direction::Write => PerMille::NONE,
+            // fio mixes half and half unless it is told otherwise.
+            Direction::Mixed => PerMille(u16::from(or(read_percent, 50)) * 10),
+        },
+        block_size: Bytes::new(sizes.block_size),
+        block_mix: sizes.mix.clone(),
+        write_block_mix: sizes.write_mix.clone(),
+        ..Workload::default()
+    };
+    match pattern {
+        AccessPattern::Sequential { skip_bytes } => {
+            sequential(&mut workload, skip_bytes, place_or(access, at), said);
+        }
+        AccessPattern::Random { run } => {
+            random(&mut workload, options, (direction, run), said);
+            if let Some(align) = sizes.alignment(at, said) {
+                let has_places =
+                    matches!(workload.skew, Skew::Zones { .. } | Skew::ByteZones { .. });
+                if !workload.skew.is_uniform() && !has_places {
+                    let reason = "durio's hot blocks are aligned to the smallest size";
+                    said.refuse_at(at, "random_distribution", reason);
+                }
+                // fio keeps no map of what was touched then.
+                (workload.align, workload.coverage) = (Bytes::new(align), Coverage::Independent);
+            }
+        }
+    }
+    (workload, sizes)
+}
+
+fn sequential(workload: &mut Workload, skip_bytes: i64, at: &SourcePosition, said: &mut Said) {
+    workload.pattern = Pattern::Sequential;
+    match u64::try_from(skip_bytes) {
+        Ok(hole) => workload.hole = Bytes::new(hole),
+        Err(_) => {
+            said.refuse_at(at, "rw", "durio does not go backwards; use randread or randwrite");
+        }
+    }
+    // fio has a place for reads and one for writes.
+    workload.own_cursors = workload.reads() && workload.writes();
+}
+
+/// Sets the order of random accesses, `run` of them in a row after each jump.
+fn random(
+    workload: &mut Workload,
+    options: &PatternOptions,
+    (direction, run): (Direction, u32),
+    said: &mut Said,
+) {
+    let PatternOptions { sequencer, distribution, no_random_map, generator, .. } = options;
+    workload.pattern = Pattern::Random;
+    workload.run_length = run;
+    if let Some(given) = distribution {
+        (workload.skew, workload.write_skew) = skews(given, direction, said);
+    }
+    workload.jumps = jumps(&options.random_percent, direction);
+    let goes_on = workload.jumps.is_some() || run > 1;
+    // fio has a place for reads and one for writes.
+    workload.own_cursors =
+        workload.jumps.is_some() || run > 1 && workload.reads() && workload.writes();
+    said.refuse_unless(
+        sequencer,
+        |sequencer| *sequencer == Sequencer::Sequential || run == 1,
+        "durio does not go to the same offset again and again",
+    );
+    // fio has no map of blocks for any other distribution, whatever norandommap says; lfsr needs none
+    // to give each once.
+    let is_uniform = distribution.as_ref().is_none_or(|it| it.value == Distribution::Uniform);
+    let is_lfsr = generator.as_ref().is_some_and(|given| given.value == RandomGenerator::Lfsr);
+    if is_uniform && (is_lfsr || !or(no_random_map, false)) {
+        workload.coverage = if goes_on { Coverage::JumpsOnce } else { Coverage::EachOnce };
+    }
+}
+
+// fio's `percentage_random`, where it is less than all.
+fn jumps(percent: &Each<u8>, direction: Direction) -> Option<JumpShares> {
+    let share = |given: &One<u8>| PerMille(u16::from(or(given, 100)) * 10);
+    let shares = JumpShares { reads: share(&percent.read), writes: share(&percent.write) };
+    let of_reads = direction != Direction::Write && shares.reads < PerMille::ALL;
+    let of_writes = direction != Direction::Read && shares.writes < PerMille::ALL;
+    (of_reads || of_writes).then_some(shares)
+}
+
+/// The skew of a distribution, and that of writes where it is another; uniform where it is refused.
+fn skews(
+    given: &Given<Distribution>,
+    direction: Direction,
+    said: &mut Said,
+) -> (Skew, Option<Skew>) {
+    let mut of = |direction| {
+        convert(&given.value, direction).unwrap_or_else(|reason| {
+            said.refuse(given, reason);
+            Skew::Uniform
+        })
+    };
+    if direction == Direction::Write {
+        return (of(Direction::Write), None);
+    }
+    let reads = of(Direction::Read);
+    let writes = (direction == Direction::Mixed).then(|| of(Direction::Write));
+    let writes = writes.filter(|writes| *writes != reads);
+    (reads, writes)
+}
+
+fn convert(distribution: &Distribution, direction: Direction) -> Result<Skew, &'static str> {
+    match distribution {
+        Distribution::Uniform => Ok(Skew::Uniform),
+        Distribution::Zipf { center: Some(_), .. }
+        | Distribution::Pareto { center: Some(_), .. } => {
+            Err("durio scatters the hot blocks and knows no center; leave it out")
+        }
+        Distribution::Zipf { theta, center: None } => thousandths(*theta, 10_000)
+            .map(|theta_per_mille| Skew::Zipf { theta_per_mille })
+            .ok_or("durio knows zipf from 0.001 to 10 in steps of 0.001"),
+        Distribution::Pareto { share, center: None } => thousandths(*share, 999)
+            .and_then(|h| Some(Skew::Pareto { h_per_mille: u16::try_from(h).ok()? }))
+            .ok_or("durio knows pareto from 0.001 to 0.999 in steps of 0.001"),
+        Distribution::Normal { .. } => {
+            Err("fio's normal distribution is another: a mean of twelve draws, moved by half the \
+             deviation at most, and scattered over the region; use zipf, pareto or zoned")
+        }
+        Distribution::Zoned(zones) => zoned(zones, direction),
+        Distribution::ZonedBytes(zones) => {
+            let zone = |zone: &ZoneShare| ByteZone {
+                accesses: PerMille(u16::from(zone.access_percent) * 10),
+                size: Bytes::new(zone.size),
+            };
+            Ok(Skew::ByteZones { zones: side(zones, direction).iter().map(zone).collect() })
+        }
+    }
+}
+
+/// A number in whole thousandths from 1 to `max`.
+fn thousandths(number: f64, max: u32) -> Option<u32> {
+    let scaled = number * 1000.0;
+    // Doubles of decimal fractions miss them by less.
+    let is_whole = (scaled - scaled.round()).abs() < 1e-6;
+    let is_within = scaled.round() >= 1.0 && scaled.round() <= f64::from(max);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to `max`")]
+    (is_whole && is_within).then(|| scaled.round() as u32)
+}
+
+/// What is given for reads or for writes.
+fn side<T>(zones: &PerDirection<Vec<T>>, direction: Direction) -> &[T] {
+    if direction == Direction::Write { &zones.write } else { &zones.read }
+}
+
+fn zoned(zones: &PerDirection<Vec<ZoneShare>>, direction: Direction) -> Result<Skew, &'static str> {
+    let zones = side(zones, direction);
+    let mut built = Vec::with_capacity(zones.len() + 1);
+    let mut size_so_far = 0_u16;
+    for zone in zones {
+        let size = u16::try_from(zone.size).ok().filter(|percent| *percent <= 100);
+        let size = PerMille(size.ok_or("a zone of more than 100 percent")? * 10);
+        size_so_far = size_so_far.saturating_add(size.0);
+        built.push(Zone { accesses: PerMille(u16::from(zone.access_percent) * 10), size });
+    }
+    // durio's zones have to cover the region.
+    let rest = 1000_u16.checked_sub(size_so_far).ok_or("zones of more than 100 percent")?;
+    if rest > 0 {
+        // fio never goes there.
+        built.push(Zone { accesses: PerMille::NONE, size: PerMille(rest) });
+    }
+    Ok(Skew::Zones { zones: built })
+}
+
+// fio's block size where nothing is said.
+const BLOCK_DEFAULT: u64 = 4096;
+// As many as a `Workload` takes.
+const SIZES_MAX: u64 = 512;
+
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) block_size: u64,
+    /// Of reads, or of all accesses; empty for one size.
+    mix: Vec<BlockShare>,
+    /// Of writes, where they differ.
+    write_mix: Vec<BlockShare>,
+    /// The smallest of all.
+    pub(super) smallest: u64,
+    /// The smallest of each direction that occurs, and its `blockalign`.
+    smallest_each: Vec<(u64, One<u64>)>,
+}
+
+impl Sizes {
+    pub(super) fn is_single(&self) -> bool {
+        self.mix.is_empty() && self.write_mix.is_empty()
+    }
+
+    /// What random offsets are multiples of, if not of the smallest size; refused where reads and
+    /// writes differ in it.
+    fn alignment(&self, at: &SourcePosition, said: &mut Said) -> Option<u64> {
+        let unit = |(smallest, align): &(u64, One<u64>)| or(align, *smallest);
+        let common = self.smallest_each.first().map_or(self.smallest, unit);
+        let other = self.smallest_each.iter().find(|each| unit(each) != common);
+        if let Some((_, align)) = other {
+            let reason = format!(
+                "fio's offsets would be multiples of {common} bytes for reads and of others for \
+                 writes, durio has one alignment; give blockalign={common}"
+            );
+            said.refuse_at(place_or(align, at), "blockalign", &reason);
+        }
+        (common != self.smallest && common > 0).then_some(common)
+    }
+}
+
+/// Reads the sizes of the directions that occur.
+fn sizes(options: &PatternOptions, direction: Direction, said: &mut Said) -> Sizes {
+    let PatternOptions { block_bytes, block_range_bytes: range, block_split: split, .. } = options;
+    let unaligned = options.block_unaligned.as_ref().filter(|given| given.value);
+    let mut mix = |block: &One<u64>, range: &One<(u64, u64)>, split: &One<Vec<_>>| {
+        // bs comes last wherever it stands; bssplit beside bsrange is refused where jobs are resolved.
+        match (split, range) {
+            (Some(split), _) => split_shares(split, said),
+            (None, Some(range)) => range_shares(range, unaligned, said),
+            (None, None) => single(or(block, BLOCK_DEFAULT)),
+        }
+    };
+    let reads =
+        (direction != Direction::Write).then(|| mix(&block_bytes.read, &range.read, &split.read));
+    let writes =
+        (direction != Direction::Read).then(|| mix(&block_bytes.write, &range.write, &split.write));
+    let smallest = |mix: &[BlockShare]| mix.iter().map(|share| share.size.get()).min();
+    let align = &options.align_bytes;
+    let each = [(&reads, &align.read), (&writes, &align.write)].into_iter();
+    let smallest_each = each.filter_map(|(mix, align)| {
+        Some((smallest(mix.as_ref()?).unwrap_or(BLOCK_DEFAULT), align.clone()))
+    });
+    let smallest_each: Vec<_> = smallest_each.collect();
+    let shares = reads.iter().chain(&writes).flatten();
+    let differs = reads.is_some() && writes.is_some() && reads != writes;
+    let block_size = shares.map(|share| share.size.get()).max().unwrap_or(BLOCK_DEFAULT);
+    let first = reads.clone().or_else(|| writes.clone()).unwrap_or_default();
+    let is_single = first.len() == 1 && !differs;
+    Sizes {
+        block_size,
+        smallest: smallest_each.iter().map(|(size, _)| *size).min().unwrap_or(BLOCK_DEFAULT),
+        mix: if is_single { Vec::new() } else { first },
+        write_mix: writes.filter(|_| differs).unwrap_or_default(),
+        smallest_each,
+    }
+}
+
+fn single(bytes: u64) -> Vec<BlockShare> {
+    vec![BlockShare { size: Bytes::new(bytes), weight: PerMille::ALL }]
+}
+
+fn split_shares(split: &Given<Vec<BlockSizeShare>>, said: &mut Said) -> Vec<BlockShare> {
+    if split.value.len() as u64 > SIZES_MAX {
+        said.refuse(split, &format!("durio mixes at most {SIZES_MAX} sizes"));
+        return single(BLOCK_DEFAULT);
+    }
+    let share = |share: &BlockSizeShare| BlockShare {
+        size: Bytes::new(share.bytes),
+        weight: PerMille(u16::from(share.percent) * 10),
+    };
+    split.value.iter().map(share).collect()
+}
+
+// fio draws every multiple of the least equally often, where the most is one of them.
+fn range_shares(
+    range: &Given<(u64, u64)>,
+    unaligned: Option<&Given<bool>>,
+    said: &mut Said,
+) -> Vec<BlockShare> {
+    let (least, most) = range.value;
+    if let Some(unaligned) = unaligned.filter(|_| least != most) {
+        said.refuse(unaligned, "durio draws from a list of sizes, not any number of bytes");
+        return single(most);
+    }
+    let count = most.checked_div(least).unwrap_or(0);
+    if most.checked_rem(least) != Some(0) || count > SIZES_MAX {
+        let reason = format!(
+            "durio draws from at most {SIZES_MAX} sizes, multiples of the least up to the most; \
+             write the sizes as bssplit"
+        );
+        said.refuse(range, &reason);
+        return single(most.max(1));
+    }
+    if !1000_u64.is_multiple_of(count) {
+        said.note(range, "the sizes' shares are rounded to thousandths");
+    }
+    // Differences of rounded edges add up to 1000, as rounded shares would not.
+    let edge = |number: u64| u16::try_from(number * 1000 / count).unwrap_or(0);
+    let share = |number: u64| BlockShare {
+        size: Bytes::new(least * number),
+        weight: PerMille(edge(number) - edge(number - 1)),
+    };
+    (1..=count).map(share).collect()
+}

@@ -1,0 +1,176 @@
+//! The JSON documents of `durio advise --format json`, plain data: what the rules found, and with
+//! `--prove` a rule that was measured before and after.
+//!
+//! In: nothing; filled by the other modules and by durio-bench. Out: [`AdviceReport`], [`Proof`].
+
+use crate::compare::Comparison;
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+use super::rule::{AdviceRole, AdviceSource, AdviceState, Risk, Subject};
+
+/// Name and version of the document.
+pub const ADVICE_SCHEMA: &str = "durio-advice-1";
+
+/// All advice for one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdviceReport {
+    /// [`ADVICE_SCHEMA`].
+    pub schema: String,
+    /// The path that the user named.
+    pub target: String,
+    /// The database that was asked for.
+    pub database: Option<String>,
+    /// The use that was asked for.
+    pub role: Option<AdviceRole>,
+    /// The run folder that figures were taken from.
+    pub run: Option<String>,
+    /// How many rules stand how.
+    pub counts: Counts,
+    /// One for each rule and subject, in the rules' order.
+    pub advice: Vec<Advice>,
+    /// Where documents contradict each other about what is not met here.
+    pub conflicts: Vec<Conflict>,
+    /// What the reader must know of what was given, such as settings that no rule reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// How many rules stand how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// As the rule wants it.
+    pub met: u64,
+    /// Otherwise.
+    pub not_met: u64,
+    /// Something is not known.
+    pub cannot_tell: u64,
+    /// Nothing here is what the rule is about.
+    pub not_applicable: u64,
+}
+
+/// One rule for one subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The rule's identifier.
+    pub rule: String,
+    pub name: String,
+    /// What it wants, in a sentence.
+    pub title: String,
+    pub layer: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Which one: a device, a mount point, a database; empty if there is none here.
+    pub about: String,
+    /// For which uses.
+    pub roles: Vec<AdviceRole>,
+    /// For which databases; all, if none is named.
+    pub databases: Vec<String>,
+    pub state: AdviceState,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The facts that decided.
+    pub read: Vec<ReadFact>,
+    /// The facts that were missing.
+    pub missing: Vec<MissingFact>,
+    pub advice: String,
+    /// How to apply and undo it.
+    pub apply: Apply,
+    /// What may come of it.
+    pub risk: Risk,
+    /// What the project measured of it on storage of its own, or why it could not; what speaks against
+    /// the rule first.
+    pub evidence: Vec<Evidence>,
+    /// True if `--prove` can measure it.
+    pub provable: bool,
+    pub sources: Vec<AdviceSource>,
+}
+
+/// How to apply and undo a piece of advice.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Apply {
+    /// A command, gone at the next boot.
+    pub command: Option<String>,
+    /// A udev rule, which stays.
+    pub udev: Option<String>,
+    /// A setting of the database or of the boot, which stays.
+    pub setting: Option<String>,
+    /// What undoes the command.
+    pub undo: Option<String>,
+}
+
+/// A fact that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadFact {
+    pub fact: String,
+    /// Its value, with its unit.
+    pub value: String,
+    /// Where it was read.
+    pub place: String,
+}
+
+/// A fact that was missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingFact {
+    pub fact: String,
+    /// What stood there instead, if anything.
+    pub why: Option<String>,
+    /// How to get it.
+    pub obtain: String,
+}
+
+/// Documents that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// What it is about.
+    pub about: String,
+    pub statements: Vec<Statement>,
+}
+
+/// One side of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// The rule that has it; none for a document that no rule follows.
+    pub rule: Option<String>,
+    /// For whom: uses and databases.
+    pub for_whom: String,
+    pub says: String,
+    pub sources: Vec<AdviceSource>,
+}
+
+/// Name and version of the document.
+pub const PROOF_SCHEMA: &str = "durio-proof-1";
+
+/// A rule, measured before (A) and after (B).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// [`PROOF_SCHEMA`].
+    pub schema: String,
+    /// The rule's identifier.
+    pub rule: String,
+    pub name: String,
+    /// What it wants.
+    pub title: String,
+    /// The path that the user named.
+    pub target: String,
+    pub switched: SwitchedSetting,
+    /// Runs of each side.
+    pub pairs: u32,
+    /// A against B.
+    pub comparison: Comparison,
+}
+
+/// What was switched, and how it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchedSetting {
+    /// In words.
+    pub what: String,
+    /// Its file; none for what is durio's own.
+    pub file: Option<String>,
+    /// The value of A.
+    pub before: String,
+    /// The value of B.
+    pub after: String,
+    /// The value that was read when all was over; none for what is durio's own.
+    pub restored: Option<String>,
+}

@@ -1,0 +1,220 @@
+//! Facts of runs with planted times: the null engine's, and findings of `durio durable` made by hand.
+
+use durio_base::Nanos;
+use durio_observe::Host;
+use durio_plan::{
+    ClockChoice, EngineKind, Limit, Load, NullScript, PLAN_SCHEMA, Plan, Purpose, Role, Step,
+    Target,
+};
+use durio_record::{Environment, Event, Journal, Manifest};
+use durio_run::{Context, EventSink, StopFlag, run};
+use durio_workload::{PerMille, SyncPolicy};
+
+use super::*;
+use durio_analyse::Analyser;
+
+mod durable;
+
+struct Sink(Analyser);
+
+impl EventSink for Sink {
+    fn event(
+        &mut self,
+        _: Nanos,
+        event: Event,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.0.observe(&event);
+        Ok(())
+    }
+}
+
+/// Enough for a 99th percentile.
+const OPERATIONS: u64 = 120;
+
+/// What each step does, and how long each of its calls takes in microseconds.
+fn measured(steps: &[(Workload, u64)]) -> Findings {
+    let step = |(index, (workload, micros)): (usize, &(Workload, u64))| {
+        let script = NullScript { latencies: vec![Nanos::from_micros(*micros)], fails_at: None };
+        let load =
+            Load { script: Some(script), ..Load::new(index, workload.clone(), EngineKind::Null) };
+        let limit = Limit::Operations(OPERATIONS);
+        let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(60));
+        Step { index: u32::try_from(index).unwrap(), ..step }
+    };
+    let target = |index: usize| Target {
+        name: format!("t{index}"),
+        location: Some("/srv".into()),
+        kind: TargetKind::Scripted,
+        size: Bytes::from_gib(1),
+        destroy: false,
+    };
+    let plan = Plan {
+        thresholds: Vec::new(),
+        schema: PLAN_SCHEMA,
+        purpose: Purpose::Check,
+        seed: 1,
+        clock: ClockChoice::Auto,
+        targets: (0..steps.len()).map(target).collect(),
+        steps: steps.iter().enumerate().map(step).collect(),
+        campaign: None,
+    };
+    plan.validate().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::begin(folder.path(), None).unwrap();
+    let context = Context::new(&mut journal, StopFlag::default());
+    let mut sink = Sink(analyser(&plan));
+    run(&plan, context, &mut sink).unwrap();
+    sink.0.finish("runs/it".to_owned()).findings
+}
+
+fn analyser(plan: &Plan) -> Analyser {
+    let manifest = Manifest {
+        label: None,
+        schema: 1,
+        run: String::new(),
+        durio_version: "0".into(),
+        started: String::new(),
+        command: Vec::new(),
+    };
+    let environment = Environment { host: Host::default(), stacks: Vec::new() };
+    Analyser::new(manifest, plan.clone(), environment)
+}
+
+fn write(method: SyncMethod) -> Workload {
+    Workload {
+        name: method.name().into(),
+        read_share: PerMille::NONE,
+        block_size: Bytes::from_kib(8),
+        sync: SyncPolicy::each(method),
+        ..Workload::default()
+    }
+}
+
+fn read(pattern: Pattern, kib: u64, share: u16) -> Workload {
+    Workload {
+        name: format!("{pattern:?}").to_lowercase(),
+        pattern,
+        read_share: PerMille(share),
+        block_size: Bytes::from_kib(kib),
+        ..Workload::default()
+    }
+}
+
+/// The figure of a fact, to within what a thread that shares its processor loses.
+#[track_caller]
+fn is_near(facts: &Facts, name: &str, expected: f64) {
+    let found = facts.number(&format!("run.{name}")).unwrap_or(f64::NAN);
+    assert!((found / expected - 1.0).abs() < 0.1, "{name} is {found}, not {expected}");
+}
+
+#[test]
+fn methods_are_told_by_postgresqls_names_and_the_gain_over_the_one_in_use() {
+    let findings = measured(&[
+        (write(SyncMethod::Fsync), 300),
+        (write(SyncMethod::Fdatasync), 200),
+        (write(SyncMethod::ODsync), 100),
+        (write(SyncMethod::RwfDsync), 10),
+    ]);
+    let mut facts = facts(&findings);
+    is_near(&facts, "fsync_over_fdatasync", 1.5);
+    assert_eq!(facts.text("run.best_sync_method"), Some("open_datasync"), "it has no RWF_DSYNC");
+    assert!(facts.get("run.best_sync_gain").is_none(), "without a setting there is no gain");
+    facts.put("postgresql.wal_sync_method", Value::Text("fdatasync".into()), "test");
+    gain_over(&mut facts);
+    let gain = facts.number("run.best_sync_gain").unwrap();
+    // The script's time is of the write and of the sync each.
+    assert!(gain > 1.7, "{gain}");
+    assert_eq!(facts.get("run.best_sync_method").unwrap().place, "runs/it");
+}
+
+#[test]
+fn a_flush_after_8_kib_is_told_with_its_half_as_the_delay_of_commits() {
+    let facts = facts(&measured(&[(write(SyncMethod::Fdatasync), 1000)]));
+    let flush = facts.number("run.flush_8k").unwrap();
+    assert!(flush >= 1e6, "{flush}");
+    is_near(&facts, "advised_commit_delay", flush / 2.0);
+    is_near(&facts, "half_flush_us", flush / 2000.0);
+    assert!(facts.number("run.flush_p50").unwrap() >= 0.9e6);
+    assert!(facts.get("run.etcd_sync_p99").is_none(), "that is of etcd's own workload");
+}
+
+#[test]
+fn etcds_workload_is_known_by_its_name() {
+    let workload = Workload { name: "commit-etcd".into(), ..write(SyncMethod::Fdatasync) };
+    let facts = facts(&measured(&[(workload, 500)]));
+    assert!(facts.number("run.etcd_sync_p99").unwrap() >= 0.5e6);
+}
+
+#[test]
+fn a_growing_file_is_held_against_one_that_was_written_before() {
+    let fast = write(SyncMethod::Fdatasync);
+    let mut findings = measured(&[(fast.clone(), 100), (fast.clone(), 250), (fast, 20)]);
+    let layouts = [FileLayout::Incompressible, FileLayout::Empty, FileLayout::Preallocated];
+    for (target, layout) in findings.plan.targets.iter_mut().zip(layouts) {
+        target.kind = TargetKind::NewFile {
+            directory: "/srv".into(),
+            file_name: "log".into(),
+            named: false,
+            layout,
+        };
+    }
+    is_near(&facts(&findings), "append_over_recycled", 2.5);
+    findings.workloads.remove(0);
+    assert!(facts(&findings).get("run.append_over_recycled").is_none(), "there is no pair");
+}
+
+#[test]
+fn reads_give_the_ratio_of_random_to_sequential_and_the_rate_of_mixed_16_kib() {
+    let facts = facts(&measured(&[
+        (read(Pattern::Random, 8, 1000), 300),
+        (read(Pattern::Sequential, 8, 1000), 100),
+        (read(Pattern::Random, 16, 700), 200),
+    ]));
+    is_near(&facts, "random_over_sequential", 3.0);
+    is_near(&facts, "mixed_16k_iops", 5000.0);
+}
+
+#[test]
+fn a_log_beside_other_load_is_held_against_the_same_log_alone() {
+    let log = write(SyncMethod::Fdatasync);
+    let mut findings =
+        measured(&[(log.clone(), 100), (log, 400), (read(Pattern::Random, 8, 1000), 100)]);
+    assert!(facts(&findings).get("run.log_p99_loaded_over_idle").is_none(), "nothing was beside");
+    // As if the third had run beside the second.
+    findings.workloads[2].step = findings.workloads[1].step;
+    findings.workloads[2].stream = 1;
+    let ratio = facts(&findings).number("run.log_p99_loaded_over_idle").unwrap();
+    assert!(ratio > 1.5, "{ratio}");
+}
+
+#[test]
+fn what_ended_early_tells_nothing() {
+    let mut findings = measured(&[(write(SyncMethod::Fdatasync), 100)]);
+    findings.workloads[0].complete = false;
+    let facts = facts(&findings);
+    assert!(facts.get("run.flush_8k").is_none() && facts.get("run.flush_p50").is_none());
+}
+
+#[test]
+fn contents_and_evenness_are_those_of_the_worst_step() {
+    let zeros = Contents::Compressible { zeros: PerMille(800) };
+    let findings = measured(&[
+        (write(SyncMethod::Fdatasync), 50),
+        (Workload { contents: zeros, ..write(SyncMethod::Fdatasync) }, 50),
+    ]);
+    let facts = facts(&findings);
+    is_near(&facts, "compressible_share", 0.8);
+    let worst = findings.workloads.iter().filter_map(|it| it.rate_variation);
+    let worst = worst.map(|it| it.coefficient_of_variation).max_by(f64::total_cmp);
+    assert_eq!(facts.number("run.unsteadiness"), worst);
+}
+
+#[test]
+fn a_run_of_nothing_has_no_facts() {
+    let mut findings = measured(&[(write(SyncMethod::Fdatasync), 10)]);
+    findings.workloads.clear();
+    let facts = facts(&findings);
+    for name in ["flush_8k", "best_sync_method", "unsteadiness", "queue_over_requests"] {
+        assert!(facts.get(&format!("run.{name}")).is_none(), "{name}");
+    }
+}

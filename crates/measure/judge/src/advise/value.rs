@@ -1,0 +1,256 @@
+//! Values of facts, and their kinds.
+//!
+//! In: text as the kernel, a database or a rule writes it. Out: [`Value`]. Not here: which fact is of
+//! which kind.
+
+use std::fmt;
+
+use durio_base::{Bytes, Nanos};
+
+/// What a fact's text stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// A count, a share, a ratio.
+    Number,
+    /// Bytes; a bare number is so many times this.
+    Bytes(f64),
+    /// Nanoseconds; a bare number is so many times this.
+    Time(f64),
+    /// Words.
+    Text,
+    /// On or off.
+    Flag,
+    /// Words between commas or blanks.
+    List,
+}
+
+/// The value of a fact.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Number(f64),
+    Bytes(f64),
+    Time(f64),
+    Text(String),
+    Flag(bool),
+    List(Vec<String>),
+}
+
+// As kernels and databases write them: all are powers of 1024, `kB` of PostgreSQL too.
+const BYTES: &[(&str, f64)] = &[
+    ("b", 1.0),
+    ("k", 1024.0),
+    ("kb", 1024.0),
+    ("kib", 1024.0),
+    ("m", 1_048_576.0),
+    ("mb", 1_048_576.0),
+    ("mib", 1_048_576.0),
+    ("g", 1_073_741_824.0),
+    ("gb", 1_073_741_824.0),
+    ("gib", 1_073_741_824.0),
+    ("t", 1_099_511_627_776.0),
+    ("tb", 1_099_511_627_776.0),
+    ("tib", 1_099_511_627_776.0),
+];
+
+// Suffixes of times, in nanoseconds.
+const TIMES: &[(&str, f64)] = &[
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
+    ("h", 3600e9),
+    ("d", 86_400e9),
+];
+
+impl Kind {
+    /// The kind of `text`: number, bytes, `bytes 1KiB`, time, `time 1us`, text, flag, list.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (word, unit) = text.split_once(' ').unwrap_or((text, ""));
+        let scaled = |table| match unit {
+            "" => Ok(1.0),
+            unit => quantity(unit, table, 1.0).ok_or_else(|| format!("'{unit}' is no unit")),
+        };
+        match word {
+            "bytes" => Ok(Self::Bytes(scaled(BYTES)?)),
+            "time" => Ok(Self::Time(scaled(TIMES)?)),
+            _ if !unit.is_empty() => Err(format!("'{word}' takes no unit")),
+            "number" => Ok(Self::Number),
+            "text" => Ok(Self::Text),
+            "flag" => Ok(Self::Flag),
+            "list" => Ok(Self::List),
+            _ => Err(format!("'{word}' is no kind of fact")),
+        }
+    }
+
+    /// What `text` says, if it is of this kind.
+    ///
+    /// # Errors
+    /// What was expected instead.
+    pub(super) fn read(self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        let (value, expected) = match self {
+            Self::Number => (quantity(text, &[], 1.0).map(Value::Number), "number"),
+            Self::Bytes(unit) => (quantity(text, BYTES, unit).map(Value::Bytes), "number of bytes"),
+            Self::Time(unit) => (quantity(text, TIMES, unit).map(Value::Time), "time"),
+            Self::Flag => (flag(text).map(Value::Flag), "flag (on or off)"),
+            Self::Text if text.is_empty() => return Err("it is empty".to_owned()),
+            Self::Text => return Ok(Value::Text(text.to_owned())),
+            Self::List => return Ok(Value::List(words(text))),
+        };
+        // A file of the kernel or of a user may have anything in it; an error is one short line.
+        let shown = || text.chars().take(40).flat_map(char::escape_debug).collect::<String>();
+        value.ok_or_else(|| format!("'{}' is no {expected}", shown()))
+    }
+
+    /// True if values of both can be set against each other.
+    pub(super) fn is_like(self, other: Self) -> bool {
+        // Units are those of a bare number in the text; values are in bytes and nanoseconds.
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+/// A literal of a condition: a number, maybe with a unit.
+pub(super) fn literal(text: &str) -> Option<Value> {
+    if let Some(number) = quantity(text, &[], 1.0) {
+        return Some(Value::Number(number));
+    }
+    // No suffix is of both a time and bytes, so the order does not matter.
+    let time = quantity(text, TIMES, 1.0).map(Value::Time);
+    time.or_else(|| quantity(text, BYTES, 1.0).map(Value::Bytes))
+}
+
+/// A finite number, negative ones included, with one of the suffixes or without, which is `bare`.
+fn quantity(text: &str, suffixes: &[(&str, f64)], bare: f64) -> Option<f64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let number: f64 = number.trim().parse().ok()?;
+    let unit = match suffix.trim() {
+        "" => bare,
+        suffix => suffixes.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix))?.1,
+    };
+    // A long row of digits overflows to infinity.
+    Some(number * unit).filter(|value| value.is_finite())
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "on" | "yes" | "true" => Some(true),
+        "0" | "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+impl Value {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Number(_) => Kind::Number,
+            Self::Bytes(_) => Kind::Bytes(1.0),
+            Self::Time(_) => Kind::Time(1.0),
+            Self::Text(_) => Kind::Text,
+            Self::Flag(_) => Kind::Flag,
+            Self::List(_) => Kind::List,
+        }
+    }
+
+    /// The number in bytes, nanoseconds or as it is; none for words and flags.
+    pub(super) fn magnitude(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) | Self::Bytes(number) | Self::Time(number) => Some(*number),
+            Self::Text(_) | Self::Flag(_) | Self::List(_) => None,
+        }
+    }
+
+    pub(super) fn times(&self, factor: f64) -> Option<Self> {
+        match self {
+            Self::Number(number) => Some(Self::Number(number * factor)),
+            Self::Bytes(number) => Some(Self::Bytes(number * factor)),
+            Self::Time(number) => Some(Self::Time(number * factor)),
+            Self::Text(_) | Self::Flag(_) | Self::List(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Ratios are quotients of floats, which would show all their digits.
+            Self::Number(number) => write!(f, "{}", (number * 1000.0).round() / 1000.0),
+            Self::Bytes(number) if *number >= 0.0 => write!(f, "{}", Bytes::new(whole(*number))),
+            Self::Time(number) if *number >= 0.0 => write!(f, "{}", Nanos::new(whole(*number))),
+            // Databases write -1 for a default or for off, as PostgreSQL does for wal_buffers.
+            Self::Bytes(number) | Self::Time(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+            Self::Flag(true) => f.write_str("on"),
+            Self::Flag(false) => f.write_str("off"),
+            Self::List(words) => f.write_str(&words.join(",")),
+        }
+    }
+}
+
+/// A count, a time or a size of a run.
+#[expect(clippy::cast_precision_loss, reason = "far below 2⁵³")]
+pub(super) fn real(count: u64) -> f64 {
+    count as f64
+}
+
+/// The nearest whole number; what is too large for one is the largest.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+fn whole(number: f64) -> u64 {
+    number.round().max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_by_their_kind() {
+        let kib = Kind::parse("bytes 1KiB").unwrap();
+        assert_eq!(kib.read("128"), Ok(Value::Bytes(131_072.0)));
+        assert_eq!(kib.read("8kB"), Ok(Value::Bytes(8192.0)));
+        let micros = Kind::parse("time 1us").unwrap();
+        assert_eq!(micros.read("75000"), Ok(Value::Time(75e6)));
+        assert_eq!(micros.read("10ms"), Ok(Value::Time(10e6)));
+        assert_eq!(Kind::Flag.read("ON"), Ok(Value::Flag(true)));
+        assert_eq!(Kind::List.read("rw,noatime").unwrap().to_string(), "rw,noatime");
+        assert_eq!(Kind::Number.read("-1"), Ok(Value::Number(-1.0)));
+    }
+
+    #[test]
+    fn texts_of_another_kind_are_errors_that_say_what_was_expected() {
+        assert_eq!(Kind::Number.read("many").unwrap_err(), "'many' is no number");
+        assert_eq!(Kind::Flag.read("2").unwrap_err(), "'2' is no flag (on or off)");
+        for text in ["", "NaN", "inf", "1e999", "12 parsecs", "\u{0}\u{1}", "1MB2"] {
+            assert!(Kind::Bytes(1.0).read(text).is_err(), "{text}");
+            assert!(Kind::Time(1.0).read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_have_units() {
+        assert_eq!(literal("128KiB"), Some(Value::Bytes(131_072.0)));
+        assert_eq!(literal("0.5ms"), Some(Value::Time(5e5)));
+        assert_eq!(literal("16"), Some(Value::Number(16.0)));
+        assert_eq!(literal("16furlongs"), None);
+    }
+
+    #[test]
+    fn values_are_shown_with_their_units() {
+        assert_eq!(Value::Bytes(131_072.0).to_string(), "128 KiB");
+        assert_eq!(Value::Time(2.5e6).to_string(), "2.5 ms");
+        assert_eq!(Value::Number(1.23456).to_string(), "1.235");
+    }
+
+    #[test]
+    fn kinds_that_do_not_exist_are_errors() {
+        for text in ["", "number 3", "bytes x", "furlongs"] {
+            assert!(Kind::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What an audit found, as plain data; also the JSON document of `durio audit`.
+//!
+//! In: findings of rules. Out: [`AuditFindings`]. Not here: any rule.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Line;
+
+/// Name and version of the document.
+pub const AUDIT_SCHEMA: &str = "durio-judge-1";
+
+/// How much a finding says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Figures that cannot all be right.
+    Impossible,
+    /// Latency and rate leave much of the workers' time unexplained.
+    Shortfall,
+    /// A figure or a setting that something in the claim speaks against.
+    Doubtful,
+    /// The method cannot show what it is used to show.
+    Method,
+}
+
+impl Tier {
+    /// Every tier, most severe first.
+    pub const ALL: [Self; 4] = [Self::Impossible, Self::Shortfall, Self::Doubtful, Self::Method];
+}
+
+/// A figure or a text that a finding rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EvidenceValue {
+    /// A number; its name ends with the unit.
+    Number(f64),
+    /// Text as it was given.
+    Text(String),
+}
+
+/// What a finding rests on, by name.
+pub type Evidence = BTreeMap<String, EvidenceValue>;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditFinding {
+    /// Line of the file (from 1, the header is line 1), or name of the job.
+    pub line: Line,
+    /// The row in words.
+    pub label: String,
+    /// How much it says.
+    pub tier: Tier,
+    /// Code of the rule; it does not change between versions.
+    pub rule: String,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// What it rests on.
+    pub evidence: Evidence,
+}
+
+/// A rule that found something, and what that means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleMeaning {
+    /// Its code.
+    pub rule: String,
+    /// What such a finding means.
+    pub meaning: String,
+}
+
+/// How many findings there are of each tier, those left out included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TierCounts {
+    /// Figures that cannot be right.
+    pub impossible: u64,
+    /// Unexplained time.
+    pub shortfall: u64,
+    /// Doubts.
+    pub doubtful: u64,
+    pub method: u64,
+}
+
+impl TierCounts {
+    /// Counts one more.
+    pub(super) fn add(&mut self, tier: Tier) {
+        *match tier {
+            Tier::Impossible => &mut self.impossible,
+            Tier::Shortfall => &mut self.shortfall,
+            Tier::Doubtful => &mut self.doubtful,
+            Tier::Method => &mut self.method,
+        } += 1;
+    }
+
+    /// Findings of one tier.
+    #[must_use]
+    pub const fn of(&self, tier: Tier) -> u64 {
+        match tier {
+            Tier::Impossible => self.impossible,
+            Tier::Shortfall => self.shortfall,
+            Tier::Doubtful => self.doubtful,
+            Tier::Method => self.method,
+        }
+    }
+
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.impossible + self.shortfall + self.doubtful + self.method
+    }
+}
+
+/// All that an audit found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditFindings {
+    /// [`AUDIT_SCHEMA`].
+    pub schema: String,
+    /// Claims that were looked at.
+    pub claims: u64,
+    /// True if there is no finding.
+    pub clean: bool,
+    /// How many there are.
+    pub counts: TierCounts,
+    /// By line, and within a line most severe first.
+    pub findings: Vec<AuditFinding>,
+    /// Findings beyond the first [`super::FINDINGS_MAX`], which are counted only.
+    pub findings_left_out: u64,
+    /// What the rules mean that found something.
+    pub rules: Vec<RuleMeaning>,
+    /// What the reader did not look at.
+    pub notes: Vec<String>,
+}
+
+impl AuditFindings {
+    /// True if some figure cannot be right.
+    #[must_use]
+    pub const fn has_impossible(&self) -> bool {
+        self.counts.impossible > 0
+    }
+}

@@ -1,0 +1,244 @@
+//! Runs against runs: what differs, by how much, and whether chance explains it.
+//!
+//! In: [`Side`]s, made from events by [`RunReader`]. Out: [`Comparison`], plain data.
+//! Not here: folders, output.
+//!
+//! What is compared are runs, or blocks of a run's intervals; never single I/Os, which follow each
+//! other too closely to be independent.
+
+mod bins;
+mod bootstrap;
+mod comparison;
+mod differences;
+mod effect;
+mod gate;
+mod mixture;
+pub mod published;
+pub mod shape;
+mod side;
+mod state;
+mod units;
+
+pub use comparison::{
+    COMPARE_SCHEMA, Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair,
+    RunFacts, Settings, SideFacts, StepComparison, Word,
+};
+pub use side::{Run, RunReader, Side};
+
+use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings};
+use durio_base::stats::least_squares::float;
+use durio_record::OperationName;
+use effect::Repeat;
+use units::{Member, Unit};
+
+/// Compares every further side with the first.
+///
+/// Sides without a run have no step in common with anything. The same sides and settings give the
+/// same comparison, to the last bit.
+#[must_use]
+pub fn compare(sides: &[Side], settings: &Settings) -> Comparison {
+    let mut comparison = Comparison {
+        schema: COMPARE_SCHEMA.to_owned(),
+        settings: *settings,
+        resamples: bootstrap::RESAMPLES,
+        sides: sides.iter().enumerate().map(side_facts).collect(),
+        pairs: Vec::new(),
+        gate: None,
+    };
+    if let Some((baseline, others)) = sides.split_first() {
+        let number = |(index, side)| pair(baseline, (index + 1, side), settings);
+        comparison.pairs = others.iter().enumerate().map(number).collect();
+    }
+    comparison.gate = settings.fail_over.map(|share| gate::gate(&comparison.pairs, share));
+    comparison
+}
+
+/// A, B, … Z, then numbers.
+fn label(index: usize) -> String {
+    let letter = u8::try_from(index).ok().filter(|it| *it < 26).map(|it| char::from(b'A' + it));
+    letter.map_or_else(|| (index + 1).to_string(), String::from)
+}
+
+fn side_facts((index, side): (usize, &Side)) -> SideFacts {
+    let run = |run: &Run| RunFacts {
+        run: run.findings.run.run.clone(),
+        run_folder: run.findings.run_folder.clone(),
+        started: run.findings.run.started.clone(),
+        state: run.findings.state,
+    };
+    SideFacts {
+        label: label(index),
+        source: side.source.clone(),
+        runs: side.runs.iter().map(run).collect(),
+    }
+}
+
+fn pair(baseline: &Side, (index, other): (usize, &Side), settings: &Settings) -> Pair {
+    let (units_a, units_b) = (units::units(baseline), units::units(other));
+    let matched = units::matched(&units_a, &units_b);
+    let labels = [label(0), label(index)];
+    let step = |&(a, b): &(usize, usize)| {
+        let units = [units_a.get(a)?, units_b.get(b)?];
+        Some(step(units, &labels, index, settings))
+    };
+    let titles = |units: &[Unit<'_>], places: &[usize]| {
+        places.iter().filter_map(|&it| units.get(it)).map(Unit::title).collect()
+    };
+    Pair {
+        remarks: remarks(baseline, other, &labels),
+        environment: differences::of_environment(baseline, other),
+        steps: in_parallel(&matched.pairs, step),
+        only_baseline: titles(&units_a, &matched.only_baseline),
+        only_other: titles(&units_b, &matched.only_other),
+        baseline: labels[0].clone(),
+        other: labels[1].clone(),
+    }
+}
+
+/// Applies `work` to every item, on all processors; the results are in the items' order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+    // Each step is drawn again a thousand times on either side; steps know nothing of each other.
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(workers).max(1);
+    let work = &work;
+    std::thread::scope(|scope| {
+        let start =
+            |part| scope.spawn(move || -> Vec<R> { <[T]>::iter(part).filter_map(work).collect() });
+        let running: Vec<_> = items.chunks(share).map(start).collect();
+        let join = |part: std::thread::ScopedJoinHandle<'_, Vec<R>>| {
+            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().flat_map(join).collect()
+    })
+}
+
+fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
+    let [a, b] = labels;
+    let mut remarks = Vec::new();
+    for run in &baseline.runs {
+        if other.runs.iter().any(|it| it.findings.run == run.findings.run) {
+            let name = &run.findings.run.run;
+            remarks.push(format!("run {name} is on both sides, {a} and {b}: it is no evidence"));
+        }
+    }
+    for (label, side) in [(a, baseline), (b, other)] {
+        for run in &side.runs {
+            let errors = run.findings.errors.iter();
+            remarks.extend(errors.map(|it| format!("{label}, run {}: {it}", run.findings.run.run)));
+        }
+    }
+    remarks
+}
+
+fn step(
+    units: [&Unit<'_>; 2],
+    labels: &[String; 2],
+    side: usize,
+    settings: &Settings,
+) -> StepComparison {
+    let [a, b] = units;
+    let (different_workload, differences) = differences::of_steps(a, b);
+    let (first, second) = (a.first.workload, b.first.workload);
+    let mut faults = state::faults(&labels[0], &a.members);
+    faults.extend(state::faults(&labels[1], &b.members));
+    // --force makes faults cautions; commits against reads stay apart.
+    let hard = other_operation([first, second], labels);
+    let (not_comparable, cautions) = match settings.forced {
+        true => (hard.into_iter().collect(), faults),
+        false => (hard.into_iter().chain(faults).collect(), Vec::new()),
+    };
+    let figures = match Vec::is_empty(&not_comparable) {
+        true => figures([&a.members, &b.members], side, settings),
+        false => Vec::new(),
+    };
+    StepComparison {
+        name: units::named(first),
+        locations: [first.location.clone(), second.location.clone()],
+        target: first.target.clone(),
+        repeats: [a.members.len(), b.members.len()],
+        different_workload,
+        differences,
+        not_comparable,
+        cautions,
+        headline: first.headline,
+        figures,
+        curves: [curves(&a.members), curves(&b.members)],
+    }
+}
+
+/// Latencies of different kinds of operations are never compared.
+fn other_operation(steps: [&WorkloadFindings; 2], labels: &[String; 2]) -> Option<String> {
+    let [a, b] = steps.map(|it| it.headline);
+    (a != b).then(|| {
+        let [label_a, label_b] = labels;
+        format!("{label_a} measures {}s, {label_b} {}s", a.name(), b.name())
+    })
+}
+
+fn headline(workload: &WorkloadFindings) -> Option<&OperationFindings> {
+    workload.operation(workload.headline)
+}
+
+fn curves(members: &[Member<'_>]) -> Vec<Vec<CurvePoint>> {
+    members.iter().filter_map(|it| Some(headline(it.workload)?.curve.clone())).collect()
+}
+
+fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<FigureComparison> {
+    let repeats = |side: usize, members: &[Member<'_>]| -> Vec<Repeat> {
+        members.iter().map(|it| repeat(it, seed(settings.seed, side, it))).collect()
+    };
+    let [a, b] = [repeats(0, sides[0]), repeats(side, sides[1])];
+    let one = |&figure: &FigureName| effect::figure(figure, &a, &b, settings);
+    FigureName::ALL.iter().filter_map(one).collect()
+}
+
+/// A seed of its own for every step of every run, by position: mixed as SplitMix64 does.
+fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
+    // With one seed all runs would draw the same blocks, and their errors would go the same way.
+    let parts = [side as u64, member.run_index as u64, u64::from(member.workload.step)];
+    mixed_seed(seed, parts)
+}
+
+fn mixed_seed<const PARTS: usize>(seed: u64, parts: [u64; PARTS]) -> u64 {
+    parts.iter().fold(seed, |state, part| {
+        let mut mixed = (state ^ part).wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    })
+}
+
+fn repeat(member: &Member<'_>, seed: u64) -> Repeat {
+    let cells = member.series.map(|it| it.cells()).unwrap_or_default();
+    Repeat {
+        values: FigureName::ALL.map(|figure| value(member.workload, figure)),
+        replicates: bootstrap::replicates(cells, seed),
+    }
+}
+
+/// The figure as the run's report has it.
+fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
+    let service = headline(workload).map(|it| &it.service);
+    // Where syncs are the headline's part they are the commit's; both are shown.
+    let sync = workload.operation(OperationName::Sync).map(|it| &it.service);
+    let value = match figure {
+        FigureName::Rate => Some(workload.headline_rate()),
+        FigureName::Bandwidth => Some(workload.bandwidth),
+        FigureName::Mean => service.map(|it| it.mean_ns),
+        FigureName::P50 => service?.p50_ns.map(float),
+        FigureName::P99 => service?.p99_ns.map(float),
+        FigureName::P99_9 => service?.p99_9_ns.map(float),
+        FigureName::SyncMean => sync.map(|it| it.mean_ns),
+        FigureName::SyncP50 => sync?.p50_ns.map(float),
+        FigureName::SyncP99 => sync?.p99_ns.map(float),
+        FigureName::SyncP99_9 => sync?.p99_9_ns.map(float),
+        FigureName::CpuPerOperation => Some(workload.cpu.per_operation_ns),
+    };
+    // Effects are quotients in logarithms; a figure of zero has none.
+    value.filter(|it| *it > 0.0 && it.is_finite())
+}
+
+#[cfg(test)]
+mod simulation_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The answer to `--fail-over`: is anything worse by more than was allowed?
+//!
+//! In: pairs that were compared. Out: [`Gate`]. Not here: exit codes.
+//!
+//! Rate and p99 of every step are looked at, in two questions, each with an error of its own.
+//!
+//! Is it worse? Over all figures together, equal sides are called a regression in at most 5 % of
+//! comparisons: one-sided, by Holm's procedure (A simple sequentially rejective multiple test
+//! procedure, Scandinavian Journal of Statistics 6, 1979). The effect itself must be beyond what is
+//! allowed.
+//!
+//! Is a loss beyond what is allowed excluded? Where one figure is truly that much worse, it is said to
+//! be excluded in at most 5 % of comparisons. All figures have to pass, so that nothing needs
+//! correction (Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24,
+//! 1982). What is neither is undecided.
+
+use super::comparison::{FigureComparison, FigureName, Gate, Pair, StepComparison};
+use super::effect::repeats_needed;
+
+/// How often equal sides may be called a regression.
+const FALSE_ALARMS: f64 = 0.05;
+
+/// With 3 repeats half of the changes of two standard deviations are seen, with 5 nearly all.
+const REPEATS_FIRST: usize = 5;
+
+/// Judges rate and p99 of every step; what could not be compared is undecided, not fine.
+pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
+    let mut gate = Gate::default();
+    let mut figures = Vec::new();
+    for pair in pairs {
+        let prefix = format!("{} against {}", pair.other, pair.baseline);
+        for step in &pair.steps {
+            look(&mut gate, &mut figures, &prefix, step);
+        }
+        // A step that the other side lacks may be the very one that regressed, so it must not pass
+        // unseen. Steps that only the other side has are no loss.
+        let missing = pair.only_baseline.iter();
+        gate.undecided
+            .extend(missing.map(|it| format!("{prefix}: {it} is missing in {}", pair.other)));
+        if pair.steps.is_empty() {
+            gate.undecided.push(format!("{prefix}: nothing in common"));
+        }
+    }
+    let p_values: Vec<f64> = figures.iter().map(|it| it.1.p_worse.unwrap_or(1.0)).collect();
+    for ((place, figure), is_worse) in figures.iter().zip(holm(&p_values, FALSE_ALARMS)) {
+        judge(&mut gate, place, figure, is_worse, share);
+    }
+    gate
+}
+
+/// Gathers the figures of a step with their place; those without one are undecided at once.
+fn look<'a>(
+    gate: &mut Gate,
+    figures: &mut Vec<(String, &'a FigureComparison)>,
+    prefix: &str,
+    step: &'a StepComparison,
+) {
+    let place = format!("{prefix}: {}", step.title());
+    if !step.not_comparable.is_empty() {
+        gate.undecided.push(format!("{place}: {}", step.not_comparable.join("; ")));
+        return;
+    }
+    for name in FigureName::ALL.into_iter().filter(|it| it.is_gated()) {
+        let place = format!("{place}: {}", name.name());
+        match step.figure(name) {
+            Some(figure) if figure.p_worse.is_some() => figures.push((place, figure)),
+            figure => {
+                let reason = figure.and_then(|it| it.reason.as_deref()).unwrap_or("not measured");
+                gate.undecided.push(format!("{place}: {reason}"));
+                let is_single = figure.is_some_and(|it| it.effect.is_some());
+                // Repeats help only where there is a figure to repeat.
+                let needed = is_single.then_some(REPEATS_FIRST);
+                gate.repeats_needed = gate.repeats_needed.max(needed);
+            }
+        }
+    }
+}
+
+fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool, share: f64) {
+    let (Some(worse), Some(at_most)) = (figure.worse_by(), figure.worse_at_most) else { return };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    // Shown to be worse is not enough: a certain loss of 1 % is none where 5 % are allowed.
+    if is_worse && worse > share {
+        gate.regressions.push(format!("{place} worse by {}", percent(worse)));
+    } else if at_most <= share {
+        gate.excluded.push(match at_most > 0.0 {
+            true => format!("{place} worse by {} at most", percent(at_most)),
+            false => format!("{place} not worse"),
+        });
+    } else {
+        let why = match (&figure.reason, is_worse) {
+            (Some(reason), false) => reason.clone(),
+            (_, false) => "a larger loss can be neither shown nor ruled out".to_owned(),
+            (_, true) => format!("worse by {}, or up to {}", percent(worse), percent(at_most)),
+        };
+        gate.undecided.push(format!("{place}: {why}"));
+        gate.repeats_needed = gate.repeats_needed.max(repeats_needed(figure, share));
+    }
+}
+
+/// The hypotheses that Holm's procedure rejects, a true one with probability `alpha` at most.
+fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    let p = |at: usize| p_values.get(at).copied().unwrap_or(1.0);
+    order.sort_by(|&a, &b| p(a).total_cmp(&p(b)));
+    let mut rejected = vec![false; p_values.len()];
+    for (&at, left) in order.iter().zip((1..=p_values.len()).rev()) {
+        // The first that stands protects all with a larger p, however small theirs are: that is
+        // what keeps the error over all figures together at alpha.
+        if p(at) > alpha / durio_base::stats::least_squares::count(left) {
+            break;
+        }
+        rejected.get_mut(at).into_iter().for_each(|it| *it = true);
+    }
+    rejected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holms_procedure_rejects_what_statsmodels_does() {
+        // statsmodels.stats.multitest.multipletests(p, 0.05, method='holm').
+        assert_eq!(holm(&[0.01, 0.04, 0.03, 0.005], 0.05), [true, false, false, true]);
+        assert_eq!(holm(&[0.01, 0.04], 0.05), [true, true]);
+        assert_eq!(holm(&[0.03, 0.04], 0.05), [false, false]);
+        assert_eq!(holm(&[], 0.05), [false; 0]);
+    }
+
+    /// A rate that is worse by a share, at most by another, with this probability by chance.
+    fn figure(worse: f64, at_most: f64, p_worse: f64) -> FigureComparison {
+        FigureComparison {
+            figure: FigureName::Rate,
+            effect: Some(-worse),
+            p_worse: Some(p_worse),
+            worse_at_most: Some(at_most),
+            ..FigureComparison::default()
+        }
+    }
+
+    fn step(figures: Vec<FigureComparison>, not_comparable: &[&str]) -> StepComparison {
+        StepComparison {
+            name: "commit".to_owned(),
+            locations: ["/a", "/a"].map(str::to_owned),
+            target: String::new(),
+            repeats: [2, 2],
+            different_workload: false,
+            differences: Vec::new(),
+            not_comparable: not_comparable.iter().map(|it| (*it).to_owned()).collect(),
+            cautions: Vec::new(),
+            headline: durio_record::OperationName::Commit,
+            figures,
+            curves: [Vec::new(), Vec::new()],
+        }
+    }
+
+    fn pair(steps: Vec<StepComparison>, only_baseline: &[&str]) -> Pair {
+        Pair {
+            baseline: "A".to_owned(),
+            other: "B".to_owned(),
+            remarks: Vec::new(),
+            environment: Vec::new(),
+            steps,
+            only_baseline: only_baseline.iter().map(|it| (*it).to_owned()).collect(),
+            only_other: vec!["new".to_owned()],
+        }
+    }
+
+    fn judged(figure: &FigureComparison, is_worse: bool) -> Gate {
+        let mut gate = Gate::default();
+        judge(&mut gate, "it", figure, is_worse, 0.05);
+        gate
+    }
+
+    #[test]
+    fn a_figure_is_a_regression_excluded_or_undecided_by_its_bounds() {
+        let regressed = |worse, is_worse| judged(&figure(worse, 1.0, 0.0), is_worse).regressions;
+        assert_eq!(regressed(0.051, true), ["it worse by 5.1 %"]);
+        assert_eq!((regressed(0.05, true), regressed(0.9, false)), (vec![], vec![]));
+        let excluded = |at_most| judged(&figure(0.01, at_most, 0.5), false).excluded;
+        assert_eq!(excluded(0.05), ["it worse by 5.0 % at most"]);
+        assert_eq!(excluded(0.000_9), ["it worse by 0.1 % at most"]);
+        assert_eq!(
+            (excluded(0.0), excluded(-0.1)),
+            (vec!["it not worse".into()], vec!["it not worse".into()])
+        );
+        assert_eq!(excluded(0.051), [""; 0]);
+        let undecided = |figure, is_worse| judged(&figure, is_worse).undecided;
+        let words = "it: a larger loss can be neither shown nor ruled out";
+        assert_eq!(undecided(figure(0.01, 0.2, 0.5), false), [words]);
+        let reason = Some("it scatters".to_owned());
+        let scattered = || FigureComparison { reason: reason.clone(), ..figure(0.01, 0.2, 0.5) };
+        assert_eq!(undecided(scattered(), false), ["it: it scatters"]);
+        assert_eq!(undecided(scattered(), true), ["it: worse by 1.0 %, or up to 20.0 %"]);
+        let without = FigureComparison { effect: None, ..figure(0.9, 0.9, 0.0) };
+        assert_eq!(judged(&without, true), Gate::default());
+        // As many repeats as the most that any figure needs.
+        let needed = |scatter| {
+            let repeats_scatter = Some(scatter);
+            let figure = FigureComparison { repeats_scatter, ..figure(0.01, 0.2, 0.5) };
+            judged(&figure, false).repeats_needed
+        };
+        let [few, many] = [needed(0.01).unwrap(), needed(0.05).unwrap()];
+        assert!(few < many, "{few} {many}");
+    }
+
+    #[test]
+    fn what_was_not_compared_is_undecided_with_its_place_and_reason() {
+        let single = FigureComparison {
+            p_worse: None,
+            reason: Some("one run".to_owned()),
+            ..figure(0.5, 0.5, 0.0)
+        };
+        let none = FigureComparison { figure: FigureName::P99, ..FigureComparison::default() };
+        let found = gate(&[pair(vec![step(vec![single, none], &[])], &["scan"])], 0.05);
+        let expected = [
+            "B against A: commit at /a: rate: one run",
+            "B against A: commit at /a: p99: not measured",
+            "B against A: scan is missing in B",
+        ];
+        assert_eq!(found.undecided, expected);
+        assert_eq!((found.repeats_needed, found.regressions.len()), (Some(5), 0));
+        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.5, 0.0)], &["x", "y"])], &[])], 0.05);
+        assert_eq!(found.undecided, ["B against A: commit at /a: x; y"]);
+        assert_eq!((found.repeats_needed, found.regressions.len()), (None, 0));
+        let found = gate(&[pair(Vec::new(), &[])], 0.05);
+        assert_eq!(found.undecided, ["B against A: nothing in common"]);
+        // Without a p99 the rate still counts.
+        let found = gate(&[pair(vec![step(vec![figure(0.5, 0.6, 0.01)], &[])], &[])], 0.05);
+        assert_eq!(found.regressions, ["B against A: commit at /a: rate worse by 50.0 %"]);
+        assert_eq!(found.undecided, ["B against A: commit at /a: p99: not measured"]);
+        assert_eq!(found.repeats_needed, None);
+    }
+
+    #[test]
+    fn the_errors_of_all_figures_together_are_five_percent() {
+        // Two figures: the first has half of the 5 %, the second all of it.
+        let of = |first: f64, second: f64| {
+            let p99 = FigureComparison {
+                figure: FigureName::P99,
+                effect: Some(0.5),
+                ..figure(0.5, 0.6, second)
+            };
+            gate(&[pair(vec![step(vec![figure(0.5, 0.6, first), p99], &[])], &[])], 0.05)
+                .regressions
+                .len()
+        };
+        assert_eq!((of(0.025, 0.05), of(0.026, 0.026)), (2, 0));
+        assert_eq!((of(0.025, 0.051), of(0.06, 0.024)), (1, 1));
+        assert_eq!((FALSE_ALARMS, REPEATS_FIRST), (0.05, 5));
+    }
+}

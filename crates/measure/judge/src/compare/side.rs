@@ -1,0 +1,350 @@
+//! One side of a comparison: its runs, read from events.
+//!
+//! In: events. Out: [`Run`]s with findings and, beside them, what each step did over time in the
+//! form that is resampled: a [`Series`] of at most [`CELLS_MAX`] cells. Not here: folders, and the
+//! resampling.
+
+use std::collections::BTreeMap;
+
+use durio_analyse::{Analyser, Findings, headline, is_cut_short};
+use durio_plan::{Load, Plan, Role, Step};
+use durio_record::{Environment, Event, Interval, Manifest, OperationName, Phase};
+
+use super::bins::Bins;
+
+/// Step, round and stream.
+pub(super) type StepKey = (u32, u32, u32);
+
+/// Gathers one run from its events.
+#[derive(Debug)]
+pub struct RunReader {
+    analyser: Analyser,
+    plan: Plan,
+    series: BTreeMap<StepKey, Series>,
+}
+
+impl RunReader {
+    /// A reader of the run that the manifest names.
+    #[must_use]
+    pub fn new(manifest: Manifest, plan: Plan, environment: Environment) -> Self {
+        let analyser = Analyser::new(manifest, plan.clone(), environment);
+        Self { analyser, plan, series: BTreeMap::new() }
+    }
+
+    /// Takes the next event.
+    pub fn observe(&mut self, event: &Event) {
+        self.analyser.observe(event);
+        let Event::Interval(interval) = event else { return };
+        let step = self.plan.steps.get(interval.step as usize);
+        // Preconditioning and traces are compared by nobody, and each series takes memory.
+        let step = step.filter(|step| step.role == Role::Measure);
+        if let Some((step, load)) =
+            step.and_then(|step| Some((step, step.stream(interval.stream)?)))
+        {
+            let place = (interval.step, interval.round, interval.stream);
+            self.series.entry(place).or_default().take(interval, step, load);
+        }
+    }
+
+    /// Takes note that the record cannot be read any further, and why.
+    pub fn damaged(&mut self, reason: String) {
+        self.analyser.damaged(reason);
+    }
+
+    /// The run as far as it was seen.
+    #[must_use]
+    pub fn finish(self, run_folder: String) -> Run {
+        Run { findings: self.analyser.finish(run_folder).findings, series: self.series }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub(super) findings: Findings,
+    pub(super) series: BTreeMap<StepKey, Series>,
+}
+
+impl Run {
+    /// What was found in it.
+    #[must_use]
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+}
+
+/// One side: a run, or several of the same thing.
+#[derive(Debug)]
+pub struct Side {
+    /// As the user named it.
+    pub source: String,
+    pub runs: Vec<Run>,
+}
+
+/// More cells than this are merged two by two: what is resampled are blocks of them anyway, and
+/// memory stays bounded however fine the intervals are.
+const CELLS_MAX: usize = 512;
+
+/// One or more intervals that follow each other.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cell {
+    pub(super) span_ns: u64,
+    /// Commits, or else reads and writes.
+    pub(super) count: u64,
+    /// Bytes moved.
+    pub(super) bytes: u64,
+    /// The headline operation's latencies.
+    pub(super) headline: Latencies,
+    /// The sync calls' latencies.
+    pub(super) sync: Latencies,
+}
+
+/// Latencies of one kind of operation in a cell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Latencies {
+    pub(super) count: u64,
+    pub(super) sum_ns: u64,
+    /// Where they lie.
+    pub(super) bins: Bins,
+}
+
+impl Latencies {
+    fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.bins.add(&other.bins);
+    }
+}
+
+impl Cell {
+    fn add(&mut self, other: &Self) {
+        self.span_ns = self.span_ns.saturating_add(other.span_ns);
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.headline.add(&other.headline);
+        self.sync.add(&other.sync);
+    }
+}
+
+/// The measured phase of one step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Series {
+    cells: Vec<Cell>,
+    /// Intervals per cell, and how many the last cell has.
+    per_cell: usize,
+    in_last: usize,
+}
+
+impl Series {
+    /// Takes the next interval; the ramp does not count.
+    pub(super) fn take(&mut self, interval: &Interval, step: &Step, load: &Load) {
+        if interval.phase == Phase::Ramp {
+            return;
+        }
+        // What was cut short by the end has no rate of its own: it belongs to the one before.
+        self.push(cell(interval, load), is_cut_short(interval, step));
+    }
+
+    fn push(&mut self, cell: Cell, is_rest: bool) {
+        let joins = is_rest || self.in_last < self.per_cell;
+        match self.cells.last_mut() {
+            Some(last) if joins => last.add(&cell),
+            _ => {
+                self.halve_if_full();
+                self.cells.push(cell);
+                self.in_last = 0;
+            }
+        }
+        self.in_last += usize::from(!is_rest);
+        self.per_cell = self.per_cell.max(1);
+    }
+
+    fn halve_if_full(&mut self) {
+        if self.cells.len() < CELLS_MAX {
+            return;
+        }
+        let pairs = self.cells.chunks(2).map(|pair| {
+            let mut sum = Cell::default();
+            pair.iter().for_each(|cell| sum.add(cell));
+            sum
+        });
+        self.cells = pairs.collect();
+        self.per_cell = self.per_cell.saturating_mul(2);
+    }
+
+    /// The cells; the last one is left out where it has less than half of the others' intervals.
+    pub(super) fn cells(&self) -> &[Cell] {
+        match self.cells.split_last() {
+            // In a draw it would weigh as much as the others, and a rate over a short time scatters
+            // farther.
+            Some((_, whole)) if self.in_last * 2 < self.per_cell => whole,
+            _ => &self.cells,
+        }
+    }
+}
+
+fn cell(interval: &Interval, load: &Load) -> Cell {
+    let headline = headline(load);
+    let mut cell =
+        Cell { span_ns: interval.to.saturating_sub(interval.from).get(), ..Cell::default() };
+    for record in &interval.operations {
+        let exact = &record.service.exact;
+        if matches!(record.operation, OperationName::Read | OperationName::Write) {
+            cell.bytes = cell.bytes.saturating_add(record.bytes.get());
+        }
+        if is_counted(record.operation, headline) {
+            cell.count = cell.count.saturating_add(exact.count);
+        }
+        let bins = || record.service.histogram().map(Bins::of).unwrap_or_default();
+        let latencies = || Latencies { count: exact.count, sum_ns: exact.sum_ns, bins: bins() };
+        if record.operation == headline {
+            cell.headline = latencies();
+        } else if record.operation == OperationName::Sync {
+            cell.sync = latencies();
+        }
+    }
+    cell
+}
+
+/// True for what the headline rate counts.
+fn is_counted(operation: OperationName, headline: OperationName) -> bool {
+    match headline {
+        OperationName::Commit => operation == OperationName::Commit,
+        _ => matches!(operation, OperationName::Read | OperationName::Write),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(intervals: u64) -> Series {
+        let mut series = Series::default();
+        for count in 0..intervals {
+            series.push(Cell { span_ns: 10, count, ..Cell::default() }, false);
+        }
+        series
+    }
+
+    #[test]
+    fn few_intervals_are_a_cell_each() {
+        let series = taken(50);
+        assert_eq!(series.cells().len(), 50);
+        assert!(series.cells().iter().all(|cell| cell.span_ns == 10));
+    }
+
+    #[test]
+    fn many_intervals_share_cells_and_none_is_lost() {
+        for intervals in [512, 513, 700, 1024, 1025, 100_000] {
+            let series = taken(intervals);
+            assert!((256..=512).contains(&series.cells.len()), "{intervals}");
+            let count: u64 = series.cells.iter().map(|cell| cell.count).sum();
+            assert_eq!(count, intervals * (intervals - 1) / 2, "{intervals}");
+            let whole = series.cells.first().unwrap().span_ns;
+            assert!(series.cells().iter().all(|cell| cell.span_ns * 2 >= whole), "{intervals}");
+        }
+    }
+
+    #[test]
+    fn what_the_end_cut_short_belongs_to_the_interval_before() {
+        let mut series = taken(3);
+        series.push(Cell { span_ns: 1, count: 5, ..Cell::default() }, true);
+        assert_eq!(series.cells().len(), 3);
+        assert_eq!(series.cells().last().unwrap().count, 7);
+    }
+
+    #[test]
+    fn a_last_cell_counts_from_half_of_its_intervals_on() {
+        // 1024 intervals fill 512 cells of two; of four in each, 256 and a rest.
+        assert_eq!(CELLS_MAX, 512);
+        let of = |intervals| {
+            let series = taken(intervals);
+            (series.per_cell, series.cells.len(), series.cells().len(), series.in_last)
+        };
+        assert_eq!(of(512), (1, 512, 512, 1));
+        assert_eq!(of(513), (2, 257, 257, 1));
+        assert_eq!(of(1024), (2, 512, 512, 2));
+        assert_eq!(of(1025), (4, 257, 256, 1));
+        assert_eq!(of(1026), (4, 257, 257, 2));
+        assert_eq!(of(0), (0, 0, 0, 0));
+        // The first may be a rest.
+        let mut series = Series::default();
+        series.push(Cell { count: 5, ..Cell::default() }, true);
+        series.push(Cell { count: 7, ..Cell::default() }, false);
+        assert_eq!(series.cells.iter().map(|it| it.count).collect::<Vec<_>>(), [12]);
+        series.push(Cell { count: 1, ..Cell::default() }, false);
+        assert_eq!(series.cells.len(), 2);
+    }
+
+    fn interval(operations: &[(OperationName, u64, u64, u64)]) -> Interval {
+        use durio_base::{Bytes, Nanos};
+        use durio_record::{Latency, LatencyHistogram, OperationRecord};
+        let record = |&(operation, count, bytes, nanos): &(OperationName, u64, u64, u64)| {
+            let mut service = LatencyHistogram::new();
+            (0..count).for_each(|_| service.record(nanos));
+            OperationRecord {
+                operation,
+                bytes: Bytes::new(bytes),
+                service: Latency::from(service),
+                submit: None,
+                completion: None,
+                response: None,
+                fio_bins: Vec::new(),
+            }
+        };
+        Interval {
+            step: 0,
+            repeat: 0,
+            round: 0,
+            stream: 0,
+            target: 0,
+            phase: Phase::Measure,
+            index: 0,
+            from: Nanos::new(100),
+            to: Nanos::new(350),
+            unwatched_max: None,
+            operations: operations.iter().map(record).collect(),
+        }
+    }
+
+    #[test]
+    fn a_cell_has_each_figure_of_its_interval_in_its_place() {
+        use OperationName::{Commit, Read, Sync, Write};
+        let load = |read_share, method| {
+            use durio_workload::{PerMille, SyncPolicy, Workload};
+            let sync = SyncPolicy::each(method);
+            let workload =
+                Workload { read_share: PerMille(read_share), sync, ..Workload::default() };
+            Load::new(0, workload, durio_plan::EngineKind::Null)
+        };
+        let all = interval(&[
+            (Commit, 3, 700, 50),
+            (Read, 5, 800, 60),
+            (Write, 4, 900, 70),
+            (Sync, 2, 1000, 80),
+        ]);
+        let told = |it: &Latencies| (it.count, it.sum_ns, it.bins.iter().collect::<Vec<_>>());
+        let commits = cell(&all, &load(0, durio_workload::SyncMethod::Fsync));
+        assert_eq!((commits.span_ns, commits.count, commits.bytes), (250, 3, 1700));
+        assert_eq!(told(&commits.headline), (3, 150, vec![(50, 3)]));
+        assert_eq!(told(&commits.sync), (2, 160, vec![(80, 2)]));
+        let reads = cell(&all, &load(1000, durio_workload::SyncMethod::None));
+        assert_eq!((reads.count, reads.bytes), (9, 1700));
+        assert_eq!(told(&reads.headline), (5, 300, vec![(60, 5)]));
+        let mut sum = commits.clone();
+        sum.add(&reads);
+        assert_eq!((sum.span_ns, sum.count, sum.bytes), (500, 12, 3400));
+        assert_eq!(told(&sum.headline), (8, 450, vec![(50, 3), (60, 5)]));
+        let ramp = Interval { phase: Phase::Ramp, ..all };
+        let step = Step::new(
+            Role::Measure,
+            load(1000, durio_workload::SyncMethod::None),
+            durio_plan::Limit::Operations(1),
+            durio_base::Nanos::new(250),
+        );
+        let mut series = Series::default();
+        series.take(&ramp, &step, &step.load);
+        assert_eq!(series.cells().len(), 0);
+        series.take(&Interval { phase: Phase::Measure, ..ramp }, &step, &step.load);
+        assert_eq!(series.cells().len(), 1);
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether a step's figures can be used: did it end, keep to its definition, run at a steady rate.
+//!
+//! In: a step of each side. Out: reasons in words. Not here: environment and definitions.
+
+use super::bootstrap::autocorrelation;
+use super::side::Cell;
+use super::units::Member;
+use durio_base::stats::least_squares::{count, float, line, mean};
+
+/// The best line through the rates may rise or fall by this share of their mean over the whole
+/// phase: the criterion for the slope of SNIA's Solid State Storage Performance Test Specification,
+/// Enterprise, 2.0.1, "steady state".
+const DRIFT_MAX: f64 = 0.10;
+
+/// The drift must be so many standard errors from none: short runs scatter.
+// Of steady runs whose rates scatter normally, 3 in 1000 drift farther by chance.
+const DRIFT_ERRORS: f64 = 3.0;
+
+/// Fewer cells show no drift.
+const CELLS_MIN: usize = 10;
+
+/// Why one side's figures do not stand; empty if they do.
+pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
+    let of = |member: &Member<'_>| {
+        let place = match members.len() {
+            1 => label.to_owned(),
+            _ => format!("{label}, run {} ({})", member.run_index + 1, member.run.findings.run.run),
+        };
+        (faults_of_one(&place, member), drifted(&place, member))
+    };
+    let (faults, drifts): (Vec<_>, Vec<_>) = members.iter().map(of).unzip();
+    let drifts: Vec<String> = drifts.into_iter().flatten().collect();
+    // Where a few of many repeats drift, that is how far repeats scatter, and counted as such: else
+    // more repeats would decide less, for each is as likely to drift. Where most do, it is the step.
+    let is_of_most = 2 * drifts.len() > members.len();
+    faults.into_iter().flatten().chain(drifts.into_iter().filter(|_| is_of_most)).collect()
+}
+
+fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
+    let workload = member.workload;
+    let mut faults = Vec::new();
+    if !workload.complete {
+        faults.push(format!("{place} did not run to its limit"));
+    }
+    // Through the page cache instead of past it, the figures are of memory as much as of the
+    // storage.
+    if workload.effective.cache != workload.definition.cache {
+        let fallbacks = workload.effective.fallbacks.join("; ");
+        faults
+            .push(format!("{place} could not have the cache mode of its definition: {fallbacks}"));
+    }
+    faults
+}
+
+fn drifted(place: &str, member: &Member<'_>) -> Option<String> {
+    let drift = drift(member.series.map(|it| it.cells()).unwrap_or_default())?;
+    let way = if drift > 0.0 { "rose" } else { "fell" };
+    let share = drift.abs() * 100.0;
+    Some(format!("{place} was in no steady state: its rate {way} by {share:.0} %"))
+}
+
+/// By which share of the mean the rate drifted, if that is more than steady state allows.
+fn drift(cells: &[Cell]) -> Option<f64> {
+    let rate = |cell: &Cell| float(cell.count) / float(cell.span_ns.max(1));
+    let rates: Vec<f64> = cells.iter().map(rate).collect();
+    if rates.len() < CELLS_MIN {
+        return None;
+    }
+    let (cells, mean, (start, slope)) = (count(rates.len()), mean(&rates)?, line(&rates)?);
+    // Σ (i − (n − 1) ÷ 2)², the spread of the positions.
+    let squares = cells * (cells * cells - 1.0) / 12.0;
+    let rest = rates.iter().enumerate().map(|(at, it)| it - start - slope * count(at));
+    let rest: Vec<f64> = rest.collect();
+    // Below one: a correlation of one would make any drift chance.
+    let r = autocorrelation(&rest).clamp(0.0, 0.95);
+    // Neighbours that are alike say less than as many independent cells: (1 + r) ÷ (1 − r).
+    let variance = rest.iter().map(|it| it * it).sum::<f64>() / (cells - 2.0);
+    let error = (variance / squares * (1.0 + r) / (1.0 - r)).sqrt();
+    let drift = slope * (cells - 1.0) / mean;
+    let is_clear = slope.abs() > DRIFT_ERRORS * error;
+    (is_clear && drift.is_finite() && drift.abs() > DRIFT_MAX).then_some(drift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(rates: impl IntoIterator<Item = u64>) -> Vec<Cell> {
+        let cell = |count| Cell { span_ns: 1_000_000_000, count, ..Cell::default() };
+        rates.into_iter().map(cell).collect()
+    }
+
+    #[test]
+    fn a_rate_that_falls_by_a_fifth_is_not_steady() {
+        let drift = drift(&cells((0..50).map(|it| 10_000 - it * 40 + it % 7 * 20))).unwrap();
+        assert!((drift + 0.217).abs() < 0.01, "{drift}");
+    }
+
+    #[test]
+    fn noise_and_a_small_drift_are_steady() {
+        assert_eq!(drift(&cells((0..50).map(|it| 10_000 - it * 10))), None);
+        assert_eq!(drift(&cells((0..50).map(|it| 10_000 + it * 7919 % 1000 * 10))), None);
+        assert_eq!(drift(&cells([0; 50])), None);
+        assert_eq!(drift(&cells([5, 1])), None);
+        assert_eq!(drift(&[]), None);
+    }
+
+    fn of_counts(counts: impl IntoIterator<Item = u64>) -> Vec<Cell> {
+        counts.into_iter().map(|count| Cell { span_ns: 1, count, ..Cell::default() }).collect()
+    }
+
+    #[test]
+    fn a_drift_of_a_tenth_is_steady_and_a_little_more_is_not() {
+        // Mean 100,000; over ten steps the rate changes by a tenth of that.
+        assert_eq!(drift(&of_counts((0..11).map(|at| 95_000 + 1000 * at))), None);
+        let rising = drift(&of_counts((0..11).map(|at| 94_995 + 1001 * at))).unwrap();
+        assert!((rising - 0.1001).abs() < 1e-9, "{rising}");
+        let falling = drift(&of_counts((0..11).map(|at| 105_005 - 1001 * at))).unwrap();
+        assert!((falling + 0.1001).abs() < 1e-9, "{falling}");
+    }
+
+    #[test]
+    fn ten_cells_show_a_drift_and_nine_do_not() {
+        let rising = |cells: u64| drift(&of_counts((0..cells).map(|at| 1000 + 100 * at)));
+        assert_eq!(rising(9), None);
+        assert!((rising(10).unwrap() - 900.0 / 1450.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_drift_counts_from_three_standard_errors_on_with_neighbours_that_are_alike() {
+        // Errors by NumPy: the rest's correlation is 0.588; the slope is 2.994 and 3.015 errors.
+        let noise =
+            [0, 300, 500, 200, -400, -700, -300, 100, 600, 800, 300, -200, -600, -100, 400, -500];
+        let sloped = |slope: i64| {
+            let rates = (0..).zip(noise).map(|(at, noise)| 5000 + slope * at + noise);
+            drift(&of_counts(rates.map(|rate| u64::try_from(rate).unwrap())))
+        };
+        assert_eq!(sloped(161), None);
+        assert!((sloped(162).unwrap() - 0.354_779_411_764_706).abs() < 1e-9);
+    }
+}

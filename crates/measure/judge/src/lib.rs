@@ -1,0 +1,87 @@
+//! What follows from findings: warnings, signals about flushes and verdicts (here), the differences
+//! between runs ([`compare`]), advice on settings ([`advise`]), and what cannot be right in published
+//! figures ([`audit`]).
+//!
+//! Figures come from durio-analyse and are shown by durio-report.
+//!
+//! A rule is a function of the [`Basis`], with the smallest findings that trigger it as its test, and
+//! a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare figures
+//! with the documented thresholds that are saved in the plan (`verdict.rs`).
+
+pub mod advise;
+pub mod audit;
+pub mod compare;
+mod signals;
+mod verdict;
+mod warning;
+
+#[cfg(test)]
+mod tests;
+
+pub use signals::standing_signals;
+
+use durio_analyse::campaign::CampaignFindings;
+use durio_analyse::{Analysis, Explanation, Findings, SelfCost, WorkloadFindings};
+use durio_observe::Stack;
+use durio_plan::Plan;
+use durio_record::{Environment, ProcessGap, SyncCallsProbed};
+
+/// The findings of an analysis, judged by every rule.
+#[must_use]
+pub fn judged(Analysis { findings, evidence }: Analysis) -> Findings {
+    let environment = Environment { host: findings.host.clone(), stacks: findings.stack.clone() };
+    let basis = Basis {
+        plan: &findings.plan,
+        environment: &environment,
+        workloads: &findings.workloads,
+        self_cost: &findings.self_cost,
+        provisional: findings.provisional.as_deref(),
+        notes: &evidence.notes,
+        process_gaps: &evidence.process_gaps,
+        probed: &evidence.probed,
+        campaign: findings.campaign.as_ref(),
+    };
+    let verdicts = verdict::verdicts(&basis);
+    let warnings = warning::warnings(&basis);
+    let signals = signals::signals(&basis);
+    Findings { verdicts, warnings, signals, ..findings }
+}
+
+/// What every warning and signal means, whatever run gives it.
+#[must_use]
+pub fn explanations() -> Vec<Explanation> {
+    let mut all = warning::explanations();
+    all.extend(signals::explanations());
+    all
+}
+
+/// What rules look at.
+pub(crate) struct Basis<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) environment: &'a Environment,
+    pub(crate) workloads: &'a [WorkloadFindings],
+    pub(crate) self_cost: &'a [SelfCost],
+    pub(crate) provisional: Option<&'a str>,
+    /// What the runner noted.
+    pub(crate) notes: &'a [String],
+    /// When durio itself did not run.
+    pub(crate) process_gaps: &'a [ProcessGap],
+    /// What the same sync calls did through the C library and without it.
+    pub(crate) probed: &'a [SyncCallsProbed],
+    /// What the steps show together.
+    pub(crate) campaign: Option<&'a CampaignFindings>,
+}
+
+impl Basis<'_> {
+    /// The layers under a location of the plan.
+    pub(crate) fn stack_at(&self, location: &str) -> Option<&Stack> {
+        let locations = self.plan.locations();
+        let index = locations.iter().position(|path| path.to_string() == location)?;
+        self.environment.stacks.get(index)
+    }
+
+    /// True if any measured step makes writes durable.
+    pub(crate) fn writes_durably(&self) -> bool {
+        self.plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
+    }
+}

@@ -1,0 +1,385 @@
+//! Rules about measurements: flushes counted per sync, and times that no medium reaches.
+//!
+//! In: findings of workloads with one operation at a time, because concurrent flushes are merged and
+//! share their time. Out: signals. Not here: the slope over dirty blocks.
+
+use std::collections::BTreeMap;
+
+use durio_base::{Bytes, Nanos};
+use durio_observe::{Layer, Stack};
+use durio_plan::EngineKind;
+use durio_record::OperationName;
+use durio_workload::{CacheMode, SyncMethod};
+
+use super::device::is_cloud_volume;
+use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
+use crate::Basis;
+use durio_analyse::{OperationFindings, WorkloadFindings};
+
+// Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
+// technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
+// some 400 to 700 µs, and its fast areas 150 to 250, is general knowledge.
+pub(super) const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
+
+// A disk that turns 7200 times a minute comes back to the same sector after 8.3 ms; even the way to
+// another one is not under a millisecond.
+const DISK_FLUSH_MIN: Nanos = Nanos::from_millis(1);
+
+// A round trip in a data centre to the replicas, and their own commit: general knowledge.
+const VOLUME_FLUSH_MIN: Nanos = Nanos::from_micros(100);
+
+// Syncs below which their flushes are not counted against them.
+const SYNCS_MIN: u64 = 20;
+
+// Syncs below which their fastest twentieth is fewer than five, and chance.
+const FAST_SYNCS_MIN: u64 = 100;
+
+// A share of flushes per sync that others' I/O explains.
+const FLUSHES_PER_SYNC_MIN: f64 = 0.5;
+
+// A flush that adds less than this share to a write costs nothing.
+const DELTA_SHARE_MIN: f64 = 0.1;
+
+// The transfer of larger writes takes so long that a flush which works hides in it.
+const DELTA_BLOCK_MAX: Bytes = Bytes::from_kib(16);
+
+// A FUA write that takes at most so many times a plain write is no more than one.
+const FUA_LIKE_PLAIN: f64 = 1.15;
+
+// A flush after the write that takes at least so many times the plain write does something.
+const FLUSH_AT_WORK: f64 = 2.0;
+
+/// The operation that waits for durability.
+fn synced(workload: &WorkloadFindings) -> Option<&OperationFindings> {
+    // A linked sync has no latency of its own: there is one for each commit, which takes longer.
+    let calls = workload.operation(OperationName::Sync);
+    match workload.definition.sync.method {
+        SyncMethod::None => None,
+        _ => calls.or_else(|| workload.operation(OperationName::Commit)),
+    }
+}
+
+/// Workloads with one operation at a time on a real engine, with what lies below them.
+fn alone<'a>(basis: &'a Basis<'_>) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
+    let is_alone = |workload: &&WorkloadFindings| {
+        let effective = &workload.effective;
+        effective.engine != EngineKind::Null
+            && effective.jobs.saturating_mul(effective.depth) == 1
+            && workload.definition.group_commit.is_none()
+    };
+    let workloads = basis.workloads.iter().filter(is_alone);
+    workloads.filter_map(|workload| Some((workload, basis.stack_at(&workload.location)?)))
+}
+
+/// The devices at the bottom that the kernel sends flushes to.
+fn flushed_ends(stack: &Stack) -> impl Iterator<Item = &Layer> {
+    ends(stack).filter(|layer| is_flushed(layer))
+}
+
+fn takes_fua(stack: &Stack) -> bool {
+    flushed_ends(stack).any(|layer| layer.block.as_ref().is_some_and(|it| it.fua == Some(true)))
+}
+
+fn names(stack: &Stack) -> String {
+    flushed_ends(stack).map(layer_name).collect::<Vec<_>>().join(", ")
+}
+
+/// Syncs and flushes of one method at one location.
+struct Counted<'a> {
+    stack: &'a Stack,
+    syncs: u64,
+    flushes: u64,
+    workloads: Vec<&'a str>,
+}
+
+impl Counted<'_> {
+    fn is_few(&self) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
+        let share = self.flushes as f64 / self.syncs.max(1) as f64;
+        share < FLUSHES_PER_SYNC_MIN
+    }
+
+    fn readings(&self, method: &str, location: &str) -> [Reading; 2] {
+        let place = format!("{} at {location}", self.workloads.join(", "));
+        let mut devices: Vec<&str> = Vec::new();
+        flushed_ends(self.stack).for_each(|layer| add_once(&mut devices, &layer.name));
+        let counters = format!("/sys/class/block/{}/stat", devices.join(", "));
+        [
+            reading(&format!("syncs by {method}"), place, self.syncs.to_string()),
+            reading("flushes meanwhile", counters, self.flushes.to_string()),
+        ]
+    }
+}
+
+/// Per location and method.
+fn counts<'a>(basis: &'a Basis<'_>) -> BTreeMap<(&'a str, &'static str), Counted<'a>> {
+    let mut counts = BTreeMap::new();
+    for (workload, stack) in alone(basis) {
+        let Some(sync) = synced(workload) else { continue };
+        let counting = workload.devices.iter().filter(|device| !device.not_counted);
+        // Each layer and each member of an array counts the same flush: a sum would count it again.
+        let flushes = counting.filter_map(|device| device.flushes_completed).max();
+        let Some(flushes) = flushes else { continue };
+        let method = workload.definition.sync.method;
+        // A write that bypasses the cache needs no flush, and is not counted as one.
+        let is_invisible = !method.is_sync_call() && takes_fua(stack);
+        if sync.service.count < SYNCS_MIN || is_invisible || flushed_ends(stack).next().is_none() {
+            continue;
+        }
+        let key = (workload.location.as_str(), method.name());
+        let new = || Counted { stack, syncs: 0, flushes: 0, workloads: Vec::new() };
+        let counted = counts.entry(key).or_insert_with(new);
+        counted.syncs = counted.syncs.saturating_add(sync.service.count);
+        counted.flushes = counted.flushes.saturating_add(flushes);
+        add_once(&mut counted.workloads, &workload.name);
+    }
+    counts
+}
+
+fn add_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+/// Flushes that the devices completed, against the syncs that were acknowledged: of a location one
+/// signal for the methods with too few, and one for the others.
+pub(super) fn flushes_per_sync(basis: &Basis<'_>) -> Vec<Signal> {
+    let mut found: BTreeMap<(&str, bool), (&Stack, Vec<Reading>)> = BTreeMap::new();
+    let counts = counts(basis);
+    for ((location, method), counted) in &counts {
+        let key = (*location, !counted.is_few());
+        let (_, read) = found.entry(key).or_insert((counted.stack, Vec::new()));
+        read.extend(counted.readings(method, location));
+    }
+    let one = |((_, are_sent), (stack, read)): ((&str, bool), (&Stack, Vec<Reading>))| {
+        match are_sent {
+            true => signal(
+                ("flushes-counted", SignalWord::Fact, names(stack)),
+                read,
+                "each sync reached the device as a flush; whether the device performs it cannot be \
+                 seen",
+                "",
+            ),
+            false => signal(
+                ("flushes-missing", SignalWord::Suspect, names(stack)),
+                read,
+                "the kernel treats the cache as volatile, and something above the device swallowed \
+                 the flushes: acknowledged commits can be lost",
+                "look at mount options and at layers between filesystem and device; prove it with a power \
+             cut",
+            ),
+        }
+    };
+    found.into_iter().filter_map(one).collect()
+}
+
+/// The time below which a flush of the medium is not plausible, and its name.
+fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
+    let block = layer.block.as_ref()?;
+    match () {
+        () if is_cloud_volume(layer) => {
+            Some((VOLUME_FLUSH_MIN, "a volume with replicas (general knowledge)"))
+        }
+        // Hypervisors call any disk rotational.
+        () if block.rotational == Some(true) && !is_virtual => {
+            Some((DISK_FLUSH_MIN, "a spinning disk of 7200 turns a minute"))
+        }
+        () => Some((FLASH_FLUSH_MIN, "flash without power-loss protection")),
+    }
+}
+
+/// Syncs that are faster than the medium allows: of a device the fastest 5th percentile. A busy
+/// machine or a full queue adds to most syncs, and can take nothing off any: what the medium cannot do
+/// shows in the fastest.
+pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
+    let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Layer)> = BTreeMap::new();
+    for (workload, stack) in alone(basis) {
+        let sync = synced(workload).filter(|sync| sync.service.count >= FAST_SYNCS_MIN);
+        let low = sync.and_then(|sync| sync.service.p5_ns);
+        let Some((low, layer)) = low.zip(flushed_ends(stack).next()) else { continue };
+        let known = fastest.entry(&layer.name).or_insert((low, workload, layer));
+        if low < known.0 {
+            *known = (low, workload, layer);
+        }
+    }
+    let is_virtual = basis.environment.host.hypervisor.is_some();
+    let one = |(low, workload, layer): (u64, &WorkloadFindings, &Layer)| {
+        let (limit, medium) = floor(layer, is_virtual)?;
+        if low >= limit.get() {
+            return None;
+        }
+        let what = format!("time of a sync by {}, p5", workload.definition.sync.method);
+        let place = format!("{} at {}", workload.name, workload.location);
+        let host = if is_virtual { ", or the host answers it from memory" } else { "" };
+        signal(
+            ("flush-fast", SignalWord::Suspect, layer_name(layer)),
+            vec![reading(&what, place, Nanos::new(low).to_string())],
+            format!(
+                "{medium} needs more than {limit}: either the cache is protected against power loss, \
+                 or the flush is acknowledged before it is done{host}; speed alone cannot tell which"
+            ),
+            "look up power-loss protection for the model, or what the hypervisor does with flushes; \
+             only a power cut proves it",
+        )
+    };
+    fastest.into_values().filter_map(one).collect()
+}
+
+/// The median of a kind of operation, with samples enough.
+fn median(workload: &WorkloadFindings, name: OperationName) -> Option<f64> {
+    let service = &workload.operation(name)?.service;
+    #[expect(clippy::cast_precision_loss, reason = "a latency")]
+    let p50 = service.p50_ns? as f64;
+    (service.count >= SYNCS_MIN && p50 > 0.0).then_some(p50)
+}
+
+/// A separate sync after each direct write: how much longer the commit takes than its write.
+pub(super) fn flush_delta(basis: &Basis<'_>) -> Vec<Signal> {
+    let mut found: BTreeMap<&str, Signal> = BTreeMap::new();
+    for (workload, stack) in alone(basis) {
+        if !found.contains_key(workload.location.as_str()) {
+            found.extend(free_flush(workload, stack).map(|it| (workload.location.as_str(), it)));
+        }
+    }
+    found.into_values().collect()
+}
+
+fn free_flush(workload: &WorkloadFindings, stack: &Stack) -> Option<Signal> {
+    let definition = &workload.definition;
+    let is_plain = definition.sync.method.is_separate_call()
+        && definition.commits_each_write()
+        && definition.block_size <= DELTA_BLOCK_MAX
+        && workload.effective.cache == CacheMode::Direct;
+    let layer = flushed_ends(stack).next().filter(|_| is_plain)?;
+    let write = median(workload, OperationName::Write)?;
+    let commit = median(workload, OperationName::Commit)?;
+    if commit - write >= write * DELTA_SHARE_MIN {
+        return None;
+    }
+    let place = format!("{} at {}", workload.name, workload.location);
+    signal(
+        ("flush-costs-nothing", SignalWord::Suspect, layer_name(layer)),
+        vec![
+            reading("direct write, p50", place.clone(), nanos_text(write)),
+            reading("write and sync, p50", place, nanos_text(commit)),
+        ],
+        "a sync adds next to nothing to its write: the cache is protected against power loss, or the \
+         flush is not sent, or not done",
+        "look up power-loss protection for the model; only a power cut proves it",
+    )
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "was an integer")]
+pub(super) fn nanos_text(nanos: f64) -> String {
+    Nanos::new(nanos.max(0.0) as u64).to_string()
+}
+
+/// Medians of direct writes of one size at one location.
+#[derive(Default)]
+struct Medians {
+    plain: Option<f64>,
+    by_fua: Option<f64>,
+    with_flush: Option<f64>,
+}
+
+fn lowest(known: &mut Option<f64>, new: Option<f64>) {
+    *known = match (*known, new) {
+        (Some(known), Some(new)) => Some(known.min(new)),
+        (known, new) => known.or(new),
+    };
+}
+
+/// FUA writes that cost no more than plain ones, where a flush costs much: a hint, no more.
+pub(super) fn fua_against_flush(basis: &Basis<'_>) -> Vec<Signal> {
+    let mut groups: BTreeMap<(&str, u64), (&Stack, Medians)> = BTreeMap::new();
+    for (workload, stack) in alone(basis) {
+        let definition = &workload.definition;
+        if workload.effective.cache != CacheMode::Direct || !takes_fua(stack) {
+            continue;
+        }
+        let key = (workload.location.as_str(), definition.block_size.get());
+        let (_, medians) = groups.entry(key).or_insert_with(|| (stack, Medians::default()));
+        let commit = median(workload, OperationName::Commit);
+        match definition.sync.method {
+            SyncMethod::ODsync | SyncMethod::RwfDsync => lowest(&mut medians.by_fua, commit),
+            method if method.is_separate_call() && definition.commits_each_write() => {
+                lowest(&mut medians.with_flush, commit);
+                lowest(&mut medians.plain, median(workload, OperationName::Write));
+            }
+            SyncMethod::None => lowest(&mut medians.plain, median(workload, OperationName::Write)),
+            _ => {}
+        }
+    }
+    let hint = |(key, (stack, medians))| fua_hint(key, stack, &medians);
+    groups.into_iter().filter_map(hint).collect()
+}
+
+fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> Option<Signal> {
+    let (plain, by_fua, with_flush) = (medians.plain?, medians.by_fua?, medians.with_flush?);
+    if by_fua > plain * FUA_LIKE_PLAIN || with_flush < plain * FLUSH_AT_WORK {
+        return None;
+    }
+    let place = format!("writes of {size} bytes at {location}");
+    let read = [
+        ("direct write, p50", plain),
+        ("O_DSYNC or RWF_DSYNC, p50", by_fua),
+        ("write and flush, p50", with_flush),
+    ];
+    signal(
+        ("fua-like-plain-write", SignalWord::Suspect, names(stack)),
+        read.map(|(what, nanos)| reading(what, place.clone(), nanos_text(nanos))).to_vec(),
+        "a write with FUA takes as long as a plain one while a flush takes much longer: FUA may be \
+         ignored; a hint, for a device can also be good at it",
+        "sync with fdatasync until a power cut has proved FUA",
+    )
+}
+
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "flushes-counted",
+        "fact",
+        "the kernel counted at least one flush for every two syncs",
+        "syncs reach the device as flushes; whether the device performs them cannot be seen",
+        "",
+    ],
+    [
+        "flushes-missing",
+        "suspect",
+        "the kernel counted less than one flush for every two syncs, though it treats the cache \
+         as volatile",
+        "something above the device swallows flushes: acknowledged commits can be lost",
+        "look at mount options and at the layers between filesystem and device",
+    ],
+    [
+        "flush-fast",
+        "suspect",
+        "of 100 syncs or more, one after the other, a twentieth (p5) is faster than the medium \
+         allows: 150 µs for flash without power-loss protection, 1 ms for a spinning disk, 100 µs \
+         for a replicated volume",
+        "either the cache is protected, or the flush is acknowledged before it is done, or a \
+         host answers it from memory; speed alone cannot tell which",
+        "look up power-loss protection for the model, or what the hypervisor does with flushes; \
+         only a power cut proves it",
+    ],
+    [
+        "flush-costs-nothing",
+        "suspect",
+        "write and sync together take less than a tenth longer than the direct write alone",
+        "the cache is protected against power loss, or the flush is not sent, or not done",
+        "look up power-loss protection for the model; only a power cut proves it",
+    ],
+    [
+        "fua-like-plain-write",
+        "suspect",
+        "an O_DSYNC write takes as long as a plain one, while a flush takes more than twice as \
+         long",
+        "FUA may be ignored; a hint only, for a device can also be good at it",
+        "sync with fdatasync until FUA is proved",
+    ],
+];
+
+#[cfg(test)]
+#[path = "measured_tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! Sync calls compared: the C library's, which a preloaded library may have replaced, against the
+//! kernel's own, by what reached the devices.
+//!
+//! In: what the runner counted. Out: signals. Not here: counting.
+
+use durio_base::Nanos;
+use durio_observe::Stack;
+use durio_record::{ProbedCalls, SyncCaller, SyncCallsProbed};
+
+use super::{Reading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
+use crate::Basis;
+
+// Fewer flushes or writes per call than this, and the calls did not reach the device; others' I/O
+// may add some.
+const REACHED_SHARE_MIN: f64 = 0.5;
+
+// Fewer per call than this are others' I/O alone.
+const MISSED_SHARE_MAX: f64 = 0.1;
+
+// A system call that does I/O takes longer than this; one that does nothing takes less.
+const WORKING_CALL_MIN: Nanos = Nanos::from_micros(5);
+
+// A library's call that is this many times faster than the kernel's does not end in the kernel.
+const FASTER_MAX: u64 = 20;
+
+/// What a pair of counts says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Finding {
+    /// Both reached the device.
+    Agree,
+    /// Neither did, though the device would take flushes.
+    NeitherSent,
+    /// Nothing was counted, and the library's calls are too fast.
+    TooFast,
+    /// Only the kernel's reached the device.
+    Swallowed,
+}
+
+/// Signals of every comparison of the run, each with the most severe finding of its calls.
+pub(super) fn swallowed(basis: &Basis<'_>) -> Vec<Signal> {
+    basis.probed.iter().filter_map(|probed| of_step(basis, probed)).collect()
+}
+
+fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
+    let step = basis.plan.steps.get(probed.step as usize)?;
+    let location = basis.plan.target_of(&step.load).location.as_ref()?;
+    let stack = basis.stack_at(&location.to_string())?;
+    let of = |caller| probed.calls.iter().filter(move |calls| calls.caller == caller);
+    let pairs = of(SyncCaller::Library).filter_map(|library| {
+        let kernel = of(SyncCaller::Kernel).find(|kernel| kernel.call == library.call)?;
+        Some((library, kernel))
+    });
+    let takes_flushes = ends(stack).any(is_flushed);
+    let found = pairs.filter_map(|(library, kernel)| compare(library, kernel, takes_flushes));
+    // The order of the variants is that of severity.
+    let worst = found.max()?;
+    let read = probed.calls.iter().flat_map(|calls| readings(calls, stack)).collect();
+    finding_signal(worst, stack, read)
+}
+
+fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> Option<Finding> {
+    // A call that failed may have done nothing, whoever made it.
+    let has_failed = library.errno.is_some() || kernel.errno.is_some();
+    if has_failed || library.calls == 0 || kernel.calls == 0 {
+        return None;
+    }
+    let flushes = (library.flushes, kernel.flushes);
+    let writes = (library.writes, kernel.writes);
+    let missed = |count, calls| share(count, calls) < MISSED_SHARE_MAX;
+    let reached = |count, calls| share(count, calls) >= REACHED_SHARE_MIN;
+    // Writes too: a device that needs no flush still gets what a sync writes back.
+    for counted in [flushes, writes] {
+        if let (Some(by_library), Some(by_kernel)) = counted
+            && missed(by_library, library.calls)
+            && reached(by_kernel, kernel.calls)
+        {
+            return Some(Finding::Swallowed);
+        }
+    }
+    match flushes {
+        (Some(by_library), Some(by_kernel)) if takes_flushes => {
+            let both = reached(by_library, library.calls) && reached(by_kernel, kernel.calls);
+            let neither = missed(by_library, library.calls) && missed(by_kernel, kernel.calls);
+            both.then_some(Finding::Agree).or(neither.then_some(Finding::NeitherSent))
+        }
+        _ => is_too_fast(library, kernel).then_some(Finding::TooFast),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
+fn share(count: u64, calls: u64) -> f64 {
+    count as f64 / calls as f64
+}
+
+fn is_too_fast(library: &ProbedCalls, kernel: &ProbedCalls) -> bool {
+    let (by_library, by_kernel) = (time_of_each(library), time_of_each(kernel));
+    by_kernel >= WORKING_CALL_MIN && by_library.get().saturating_mul(FASTER_MAX) < by_kernel.get()
+}
+
+fn time_of_each(calls: &ProbedCalls) -> Nanos {
+    Nanos::new(calls.elapsed.get() / calls.calls.max(1))
+}
+
+fn readings(calls: &ProbedCalls, stack: &Stack) -> Vec<Reading> {
+    let caller = match calls.caller {
+        SyncCaller::Library => "the C library",
+        SyncCaller::Kernel => "the system call",
+    };
+    let what = |counted: &str| format!("{counted}, {} × {} by {caller}", calls.calls, calls.call);
+    let devices: Vec<&str> = ends(stack).map(|layer| layer.name.as_str()).collect();
+    let place = match devices.as_slice() {
+        [] => "devices below".to_owned(),
+        devices => format!("/sys/class/block/{}/stat", devices.join(", ")),
+    };
+    let counts = [("flushes", calls.flushes), ("writes", calls.writes)];
+    let count = |(counted, value): (&str, Option<u64>)| {
+        Some(reading(&what(counted), place.clone(), value?.to_string()))
+    };
+    let each = time_of_each(calls).to_string();
+    let time = reading(&what("time of each"), "this process's clock", each);
+    counts.into_iter().filter_map(count).chain([time]).collect()
+}
+
+fn finding_signal(finding: Finding, stack: &Stack, read: Vec<Reading>) -> Option<Signal> {
+    let below = || {
+        let names: Vec<String> = ends(stack).map(layer_name).collect();
+        if names.is_empty() { stack.target.clone() } else { names.join(", ") }
+    };
+    match finding {
+        Finding::Swallowed => signal(
+            ("syncs-swallowed", SignalWord::UnsafeConfig, "process".to_owned()),
+            read,
+            "the same sync reaches the device as a system call and not through the C library: \
+             something in this process replaces it, and a database that is started in the same way \
+             loses what it has acknowledged",
+            "look at LD_PRELOAD and /etc/ld.so.preload",
+        ),
+        Finding::TooFast => signal(
+            ("library-sync-too-fast", SignalWord::Suspect, "process".to_owned()),
+            read,
+            "the C library's sync returns far sooner than the system call: most likely something \
+             replaces it",
+            "look at LD_PRELOAD and /etc/ld.so.preload",
+        ),
+        Finding::NeitherSent => signal(
+            ("syncs-not-sent", SignalWord::Suspect, below()),
+            read,
+            "the kernel treats the device's cache as volatile, and yet neither call sent it a \
+             flush: something between the system call and the device drops them",
+            "look at mount options and layers; prove it with a power cut",
+        ),
+        Finding::Agree => signal(
+            ("sync-calls-reach-device", SignalWord::Fact, below()),
+            read,
+            "the C library's syncs and the kernel's both reach the device; what the device does \
+             with a flush cannot be seen",
+            "",
+        ),
+    }
+}
+
+/// What its signals mean.
+pub(super) const EXPLAINED: &[[&str; 5]] = &[
+    [
+        "syncs-swallowed",
+        "unsafe-config",
+        "the same sync reaches the device as a system call, and not through the C library",
+        "something in this process replaces it, and a database that is started in the same way \
+         loses what it has acknowledged",
+        "look at LD_PRELOAD and /etc/ld.so.preload",
+    ],
+    [
+        "library-sync-too-fast",
+        "suspect",
+        "the C library's sync returns more than 20 times sooner than the system call",
+        "most likely something replaces it",
+        "look at LD_PRELOAD and /etc/ld.so.preload",
+    ],
+    [
+        "syncs-not-sent",
+        "suspect",
+        "neither the C library's nor the kernel's sync sent a flush to a cache that the kernel \
+         treats as volatile",
+        "something between the system call and the device drops them",
+        "look at mount options and layers",
+    ],
+    [
+        "sync-calls-reach-device",
+        "fact",
+        "syncs through the C library and by system call both reach the device",
+        "nothing in this process swallows them; what the device does with a flush cannot be \
+         seen",
+        "",
+    ],
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample;
+
+    fn calls(caller: SyncCaller, flushes: Option<u64>, writes: u64, micros: u64) -> ProbedCalls {
+        ProbedCalls {
+            caller,
+            call: "fsync".to_owned(),
+            calls: 20,
+            flushes,
+            writes: Some(writes),
+            elapsed: Nanos::from_micros(micros),
+            errno: None,
+        }
+    }
+
+    fn signals_of(library: ProbedCalls, kernel: ProbedCalls) -> Vec<Signal> {
+        let sample = sample();
+        let probed = [SyncCallsProbed { step: 0, calls: vec![library, kernel] }];
+        swallowed(&Basis { probed: &probed, ..sample.basis() })
+    }
+
+    fn id_of(library: (Option<u64>, u64, u64), kernel: (Option<u64>, u64, u64)) -> Option<String> {
+        let one = |caller, (flushes, writes, micros)| calls(caller, flushes, writes, micros);
+        let library = one(SyncCaller::Library, library);
+        let found = signals_of(library, one(SyncCaller::Kernel, kernel));
+        found.first().map(|signal| signal.id.clone())
+    }
+
+    #[test]
+    fn a_sync_that_only_the_system_call_makes_is_swallowed() {
+        let id = id_of((Some(0), 20, 3), (Some(20), 20, 2000));
+        assert_eq!(id.as_deref(), Some("syncs-swallowed"));
+        let by_writes = id_of((None, 0, 3), (None, 20, 2000));
+        assert_eq!(by_writes.as_deref(), Some("syncs-swallowed"));
+    }
+
+    #[test]
+    fn syncs_that_both_reach_the_device_are_a_fact_with_their_counts() {
+        let found = signals_of(
+            calls(SyncCaller::Library, Some(20), 20, 2000),
+            calls(SyncCaller::Kernel, Some(21), 20, 2000),
+        );
+        assert_eq!(found[0].word, SignalWord::Fact);
+        assert_eq!(found[0].read[0].what, "flushes, 20 × fsync by the C library");
+        assert_eq!(found[0].read[0].place, "/sys/class/block/nvme0n1/stat");
+    }
+
+    #[test]
+    fn syncs_that_neither_sends_are_suspect_where_the_device_would_take_them() {
+        let id = id_of((Some(0), 20, 1000), (Some(1), 20, 1000));
+        assert_eq!(id.as_deref(), Some("syncs-not-sent"));
+        assert_eq!(
+            compare(
+                &calls(SyncCaller::Library, Some(0), 20, 1000),
+                &calls(SyncCaller::Kernel, Some(0), 20, 1000),
+                false
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn without_counts_only_a_library_that_is_far_too_fast_is_suspect() {
+        let id = id_of((None, 20, 2), (None, 20, 2000));
+        assert_eq!(id.as_deref(), Some("library-sync-too-fast"));
+        assert_eq!(id_of((None, 20, 2), (None, 20, 20)), None, "a sync that does nothing");
+        assert_eq!(id_of((None, 20, 1000), (None, 20, 2000)), None);
+    }
+
+    #[test]
+    fn calls_that_failed_or_were_not_made_are_not_compared() {
+        let mut failed = calls(SyncCaller::Library, Some(0), 0, 1);
+        failed.errno = Some(5);
+        let kernel = calls(SyncCaller::Kernel, Some(20), 20, 2000);
+        assert_eq!(signals_of(failed, kernel.clone()), []);
+        let none = ProbedCalls { calls: 0, ..calls(SyncCaller::Library, Some(0), 0, 0) };
+        assert_eq!(signals_of(none, kernel), []);
+        let sample = sample();
+        let stray = [SyncCallsProbed { step: 99, calls: Vec::new() }];
+        assert_eq!(swallowed(&Basis { probed: &stray, ..sample.basis() }), []);
+    }
+
+    #[test]
+    fn half_of_the_calls_reach_a_device_and_a_tenth_is_others_io() {
+        // Of 1000 calls of each, 2 µs and 2 ms.
+        let of = |by_library, by_kernel| {
+            let counted = |caller, flushes| ProbedCalls {
+                calls: 1000,
+                ..calls(caller, Some(flushes), 1000, 2_000_000)
+            };
+            let library = counted(SyncCaller::Library, by_library);
+            compare(&library, &counted(SyncCaller::Kernel, by_kernel), true)
+        };
+        assert_eq!([of(99, 500), of(99, 499)], [Some(Finding::Swallowed), None]);
+        assert_eq!([of(99, 500), of(101, 500)], [Some(Finding::Swallowed), None]);
+        assert_eq!([of(500, 500), of(499, 500)], [Some(Finding::Agree), None]);
+        assert_eq!([of(99, 99), of(99, 101)], [Some(Finding::NeitherSent), None]);
+    }
+
+    #[test]
+    fn a_library_is_too_fast_by_twenty_times_where_the_kernels_call_takes_5_us() {
+        let of = |by_library: u64, by_kernel: u64| {
+            let timed = |caller, nanos: u64| {
+                let elapsed = Nanos::new(20 * nanos);
+                ProbedCalls { elapsed, ..calls(caller, None, 20, 0) }
+            };
+            let library = timed(SyncCaller::Library, by_library);
+            compare(&library, &timed(SyncCaller::Kernel, by_kernel), true)
+        };
+        let too_fast = Some(Finding::TooFast);
+        assert_eq!([of(249, 5000), of(249, 4999)], [too_fast, None]);
+        assert_eq!([of(499, 10_000), of(500, 10_000)], [too_fast, None]);
+    }
+}

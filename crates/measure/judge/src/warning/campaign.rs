@@ -1,0 +1,142 @@
+//! Warnings about how a campaign went: rates not offered, states not reached, pauses.
+
+use durio_base::{Nanos, percent};
+use durio_plan::{Role, Until};
+
+use super::{Basis, place};
+use durio_analyse::WorkloadFindings;
+use durio_analyse::campaign::SectionFindings;
+
+// A drive that is left alone for longer may collect garbage or empty its fast cache before it is
+// measured; preparing a step takes a few milliseconds.
+const IDLE_MAX: Nanos = Nanos::from_millis(50);
+
+pub(super) fn time_scale(basis: &Basis<'_>) -> Option<String> {
+    let scale = durio_analyse::campaign::time_scale(basis.plan.campaign.as_ref()?)?;
+    Some(format!("durations were {} of those of the campaign", percent(scale)))
+}
+
+/// True if the step looks for the limit, and has to go beyond it.
+fn is_search(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
+    let step = basis.plan.steps.get(workload.step as usize);
+    let section = step.and_then(|step| basis.plan.section_of(step));
+    let rounds = section.and_then(|section| section.rounds);
+    rounds.is_some_and(|rounds| matches!(rounds.until, Until::GoalFound { .. }))
+}
+
+pub(super) fn offered_rate(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let open = workload.open_loop.filter(|open| !open.keeps_up())?;
+    (!is_search(basis, workload)).then(|| {
+        format!(
+            "{:.0} of {:.0} per second; {} of the arrivals never started",
+            open.achieved_per_second,
+            open.offered_per_second,
+            percent(1.0 - open.started_share)
+        )
+    })
+}
+
+pub(super) fn idle_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let idle = workload.idle_before.filter(|idle| *idle > IDLE_MAX)?;
+    follows_preconditioning(basis, workload)
+        .then(|| format!("nothing was in flight for {idle} after preconditioning"))
+}
+
+fn follows_preconditioning(basis: &Basis<'_>, workload: &WorkloadFindings) -> bool {
+    let steps = &basis.plan.steps;
+    let section = steps.get(workload.step as usize).and_then(|step| basis.plan.section_of(step));
+    // From its second round on, a section's first step comes after its last.
+    let again = section.filter(|it| it.first_step == workload.step && workload.round > 0);
+    let before = match again {
+        Some(section) => section.range().end.checked_sub(1),
+        None => (workload.step as usize).checked_sub(1),
+    };
+    let before = before.and_then(|before| steps.get(before));
+    workload.stream == 0 && before.is_some_and(|step| step.role == Role::Precondition)
+}
+
+pub(super) fn not_steady(_: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+    let found = section.convergence.as_ref();
+    let state = found.and_then(|found| found.state.as_ref());
+    let state = state.filter(|state| state.attained_at.is_none());
+    state.map(|state| format!("{}: {}", section.name, state.sentence)).into_iter().collect()
+}
+
+pub(super) fn left_state(basis: &Basis<'_>, section: &SectionFindings) -> Vec<String> {
+    let worse = section.long_runs.iter().filter(|run| run.leaving.is_worse);
+    let text = |run: &durio_analyse::campaign::LongRun| {
+        let is_it = |it: &&WorkloadFindings| {
+            (it.step, it.round, it.stream) == (run.step, run.round, run.stream)
+        };
+        let workload = basis.workloads.iter().find(is_it)?;
+        let evidence = run.leaving.evidence.first()?;
+        Some(format!("{}: {evidence}", place(workload, &workload.name)))
+    };
+    worse.filter_map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::{Campaign, Step};
+
+    use super::*;
+    use crate::tests::{Sample, check_quiet, check_warns};
+    use durio_analyse::OpenLoop;
+
+    const OPEN: OpenLoop = OpenLoop {
+        arrivals: durio_workload::Arrivals::Closed,
+        offered_per_second: 2000.0,
+        achieved_per_second: 1000.0,
+        due: 2000,
+        never_started: 1000,
+        started_share: 0.5,
+        lag_ns_mean: 0.0,
+        lag_ns_max: 0,
+        behind_ns_max: 0,
+    };
+
+    #[test]
+    fn a_rate_that_was_not_reached_is_named_unless_it_was_searched_for() {
+        check_warns("offered-rate", |sample| {
+            sample.workloads[0].open_loop = Some(OPEN);
+        });
+        check_quiet("offered-rate", |sample| {
+            sample.workloads[0].open_loop = Some(OpenLoop { started_share: 0.995, ..OPEN });
+        });
+    }
+
+    #[test]
+    fn a_pause_is_named_only_after_preconditioning_and_above_its_threshold() {
+        let spoil = |sample: &mut Sample, role: Role, idle: Nanos| {
+            let measured = sample.plan.steps.remove(0);
+            let before = Step { role, ..measured.clone() };
+            sample.plan.steps = vec![before, Step { index: 1, ..measured }];
+            sample.workloads[0].step = 1;
+            sample.workloads[0].idle_before = Some(idle);
+        };
+        check_warns("idle-gap", |sample| {
+            spoil(sample, Role::Precondition, Nanos::from_millis(51));
+        });
+        check_quiet("idle-gap", |sample| {
+            spoil(sample, Role::Precondition, Nanos::from_millis(50));
+        });
+        check_quiet("idle-gap", |sample| spoil(sample, Role::Measure, Nanos::from_secs(9)));
+        // The streams of a step begin together: the first speaks for all.
+        check_quiet("idle-gap", |sample| {
+            spoil(sample, Role::Precondition, Nanos::from_millis(51));
+            sample.workloads[0].stream = 1;
+        });
+    }
+
+    #[test]
+    fn scaled_durations_are_named() {
+        check_warns("time-scale", |sample| {
+            let campaign = Campaign { time_scale_per_mille: 50, ..Campaign::default() };
+            sample.plan.campaign = Some(campaign);
+        });
+        check_quiet("time-scale", |sample| {
+            let campaign = Campaign { time_scale_per_mille: 1000, ..Campaign::default() };
+            sample.plan.campaign = Some(campaign);
+        });
+    }
+}

@@ -1,0 +1,448 @@
+//! Warnings about the figures themselves.
+
+use durio_base::{Nanos, counted, percent};
+use durio_record::{OperationName, Phase, ProcessGap};
+use durio_workload::CacheMode;
+
+use super::Basis;
+use super::machine::is_in;
+use durio_analyse::{Distribution, IntervalPoint, WorkloadFindings};
+
+// Little's law may be off by this share: the goal of the accounting.
+const DEVIATION_MAX: f64 = 0.02;
+
+// Below this span thread start and stop alone can make up the allowed deviation.
+const ACCOUNTED_MIN: Nanos = Nanos::from_millis(50);
+
+// The engine's clock may be off by this share; calibration is good to some millionths.
+const CLOCK_DEVIATION_MAX: f64 = 0.001;
+
+// Standard deviation / mean of intervals' rates from which one run says little: a difference of
+// this size between two runs could be chance.
+const VARIATION_MAX: f64 = 0.2;
+
+// Fewer intervals than this say nothing about variation.
+const INTERVALS_MIN: u64 = 8;
+
+// A hundredth of the operations this many times slower than the rest hides in the p99.
+const TAIL_GAP_MAX: f64 = 10.0;
+
+// On a device that takes its own time, submission is a call of a few microseconds; more means that
+// it blocks: allocation, locks, a full queue.
+const SUBMIT_MAX: Nanos = Nanos::from_micros(10);
+
+fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
+    workload.operation(workload.headline).map(|operation| &operation.service)
+}
+
+// In an open loop a place is taken and given back for each operation, and the other clock is read
+// around it: on a busy machine so much time can lie between the two. In a closed loop at full depth
+// the number does not change.
+const COUNTED_AROUND_SECONDS: f64 = 10e-6;
+
+// Once in a while the thread loses the processor between the two clocks, for a time slice or two: in
+// a slow loop that is a share of what there is to count.
+const LOST_SECONDS: f64 = 10e-3;
+
+/// Why there is no figure at all.
+pub(super) fn unmeasured(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    workload.unmeasured()
+}
+
+/// What of the accounting does not hold.
+pub(super) fn inconsistent(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let in_flight = &workload.in_flight;
+    let counted = in_flight.span >= ACCOUNTED_MIN;
+    let apart = (in_flight.counted - in_flight.by_latency).abs();
+    let is_open = workload.open_loop.is_some();
+    let around = workload.iops * COUNTED_AROUND_SECONDS;
+    let lost = LOST_SECONDS / in_flight.span.as_secs_f64();
+    let explained = is_open && apart <= around + lost;
+    (counted && !explained && in_flight.deviation.abs() > DEVIATION_MAX).then(|| {
+        format!(
+            "latency × rate gives {:.2} in flight, counted were {:.2}",
+            in_flight.by_latency, in_flight.counted
+        )
+    })
+}
+
+pub(super) fn clock(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let in_flight = &workload.in_flight;
+    let counted = in_flight.span >= ACCOUNTED_MIN;
+    let off = in_flight.clock_deviation;
+    (counted && off.abs() > CLOCK_DEVIATION_MAX)
+        .then(|| format!("the {} clock is off by {:.2} %", workload.effective.clock, off * 100.0))
+}
+
+pub(super) fn page_cache(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let buffered = workload.effective.cache == CacheMode::Buffered;
+    // Buffered writes that are synced one by one wait for the device all the same.
+    let definition = &workload.definition;
+    let waits = definition.commits_each_write() && !definition.reads();
+    (buffered && !waits).then(|| "went through the page cache".to_owned())
+}
+
+pub(super) fn fallback(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let fallbacks = &workload.effective.fallbacks;
+    (!fallbacks.is_empty()).then(|| fallbacks.join("; "))
+}
+
+pub(super) fn too_short(basis: &Basis<'_>) -> Option<String> {
+    basis.provisional.filter(|_| basis.campaign.is_none()).map(str::to_owned)
+}
+
+pub(super) fn too_short_campaign(basis: &Basis<'_>) -> Option<String> {
+    basis.provisional.filter(|_| basis.campaign.is_some()).map(str::to_owned)
+}
+
+pub(super) fn stalls(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let rates = workload.rate_variation?;
+    let gaps = basis.gaps_of(workload);
+    let (empty, low) = match gaps.as_slice() {
+        [] => (rates.intervals_empty, rates.intervals_under_half),
+        // The average has the gap in it.
+        gaps => (empty_outside(workload, gaps), 0),
+    };
+    (empty + low > 0).then(|| {
+        format!(
+            "of {} intervals {empty} had no completion and {low} under half of the average rate",
+            rates.intervals
+        )
+    })
+}
+
+/// Intervals without a completion while durio ran.
+fn empty_outside(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> u64 {
+    let is_empty = |it: &&IntervalPoint| {
+        it.phase == Phase::Measure && !it.cut_short && it.rate <= 0.0 && !is_in(gaps, it)
+    };
+    workload.intervals.iter().filter(is_empty).count() as u64
+}
+
+pub(super) fn noisy(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let rates = workload.rate_variation.filter(|_| basis.gaps_of(workload).is_empty())?;
+    let variation = rates.coefficient_of_variation;
+    (rates.intervals >= INTERVALS_MIN && variation > VARIATION_MAX)
+        .then(|| format!("rates of intervals differ by {} (σ / mean)", percent(variation)))
+}
+
+pub(super) fn tail_gap(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let figures = headline_distribution(workload)?;
+    let (p99, p99_99) = (figures.p99_ns?, figures.p99_99_ns?);
+    // A tail that is as long as a time in which durio was stopped is durio's.
+    if basis.gaps_of(workload).iter().any(|gap| p99_99 >= gap.span.get() / 2) {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let gap = p99_99 as f64 / p99.max(1) as f64;
+    (gap > TAIL_GAP_MAX)
+        .then(|| format!("p99.99 {} is {gap:.0} × p99 {}", Nanos::new(p99_99), Nanos::new(p99)))
+}
+
+pub(super) fn submit_latency(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let p50 = Nanos::new(submits(workload).filter_map(|it| it.p50_ns).max()?);
+    (p50 > SUBMIT_MAX).then(|| format!("submission takes {p50} (p50)"))
+}
+
+// Time outside of the device that is worth a warning, as a share of the latency and at the least:
+// system calls and an interrupt take some tens of microseconds on a slow machine.
+const OUTSIDE_SHARE_MAX: f64 = 0.25;
+const OUTSIDE_NS_MAX: f64 = 50_000.0;
+
+pub(super) fn outside_device(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let time = workload.device_time.as_ref()?;
+    let outside = time.outside_ns_mean;
+    let is_much = time.outside_share > OUTSIDE_SHARE_MAX && outside > OUTSIDE_NS_MAX;
+    is_much.then(|| {
+        format!(
+            "time outside of the device: {} of each operation ({}; a request takes {} at \
+             {}); {}",
+            mean(outside),
+            percent(time.outside_share),
+            mean(time.request_ns_mean),
+            time.device,
+            held_by(workload, outside)
+        )
+    })
+}
+
+pub(super) fn trace_lost(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let path = workload.latency_breakdown.as_ref().filter(|path| path.lost_events > 0)?;
+    let (lost, whole) = (counted(path.lost_events, "event"), counted(path.operations, "operation"));
+    Some(format!(
+        "the trace of the path lost {lost}: its times are of {whole} that were seen whole"
+    ))
+}
+
+/// The times that submission took, where it was measured.
+fn submits(workload: &WorkloadFindings) -> impl Iterator<Item = &Distribution> {
+    let names = [OperationName::Read, OperationName::Write];
+    names.into_iter().filter_map(|name| workload.operation(name)?.submit.as_ref())
+}
+
+/// Who has most of the time outside of the device, as far as the stamps tell.
+fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
+    let submit = submits(workload).map(|it| it.mean_ns).max_by(f64::total_cmp);
+    match (submit, workload.unwatched_max) {
+        (Some(submit), _) if submit > outside_ns / 2.0 => {
+            format!("held by submission, {} each", mean(submit))
+        }
+        (Some(_), Some(unwatched)) => format!(
+            "spent between completion at the device and durio seeing it: the longest time \
+             without a look was {unwatched}"
+        ),
+        _ => "held by the kernel above the device, or by waiting for a processor".to_owned(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive mean")]
+fn mean(nanos: f64) -> Nanos {
+    Nanos::new(nanos as u64)
+}
+
+// A time without a look below this, or below twice what an operation usually takes, is that of a
+// system call.
+const UNWATCHED_MIN: Nanos = Nanos::from_millis(1);
+
+// One interval in so many with a long time without a look is chance on a busy machine.
+const UNWATCHED_INTERVALS: usize = 4;
+
+pub(super) fn unwatched(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let figures = headline_distribution(workload)?;
+    let usual = figures.p50_ns.unwrap_or(figures.max_ns);
+    let long = Nanos::new(usual.saturating_mul(2)).max(UNWATCHED_MIN);
+    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let all = measured.clone().count();
+    let late = measured.filter(|it| it.unwatched_max.is_some_and(|it| it >= long)).count();
+    let longest = workload.unwatched_max?;
+    (late > 0 && late * UNWATCHED_INTERVALS >= all).then(|| {
+        format!(
+            "a job went up to {longest} without looking for completions, {long} or more in \
+             {late} of {all} intervals"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Sample, check_quiet, check_warns, sample, seen};
+    use durio_analyse::{DeviceTime, IntervalPoint, OpenLoop};
+    use durio_workload::{Arrivals, PerMille, SyncPolicy};
+
+    #[test]
+    fn a_workload_without_operations_is_said_to_be_unmeasured_and_why() {
+        let spoil = |phase: Phase, seconds: u64| {
+            seen("unmeasured", |sample: &mut Sample| {
+                let workload = &mut sample.workloads[0];
+                workload.operations.clear();
+                workload.measured = Nanos::from_secs(seconds);
+                workload.intervals = vec![IntervalPoint { phase, ..point(0) }];
+            })
+        };
+        let ramp = spoil(Phase::Ramp, 0).unwrap();
+        assert_eq!(ramp, "commit: it was done before its ramp was over");
+        let idle = spoil(Phase::Measure, 7).unwrap();
+        assert_eq!(idle, "commit: no operation was completed in the 7 s that count");
+        assert_eq!(spoil(Phase::Measure, 0).unwrap(), "commit: no operation was completed");
+        check_quiet("unmeasured", |_| {});
+    }
+
+    fn point(unwatched_millis: u64) -> IntervalPoint {
+        IntervalPoint {
+            phase: Phase::Measure,
+            from: Nanos::ZERO,
+            to: Nanos::from_secs(1),
+            rate: 1000.0,
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            unwatched_max: Some(Nanos::from_millis(unwatched_millis)),
+            kept: Vec::new(),
+            cut_short: false,
+        }
+    }
+
+    #[test]
+    fn a_planted_accounting_fault_is_named() {
+        check_warns("inconsistent", |sample| {
+            sample.workloads[0].in_flight.deviation = -0.021;
+        });
+        check_quiet("inconsistent", |sample| {
+            sample.workloads[0].in_flight.deviation = -0.021;
+            sample.workloads[0].in_flight.span = Nanos::from_millis(1);
+        });
+    }
+
+    #[test]
+    fn the_count_of_an_open_loop_may_be_taken_around_its_operations() {
+        let open = |rate: f64| OpenLoop {
+            arrivals: Arrivals::Constant { rate_per_second: rate },
+            offered_per_second: rate,
+            achieved_per_second: rate,
+            due: 1000,
+            never_started: 0,
+            started_share: 1.0,
+            lag_ns_mean: 0.0,
+            lag_ns_max: 0,
+            behind_ns_max: 0,
+        };
+        // 1000 a second, 20 µs by latency, counted for 25 µs.
+        let spoil = |sample: &mut Sample, counted: f64| {
+            let workload = &mut sample.workloads[0];
+            (workload.iops, workload.in_flight.by_latency) = (1000.0, 0.02);
+            (workload.in_flight.counted, workload.in_flight.deviation) = (counted, -0.2);
+            workload.open_loop = Some(open(1000.0));
+        };
+        check_quiet("inconsistent", |sample| spoil(sample, 0.025));
+        check_warns("inconsistent", |sample| spoil(sample, 0.04));
+        check_warns("inconsistent", |sample| {
+            spoil(sample, 0.025);
+            sample.workloads[0].open_loop = None;
+        });
+    }
+
+    #[test]
+    fn time_outside_of_the_device_is_named_with_who_holds_it() {
+        let spoil = |sample: &mut Sample, outside: f64, submit: Option<f64>| {
+            sample.workloads[0].device_time = Some(DeviceTime {
+                device: "sda".to_owned(),
+                requests_per_access: 1.0,
+                request_ns_mean: 200_000.0,
+                outside_ns_mean: outside,
+                outside_share: outside / (outside + 200_000.0),
+            });
+            sample.workloads[0].unwatched_max = Some(Nanos::from_millis(5));
+            let write = sample.operation(OperationName::Write);
+            write.submit = submit.map(|mean_ns| Distribution { mean_ns, ..write.service.clone() });
+        };
+        let seen =
+            |outside, submit| seen("outside-device", |sample| spoil(sample, outside, submit));
+        assert_eq!(seen(60_000.0, None), None);
+        assert_eq!(seen(45_000.0, None), None);
+        let late = seen(300_000.0, Some(10_000.0)).unwrap();
+        assert!(late.contains("300 µs of each operation (60 %") && late.contains("5 ms"), "{late}");
+        let submitted = seen(300_000.0, Some(250_000.0)).unwrap();
+        assert!(submitted.contains("held by submission, 250 µs each"), "{submitted}");
+        assert!(seen(300_000.0, None).unwrap().contains("by the kernel"));
+    }
+
+    #[test]
+    fn intervals_in_which_nobody_looked_are_named_if_they_are_many_and_longer_than_usual() {
+        let spoil = |sample: &mut Sample, unwatched: &[u64]| {
+            sample.workloads[0].intervals = unwatched.iter().copied().map(point).collect();
+            sample.workloads[0].unwatched_max =
+                unwatched.iter().max().copied().map(Nanos::from_millis);
+        };
+        check_warns("unwatched", |sample| spoil(sample, &[0, 0, 0, 5]));
+        check_quiet("unwatched", |sample| spoil(sample, &[0, 0, 0, 0, 5]));
+        check_quiet("unwatched", |sample| {
+            spoil(sample, &[5, 5, 5]);
+            sample.headline().service.p50_ns = Some(3_000_000);
+        });
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_named() {
+        check_warns("clock", |sample| {
+            sample.workloads[0].in_flight.clock_deviation = 0.002;
+        });
+    }
+
+    #[test]
+    fn the_page_cache_is_named_unless_every_access_is_a_commit() {
+        check_warns("page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.sync = SyncPolicy::NONE;
+            sample.workloads[0].durable = false;
+        });
+        check_warns("page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.sync.every = 100;
+        });
+        check_warns("page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+            sample.workloads[0].definition.read_share = PerMille(700);
+        });
+        check_quiet("page-cache", |sample| {
+            sample.workloads[0].effective.cache = CacheMode::Buffered;
+        });
+    }
+
+    #[test]
+    fn fallbacks_short_runs_and_notes_are_passed_on() {
+        check_warns("fallback", |sample| {
+            sample.workloads[0].effective.fallbacks.push("no ring".to_owned());
+        });
+        check_warns("too-short", |sample| sample.provisional = Some("1 s".to_owned()));
+        check_warns("note", |sample| sample.notes.push("waited".to_owned()));
+    }
+
+    #[test]
+    fn empty_and_slow_intervals_are_stalls() {
+        check_warns("stalls", |sample| {
+            sample.evenness().intervals_empty = 1;
+        });
+        check_warns("stalls", |sample| {
+            sample.evenness().intervals_under_half = 1;
+        });
+    }
+
+    #[test]
+    fn uneven_rates_are_noisy_only_over_enough_intervals() {
+        check_warns("noisy", |sample| sample.evenness().coefficient_of_variation = 0.21);
+        check_quiet("noisy", |sample| {
+            *sample.evenness() = durio_analyse::RateVariation {
+                coefficient_of_variation: 0.9,
+                intervals: 3,
+                intervals_empty: 0,
+                intervals_under_half: 0,
+                interval: Nanos::from_secs(1),
+                rate_min_per_second: 90.0,
+                rate_max_per_second: 110.0,
+                steadiness: None,
+            };
+        });
+    }
+
+    #[test]
+    fn events_that_a_trace_of_the_path_lost_are_a_doubt() {
+        let path = |lost_events| durio_analyse::LatencyBreakdown {
+            step: 0,
+            operations: 312,
+            lost_events,
+            clock: "mono".into(),
+            resolution_ns: 1000,
+            mean_ns: 1e5,
+            traced_p50_ns: None,
+            untraced_p50_ns: None,
+            overhead_share: None,
+            components: Vec::new(),
+            off_cpu_share: 0.0,
+            waits_per_operation: 0.0,
+            preemptions_per_operation: 0.0,
+            devices: Vec::new(),
+            unavailable: None,
+        };
+        check_warns("trace-lost", |sample| {
+            sample.workloads[0].latency_breakdown = Some(path(1037));
+        });
+        check_quiet("trace-lost", |sample| {
+            sample.workloads[0].latency_breakdown = Some(path(0));
+        });
+    }
+
+    #[test]
+    fn a_wide_tail_and_a_blocking_submission_are_named() {
+        check_warns("tail", |sample| {
+            sample.headline().service.p99_99_ns = Some(200_000_000);
+        });
+        check_warns("submit", |sample| {
+            let mut submit = sample.headline().service.clone();
+            submit.p50_ns = Some(10_001);
+            sample.workloads[0].operations[1].submit = Some(submit);
+        });
+        let sample = sample();
+        assert!(sample.workloads[0].operations[1].submit.is_none());
+    }
+}

@@ -1,0 +1,249 @@
+//! Warnings about the machine of the run: its processors, its kernel, and times in which durio itself
+//! did not run, which are its own part of the longest latencies.
+
+use durio_base::{Nanos, percent};
+use durio_plan::EngineKind;
+use durio_record::{Phase, ProcessGap};
+
+use super::Basis;
+use durio_analyse::{IntervalPoint, WorkloadFindings};
+
+// A thread with less idle time than this is at its limit.
+const ONE_CORE_SHARE: f64 = 0.9;
+
+// Above this share of what a job reaches without any storage, the generator is part of the figure.
+const OWN_LIMIT_SHARE: f64 = 0.5;
+
+// System time of the whole machine from which the kernel, not the device, may set the rate
+// (fast-by-design-measuring-storage names 30 %).
+const SYSTEM_SHARE: f64 = 0.3;
+
+// Stolen time that a latency figure notices.
+const STEAL_SHARE: f64 = 0.01;
+
+pub(super) fn one_core(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let share = workload.cpu.busiest_job_share;
+    (share > ONE_CORE_SHARE).then(|| format!("the busiest job used {} of a core", percent(share)))
+}
+
+pub(super) fn durio_limit(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let costs = basis.self_cost.iter();
+    let same = costs.filter(|cost| cost.engine == workload.effective.engine);
+    let own = same.map(|cost| cost.iops).fold(0.0, f64::max);
+    let each = workload.iops / f64::from(workload.effective.jobs.max(1));
+    (own > 0.0 && each > own * OWN_LIMIT_SHARE).then(|| {
+        format!("each job did {each:.0} I/Os per second; without storage it does {own:.0}")
+    })
+}
+
+pub(super) fn system_time(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let share = workload.cpu.machine_system_share?;
+    (share > SYSTEM_SHARE)
+        .then(|| format!("{} of the machine's time was spent in the kernel", percent(share)))
+}
+
+pub(super) fn steal(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let share = workload.cpu.machine_steal_share?;
+    (share > STEAL_SHARE).then(|| format!("the hypervisor took {:.1} %", share * 100.0))
+}
+
+pub(super) fn throttled(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let held_back = workload.cpu.throttled?;
+    (held_back > Nanos::ZERO)
+        .then(|| format!("the control group held the process back for {held_back}"))
+}
+
+pub(super) fn tracing(basis: &Basis<'_>) -> Option<String> {
+    // Without a threshold: what is on costs each operation that meets it, 600 ns a system call for the
+    // events of system calls (the costs are in durio-observe's tracefs/active.rs).
+    let tracing = basis.environment.host.tracing.iter();
+    let seen: Vec<_> = tracing.map(|it| format!("{}: {}", it.name, it.value)).collect();
+    let seen = (!seen.is_empty()).then(|| seen.join("; "))?;
+    Some(format!("the kernel was tracing when the run began: {seen}"))
+}
+
+pub(super) fn limits(basis: &Basis<'_>) -> Option<String> {
+    let host = &basis.environment.host;
+    let (allowed, online) = (host.cpus_allowed, host.cpus_online);
+    let mut seen = Vec::new();
+    if !host.cgroup.io_max.is_empty() {
+        seen.push(format!("io.max {}", host.cgroup.io_max.join(", ")));
+    }
+    if let Some(cores) = host.cgroup.cpu_quota_cores.filter(|cores| *cores < f64::from(online)) {
+        seen.push(format!("cpu.max allows {cores:.2} of {online} processors"));
+    }
+    if allowed < online {
+        seen.push(format!("only {allowed} of {online} processors may be used"));
+    }
+    (!seen.is_empty()).then(|| seen.join("; "))
+}
+
+pub(super) fn governor(basis: &Basis<'_>) -> Option<String> {
+    let governor = basis.environment.host.governor.as_ref().filter(|it| *it != "performance")?;
+    Some(format!("the frequency governor is '{governor}'"))
+}
+
+impl Basis<'_> {
+    /// The times in which durio did not run while this was measured; what fio measures goes on.
+    pub(super) fn gaps_of(&self, workload: &WorkloadFindings) -> Vec<ProcessGap> {
+        let is_fio = workload.effective.engine == EngineKind::Fio;
+        let is_its =
+            |gap: &&ProcessGap| (gap.step, gap.round) == (workload.step, workload.round) && !is_fio;
+        self.process_gaps.iter().filter(is_its).copied().collect()
+    }
+}
+
+/// True if a part of the interval lies in one of the gaps.
+pub(super) fn is_in(gaps: &[ProcessGap], interval: &IntervalPoint) -> bool {
+    let end = |gap: &ProcessGap| gap.from.get().saturating_add(gap.span.get());
+    gaps.iter().any(|gap| interval.from.get() < end(gap) && gap.from < interval.to)
+}
+
+pub(super) fn stopped(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let gaps = basis.gaps_of(workload);
+    let longest = gaps.iter().max_by_key(|gap| gap.span)?;
+    let at = format!("{} from {} on", longest.span, longest.from);
+    let text = match gaps.len() {
+        1 => format!("durio itself did not run for {at}"),
+        count => format!("durio itself did not run {count} times, the longest for {at}"),
+    };
+    Some(format!("{text}; {}", blamed(workload, &gaps)))
+}
+
+/// Whose the maximum is.
+fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
+    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let (inside, outside): (Vec<_>, Vec<_>) = measured.partition(|it| is_in(gaps, it));
+    let longest = |points: &[&IntervalPoint]| points.iter().filter_map(|it| it.max_ns).max();
+    match (longest(&inside), longest(&outside)) {
+        (Some(own), Some(other)) if own > other => {
+            let (own, other) = (Nanos::new(own), Nanos::new(other));
+            format!("the maximum of {own} is of that time, and {other} of the rest")
+        }
+        _ => "the maximum is of another time".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Sample, check_quiet, check_warns, seen};
+    use durio_analyse::SelfCost;
+
+    #[test]
+    fn processor_limits_are_named() {
+        check_warns("one-core", |sample| {
+            sample.workloads[0].cpu.busiest_job_share = 0.95;
+        });
+        check_warns("system-cpu", |sample| {
+            sample.workloads[0].cpu.machine_system_share = Some(0.31);
+        });
+        check_warns("steal", |sample| {
+            sample.workloads[0].cpu.machine_steal_share = Some(0.011);
+        });
+        check_warns("throttled", |sample| {
+            sample.workloads[0].cpu.throttled = Some(Nanos::new(1));
+        });
+    }
+
+    #[test]
+    fn an_active_tracer_is_named_with_its_place() {
+        let on = |sample: &mut Sample| {
+            let (name, value) = ("/t/instances/x".to_owned(), "tracer function".to_owned());
+            sample.environment.host.tracing.push(durio_observe::Fact { name, value });
+        };
+        check_warns("tracing", on);
+    }
+
+    #[test]
+    fn durio_near_its_own_limit_is_named() {
+        check_warns("durio-limit", |sample| {
+            let iops = sample.workloads[0].iops * 1.9;
+            let own = SelfCost { engine: EngineKind::Sync, depth: 1, per_operation_ns: 1.0, iops };
+            sample.self_cost.push(own);
+        });
+    }
+
+    #[test]
+    fn caps_of_the_kernel_are_named() {
+        check_warns("limits", |sample| {
+            sample.environment.host.cgroup.io_max.push("8:0 rbps=1".to_owned());
+        });
+        check_warns("limits", |sample| sample.environment.host.cpus_allowed = 1);
+        check_warns("limits", |sample| {
+            sample.environment.host.cgroup.cpu_quota_cores = Some(0.5);
+        });
+        check_warns("governor", |sample| {
+            sample.environment.host.governor = Some("powersave".to_owned());
+        });
+    }
+
+    fn point(from: u64, max_millis: Option<u64>) -> IntervalPoint {
+        IntervalPoint {
+            phase: Phase::Measure,
+            from: Nanos::from_millis(from),
+            to: Nanos::from_millis(from + 100),
+            rate: if max_millis.is_some() { 1000.0 } else { 0.0 },
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: max_millis.map(|it| it * 1_000_000),
+            unwatched_max: None,
+            kept: Vec::new(),
+            cut_short: false,
+        }
+    }
+
+    /// Stopped from 1 s to 3 s: a sync of 2 s, and intervals without any.
+    fn stop(sample: &mut Sample) {
+        let (from, span) = (Nanos::from_secs(1), Nanos::from_secs(2));
+        sample.process_gaps = vec![ProcessGap { step: 0, round: 0, from, span }];
+        let of = |at: u64| match at {
+            10..29 => None,
+            29 => Some(2000),
+            _ => Some(3),
+        };
+        sample.workloads[0].intervals = (0..50).map(|at| point(at * 100, of(at))).collect();
+        let evenness = sample.evenness();
+        (evenness.intervals, evenness.intervals_empty) = (50, 19);
+        evenness.coefficient_of_variation = 0.6;
+    }
+
+    #[test]
+    fn a_gap_of_the_process_is_named_and_the_device_is_not_blamed_for_it() {
+        check_warns("stopped", stop);
+        let seen = seen("stopped", stop).unwrap();
+        assert!(seen.contains("did not run for 2 s from 1 s on"), "{seen}");
+        assert!(
+            seen.contains("the maximum of 2 s is of that time, and 3 ms of the rest"),
+            "{seen}"
+        );
+        check_quiet("stalls", stop);
+        check_quiet("noisy", stop);
+    }
+
+    #[test]
+    fn a_stall_at_another_time_stays_the_storages() {
+        check_warns("stalls", |sample| {
+            stop(sample);
+            sample.workloads[0].intervals[40] = point(4000, None);
+        });
+        let seen = seen("stopped", |sample| {
+            stop(sample);
+            sample.workloads[0].intervals[40] = point(4000, Some(2500));
+        });
+        let seen = seen.unwrap();
+        assert!(seen.contains("the maximum is of another time"), "{seen}");
+    }
+
+    #[test]
+    fn a_gap_of_another_step_or_of_one_that_fio_runs_is_not_told() {
+        check_quiet("stopped", |sample| {
+            stop(sample);
+            sample.process_gaps[0].round = 1;
+        });
+        check_quiet("stopped", |sample| {
+            stop(sample);
+            sample.workloads[0].effective.engine = EngineKind::Fio;
+        });
+    }
+}

@@ -1,0 +1,323 @@
+//! Builds a stack layer by layer and takes it down again.
+//!
+//! In: a declared stack, a place, a folder for the journal. Out: built layers, and in the end a
+//! machine as it was. Not here: what a step does ([`super::step`]) and how it is undone
+//! ([`super::undo`]).
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use durio_base::Nanos;
+
+use super::command::{Action, BuildCommand};
+use super::error::BuildError;
+use super::identity::Identity;
+use super::journal::{Begin, Begun, BuildJournal, Done, Line, Step};
+use super::needs::missing;
+use super::permit::Grounds;
+use super::place::{BuildPlace, Values};
+use super::plan::{Planned, plan};
+use super::step::{BuildOptions, Progress, Stepper};
+use super::system::{Machine, System};
+use super::take_down::TakeDown;
+use super::undo::{Known, Undoer, Undone};
+use crate::DeclaredStack;
+
+/// A layer that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltLayer {
+    /// Which, from zero at the bottom.
+    pub index: usize,
+    /// Its devices; of a filesystem those that it stands on.
+    pub devices: Vec<PathBuf>,
+    /// Where the filesystem is mounted; nothing for devices.
+    pub mount: Option<PathBuf>,
+    /// What ran, with all names filled in.
+    pub commands: Vec<String>,
+    /// How long it took.
+    pub taken: Nanos,
+}
+
+/// Builds one stack. Whatever happens, dropping it tears down what was built.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    stack: String,
+    /// The beginning of every name.
+    tag: String,
+    planned: Planned,
+    /// What may be written to.
+    grounds: Grounds,
+    options: BuildOptions<'a>,
+    system: Box<dyn System>,
+    /// Gone once everything is undone.
+    journal: Option<BuildJournal>,
+    values: Values,
+    /// What is to be undone, in the order of building.
+    begun: Vec<Begun>,
+    next_command: usize,
+    next_layer: usize,
+}
+
+impl<'a> Builder<'a> {
+    /// Begins a build: the stack is checked, what is missing is an error, and the journal
+    /// `<journals>/<id>.jsonl` is there. Nothing else is done yet.
+    ///
+    /// # Errors
+    /// If the declaration is wrong, something is missing, or the journal cannot be written.
+    pub fn new(
+        stack: &DeclaredStack,
+        place: &BuildPlace,
+        journals: &Path,
+        options: BuildOptions<'a>,
+    ) -> Result<Self, BuildError> {
+        let planned = plan(stack, place)?;
+        // Before the journal is made: a machine that lacks something is left without a trace of the
+        // try.
+        let missing = missing(stack);
+        if !missing.is_empty() {
+            return Err(BuildError::Missing { stack: stack.name.clone(), missing });
+        }
+        let begin = Begin::of_this_process(&place.id, &stack.name);
+        let journal = BuildJournal::create(journals, begin)?;
+        let lock = journal.lock().map_err(|source| BuildError::journal(journals, source))?;
+        Ok(Self::on(Box::new(Machine::new(lock)), &stack.name, planned, journal, options))
+    }
+
+    /// On any machine, be it a scripted one.
+    pub(super) fn on(
+        system: Box<dyn System>,
+        stack: &str,
+        planned: Planned,
+        journal: BuildJournal,
+        options: BuildOptions<'a>,
+    ) -> Self {
+        Self {
+            stack: stack.to_owned(),
+            tag: super::place::tag_of(journal.id()),
+            planned,
+            grounds: Grounds::default(),
+            options,
+            system,
+            journal: Some(journal),
+            values: Values::new(),
+            begun: Vec::new(),
+            next_command: 0,
+            next_layer: 0,
+        }
+    }
+
+    /// Builds the next layer; nothing if all are built.
+    ///
+    /// # Errors
+    /// If a command fails, something came up wrong or the stop flag is set; everything that was
+    /// built is torn down by then. What could not be torn down is in the error too, and stays in
+    /// the journal.
+    pub fn build_next(&mut self) -> Result<Option<BuiltLayer>, BuildError> {
+        let index = self.next_layer;
+        if index >= self.planned.layers.len() {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        match self.run_layer(index) {
+            Ok(commands) => {
+                self.next_layer += 1;
+                Ok(Some(self.built(index, commands, started)))
+            }
+            Err(error) => {
+                // Nothing is built again on what is taken down now.
+                self.next_layer = usize::MAX;
+                match self.undo_all() {
+                    Ok(()) => Err(error),
+                    Err(left) => Err(error.and_not_torn_down(left)),
+                }
+            }
+        }
+    }
+
+    /// Takes everything down, the last first.
+    ///
+    /// # Errors
+    /// What could not be undone; it stays in the journal.
+    pub fn tear_down(mut self) -> Result<(), BuildError> {
+        self.next_layer = usize::MAX;
+        self.undo_all().map_err(BuildError::NotTornDown)
+    }
+
+    fn built(&self, index: usize, commands: Vec<String>, started: Instant) -> BuiltLayer {
+        let planned = self.planned.layers.get(index).cloned().unwrap_or_default();
+        let filled = |name: &String| PathBuf::from(super::place::filled(name, &self.values));
+        BuiltLayer {
+            index,
+            devices: planned.devices.iter().map(filled).collect(),
+            mount: planned.mount.map(PathBuf::from),
+            commands,
+            taken: Nanos::new(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    fn run_layer(&mut self, index: usize) -> Result<Vec<String>, BuildError> {
+        let mut ran = Vec::new();
+        while let Some(command) = self.planned.commands.get(self.next_command).cloned() {
+            if command.layer != index {
+                break;
+            }
+            if (self.options.stop)() {
+                return Err(BuildError::Stopped(self.stack.clone()));
+            }
+            ran.push(self.run_command(self.next_command, &command)?);
+            self.next_command += 1;
+        }
+        // The flag may have been set while the last command ran.
+        if (self.options.stop)() {
+            return Err(BuildError::Stopped(self.stack.clone()));
+        }
+        Ok(ran)
+    }
+
+    /// Undo to disk, step, outcome to disk.
+    fn run_command(&mut self, number: usize, command: &BuildCommand) -> Result<String, BuildError> {
+        let action = command.action.filled(&self.values);
+        let text = action.to_string();
+        (self.options.progress)(Progress::Command(&text));
+        self.begin(number, command)?;
+        let output = self.output(number);
+        let mut stepper = Stepper {
+            system: self.system.as_mut(),
+            grounds: &mut self.grounds,
+            output,
+            options: self.options,
+            stack: &self.stack,
+        };
+        let answer = stepper.carry_out(&action)?;
+        if let (Some(name), Some(answer)) = (action.output(), answer) {
+            self.values.insert(name.clone(), answer);
+        }
+        self.finish(number, &action)?;
+        Ok(text)
+    }
+
+    fn begin(&mut self, number: usize, command: &BuildCommand) -> Result<(), BuildError> {
+        let Some(undo) = &command.undo else { return Ok(()) };
+        let undo = undo.filled(&self.values);
+        let step = Step { number, undo, output: command.action.output().cloned() };
+        // On disk before the step runs: whoever kills us in between leaves an undo too many, which
+        // finds nothing, and never a thing that nobody knows of.
+        self.append(&Line::Step(step.clone()))?;
+        self.begun.push(Begun { step, identity: None, done: false });
+        Ok(())
+    }
+
+    fn finish(&mut self, number: usize, action: &Action) -> Result<(), BuildError> {
+        if self.begun.last().is_none_or(|begun| begun.step.number != number) {
+            self.forget_output(number);
+            return Ok(());
+        }
+        // Looked up at once: the later, the likelier that the name is another thing's.
+        let facts = self.identity_of_last();
+        if let Some(begun) = self.begun.last() {
+            let step = begun.step.undo.step();
+            // Before the identity is kept: the record that we would make of somebody else's thing
+            // would later prove it to be ours.
+            let checked = step.check_made(&self.grounds, facts.as_ref());
+            checked.map_err(BuildError::CameUpWrong)?;
+        }
+        if let Some(begun) = self.begun.last_mut() {
+            begun.identity.clone_from(&facts);
+            begun.done = true;
+        }
+        let value = |name: &String| Some((name.clone(), self.values.get(name)?.clone()));
+        let values = action.output().and_then(value).into_iter().collect();
+        // The output of the program goes only once its answer is in the journal.
+        self.append(&Line::Done(Done { number, values, facts }))?;
+        self.forget_output(number);
+        Ok(())
+    }
+
+    /// By what the thing that the last step made is told from any other.
+    fn identity_of_last(&mut self) -> Option<Identity> {
+        let undo = self.begun.last()?.step.undo.filled(&self.values);
+        if let Some(path) = undo.step().made_path() {
+            // As it was when it was made, whatever has the name by now.
+            return self.grounds.path(Path::new(path)).cloned();
+        }
+        let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        undoer.prover(&known).identity(undo.step())
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), BuildError> {
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.append(line))
+    }
+
+    fn output(&self, number: usize) -> PathBuf {
+        self.journal.as_ref().map(|journal| journal.output(number)).unwrap_or_default()
+    }
+
+    fn forget_output(&self, number: usize) {
+        if let Some(journal) = &self.journal {
+            journal.forget_output(number);
+        }
+    }
+
+    /// Undoes all that has begun, the last first. What lies below a step that cannot be undone is in
+    /// use, and stays with it.
+    fn undo_all(&mut self) -> Result<(), Vec<String>> {
+        let mut failures = Vec::new();
+        let tag = self.tag.clone();
+        // As long as we live nobody else had the devices for themselves: so all that was made is
+        // vouched for.
+        let mut take_down = TakeDown::new(&tag, true, true);
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        take_down.release(&mut undoer, &self.begun, &self.values);
+        while failures.is_empty() && !self.begun.is_empty() {
+            if let Err(why) = self.undo_last(&mut take_down) {
+                failures.extend(self.begun.last().map(|it| format!("{}: {why}", it.step.undo)));
+            }
+            self.begun.pop();
+        }
+        self.begun.clear();
+        if !failures.is_empty() {
+            // Closed and not removed: it is the next clean's.
+            drop(self.journal.take());
+            return Err(failures);
+        }
+        let removed = self.journal.take().map_or(Ok(()), BuildJournal::remove);
+        removed.map_err(|error| vec![format!("the journal cannot be removed: {error}")])
+    }
+
+    fn undo_last(&mut self, take_down: &mut TakeDown<'_>) -> Result<(), String> {
+        let Some(begun) = self.begun.last() else { return Ok(()) };
+        let number = begun.step.number;
+        let mut values = self.values.clone();
+        if let Some(name) = &begun.step.output {
+            // The program may have answered before it failed.
+            values.entry(name.clone()).or_insert_with(|| answer_in(&self.output(number)));
+        }
+        let undo = begun.step.undo.filled(&values).to_string();
+        (self.options.progress)(Progress::Undo(&undo));
+        let output = self.output(usize::MAX);
+        let mut undoer = Undoer { system: self.system.as_mut(), output };
+        let undone = take_down.undo_last(&mut undoer, &self.begun, &values)?;
+        if let Undone::LeftAlone(why) = &undone {
+            (self.options.progress)(Progress::LeftAlone { undo: &undo, why });
+        }
+        self.append(&Line::Undone { number }).map_err(|error| error.to_string())
+    }
+}
+
+fn answer_in(output: &Path) -> String {
+    super::system::beginning(&output.with_extension("out")).trim().to_owned()
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        // What could not be undone is in the journal, and there is nobody to tell.
+        drop(self.undo_all());
+    }
+}
+
+#[cfg(test)]
+#[path = "builder_tests.rs"]
+mod tests;

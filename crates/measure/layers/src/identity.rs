@@ -1,0 +1,248 @@
+//! By what a thing is told from any other of its name.
+//!
+//! In: a path, or a directory of sysfs. Out: an [`Identity`], which the journal keeps and which is
+//! compared before anything is touched. Not here: what follows from the comparison
+//! ([`super::proof`]).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use durio_base::Bytes;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::system::System;
+
+/// Facts by name. Of a device its number, the kernel's running number of the disk (`diskseq`, new
+/// for every disk and every change of medium) and its size; of a file its inode and when it was
+/// born; of a mount the kernel's number of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Identity(BTreeMap<String, String>);
+
+impl Identity {
+    pub(super) fn of<const N: usize>(facts: [(&str, Option<String>); N]) -> Self {
+        let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
+        Self(known.collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn with(mut self, name: &str, fact: &str) -> Self {
+        self.0.insert(name.to_owned(), fact.to_owned());
+        self
+    }
+
+    /// The first fact that is another one now.
+    pub(super) fn difference(&self, now: &Self) -> Option<String> {
+        let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
+        names.into_iter().find(|name| self.0.get(*name) != now.0.get(*name)).map(|name| {
+            let shown = |it: &Self| it.get(name).unwrap_or("unknown").to_owned();
+            format!("its {name} was {} and is {}", shown(self), shown(now))
+        })
+    }
+
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.0.remove(name);
+        self
+    }
+}
+
+/// Of a disk or partition, by its directory in sysfs; nothing if it is not there.
+pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Identity> {
+    let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
+    let size = fact("size")?;
+    // The kernel has it since 5.15; before, number and size alone tell a disk.
+    // A partition has the number of its disk, and begins somewhere on it.
+    let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
+    let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];
+    let mut identity = Identity::of(facts);
+    identity.0.extend(fact("start").map(|start| ("start".to_owned(), start)));
+    Some(identity)
+}
+
+/// A device that is open, so that its number is not given to another one meanwhile.
+#[derive(Debug)]
+pub(super) struct HeldDevice {
+    directory: String,
+    _file: Option<File>,
+}
+
+impl HeldDevice {
+    /// By its directory in sysfs; without a file on a scripted machine.
+    pub(super) const fn new(directory: String, file: Option<File>) -> Self {
+        Self { directory, _file: file }
+    }
+
+    pub(super) fn directory(&self) -> &str {
+        &self.directory
+    }
+}
+
+/// Opens a block device for reading, and not for itself alone: a program such as mkfs takes it so.
+pub(super) fn open_device(device: &Path) -> io::Result<HeldDevice> {
+    // NONBLOCK: the open of a drive without a medium would wait for one.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(device, flags, Mode::empty())?);
+    let stat = rustix::fs::fstat(&file)?;
+    if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device() {
+        return Err(io::Error::other("it is not a block device"));
+    }
+    let number = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    let directory = format!("/sys/dev/block/{}:{}", number.0, number.1);
+    Ok(HeldDevice::new(directory, Some(file)))
+}
+
+/// Of a file or directory; links are not followed. Nothing if it is not there.
+pub(super) fn file_identity(path: &Path) -> Option<Identity> {
+    let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, FILE_FACTS).ok()?;
+    Some(identity_of(&stat))
+}
+
+/// Of what is open.
+pub(super) fn open_identity(file: impl AsFd) -> io::Result<Identity> {
+    Ok(identity_of(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, FILE_FACTS)?))
+}
+
+const FILE_FACTS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+fn identity_of(stat: &Statx) -> Identity {
+    let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let birth =
+        has_birth.then(|| format!("{}.{:09}", stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
+    let kind = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into());
+    Identity::of([
+        ("device", Some(number_of_filesystem(stat))),
+        ("inode", Some(stat.stx_ino.to_string())),
+        // Filesystems give a freed inode's number to the next file; its time of birth is another
+        // one.
+        ("birth", birth),
+        // That of a directory changes with what is put into it, and tells nothing.
+        ("size", kind.is_file().then(|| stat.stx_size.to_string())),
+    ])
+}
+
+/// Makes a directory that only this user can enter, and opens it: nobody else has put another one
+/// in its place.
+pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
+    // Others who could enter could put links in the way of what root makes in it.
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    let folder = open_folder(path)?;
+    let stat = rustix::fs::fstat(&folder)?;
+    match stat.st_uid == rustix::process::geteuid().as_raw() {
+        true => open_identity(&folder),
+        false => Err(io::Error::other("somebody has put another directory in its place")),
+    }
+}
+
+/// Makes a file, with all of its space, in a folder that is still the one that was made.
+pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Result<Identity> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = open_folder(parent)?;
+    if let Some(what) = folder.difference(&open_identity(&parent)?) {
+        return Err(io::Error::other(format!("its folder is another one by now: {what}")));
+    }
+    // EXCL and NOFOLLOW: never over a file or through a link that somebody put there meanwhile.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);
+    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is no cost of
+    // the stack that is measured.
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.get()) {
+        // A filesystem that cannot allocate ahead gets a file with holes.
+        Err(Errno::OPNOTSUPP) => file.set_len(size.get())?,
+        other => other?,
+    }
+    open_identity(&file)
+}
+
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    // NOFOLLOW: a link in its place would have root make its files wherever the link leads.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+fn number_of_filesystem(stat: &Statx) -> String {
+    format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor)
+}
+
+/// STATX_MNT_ID_UNIQUE of Linux 6.8: a number that no later mount gets again (statx(2)).
+const UNIQUE: u32 = 0x4000;
+
+/// The number of the mount that is uppermost at a directory.
+pub(super) fn mount_number(mount_point: &Path) -> Option<String> {
+    // Both bits: kernels before 6.8 pass over the one that they do not know and give the old
+    // number, which a later mount may get again. It is the best that there is.
+    let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(UNIQUE);
+    let stat = rustix::fs::statx(CWD, mount_point, AtFlags::NO_AUTOMOUNT, mask).ok()?;
+    Some(stat.stx_mnt_id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_in_the_very_folder_that_was_made_and_over_nothing() {
+        let outer = tempfile::tempdir().unwrap();
+        let (folder, moved) = (outer.path().join("folder"), outer.path().join("moved"));
+        let made = made_directory(&folder).unwrap();
+        let size = Bytes::from_kib(64);
+        let file = made_file(&folder.join("a"), size, &made).unwrap();
+        assert_eq!(file_identity(&folder.join("a")), Some(file.clone()));
+        assert!(made_file(&folder.join("a"), size, &made).is_err());
+        std::os::unix::fs::symlink(outer.path().join("target"), folder.join("b")).unwrap();
+        assert!(made_file(&folder.join("b"), size, &made).is_err());
+        // Another folder, and a link to one, under the same name.
+        fs::rename(&folder, &moved).unwrap();
+        std::os::unix::fs::symlink(outer.path(), &folder).unwrap();
+        assert!(made_file(&folder.join("c"), size, &made).is_err());
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        let error = made_file(&folder.join("c"), size, &made).unwrap_err();
+        assert!(error.to_string().contains("its folder is another one by now"), "{error}");
+        assert!(!outer.path().join("target").exists() && !outer.path().join("c").exists());
+        // The same name and content again.
+        fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
+        fs::remove_file(moved.join("a")).unwrap();
+        fs::write(moved.join("a"), vec![0; 64 << 10]).unwrap();
+        assert!(file.difference(&file_identity(&moved.join("a")).unwrap()).is_some());
+    }
+
+    #[test]
+    fn a_partition_is_told_from_its_neighbour_by_where_it_begins() {
+        let machine = crate::tests::scripted::Scripted::default();
+        let put = |path: &str, text: &str| {
+            machine.0.borrow_mut().there.paths.insert(format!("/sys/{path}"), text.into());
+        };
+        for (name, number, start) in [("sda1", "8:1", "2048"), ("sda2", "8:2", "10240")] {
+            put(&format!("{name}/dev"), number);
+            put(&format!("{name}/size"), "8192");
+            put(&format!("{name}/start"), start);
+            put(&format!("{name}/../diskseq"), "7");
+        }
+        put("sda/dev", "8:0");
+        put("sda/size", "20480");
+        put("sda/diskseq", "7");
+        let of = |name: &str| disk_identity(&machine, &format!("/sys/{name}")).unwrap();
+        let facts = [("device", "8:1"), ("diskseq", "7"), ("size", "8192"), ("start", "2048")];
+        let expected = facts.map(|(name, fact)| (name, Some(fact.to_owned())));
+        assert_eq!(of("sda1"), Identity::of(expected));
+        assert_eq!(of("sda").get("start"), None);
+        // The same number by now: the table of partitions was written anew.
+        let before = of("sda1");
+        put("sda1/start", "4096");
+        let what = "its start was 2048 and is 4096";
+        assert_eq!(before.difference(&of("sda1")).as_deref(), Some(what));
+        assert_eq!(disk_identity(&machine, "/sys/sdb"), None);
+    }
+}

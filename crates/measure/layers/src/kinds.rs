@@ -1,0 +1,353 @@
+//! Every kind of layer that can be built.
+//!
+//! A kind is one file: its keys in a spec, its label, limits and needs, the commands that make it, what
+//! undoes them, what proves that a thing is ours, and its tests. A new kind is a file here and two
+//! lines below; everything else goes over [`KINDS`] or [`SPEC_LAYERS`].
+//!
+//! Not here: what a kind may write to and ask programs. That is decided in [`crate::permit`] alone, so
+//! that the guard is read in one place.
+
+mod btrfs;
+mod device;
+mod dm;
+mod ext4;
+mod loop_file;
+mod lvm;
+mod md;
+mod mounted;
+mod new_devices;
+mod null;
+mod raid;
+mod ram;
+mod xfs;
+mod zfs;
+mod zram;
+
+use std::fmt;
+
+use crate::step::Present;
+use crate::tool_words::{WordFault, check_words};
+use crate::undo::{RemoveDirectory, RemoveFile};
+use mounted::{Mounted, Unmount};
+use prelude::*;
+
+pub use mounted::MadeFilesystem;
+pub use new_devices::NewDevices;
+pub(crate) use raid::DURIO;
+
+/// What the file of a kind is written with.
+mod prelude {
+    pub(super) use std::path::Path;
+
+    pub(super) use durio_base::{Bytes, Nanos};
+    pub(super) use serde::{Deserialize, Serialize};
+
+    pub(super) use super::{
+        Check, DeclaredKind, Kind, LayerKind, NewDevices, Role, SizesBelow, ToolWords, Undo,
+    };
+    pub(super) use crate::check::{Below, Fault, MOST_DEVICES, at_least, power_of_two};
+    pub(super) use crate::command::{Action, Checking};
+    pub(super) use crate::declared::{filesystem_sizes, per_group};
+    pub(super) use crate::error::BuildError;
+    pub(super) use crate::identity::{Identity, disk_identity};
+    pub(super) use crate::needs::{Driver, Missing, Shown};
+    pub(super) use crate::permit::{Look, Proven};
+    pub(super) use crate::place::{Values, filesystem_uuid, filled, is_open};
+    pub(super) use crate::plan::{Draft, PlannedLayer};
+    pub(super) use crate::proof::{Finding, Found, Prover};
+    pub(super) use crate::spec::{KeyFault, SpecField, SpecForm, SpecKey, SpecScalar};
+    pub(super) use crate::spec::{SpecValue, SpecValues, spec_keys, spec_words};
+    pub(super) use crate::step::Stepper;
+    pub(super) use crate::superblock::{Head, Ours, Superblock};
+    pub(super) use crate::system::System;
+    pub(super) use crate::tool_words::{Form, Takes, Tool, Word, ZERO_ONE, word_list};
+    pub(super) use crate::undo::{Failure, UndoStep, Undoer, Undone, in_words};
+}
+
+/// What all layers of a kind have in common.
+pub(crate) struct Kind {
+    /// Its word in a spec and in saved stacks.
+    pub(crate) word: &'static str,
+    /// What it is, for the reference of stack specs.
+    pub(crate) help: &'static str,
+    pub(crate) role: Role,
+    /// All that a layer of it may need.
+    pub(crate) drivers: &'static [Driver],
+    /// The programs that are handed words of a spec.
+    pub(crate) tools: &'static [Tool],
+    /// How what it writes to a device is known to be a build's.
+    pub(crate) superblock: Option<Superblock>,
+    /// Stacks with it, for the tests that go over all kinds.
+    #[cfg(test)]
+    pub(crate) examples: fn() -> Vec<crate::DeclaredStack>,
+}
+
+/// A kind of layer as a spec has it.
+#[derive(Debug)]
+pub struct SpecLayer {
+    /// Its word: `md`, `ext4`.
+    pub word: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// Its keys, beside those that every layer has.
+    pub keys: fn() -> Vec<SpecKey>,
+    /// The layer that has these values, which were read by the forms of the keys.
+    pub read: fn(&SpecValues) -> Result<DeclaredKind, KeyFault>,
+}
+
+/// Where a layer can stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// At the bottom: it makes devices, or names them.
+    Source,
+    /// On devices, and gives devices.
+    Devices,
+    /// On devices and at the top: it is mounted.
+    Filesystem,
+}
+
+/// The words of a layer that reach the command line of a program, with their key and the program.
+pub(crate) type ToolWords<'a> = Vec<(&'static str, Tool, &'a [String])>;
+
+/// What a declared layer of a kind can do.
+pub(crate) trait LayerKind {
+    /// The words of its label, empty ones left out.
+    fn label(&self) -> Vec<String>;
+    /// The programs and drivers without which it cannot be built.
+    fn needs(&self) -> Vec<Missing>;
+    /// What the next layer stands on, or why it cannot be built on any machine.
+    fn check(&self, below: Below) -> Result<Below, Fault>;
+    fn tool_words(&self) -> ToolWords<'_> {
+        Vec::new()
+    }
+    /// What is wrong with the value of a key, where a message should point at it.
+    fn key_fault(&self) -> Option<KeyFault> {
+        self.tool_words().into_iter().find_map(|(key, tool, words)| {
+            let WordFault { index, what, allowed } = check_words(tool, words).err()?;
+            Some(KeyFault { key, index, what: format!("{key}: {what}"), hint: Some(allowed) })
+        })
+    }
+    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    fn take_degraded(&mut self) -> Option<DeclaredKind> {
+        None
+    }
+    /// About how large its devices will be.
+    fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes>;
+    /// Its commands.
+    fn plan(&self, draft: &mut Draft<'_>, below: &[String]) -> PlannedLayer;
+    /// The devices that durio makes for it out of nothing.
+    fn made(&mut self) -> Option<&mut NewDevices> {
+        None
+    }
+}
+
+/// The devices that a layer stands on, before any is there.
+#[derive(Clone, Copy)]
+pub(crate) struct SizesBelow<'a> {
+    pub(crate) sizes: &'a [Bytes],
+    pub(crate) groups: u32,
+    /// The size of a device that is there already.
+    pub(crate) existing: &'a dyn Fn(&str) -> Option<Bytes>,
+}
+
+/// Writes the enums of layers, undos and checks. The variants of saved ones are named by serde: a
+/// name never changes, so that older journals and benches stay readable.
+macro_rules! layer_kinds {
+    ($($module:ident: $kind:ident($fields:ident $(, $part:ident)*)
+        $(, undo $undo:ident)? $(, check $check:ident)?;)*) => {
+        $(pub use $module::{$fields $(, $part)*};)*
+
+        /// What a layer is. Lists of words are handed to the program that makes the layer, as they
+        /// stand.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", tag = "layer")]
+        pub enum DeclaredKind {
+            $(
+                #[doc = concat!("A layer of kind ", stringify!($module), ".")]
+                $kind($fields),
+            )*
+        }
+
+        /// All kinds.
+        pub(crate) const KINDS: &[&Kind] = &[$(&$module::KIND),*];
+
+        /// All kinds as specs have them.
+        pub const SPEC_LAYERS: &[SpecLayer] = &[$(SpecLayer {
+            word: $module::KIND.word,
+            help: $module::KIND.help,
+            keys: || <$fields as SpecField>::keys("", "", true),
+            read: |values| {
+                let layer = <$fields as SpecField>::read(values, "")?;
+                layer.key_fault().map_or(Ok(DeclaredKind::$kind(layer)), Err)
+            },
+        }),*];
+
+        impl DeclaredKind {
+            pub(crate) const fn facts(&self) -> &'static Kind {
+                match self {
+                    $(Self::$kind(_) => &$module::KIND,)*
+                }
+            }
+
+            pub(crate) fn layer(&self) -> &dyn LayerKind {
+                match self {
+                    $(Self::$kind(layer) => layer,)*
+                }
+            }
+
+            pub(crate) fn layer_mut(&mut self) -> &mut dyn LayerKind {
+                match self {
+                    $(Self::$kind(layer) => layer,)*
+                }
+            }
+        }
+
+        /// What undoes one step. Each is done only if the thing is there and is proven to be ours
+        /// ([`crate::proof`]); so it can be done twice, and before the step itself.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", tag = "undo")]
+        pub enum Undo {
+            /// A file that was made.
+            RemoveFile(RemoveFile),
+            /// A directory that was made.
+            RemoveDirectory(RemoveDirectory),
+            /// A filesystem that was mounted.
+            Unmount(Unmount),
+            $($(
+                #[doc = concat!("What a layer of ", stringify!($module), " made.")]
+                $undo($module::$undo),
+            )?)*
+        }
+
+        impl Undo {
+            pub(crate) fn step(&self) -> &dyn UndoStep {
+                match self {
+                    Self::RemoveFile(step) => step,
+                    Self::RemoveDirectory(step) => step,
+                    Self::Unmount(step) => step,
+                    $($(Self::$undo(step) => step,)?)*
+                }
+            }
+
+            fn step_mut(&mut self) -> &mut dyn UndoStep {
+                match self {
+                    Self::RemoveFile(step) => step,
+                    Self::RemoveDirectory(step) => step,
+                    Self::Unmount(step) => step,
+                    $($(Self::$undo(step) => step,)?)*
+                }
+            }
+        }
+
+        /// What is looked at before or after a step; nothing changes.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Check {
+            /// A device is there.
+            Present(Present),
+            /// A filesystem is mounted.
+            Mounted(Mounted),
+            $($(
+                #[doc = concat!("What a layer of ", stringify!($module), " asks.")]
+                $check($module::$check),
+            )?)*
+        }
+
+        impl Check {
+            pub(crate) fn checking(&self) -> &dyn Checking {
+                match self {
+                    Self::Present(check) => check,
+                    Self::Mounted(check) => check,
+                    $($(Self::$check(check) => check,)?)*
+                }
+            }
+        }
+    };
+}
+
+// Enums, for what is saved names its variant, and a match finds what a new kind lacks; a macro, so
+// that this list alone knows all kinds. Module, variant with its fields and the types of their
+// parts, what undoes it, what it checks while it is built.
+layer_kinds! {
+    ram: Ram(Ram), undo UnloadBrd, check NoRamDisks;
+    zram: Zram(Zram), undo RemoveZram;
+    null: Null(Null), undo RemoveNull;
+    loop_file: Loop(Loop), undo DetachLoop;
+    device: Device(Device), undo Wipe, check Unused;
+    md: Md(DeclaredMd, MdBitmap), undo StopArray, check ArrayCheck;
+    raid: Raid(Raid, RaidFront, RaidLevel), undo EndServer;
+    lvm: Lvm(Lvm, LvmLayout), undo RemoveVolumeGroup;
+    dm: Dm(Dm, DmTarget), undo RemoveMapped;
+    ext4: Ext4(Ext4);
+    xfs: Xfs(Xfs);
+    btrfs: Btrfs(Btrfs, BtrfsProfile);
+    zfs: Zfs(Zfs, ZfsLayout), undo DestroyPool;
+}
+
+impl DeclaredKind {
+    /// Its word in a spec: `md`, `ext4`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.facts().word
+    }
+
+    /// True if it is a mounted filesystem and no device: nothing can lie above it.
+    #[must_use]
+    pub const fn is_filesystem(&self) -> bool {
+        matches!(self.facts().role, Role::Filesystem)
+    }
+
+    /// True if it lies on nothing that is declared.
+    #[must_use]
+    pub const fn is_source(&self) -> bool {
+        matches!(self.facts().role, Role::Source)
+    }
+
+    /// The devices that durio makes for it out of nothing.
+    #[must_use]
+    pub fn made(&self) -> Option<NewDevices> {
+        // A copy is cheap, and spares every kind a second method.
+        self.clone().made_mut().copied()
+    }
+
+    /// The same, to be changed.
+    pub fn made_mut(&mut self) -> Option<&mut NewDevices> {
+        self.layer_mut().made()
+    }
+
+    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    pub fn take_degraded(&mut self) -> Option<Self> {
+        self.layer_mut().take_degraded()
+    }
+}
+
+/// The words that programs may be handed, as Markdown, for docs/formats/stack-spec.md.
+#[must_use]
+pub fn tool_words_reference() -> String {
+    let tools = KINDS.iter().flat_map(|kind| kind.tools).copied();
+    crate::tool_words::reference(&tools.collect::<Vec<_>>())
+}
+
+impl Undo {
+    /// With the placeholders filled in that are known.
+    pub(crate) fn filled(&self, values: &Values) -> Self {
+        let mut undo = self.clone();
+        undo.step_mut().fill(values);
+        undo
+    }
+}
+
+impl fmt::Display for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.step().text())
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.checking().text())
+    }
+}
+
+#[cfg(test)]
+#[path = "kinds_tests.rs"]
+mod tests;

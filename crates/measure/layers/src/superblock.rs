@@ -1,0 +1,88 @@
+//! Whether what is on a device is what a build wrote there.
+//!
+//! In: the first bytes of a device, the signatures found on it, the tag of the build. Out: what the
+//! programs call it, or what is foreign. Not here: reading, and who used the device meanwhile.
+//!
+//! A label or an identifier counts at its exact place in a superblock alone: old bytes elsewhere
+//! outlive every mkfs. Where that is, each kind of layer says ([`crate::kinds`]).
+
+use durio_observe::Signature;
+
+use crate::kinds::KINDS;
+
+/// How what a kind of layer writes to a device is known.
+pub(crate) struct Superblock {
+    /// What it is called where signatures are found.
+    pub(crate) signatures: &'static [&'static str],
+    /// Reads it, for the tag of a build; nothing if it is not that build's.
+    pub(crate) read: fn(&Head<'_>, &str) -> Option<Ours>,
+}
+
+/// What a build wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    /// What wipefs(8) calls it.
+    pub(super) types: Vec<&'static str>,
+    /// Nobody has mounted or filled it since it was made, as far as it says so itself.
+    pub(super) is_fresh: bool,
+}
+
+/// So many bytes are enough for every place that is looked at.
+pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
+
+/// All signatures are this build's.
+///
+/// # Errors
+/// The first one that is not.
+pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Result<Written, String> {
+    let head = Head(head);
+    // A device may hold several superblocks of ours: where one is no longer as it was made, all of
+    // it may have been used.
+    let mut written = Written { types: Vec::new(), is_fresh: true };
+    for signature in signatures {
+        let is_meant = |it: &&Superblock| it.signatures.contains(&signature.name.as_str());
+        // One signature that nobody here wrote, and the whole device is somebody's.
+        let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
+        let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
+        let Some((types, is_fresh)) = found else {
+            return Err(format!("{} is on it, which this bench did not write", signature.name));
+        };
+        written.types.extend(types);
+        written.is_fresh &= is_fresh;
+    }
+    Ok(written)
+}
+
+/// What wipefs calls it, and whether it is as it was made.
+pub(crate) type Ours = (&'static [&'static str], bool);
+
+/// The first bytes of a device.
+pub(crate) struct Head<'a>(pub(crate) &'a [u8]);
+
+impl Head<'_> {
+    pub(crate) fn at(&self, place: usize, length: usize) -> Option<&[u8]> {
+        self.0.get(place..place.checked_add(length)?)
+    }
+
+    /// A text that is filled up with zeros.
+    pub(crate) fn is_text(&self, place: usize, length: usize, text: &str) -> bool {
+        let rest = self.at(place, length).and_then(|field| field.strip_prefix(text.as_bytes()));
+        rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+    }
+
+    pub(crate) fn u16_le(&self, place: usize) -> Option<u16> {
+        Some(u16::from_le_bytes(self.at(place, 2)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64_le(&self, place: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.at(place, 8)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64_be(&self, place: usize) -> Option<u64> {
+        Some(u64::from_be_bytes(self.at(place, 8)?.try_into().ok()?))
+    }
+}
+
+#[cfg(test)]
+#[path = "superblock_tests.rs"]
+mod tests;

@@ -1,0 +1,347 @@
+//! Advice, and the proof of a rule, as documents.
+//!
+//! In: [`AdviceReport`], [`Proof`]. Out: a section per state, the counts last; what was switched, the
+//! figures, what was restored. Not here: which rule stands how, and why.
+
+use std::cmp::Reverse;
+
+use durio_analyse::grouping::each_once;
+use durio_judge::advise::{
+    Advice, AdviceReport, AdviceSource, AdviceState, Conflict, EvidenceOutcome, Proof, SourceKind,
+    Statement,
+};
+use serde::Serialize;
+
+use crate::Report;
+use crate::document::{Document, Level, Section, Tone};
+use crate::figures::grouped;
+
+/// Advice, of which JSON has everything.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct ShownAdvice<'a> {
+    pub report: &'a AdviceReport,
+    /// Whether people see also what is not applicable.
+    #[serde(skip)]
+    pub all: bool,
+}
+
+impl Report for ShownAdvice<'_> {
+    fn document(&self) -> Document {
+        let Self { report, all } = self;
+        let mut document = Document::new("", title(report));
+        let mut head = Section::default();
+        report.notes.iter().for_each(|note| head.toned(Tone::Warning, "NOTE", note));
+        document.push(head);
+        let shown = |it: &&Advice| *all || it.state != AdviceState::NotApplicable;
+        // A rule that was asked for is shown whole.
+        let level = match report.advice.iter().filter(shown).count() {
+            0 | 1 => Level::Summary,
+            _ => Level::Detail,
+        };
+        if level == Level::Detail {
+            document.push(in_short(report));
+        }
+        let states = [
+            // What is to be done comes first, and what cannot be told before what is well.
+            (AdviceState::NotMet, "Not met"),
+            (AdviceState::CannotTell, "Cannot tell"),
+            (AdviceState::Met, "Met"),
+            (AdviceState::NotApplicable, "Not applicable"),
+        ];
+        for (state, heading) in states {
+            if state == AdviceState::NotApplicable && !all {
+                continue;
+            }
+            let mut section = Section { level, ..Section::new(heading) };
+            let its = report.advice.iter().filter(|advice| advice.state == state);
+            its.for_each(|it| section.group(advice(it)));
+            document.push(section);
+        }
+        let heading = "Conflicts: documents that contradict each other; durio does not choose";
+        let mut conflicts = Section { level, ..Section::new(heading) };
+        report.conflicts.iter().for_each(|it| conflicts.group(conflict(it)));
+        document.push(conflicts);
+        document.push(summary(report));
+        document
+    }
+}
+
+impl Report for Proof {
+    fn document(&self) -> Document {
+        let title = format!("Proof of {} {} at {}", self.rule, self.name, self.target);
+        let mut document = Document::new("", title);
+        let mut head = Section::default();
+        head.fact("rule", &self.title);
+        let switched = &self.switched;
+        head.fact(
+            "switched",
+            match &switched.file {
+                Some(file) => format!("{} ({file})", switched.what),
+                None => format!("{}, durio's own", switched.what),
+            },
+        );
+        head.toned(Tone::Strong, "before", format!("A = {}", switched.before));
+        head.toned(Tone::Strong, "after", format!("B = {}", switched.after));
+        head.fact("runs", format!("{} of each, in turns A B B A", self.pairs));
+        document.push(head);
+        crate::compare::figures(&self.comparison).into_iter().for_each(|it| document.push(it));
+        let mut end = Section::default();
+        match &switched.restored {
+            Some(value) if *value == switched.before => {
+                end.toned(Tone::Good, "restored", format!("{value}, read back"));
+            }
+            Some(value) => end.toned(Tone::Bad, "restored", format!("NOT RESTORED: it is {value}")),
+            None => end.fact("restored", "nothing was changed"),
+        }
+        document.push(end);
+        document
+    }
+}
+
+fn title(report: &AdviceReport) -> String {
+    let mut title = format!("Advice for {}", report.target);
+    if let Some(database) = &report.database {
+        title = format!("{title}, {database}");
+    }
+    if let Some(role) = report.role {
+        title = format!("{title}, role {}", role.name());
+    }
+    title
+}
+
+/// What is to be done, a rule each; what cannot be told by its reason.
+fn in_short(report: &AdviceReport) -> Section {
+    let mut section = Section::new("To do");
+    let of = |state| report.advice.iter().filter(move |it| it.state == state);
+    for it in of(AdviceState::NotMet) {
+        let apply = &it.apply;
+        let how = apply.command.as_ref().or(apply.setting.as_ref()).unwrap_or(&it.advice);
+        let disagrees = it.evidence.iter().any(|it| it.outcome == EvidenceOutcome::Disagrees);
+        let but = if disagrees { " (but what durio measured speaks against it)" } else { "" };
+        let text = format!("{}: {how}{but}", it.title);
+        section.toned(Tone::Strong, &format!("{} {}", it.rule, it.about), text);
+    }
+    let unknown = of(AdviceState::CannotTell);
+    let mut unknown = grouped(unknown.map(|it| (it.reason.as_str(), it.rule.as_str())));
+    // Most of them want the same thing.
+    unknown.sort_by_key(|(_, rules)| Reverse(rules.len()));
+    let mut unknown = unknown.into_iter();
+    if let Some((why, rules)) = unknown.next() {
+        section.toned(Tone::Warning, "cannot tell", format!("{}: {why}", rules.join(", ")));
+    }
+    let rest: Vec<&str> = unknown.flat_map(|(_, rules)| rules).collect();
+    if !rest.is_empty() {
+        let text = format!("{}: --verbose says what each of them needs", rest.join(", "));
+        section.toned(Tone::Warning, "", text);
+    }
+    let conflicts = report.conflicts.iter().map(|it| it.about.as_str());
+    let conflicts = each_once(conflicts);
+    if !conflicts.is_empty() {
+        let text = format!("documents contradict each other about {}", conflicts.join(", "));
+        section.toned(Tone::Warning, "conflicts", text);
+    }
+    section.note("--verbose has reasons, risks, sources and how to undo; --rule RULE those of one");
+    section
+}
+
+fn advice(it: &Advice) -> Section {
+    let about = match it.about.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", it.about),
+    };
+    let mut group = Section::new(format!("{}  {}{about}: {}", it.rule, it.name, it.title));
+    let tone = match it.state {
+        AdviceState::Met => Tone::Good,
+        AdviceState::NotMet => Tone::Bad,
+        AdviceState::CannotTell => Tone::Warning,
+        AdviceState::NotApplicable => Tone::Note,
+    };
+    group.toned(tone, it.state.words(), &it.reason);
+    if it.state == AdviceState::NotMet {
+        what_to_do(it, &mut group);
+    }
+    group
+}
+
+fn what_to_do(advice: &Advice, group: &mut Section) {
+    group.fact("advice", &advice.advice);
+    let apply = &advice.apply;
+    let lines = [
+        ("now", &apply.command),
+        ("udev", &apply.udev),
+        ("set", &apply.setting),
+        ("undo", &apply.undo),
+    ];
+    group.facts(lines.into_iter().filter_map(|(label, text)| Some((label, text.clone()?))));
+    let prove = match advice.provable {
+        true => format!("; durio advise --prove {} measures it", advice.rule),
+        false => String::new(),
+    };
+    group.fact("risk", format!("{}{prove}", advice.risk.name()));
+    for source in &advice.sources {
+        group.toned(Tone::Note, "source", source_line(source));
+    }
+    // What the project measured itself, beside the sources that say so.
+    for evidence in &advice.evidence {
+        let (label, tone) = match evidence.outcome {
+            EvidenceOutcome::Disagrees => ("but", Tone::Warning),
+            EvidenceOutcome::NoDifference | EvidenceOutcome::Agrees => ("proof", Tone::Plain),
+            EvidenceOutcome::NotMeasurable => ("proof", Tone::Note),
+        };
+        group.toned(tone, label, evidence.line());
+    }
+}
+
+fn source_line(source: &AdviceSource) -> String {
+    let mut line = format!("{}: {}", source.kind.name(), source.document);
+    if !source.url.is_empty() {
+        line = format!("{line}, {}", source.url);
+    }
+    // General knowledge has no document that could be looked up again.
+    if !source.looked_up && source.kind != SourceKind::GeneralKnowledge {
+        line = format!("{line} (not looked up again)");
+    }
+    line
+}
+
+fn conflict(it: &Conflict) -> Section {
+    let mut group = Section::new(&it.about);
+    for Statement { rule, for_whom, says, sources } in &it.statements {
+        let rule = rule.as_deref().map(|rule| format!("{rule} ")).unwrap_or_default();
+        let whom = if for_whom.is_empty() { String::new() } else { format!(" ({for_whom})") };
+        let by: Vec<String> = sources.iter().map(source_line).collect();
+        group.fact("says", format!("{rule}\"{says}\"{whom} — {}", by.join("; ")));
+    }
+    group
+}
+
+fn summary(report: &AdviceReport) -> Section {
+    let mut section = Section::default();
+    let counts = report.counts;
+    let text = format!(
+        "{} met, {} not met, {} cannot tell, {} not applicable (--all shows them)",
+        counts.met, counts.not_met, counts.cannot_tell, counts.not_applicable
+    );
+    section.say(Tone::Strong, text);
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_judge::advise::{
+        AdviceRequest, Conditions, DatabaseSettings, Evidence, Setting, System, advise,
+    };
+    use durio_observe::{Readings, read_stack};
+
+    use super::*;
+    use crate::{Format, Options, write};
+
+    fn report(rule: &str, value: &str) -> AdviceReport {
+        let stack = read_stack(std::path::Path::new("/proc")).unwrap();
+        let given =
+            vec![Setting { name: "fsync".into(), value: value.into(), place: "--setting".into() }];
+        advise(&AdviceRequest {
+            target: "/srv/\u{1b}[31mdb".into(),
+            system: System { stack: &stack, readings: &Readings::default() },
+            role: None,
+            database: Some("postgresql".into()),
+            settings: DatabaseSettings { given, from_file: Vec::new() },
+            run: None,
+            rule: Some(rule.into()),
+        })
+        .unwrap()
+    }
+
+    fn text(report: &AdviceReport, all: bool) -> String {
+        let mut bytes = Vec::new();
+        let shown = ShownAdvice { report, all };
+        write(Format::Text, &shown, &Options::default(), &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_met_comes_with_reason_setting_risk_and_source() {
+        let text = text(&report("P08", "off"), false);
+        for part in [
+            "Not met",
+            "P08",
+            "fsync is off (--setting)",
+            "fsync = on",
+            "safe",
+            "source",
+            "1 not met",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_the_sources_and_what_speaks_against_them_is_said() {
+        let mut report = report("P08", "off");
+        let unmeasured = text(&report, false);
+        assert!(unmeasured.contains("not checked: needs a power cut"), "{unmeasured}");
+        let conditions = Conditions {
+            command: "durio advise --prove X1".into(),
+            date: "2026-11-21".into(),
+            kernel: "6.18".into(),
+            storage: "virtio".into(),
+            cores: 2,
+            load: "idle".into(),
+            doubt: None,
+        };
+        let evidence = |outcome, says: &str| Evidence {
+            outcome,
+            says: says.into(),
+            measured: Some(conditions.clone()),
+        };
+        report.advice[0].evidence = vec![
+            evidence(EvidenceOutcome::Disagrees, "p99 +42 %"),
+            evidence(EvidenceOutcome::Agrees, "rate +31 %"),
+        ];
+        let text = text(&report, false);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let source = lines.iter().position(|line| line.starts_with("source")).unwrap();
+        let but = lines.iter().position(|line| line.starts_with("but")).unwrap();
+        assert!(source < but && lines[but].contains("checked, disagrees: p99 +42 %"), "{text}");
+        assert!(text.contains("checked, agrees: rate +31 %"), "{text}");
+    }
+
+    #[test]
+    fn a_source_that_was_not_found_again_says_so() {
+        let mut source = AdviceSource {
+            kind: SourceKind::VendorDoc,
+            document: "Manual".into(),
+            url: "https://example.org/".into(),
+            looked_up: false,
+            looked_up_date: "2026-11-21".into(),
+            read: "not found".into(),
+        };
+        assert!(source_line(&source).ends_with("(not looked up again)"));
+        source.looked_up = true;
+        assert!(source_line(&source).ends_with("https://example.org/"));
+    }
+
+    #[test]
+    fn what_is_met_is_short() {
+        let text = text(&report("P08", "on"), false);
+        assert!(text.contains("Met") && !text.contains("fsync = on"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_applicable_is_shown_only_when_asked_for() {
+        let report = report("B01", "on");
+        assert!(!text(&report, false).contains("scheduler-nvme"));
+        assert!(text(&report, true).contains("scheduler-nvme"));
+    }
+
+    #[test]
+    fn the_document_can_be_read_back() {
+        let report = report("P09", "on");
+        let mut bytes = Vec::new();
+        let shown = ShownAdvice { report: &report, all: false };
+        write(Format::Json, &shown, &Options::default(), &mut bytes).unwrap();
+        assert_eq!(serde_json::from_slice::<AdviceReport>(&bytes).unwrap(), report);
+    }
+}

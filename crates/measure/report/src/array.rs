@@ -1,0 +1,512 @@
+//! Arrays of durio's own, as documents: how one that is served stands, and what lies on devices.
+//!
+//! In: an [`ArrayStatus`], an [`ArrayExamination`]. Out: facts and a table of members. Not here: asking
+//! the server, reading superblocks (`durio-bench`).
+
+use durio_base::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::Report;
+use crate::document::{Cell, Document, Fact, Level, Section, Table, Tone};
+
+/// The forms of the JSON documents.
+const STATUS_SCHEMA: &str = "durio-raid-status-1";
+const EXAMINATION_SCHEMA: &str = "durio-raid-examination-1";
+
+/// What all members of an array agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayShape {
+    pub name: String,
+    /// Its identity, 32 hexadecimal digits.
+    pub array: String,
+    /// 0, 1, 5, 6 or 10.
+    pub level: u8,
+    /// Members, spares apart.
+    pub members: u8,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Bytes that are marked as dirty together.
+    pub region_bytes: u64,
+    /// Bytes of the array.
+    pub size_bytes: u64,
+    /// Where data begins on a member.
+    pub data_at_bytes: u64,
+    /// Bytes of data on each member.
+    pub member_bytes: u64,
+}
+
+/// How an array stands that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrayState {
+    /// Its first superblocks are being written.
+    Starting,
+    /// All members are in sync, and what they have in common is equal.
+    Running,
+    /// All members have every acknowledged write; elsewhere their copies, or parities, are still being made
+    /// equal.
+    Resyncing,
+    /// It runs, and members are missing or are being rebuilt.
+    Degraded,
+    /// It has stopped by itself.
+    Stopped,
+}
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberStanding {
+    /// It has every acknowledged write.
+    InSync,
+    /// It gets every write, and lacks older data.
+    Rebuilding,
+    /// It is away, or has failed.
+    Faulty,
+    /// It waits to take the place of a faulty one.
+    Spare,
+    /// Its device is here, and the array does not use it.
+    GivenUp,
+}
+
+impl MemberStanding {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::InSync => "in sync",
+            Self::Rebuilding => "rebuilding",
+            Self::Faulty => "faulty",
+            Self::Spare => "spare",
+            Self::GivenUp => "given up",
+        }
+    }
+
+    const fn tone(self) -> Tone {
+        match self {
+            Self::InSync => Tone::Good,
+            Self::Faulty | Self::GivenUp => Tone::Bad,
+            Self::Rebuilding => Tone::Warning,
+            Self::Spare => Tone::Plain,
+        }
+    }
+}
+
+/// A member of an array that is served, or a device that it has given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its role; none of a spare, a replacement and a device that was given up.
+    pub role: Option<u8>,
+    /// The role that it takes when it is in sync, if it is a replacement.
+    pub replaces: Option<u8>,
+    pub state: MemberStanding,
+    /// Its device, if it is here.
+    pub path: Option<String>,
+    /// Bytes of its data that are rebuilt, while that is being done.
+    pub rebuilt_bytes: Option<u64>,
+    /// A rebuild copies only what it lacks by the map.
+    pub by_map: bool,
+    /// Operations that are on their way to it.
+    pub in_flight: u32,
+    /// Reads that have ended well.
+    pub reads: u64,
+    pub writes: u64,
+    /// Operations that have failed.
+    pub errors: u64,
+}
+
+/// How an array stands that is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayStatus {
+    /// The form of the JSON document.
+    pub schema: String,
+    #[serde(flatten)]
+    pub shape: ArrayShape,
+    /// Where its users find it: a block device, or a URI of NBD.
+    pub served_at: String,
+    pub state: ArrayState,
+    /// Why it has stopped by itself.
+    pub stopped_because: Option<String>,
+    /// The epoch of its newest table of members.
+    pub epoch: u64,
+    /// Every member knows of every failure.
+    pub is_settled: bool,
+    /// Members that may fail, whichever they are, before an acknowledged write is lost.
+    pub may_fail: u8,
+    /// Regions of all members' data.
+    pub regions: u32,
+    /// Regions that are marked as dirty.
+    pub regions_dirty: u32,
+    /// Of those, regions whose copies are still to be made equal.
+    pub regions_to_resync: u32,
+    /// Requests on their way, in pieces of a chunk.
+    pub requests: u32,
+    /// The newest scrub since it is served.
+    pub scrub: Option<ArrayScrub>,
+    /// Members by role, spares, devices that were given up.
+    pub devices: Vec<MemberStatus>,
+}
+
+/// How far a scrub is, and what it has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayScrub {
+    /// False when it has ended.
+    pub is_running: bool,
+    /// It makes copies equal.
+    pub repairs: bool,
+    /// Bytes that it has gone over, in one copy of each set.
+    pub done_bytes: u64,
+    /// All of those.
+    pub all_bytes: u64,
+    /// Of `done_bytes`, what could not be compared.
+    pub skipped_bytes: u64,
+    /// Copies of chunks that differ from the first in sync, or parities that are not those of the data.
+    pub mismatches: u64,
+    /// Copies of chunks that could not be read.
+    pub unreadable: u64,
+    /// Copies of chunks that were written, of both kinds.
+    pub repaired: u64,
+    /// The first mismatches.
+    pub places: Vec<MismatchPlace>,
+}
+
+/// A copy of a chunk that differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MismatchPlace {
+    /// Where the chunk begins in the array.
+    pub offset_bytes: u64,
+    /// The member's role.
+    pub role: u8,
+}
+
+impl ArrayStatus {
+    /// The form of the JSON document, of those who make one.
+    #[must_use]
+    pub fn schema() -> String {
+        STATUS_SCHEMA.to_owned()
+    }
+}
+
+impl Report for ArrayStatus {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio raid", self.shape.name.as_str());
+        let mut section = Section::default();
+        let (tone, words) = standing_words(self);
+        section.say(tone, words);
+        if let Some(why) = &self.stopped_because {
+            section.toned(Tone::Bad, "why", why.as_str());
+        }
+        section.fact("served at", self.served_at.as_str());
+        section.facts(shape_facts(&self.shape));
+        section.fact("requests", format!("{} on their way", self.requests));
+        section.fact("regions", regions(self));
+        self.scrub.iter().for_each(|it| scrub(it, self, &mut section));
+        document.push(section);
+        document.push(members(self));
+        document.records = records(&self.devices);
+        document
+    }
+}
+
+/// What a user may rely on now.
+fn standing_words(status: &ArrayStatus) -> (Tone, String) {
+    let resync = resync_words(status);
+    match status.state {
+        ArrayState::Starting => {
+            (Tone::Warning, "starting: its first superblocks are written".to_owned())
+        }
+        ArrayState::Stopped => {
+            (Tone::Bad, "stopped by itself: nothing is read or written".to_owned())
+        }
+        ArrayState::Running if status.shape.level == 0 => {
+            let replacing = replacing_words(status);
+            (Tone::Good, format!("running, without redundancy: one failure loses data{replacing}"))
+        }
+        ArrayState::Running => {
+            let replacing = replacing_words(status);
+            (Tone::Good, format!("running, redundant: {}{replacing}", may_fail_words(status, "")))
+        }
+        ArrayState::Resyncing => {
+            let may_fail = may_fail_words(status, "");
+            (Tone::Warning, format!("{}; {may_fail}", resync.unwrap_or_default()))
+        }
+        ArrayState::Degraded => {
+            let lacking = status.devices.iter().filter_map(|member| lacking_words(member, status));
+            let lacking = lacking.chain(resync).collect::<Vec<_>>().join("; ");
+            let may_fail = may_fail_words(status, " more");
+            (Tone::Warning, format!("degraded: {lacking}; {may_fail}"))
+        }
+    }
+}
+
+fn may_fail_words(status: &ArrayStatus, more: &str) -> String {
+    match status.may_fail {
+        0 => format!("one{more} failure loses data"),
+        1 => format!("any one{more} member may fail"),
+        count => format!("any {count}{more} members may fail"),
+    }
+}
+
+fn replacing_words(status: &ArrayStatus) -> String {
+    let words = status.devices.iter().filter_map(|member| {
+        let (replaces, done) = (member.replaces?, member.rebuilt_bytes?);
+        Some(format!(
+            "; member {replaces} is being replaced, {}",
+            percent(done, status.shape.member_bytes)
+        ))
+    });
+    words.collect()
+}
+
+/// Of a member that lacks data.
+fn lacking_words(member: &MemberStatus, status: &ArrayStatus) -> Option<String> {
+    let role = member.role?;
+    match member.state {
+        MemberStanding::Faulty => Some(format!("member {role} is missing")),
+        MemberStanding::Rebuilding => {
+            let done = percent(member.rebuilt_bytes.unwrap_or(0), status.shape.member_bytes);
+            Some(format!("member {role} is being rebuilt, {done}"))
+        }
+        _ => None,
+    }
+}
+
+/// None if nothing is left to resync.
+fn resync_words(status: &ArrayStatus) -> Option<String> {
+    let (left, all) = (status.regions_to_resync, status.regions.max(status.regions_to_resync));
+    let done = percent((all - left).into(), all.into());
+    let what = if has_parity(status) { "parities may be wrong" } else { "copies may differ" };
+    (left > 0).then(|| format!("resyncing, {done}: elsewhere {what} until then"))
+}
+
+/// Rounded down: 100 % is all of it.
+fn percent(done: u64, all: u64) -> String {
+    let percent = u128::from(done) * 100 / u128::from(all.max(1));
+    format!("{percent} % done")
+}
+
+fn has_parity(status: &ArrayStatus) -> bool {
+    matches!(status.shape.level, 5 | 6)
+}
+
+fn scrub(it: &ArrayScrub, status: &ArrayStatus, section: &mut Section) {
+    let has_parity = has_parity(status);
+    let what = if has_parity { "parities" } else { "copies of chunks" };
+    let [done, all] = [it.done_bytes, it.all_bytes].map(Bytes::new);
+    let is_rebuilding = |member: &MemberStatus| member.state == MemberStanding::Rebuilding;
+    let waits = status.regions_to_resync > 0 || status.devices.iter().any(is_rebuilding);
+    let (differ, unreadable) = (it.mismatches, it.unreadable);
+    let compared = it.done_bytes.saturating_sub(it.skipped_bytes);
+    let how_far = match (it.is_running, waits) {
+        (true, true) if it.done_bytes == 0 => "waits for resync and rebuild".to_owned(),
+        (true, true) => format!("{done} of {all}, paused by resync or rebuild"),
+        (true, false) => format!("running, {done} of {all}"),
+        (false, _) if it.done_bytes < it.all_bytes => format!("ended early, {done} of {all}"),
+        (false, _) => format!("finished, {done}"),
+    };
+    let is_whole = !it.is_running && it.done_bytes == it.all_bytes;
+    let found = match (differ, unreadable) {
+        (0, 0) if compared == 0 => "nothing was compared".to_owned(),
+        (0, 0) if !is_whole || it.skipped_bytes > 0 => {
+            let so_far = if it.is_running { " so far" } else { "" };
+            format!("no difference in {}{so_far}", Bytes::new(compared))
+        }
+        (0, 0) if has_parity => "all parities were right".to_owned(),
+        (0, 0) => "all copies were equal".to_owned(),
+        (differ, 0) => format!("{what} that differ: {differ}"),
+        (differ, unreadable) => {
+            format!("{what} that differ: {differ}; chunks that cannot be read: {unreadable}")
+        }
+    };
+    let tone = if differ + unreadable > 0 { Tone::Bad } else { Tone::Plain };
+    let repaired = if it.repairs { format!(", {} repaired", it.repaired) } else { String::new() };
+    section.toned(tone, "scrub", format!("{how_far}: {found}{repaired}"));
+    if it.skipped_bytes > 0 {
+        let skipped = Bytes::new(it.skipped_bytes);
+        let why = if has_parity { "a member missing" } else { "no second copy in sync" };
+        section.fact("", format!("{skipped} had {why}"));
+    }
+    for place in &it.places {
+        let text =
+            format!("member {} differs at byte {} of the array", place.role, place.offset_bytes);
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "", text));
+    }
+}
+
+fn regions(status: &ArrayStatus) -> String {
+    let ArrayStatus { regions_dirty: dirty, regions_to_resync: left, .. } = status;
+    let size = Bytes::new(status.shape.region_bytes);
+    match left {
+        0 => format!("{dirty} of {size} dirty"),
+        left => format!("{dirty} of {size} dirty, {left} still to be resynced"),
+    }
+}
+
+fn shape_facts(shape: &ArrayShape) -> [(&'static str, String); 2] {
+    let size = Bytes::new(shape.size_bytes);
+    let chunk = Bytes::new(shape.chunk_bytes);
+    let kind = format!("RAID {} of {}, chunks of {chunk}", shape.level, shape.members);
+    [("array", format!("{kind}, {size}")), ("id", shape.array.clone())]
+}
+
+fn members(status: &ArrayStatus) -> Section {
+    let mut section = Section::new("Members");
+    let columns =
+        ["role", "state", "device", "rebuilt", "on their way", "reads", "writes", "errors"];
+    let table = Table::new(columns).with_words(&columns[1..3]);
+    let row = |it: &MemberStatus| {
+        let rebuilt = it.rebuilt_bytes.map(|done| {
+            let of = status.shape.member_bytes.max(1);
+            #[expect(clippy::cast_precision_loss, reason = "a share that is shown")]
+            Cell::Share(done as f64 / of as f64)
+        });
+        vec![
+            Cell::of(it.role, |role| Cell::Count(role.into())),
+            Cell::Word(it.state.tone(), standing(it)),
+            Cell::of(it.path.as_ref(), Cell::text),
+            rebuilt.unwrap_or_default(),
+            Cell::Count(it.in_flight.into()),
+            Cell::Count(it.reads),
+            Cell::Count(it.writes),
+            Cell::Count(it.errors),
+        ]
+    };
+    section.table(table.with(status.devices.iter().map(row)));
+    section
+}
+
+fn standing(it: &MemberStatus) -> String {
+    let word = it.state.word();
+    it.replaces.map_or_else(|| word.to_owned(), |role| format!("{word}, replaces {role}"))
+}
+
+fn records(devices: &[MemberStatus]) -> Table {
+    Table::with_columns(
+        devices,
+        [
+            ("role", |it| Cell::of(it.role, |role| Cell::Count(role.into()))),
+            ("state", |it| Cell::text(it.state.word())),
+            ("replaces", |it| Cell::of(it.replaces, |role| Cell::Count(role.into()))),
+            ("path", |it| Cell::of(it.path.as_ref(), Cell::text)),
+            ("in_flight", |it| Cell::Count(it.in_flight.into())),
+            ("reads", |it| Cell::Count(it.reads)),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("errors", |it| Cell::Count(it.errors)),
+        ],
+    )
+}
+
+/// What a superblock says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExaminedMember {
+    #[serde(flatten)]
+    pub shape: ArrayShape,
+    /// The member's identity, 32 hexadecimal digits.
+    pub member: String,
+    /// Its role; none of a spare, and of one whose role has gone to another.
+    pub role: Option<u8>,
+    /// How it stands by its own superblock.
+    pub state: MemberStanding,
+    /// The epoch of its table of members.
+    pub epoch: u64,
+    /// How often superblocks were written.
+    pub revision: u64,
+    /// Regions that its map marks.
+    pub regions_marked: u32,
+    /// How all roles stand by its own superblock, spares last.
+    pub roles: Vec<MemberStanding>,
+}
+
+/// A device that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExaminedDevice {
+    /// As it was named.
+    pub path: String,
+    /// Why it is no member, or one that is not trusted.
+    pub problem: Option<String>,
+    /// Why a start of all these rebuilds it.
+    pub older: Option<String>,
+    pub member: Option<ExaminedMember>,
+}
+
+/// What lies on devices, and whether they start together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArrayExamination {
+    schema: &'static str,
+    /// As they were named.
+    pub devices: Vec<ExaminedDevice>,
+    /// Why the members do not start together.
+    pub does_not_start: Option<String>,
+}
+
+impl ArrayExamination {
+    #[must_use]
+    pub const fn new(devices: Vec<ExaminedDevice>, does_not_start: Option<String>) -> Self {
+        Self { schema: EXAMINATION_SCHEMA, devices, does_not_start }
+    }
+}
+
+impl Report for ArrayExamination {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio raid examine", "");
+        let mut section = Section::default();
+        match &self.does_not_start {
+            None if self.devices.iter().any(|it| it.problem.is_some()) => {
+                section.say(Tone::Warning, "the members start, without those that have a problem");
+            }
+            None if self.devices.iter().any(|it| it.older.is_some()) => {
+                section
+                    .say(Tone::Warning, "the members start, and those that are older are rebuilt");
+            }
+            None => section.say(Tone::Good, "the members start together"),
+            Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
+        }
+        document.push(section);
+        self.devices.iter().for_each(|it| document.push(device(it)));
+        document.records = Table::with_columns(
+            &self.devices,
+            [
+                ("path", |it| Cell::text(&it.path)),
+                ("problem", |it| Cell::of(it.problem.as_ref(), Cell::text)),
+                ("array", |it| Cell::of(it.member.as_ref(), |it| Cell::text(&it.shape.array))),
+                ("epoch", |it| Cell::of(it.member.as_ref(), |it| Cell::Count(it.epoch))),
+            ],
+        );
+        document
+    }
+}
+
+fn device(device: &ExaminedDevice) -> Section {
+    let mut section = Section::new(device.path.as_str());
+    if let Some(problem) = &device.problem {
+        let label = if device.member.is_some() { "damaged" } else { "no member" };
+        section.toned(Tone::Bad, label, problem.as_str());
+    }
+    let Some(member) = &device.member else { return section };
+    let role = member.role.map_or_else(|| "no role".to_owned(), |role| format!("role {role}"));
+    section.fact("name", member.shape.name.as_str());
+    section.facts(shape_facts(&member.shape));
+    let word = member.state.word();
+    match &device.older {
+        None => section.toned(member.state.tone(), "state", format!("{role}, {word}")),
+        Some(why) => {
+            section.toned(Tone::Warning, "older", why.as_str());
+            section.fact("state", format!("{role}, {word} by its own superblock"));
+        }
+    }
+    let words: Vec<_> = member.roles.iter().map(|it| it.word()).collect();
+    section.fact("roles", words.join(", "));
+    let size = Bytes::new(member.shape.region_bytes);
+    section.fact("marked", format!("{} regions of {size}", member.regions_marked));
+    let (at, bytes) = (member.shape.data_at_bytes, Bytes::new(member.shape.member_bytes));
+    section.fact("data", format!("{bytes} from byte {at} on"));
+    let (epoch, revision) = (member.epoch, member.revision);
+    let newest = format!("epoch {epoch}, written {revision} times");
+    section.fact_at(Level::Detail, crate::document::Fact::new(Tone::Plain, "superblock", newest));
+    section.fact_at(
+        Level::Detail,
+        crate::document::Fact::new(Tone::Plain, "member", member.member.as_str()),
+    );
+    section
+}
+
+#[cfg(test)]
+#[path = "array_tests.rs"]
+mod tests;

@@ -1,0 +1,544 @@
+//! A capture as a document: what a database did to its storage.
+//!
+//! In: [`CaptureFindings`]. Out: the mix of sizes, a row for each file, one for each device, what the
+//! capture cost and lost; bars on a page. Not here: classes and figures, which are the findings'.
+
+use durio_analyse::capture::{
+    BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
+    CapturedFileFindings, CapturedSize, OffsetPattern, ReplayFindings,
+};
+use durio_base::Bytes;
+
+use crate::Report;
+use crate::document::chart::{Bar, BarGroup, Chart, Colour};
+use crate::document::{Cell, Document, Fact, Level, Row, Section, Table, Tone};
+use crate::figures::{latency, percent, precise, rate};
+
+/// From here on the database was slowed down by the trace more than it should be.
+const SLOWDOWN_MAX: f64 = 0.03;
+
+/// From so many processors on that others have, a replay may be late by them.
+// Durio's choice, as of the bench of databases: an eighth of two processors.
+const OTHERS_TOLD: f64 = 0.25;
+
+/// Files that a screen has room for.
+const FILES_SHOWN: usize = 8;
+
+/// Sizes that are named of a mix.
+const SIZES_SHOWN: usize = 4;
+
+/// The same in a cell of a table.
+const SIZES_SHOWN_IN_TABLE: usize = 2;
+
+/// Bars of a chart.
+const BARS_MAX: usize = 12;
+
+/// Names of files are cut from the left where a table has no room.
+const PATH_LENGTH: usize = 34;
+
+impl Report for CaptureFindings {
+    fn document(&self) -> Document {
+        let name = if self.replay.is_some() { "durio replay" } else { "durio capture" };
+        let mut document = Document::new(name, &self.source.target);
+        document.push(match &self.replay {
+            Some(replay) => replayed(self, replay),
+            None => summary(self),
+        });
+        self.beside.iter().for_each(|it| document.push(beside(it, self.replay.is_some())));
+        document.push(files(self));
+        document.push(devices(self));
+        document.push(cost(self));
+        for it in &self.files {
+            document.push(file(it));
+        }
+        document.records = records(self);
+        document
+    }
+}
+
+/// `4k 55 %, 8k 23 %, 2 more 22 %`: the first sizes as fio writes them, with their shares of all writes.
+fn mix(sizes: &[CapturedSize], shown: usize) -> String {
+    let count = |sizes: &[CapturedSize]| sizes.iter().map(|it| it.count).sum::<u64>();
+    let share = |part: u64| percent(precise(part) / precise(count(sizes)));
+    let (named, others) = sizes.split_at(sizes.len().min(shown));
+    let mut parts: Vec<String> =
+        named.iter().map(|it| format!("{} {}", short(it.bytes), share(it.count))).collect();
+    match others {
+        [] => {}
+        _ => parts.push(format!("{} more {}", others.len(), share(count(others)))),
+    }
+    parts.join(", ")
+}
+
+fn short(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
+}
+
+fn summary(it: &CaptureFindings) -> Section {
+    let mut section = Section::default();
+    let per_second = |count: u64| if it.seconds > 0.0 { precise(count) / it.seconds } else { 0.0 };
+    section.fact("watched", format!("{:.1} s, processes: {}", it.seconds, it.processes));
+    if let Some(why) = &it.ended_early {
+        section.toned(
+            Tone::Warning,
+            "ended early",
+            format!("{why}; figures are of what was seen until then"),
+        );
+    }
+    let mut writes = format!(
+        "{} ({}), {}",
+        it.writes,
+        rate(per_second(it.writes)),
+        Bytes::new(it.written_bytes)
+    );
+    for (name, nanos) in [("p50", it.write_p50_ns), ("p99", it.write_p99_ns)] {
+        writes += &nanos.map(|nanos| format!(", {name} {}", latency(nanos))).unwrap_or_default();
+    }
+    section.fact("writes", writes);
+    section.fact("durable", format!("{} ({})", it.durable, rate(per_second(it.durable))));
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
+    if let Some(not_shown) = &it.not_shown {
+        section.say(Tone::Warning, not_shown);
+    } else if it.durable == 0 {
+        section
+            .say(Tone::Warning, "nothing was made durable while it was watched: run it under load");
+    }
+    if it.ring_operations > 0 {
+        section.say(
+            Tone::Warning,
+            format!("{} writes and syncs went through io_uring: the kernel's event has neither file nor size, so they are not below", it.ring_operations),
+        );
+    }
+    if it.unnamed_calls > 0 {
+        section.note(format!(
+            "{} writes and syncs of files that were closed before they could be named are not below",
+            it.unnamed_calls
+        ));
+    }
+    section
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time is not negative"
+)]
+fn seconds(seconds: f64) -> String {
+    latency((seconds * 1e9) as u64)
+}
+
+/// How punctual a replay was.
+fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
+    let mut section = Section::default();
+    let pace = match replay.speed {
+        1.0 => "at the trace's own times".to_owned(),
+        speed => format!("at {speed} times the speed of the trace"),
+    };
+    section.fact(
+        "replayed",
+        format!(
+            "{} operations by {} threads in {}, {pace}",
+            replay.done,
+            replay.threads,
+            seconds(replay.taken_seconds)
+        ),
+    );
+    let seconds = [replay.taken_seconds, replay.planned_seconds].map(seconds);
+    match (&it.ended_early, replay.kept_up) {
+        (Some(why), _) => {
+            section.toned(Tone::Warning, "ended early", format!("{why}; figures are of those"));
+        }
+        (None, Some(false)) if replay.taken_seconds > replay.planned_seconds => {
+            let text = format!(
+                "no: it took {} instead of {}; here this load is too much",
+                seconds[0], seconds[1]
+            );
+            section.toned(Tone::Bad, "kept up", text);
+        }
+        (None, Some(false)) => {
+            section.toned(
+                Tone::Bad,
+                "kept up",
+                "no: operations began too late, though it ended in time",
+            );
+        }
+        (None, _) => section.toned(Tone::Strong, "kept up", "yes"),
+    }
+    let late =
+        [("p50", replay.late_p50_ns), ("p99", replay.late_p99_ns), ("at most", replay.late_max_ns)];
+    let late: Vec<String> = late
+        .iter()
+        .filter_map(|(name, nanos)| Some(format!("{name} {}", latency((*nanos)?))))
+        .collect();
+    let held = match replay.held {
+        0 => "none waited for an earlier one".to_owned(),
+        held => {
+            format!(
+                "{} waited for an earlier one",
+                percent(precise(held as u64) / precise(replay.done as u64))
+            )
+        }
+    };
+    section.fact("began late by", format!("{}; {held}", late.join(", ")));
+    if let Some(lag) = replay.lag_p99_ns {
+        let text = format!("p99 {}, of operations that waited for none", latency(lag));
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, "durio's own delay", text));
+    }
+    if let Some(others) = replay.others.filter(|it| *it > OTHERS_TOLD) {
+        let text = format!(
+            "other work took {others:.1} processors meanwhile: operations begin late for that too"
+        );
+        section.toned(Tone::Warning, "doubt", text);
+    }
+    if replay.is_cached_instead {
+        section.say(
+            Tone::Warning,
+            "the trace has O_DIRECT, which this filesystem does not take: such writes went through the page cache",
+        );
+    }
+    section.toned(Tone::Strong, "write sizes", mix(&it.sizes, SIZES_SHOWN));
+    section
+}
+
+/// The same figures of an earlier capture; of that of the trace, if this is a replay.
+fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
+    let CaptureBeside { before, before_lost_calls, before_untraced, rows } = it;
+    let heads = match is_replay {
+        true => ["", "trace", "replay", "replay / trace"],
+        false => ["", "before", "now", "now / before"],
+    };
+    let mut section =
+        Section::new(format!("beside the capture of {}, {}", before.target, before.date));
+    let name = |figure: BesideFigure| match figure {
+        BesideFigure::Writes => "writes/s".to_owned(),
+        BesideFigure::Written => "written/s".to_owned(),
+        BesideFigure::WrittenIn(bytes) => format!("  in writes of {}", short(bytes)),
+        BesideFigure::Durable => "syncs and durable writes/s".to_owned(),
+        BesideFigure::SyncingThreads => "threads that sync a file".to_owned(),
+        BesideFigure::SyncsAtOnce => "syncs of a file at once".to_owned(),
+        BesideFigure::SyncP50 => "time of a sync, p50".to_owned(),
+        BesideFigure::SyncP99 => "time of a sync, p99".to_owned(),
+        BesideFigure::DeviceWrites => "writes of devices/s".to_owned(),
+        BesideFigure::DeviceWritten => "written to devices/s".to_owned(),
+        BesideFigure::DeviceFlushes => "flushes of devices/s".to_owned(),
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a count")]
+    let whole = |it: f64| it.round() as u64;
+    let value = |figure: BesideFigure, value: f64| match figure {
+        BesideFigure::Written | BesideFigure::WrittenIn(_) | BesideFigure::DeviceWritten => {
+            Cell::Bytes(whole(value))
+        }
+        BesideFigure::SyncP50 | BesideFigure::SyncP99 => Cell::nanos(whole(value)),
+        _ => Cell::Number(value.round()),
+    };
+    let mut table = Table::new(heads);
+    let row = |it: &BesideRow| Row {
+        cells: vec![
+            Cell::text(name(it.figure)),
+            value(it.figure, it.before),
+            value(it.figure, it.now),
+            it.ratio.map_or(Cell::Empty, |it| Cell::text(format!("{it:.2}"))),
+        ],
+        ..Row::default()
+    };
+    table.rows.extend(rows.iter().map(row));
+    section.table(table);
+    if *before_untraced > 0 && is_replay {
+        section.say(
+            Tone::Warning,
+            format!("{before_untraced} writes and syncs of the database are not in the trace (io_uring, or files that could not be named), and so not in the replay"),
+        );
+    }
+    if *before_lost_calls > 0 {
+        section.say(
+            Tone::Warning,
+            format!("the earlier capture lost {before_lost_calls} events of calls: its figures are too low"),
+        );
+    }
+    section
+}
+
+/// Growing or in place, in order or not.
+fn pattern(it: &CapturedFileFindings) -> String {
+    let OffsetPattern { continued, tail_rewritten, elsewhere, unknown } = it.pattern;
+    if it.writes == 0 {
+        return String::new();
+    }
+    if unknown * 2 > it.writes {
+        return "unknown".to_owned();
+    }
+    if elsewhere > continued + tail_rewritten {
+        return "random".to_owned();
+    }
+    let place = if it.grows() { "append" } else { "in order, in place" };
+    let is_rewritten = tail_rewritten * 10 > continued + elsewhere;
+    format!("{place}{}", if is_rewritten { ", tail rewritten" } else { "" })
+}
+
+fn cut(path: &str) -> String {
+    let letters: Vec<char> = path.chars().collect();
+    match letters.len() > PATH_LENGTH {
+        true => {
+            format!("…{}", letters[letters.len() + 1 - PATH_LENGTH..].iter().collect::<String>())
+        }
+        false => path.to_owned(),
+    }
+}
+
+/// The folder that holds all files, with its slash; empty where it would say nothing.
+fn common_folder(files: &[CapturedFileFindings]) -> &str {
+    let Some(first) = files.first() else { return "" };
+    let parts = first.path.match_indices('/').map(|(at, _)| first.path.split_at(at + 1).0);
+    let is_common = |folder: &&str| files.iter().all(|it| it.path.starts_with(*folder));
+    parts.take_while(is_common).last().unwrap_or_default()
+}
+
+fn files(it: &CaptureFindings) -> Section {
+    let common = common_folder(&it.files);
+    let below =
+        if common.len() > 1 { format!("files, below {common}") } else { "files".to_owned() };
+    let name = |it: &CapturedFileFindings| cut(it.path.get(common.len()..).unwrap_or(&it.path));
+    let mut section = Section::new(below);
+    let mut table = Table::with_columns(
+        &it.files,
+        [
+            ("file", |_: &&CapturedFileFindings| Cell::Empty),
+            ("class", |it| Cell::text(it.class.word())),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("sizes", |it| Cell::text(mix(&it.sizes, SIZES_SHOWN_IN_TABLE))),
+            ("offsets", |it| Cell::text(pattern(it))),
+            ("durable", |it| Cell::Count(it.durable())),
+            ("new B/sync", |it| {
+                it.new_bytes_per_sync.map_or(Cell::Empty, |it| Cell::Number(it.round()))
+            }),
+            ("threads", |it| Cell::Count(it.syncing_threads as u64)),
+            ("at once", |it| Cell::Count(it.syncs_at_once.into())),
+        ],
+    )
+    .with_words(&["class", "sizes", "offsets"]);
+    for (row, file) in table.rows.iter_mut().zip(&it.files) {
+        row.cells.first_mut().into_iter().for_each(|cell| *cell = Cell::text(name(file)));
+    }
+    for row in table.rows.iter_mut().skip(FILES_SHOWN) {
+        row.level = Level::Detail;
+    }
+    section.table(table);
+    if it.files.len() > FILES_SHOWN {
+        section.note(format!("{} more with --verbose", it.files.len() - FILES_SHOWN));
+    }
+    let most = it.files.iter().take(BARS_MAX);
+    let bars = |title: &str, of: fn(&CapturedFileFindings) -> u64, text: fn(u64) -> String| {
+        let bar = |it: &CapturedFileFindings| {
+            Bar::new(name(it), precise(of(it)), Colour::First, text(of(it)))
+        };
+        let group = BarGroup { title: String::new(), bars: most.clone().map(bar).collect() };
+        Chart::bars(title, vec![group], Vec::<(String, Colour)>::new())
+    };
+    let all: u64 = it.sizes.iter().map(|it| it.count).sum();
+    let size = |name: String, count: u64| {
+        let share = precise(count) / precise(all);
+        Bar::new(name, share, Colour::Second, percent(share))
+    };
+    let (named, others) = it.sizes.split_at(it.sizes.len().min(BARS_MAX));
+    let mut bars_of_sizes: Vec<Bar> =
+        named.iter().map(|size_of| size(short(size_of.bytes), size_of.count)).collect();
+    if !others.is_empty() {
+        bars_of_sizes.push(size("others".to_owned(), others.iter().map(|size| size.count).sum()));
+    }
+    let sizes = BarGroup { title: String::new(), bars: bars_of_sizes };
+    section.charts([
+        Chart::bars("Sizes of writes", vec![sizes], Vec::<(String, Colour)>::new()),
+        bars("Bytes written, by file", |it| it.written_bytes, |it| Bytes::new(it).to_string()),
+        bars("Syncs and durable writes, by file", CapturedFileFindings::durable, |it| {
+            it.to_string()
+        }),
+    ]);
+    section
+}
+
+fn devices(it: &CaptureFindings) -> Section {
+    let mut section = Section::new("devices, of all who use them");
+    let mut table = Table::new([
+        "device",
+        "writes",
+        "written",
+        "sizes",
+        "metadata",
+        "flushes",
+        "FUA",
+        "writes/sync",
+        "flushes/sync",
+    ])
+    .with_words(&["sizes"]);
+    let per_sync = |count: u64| match it.durable {
+        0 => Cell::Empty,
+        durable => Cell::Number(precise(count) / precise(durable)),
+    };
+    for device in &it.devices {
+        let CapturedDeviceFindings {
+            name,
+            writes,
+            written_bytes,
+            metadata_writes,
+            fua,
+            flushes,
+            sizes,
+            ..
+        } = device;
+        table.rows.push(Row {
+            cells: vec![
+                Cell::text(name),
+                Cell::Count(*writes),
+                Cell::Bytes(*written_bytes),
+                Cell::text(mix(sizes, SIZES_SHOWN_IN_TABLE)),
+                Cell::Count(*metadata_writes),
+                Cell::Count(*flushes),
+                Cell::Count(*fua),
+                per_sync(*writes),
+                per_sync(*flushes),
+            ],
+            ..Row::default()
+        });
+    }
+    section.table(table);
+    if it.cost.lost_requests > 0 {
+        section.say(
+            Tone::Warning,
+            format!(
+                "{} events of devices were lost: these counts are too low",
+                it.cost.lost_requests
+            ),
+        );
+    }
+    section
+}
+
+fn cost(it: &CaptureFindings) -> Section {
+    let mut section = Section::default();
+    let cost = it.cost;
+    // What a trace of others cost is not in it.
+    let is_own = cost.cpu_ns > 0;
+    if is_own {
+        section.fact(
+            "cost",
+            format!(
+                "{} events ({}); durio took {} of a processor, besides what the kernel takes for each event",
+                cost.events,
+                rate(cost.events_per_second),
+                percent(cost.cpu_share),
+            ),
+        );
+        if let Some(rates) = cost.write_calls {
+            let [first, second, after] = [rates.halves[0], rates.halves[1], rates.after].map(rate);
+            let text = format!(
+                "calls that write: {first} and {second} in the halves of the trace, {after} after it"
+            );
+            let (tone, what) = match cost.slowdown {
+                None => (Tone::Plain, "no slowdown can be told from it".to_owned()),
+                Some(less) if less > SLOWDOWN_MAX => (
+                    Tone::Warning,
+                    format!("{} less: rates here are too low by as much", percent(less)),
+                ),
+                Some(less) => (Tone::Plain, format!("{} less", percent(less))),
+            };
+            section.toned(tone, "", format!("{text}; {what}"));
+        }
+    }
+    match cost.lost_calls {
+        0 if is_own => section.fact("lost", "no event of a call"),
+        0 => {}
+        lost => section.toned(
+            Tone::Bad,
+            "lost",
+            format!("{lost} events of calls: counts and rates of files are too low, and pairs are broken"),
+        ),
+    }
+    section
+}
+
+fn file(it: &CapturedFileFindings) -> Section {
+    let mut section = Section::detail(&it.path);
+    let mut fact = |label: &str, value: String| {
+        section.fact_at(Level::Detail, Fact::new(Tone::Plain, label, value));
+    };
+    fact("class", format!("{}: {}", it.class.word(), it.class_because));
+    fact("files", format!("{}, {}", it.files, Bytes::new(it.file_bytes)));
+    if !it.flags.is_empty() {
+        fact("opened", it.flags.join(", "));
+    }
+    fact("write sizes", mix(&it.sizes, SIZES_SHOWN));
+    fact("multiples of", Bytes::new(it.alignment).to_string());
+    let OffsetPattern { continued, tail_rewritten, elsewhere, unknown } = it.pattern;
+    fact(
+        "offsets",
+        format!(
+            "{continued} go on, {tail_rewritten} write the tail again, {elsewhere} elsewhere, {unknown} unknown"
+        ),
+    );
+    fact(
+        "new bytes",
+        format!(
+            "{} of {}; {}",
+            Bytes::new(it.new_bytes),
+            Bytes::new(it.written_bytes),
+            it.grown_bytes.map_or_else(
+                || "by how much the file grew is not known".to_owned(),
+                |bytes| format!("the file grew by {}", Bytes::new(bytes))
+            )
+        ),
+    );
+    let syncs: Vec<String> =
+        it.syncs.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if !syncs.is_empty() {
+        fact("syncs", syncs.join(", "));
+    }
+    if it.durable_writes > 0 {
+        fact("durable writes", it.durable_writes.to_string());
+    }
+    if it.durable() > 0 {
+        fact("between syncs", format!("{} by bytes", mix(&it.batches, SIZES_SHOWN)));
+        let times = |[p50, p99]: [Option<u64>; 2]| {
+            let one = |name, it: Option<u64>| it.map(|it| format!("{name} {}", latency(it)));
+            [one("p50", p50), one("p99", p99)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        if it.sync_p50_ns.is_some() {
+            fact("time of a sync", times([it.sync_p50_ns, it.sync_p99_ns]));
+        }
+        fact("from sync to sync", times([it.between_syncs_p50_ns, it.between_syncs_p99_ns]));
+        fact(
+            "who syncs",
+            format!(
+                "{} threads; at most {} at once, {} began while another was under way",
+                it.syncing_threads, it.syncs_at_once, it.overlapping_syncs
+            ),
+        );
+    }
+    if it.errors > 0 {
+        fact("failed calls", it.errors.to_string());
+    }
+    section
+}
+
+fn records(it: &CaptureFindings) -> Table {
+    Table::with_columns(
+        &it.files,
+        [
+            ("file", |it: &&CapturedFileFindings| Cell::text(&it.path)),
+            ("class", |it| Cell::text(it.class.word())),
+            ("writes", |it| Cell::Count(it.writes)),
+            ("written_bytes", |it| Cell::Bytes(it.written_bytes)),
+            ("new_bytes", |it| Cell::Bytes(it.new_bytes)),
+            ("syncs", |it| Cell::Count(it.sync_calls())),
+            ("durable_writes", |it| Cell::Count(it.durable_writes)),
+            ("syncing_threads", |it| Cell::Count(it.syncing_threads as u64)),
+            ("syncs_at_once", |it| Cell::Count(it.syncs_at_once.into())),
+            ("sync_p50_ns", |it| it.sync_p50_ns.map_or(Cell::Absent(""), Cell::nanos)),
+            ("sync_p99_ns", |it| it.sync_p99_ns.map_or(Cell::Absent(""), Cell::nanos)),
+        ],
+    )
+}

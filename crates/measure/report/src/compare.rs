@@ -1,0 +1,484 @@
+//! A comparison as a document.
+//!
+//! In: a [`Comparison`]. Out: what is compared, the answer, what else differs, the figures of each
+//! step; as records one per step and figure. Not here: any figure or word that the comparison does not
+//! have.
+
+use durio_analyse::CurvePoint;
+use durio_judge::compare::{
+    Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, SideFacts,
+    StepComparison, Word,
+};
+
+use crate::Report;
+use crate::document::chart::{Chart, Colour, Scale, Series, Style, Unit, tail};
+use crate::document::{Body, Cell, Document, Fact, Level, Row, Section, Table, Tone};
+use crate::figures::{counted, deviation, grouped, percent, rate};
+use crate::run::location_name;
+
+// A screen has room for so many steps, of which those that differ come first.
+const STEPS_MAX: usize = 25;
+
+// More charts than this make a page that browsers open slowly.
+const CHARTS_MAX: usize = 60;
+
+// More lines than this of one side hide each other.
+const LINES_MAX: usize = 7;
+
+// More points than this on a curve cannot be told apart.
+const POINTS_MAX: usize = 80;
+
+impl Report for Comparison {
+    fn document(&self) -> Document {
+        let labels: Vec<&str> = self.sides.iter().map(|it| it.label.as_str()).collect();
+        let mut document = Document::new("durio compare", labels.join(" and "));
+        let mut head = Section::default();
+        for it in &self.sides {
+            head.toned(Tone::Strong, &it.label, side(it));
+        }
+        document.push(head);
+        // The answer of a job that failed comes before everything that explains it.
+        document.sections.extend(self.gate.iter().map(|it| gate(it, self)));
+        for it in &self.pairs {
+            pair(it, &mut document);
+        }
+        document.push(how(self));
+        document.records = records(self);
+        document
+    }
+}
+
+/// The figures of every step alone, and how they were found.
+pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for pair in &comparison.pairs {
+        let mut remarks = Section::default();
+        for remark in &pair.remarks {
+            remarks.toned(Tone::Warning, "NOTE", remark);
+        }
+        sections.push(remarks);
+        let steps = pair.steps.iter().map(|it| step(pair, it, false));
+        sections.extend(steps);
+    }
+    sections.push(how(comparison));
+    sections
+}
+
+fn how(comparison: &Comparison) -> Section {
+    let mut how = Section::detail("How it was compared");
+    how.note(rule(comparison));
+    blocks_note(comparison).into_iter().for_each(|it| how.note(it));
+    how
+}
+
+fn gate(gate: &Gate, comparison: &Comparison) -> Section {
+    let fail_over = comparison.settings.fail_over.unwrap_or_default();
+    let mut section = Section::new(format!("Regression by more than {}", percent(fail_over)));
+    if gate.regressions.is_empty() && gate.undecided.is_empty() {
+        section.say(Tone::Good, "none");
+    }
+    let kinds = [
+        (Tone::Bad, "WORSE", &gate.regressions),
+        (Tone::Warning, "undecided", &gate.undecided),
+        (Tone::Good, "ok", &gate.excluded),
+    ];
+    for (tone, word, lines) in kinds {
+        // What is excluded needs no look.
+        let level = if tone == Tone::Good { Level::Detail } else { Level::Summary };
+        lines.iter().for_each(|line| section.fact_at(level, Fact::new(tone, word, line)));
+    }
+    if !gate.excluded.is_empty() {
+        section.note(format!("excluded for {}", counted(gate.excluded.len() as u64, "figure")));
+    }
+    gate_advice(comparison).into_iter().for_each(|it| section.say(Tone::Plain, it));
+    section
+}
+
+/// Steps of one side that a summary lists; of more it has the number.
+const ONLY_MAX: usize = 4;
+
+fn only_there(label: &str, titles: &[String], section: &mut Section) {
+    let are_many = titles.len() > ONLY_MAX;
+    if are_many {
+        let count = counted(titles.len() as u64, "step");
+        section.toned(Tone::Warning, label, format!("{count}; --verbose lists them"));
+    }
+    let level = if are_many { Level::Detail } else { Level::Summary };
+    for title in titles {
+        section.fact_at(level, Fact::new(Tone::Warning, label, title));
+    }
+}
+
+fn pair(pair: &Pair, document: &mut Document) {
+    let mut section = Section::new(format!("{} against {}", pair.other, pair.baseline));
+    section.say(Tone::Strong, summary(pair));
+    for remark in &pair.remarks {
+        section.toned(Tone::Warning, "NOTE", remark);
+    }
+    for it in &pair.environment {
+        section.toned(Tone::Warning, "differs", difference(it));
+    }
+    for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
+    {
+        only_there(&format!("only {label}"), titles, &mut section);
+    }
+    section.table(in_short(pair));
+    for (why, steps) in grouped(pair.steps.iter().flat_map(against)) {
+        let (tone, text) = why;
+        let of = match steps.as_slice() {
+            [one] => one.clone(),
+            all => counted(all.len() as u64, "step"),
+        };
+        section.say(tone, format!("{text} ({of})"));
+    }
+    let gated = pair.steps.iter().flat_map(|it| &it.figures).filter(|it| it.figure.is_gated());
+    let undecided = gated.filter(|it| it.word == Word::Undecided);
+    for (why, figures) in grouped(undecided.map(|it| (reason(it), ()))) {
+        section.note(format!("undecided: {why} ({})", counted(figures.len() as u64, "figure")));
+    }
+    if !pair.steps.is_empty() {
+        section.note("intervals and all figures: --verbose, or --format html");
+    }
+    let drawn = drawn(&pair.steps);
+    if drawn.contains(&false) {
+        let note =
+            format!("Distributions are drawn for {CHARTS_MAX} steps, those that differ first.");
+        section.push(Level::Detail, Body::Text(Tone::Note, note));
+    }
+    document.push(section);
+    for (it, drawn) in pair.steps.iter().zip(drawn) {
+        document.push(Section { level: Level::Detail, ..step(pair, it, drawn) });
+    }
+}
+
+// Which steps have a chart: those with a difference first.
+fn drawn(steps: &[StepComparison]) -> Vec<bool> {
+    let mut order = by_difference(steps);
+    order.truncate(CHARTS_MAX);
+    (0..steps.len()).map(|it| order.contains(&it)).collect()
+}
+
+/// The places of the steps, those with a difference first.
+fn by_difference(steps: &[StepComparison]) -> Vec<usize> {
+    let differs = |step: &StepComparison| {
+        step.figures.iter().any(|it| matches!(it.word, Word::Faster | Word::Slower))
+    };
+    let mut order: Vec<usize> = (0..steps.len()).collect();
+    // The sort is stable: among alike steps the order of the plan stays.
+    order.sort_by_key(|&it| steps.get(it).is_none_or(|step| !differs(step)));
+    order
+}
+
+/// What speaks against comparing a step, with its title.
+fn against(step: &StepComparison) -> Vec<((Tone, String), String)> {
+    let not = step.not_comparable.iter().map(|why| (Tone::Bad, format!("not comparable: {why}")));
+    let differences = step_differences(step).into_iter().map(|it| (Tone::Warning, it));
+    // With --force the figures are shown, and what speaks against them stands below.
+    let forced = step.cautions.iter();
+    let forced = forced.map(|it| (Tone::Warning, format!("compared by --force although {it}")));
+    not.chain(differences).chain(forced).map(|why| (why, title(step))).collect()
+}
+
+fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
+    let mut section = Section::new(title(step));
+    for ((tone, text), _) in against(step) {
+        section.say(tone, text);
+    }
+    if !step.figures.is_empty() {
+        section.note(basis(step));
+        let mut table = Table::new([""].into_iter().chain(COLUMNS));
+        step.figures.iter().for_each(|it| table.row(row(step, it)));
+        section.table(table);
+        undecided(step).into_iter().for_each(|line| section.note(line));
+    }
+    section.charts(is_drawn.then(|| overlay(pair, step)));
+    section
+}
+
+/// A row for each step, with what a gate would look at.
+fn in_short(pair: &Pair) -> Table {
+    let mut table = Table::new(["step", "rate", "other", "other is", "p99", "other", "other is"]);
+    let several = pair.steps.iter().any(|it| it.locations != pair.steps[0].locations);
+    for (place, at) in by_difference(&pair.steps).into_iter().enumerate() {
+        let Some(step) = pair.steps.get(at) else { continue };
+        let name = if several { title(step) } else { step.name.clone() };
+        let gated = step.figures.iter().filter(|it| it.figure.is_gated());
+        let cells = gated.flat_map(|it| {
+            let sides = [it.baseline, it.other].map(|side| value(it.figure, side));
+            sides.into_iter().chain([judged(it)])
+        });
+        let cells = std::iter::once(Cell::Text(name)).chain(cells).collect();
+        let level = if place < STEPS_MAX { Level::Summary } else { Level::Detail };
+        table.rows.push(Row { level, cells, ..Row::default() });
+    }
+    table
+}
+
+/// `+4.2 % faster`.
+fn judged(it: &FigureComparison) -> Cell {
+    let effect = it.effect.map_or_else(String::new, |it| format!("{} ", deviation(it)));
+    match it.word {
+        Word::Faster | Word::Slower => Cell::Word(tone(it), format!("{effect}{}", word(it))),
+        _ => Cell::Word(tone(it), word(it).to_owned()),
+    }
+}
+
+const fn tone(figure: &FigureComparison) -> Tone {
+    match figure.word {
+        Word::Faster => Tone::Good,
+        Word::Slower => Tone::Bad,
+        Word::NoDifference | Word::Undecided => Tone::Plain,
+    }
+}
+
+fn row(step: &StepComparison, figure: &FigureComparison) -> Vec<Cell> {
+    let mut row = vec![Cell::text(figure_name(step, figure.figure))];
+    row.extend(cells(figure));
+    row.push(Cell::Word(tone(figure), word(figure).to_owned()));
+    row
+}
+
+/// Two sides' latencies over the nines of the quantile, a line per repeat.
+fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
+    let sides = [(&pair.baseline, Colour::First), (&pair.other, Colour::Second)];
+    let mut series = Vec::new();
+    for (curves, (name, colour)) in step.curves.iter().zip(sides) {
+        // A single point is no line, and would have its colour in the legend all the same.
+        let drawable = curves.iter().filter(|it| it.len() > 1).take(LINES_MAX);
+        let line = |it| Series::new(name, colour, Style::Line, tail(it, POINTS_MAX));
+        series.extend(drawable.map(|it: &Vec<CurvePoint>| line(it)));
+    }
+    let title = format!(
+        "{} latency over percentiles (both logarithmic), a line per repeat",
+        step.headline.name()
+    );
+    Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series)
+}
+
+/// The headings of [`cells`], after the figure's own.
+const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "other is"];
+
+fn side(side: &SideFacts) -> String {
+    let runs = counted(side.runs.len() as u64, "run");
+    let first = side.runs.iter().map(|it| it.started.as_str()).min().unwrap_or("nothing");
+    format!("{}: {runs}, from {first}", side.source)
+}
+
+fn difference(it: &Difference) -> String {
+    format!("{} {} → {}", it.what, it.baseline, it.other)
+}
+
+/// The figure's name, with the operation that the latencies are of.
+fn figure_name(step: &StepComparison, figure: FigureName) -> String {
+    match figure {
+        FigureName::Mean | FigureName::P50 | FigureName::P99 | FigureName::P99_9 => {
+            format!("{} {}", step.headline.name(), figure.name())
+        }
+        _ => figure.name().to_owned(),
+    }
+}
+
+// Figures of one column are of several kinds: each has its unit.
+fn value(figure: FigureName, value: Option<f64>) -> Cell {
+    Cell::or_absent(value, |value| match figure {
+        FigureName::Rate => Cell::text(rate(value)),
+        FigureName::Bandwidth => Cell::Bandwidth(value),
+        _ => Cell::Latency(value),
+    })
+}
+
+/// The cells under [`COLUMNS`] but for the last.
+fn cells(it: &FigureComparison) -> [Cell; 4] {
+    let interval =
+        it.interval.map(|[low, high]| format!("{} to {}", deviation(low), deviation(high)));
+    [
+        value(it.figure, it.baseline),
+        value(it.figure, it.other),
+        Cell::of(it.effect, Cell::Deviation),
+        Cell::of(interval, Cell::Text),
+    ]
+}
+
+/// The word, as short as a table needs it.
+fn word(it: &FigureComparison) -> &'static str {
+    match (it.word, it.figure) {
+        (Word::Faster, FigureName::CpuPerOperation) => "cheaper",
+        (Word::Slower, FigureName::CpuPerOperation) => "dearer",
+        (Word::Faster, _) => "faster",
+        (Word::Slower, _) => "slower",
+        (Word::NoDifference, _) => "no difference",
+        (Word::Undecided, _) => "undecided",
+    }
+}
+
+fn reason(undecided: &FigureComparison) -> String {
+    undecided.reason.clone().unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Why figures are undecided, those with one reason in one line.
+fn undecided(step: &StepComparison) -> Vec<String> {
+    let undecided = step.figures.iter().filter(|it| it.word == Word::Undecided);
+    let reasons = grouped(undecided.map(|it| (reason(it), figure_name(step, it.figure))));
+    let line = |(reason, names): (String, Vec<String>)| {
+        format!("{}: undecided: {reason}", names.join(", "))
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+/// Rates and 99th percentiles of all steps, counted by word.
+fn summary(pair: &Pair) -> String {
+    let mut parts = Vec::new();
+    let words = [
+        (Word::Faster, "faster"),
+        (Word::Slower, "slower"),
+        (Word::NoDifference, "with no difference"),
+        (Word::Undecided, "undecided"),
+    ];
+    for (word, words) in words {
+        match pair.gated_with(word) {
+            0 => {}
+            count => parts.push(format!("{count} {words}")),
+        }
+    }
+    let refused = pair.steps.iter().filter(|it| !it.not_comparable.is_empty()).count();
+    if refused > 0 {
+        parts.push(format!("{} not comparable", counted(refused as u64, "step")));
+    }
+    if parts.is_empty() {
+        return "nothing in common that could be compared".to_owned();
+    }
+    format!("rates and 99th percentiles: {}", parts.join(", "))
+}
+
+/// How many repeats the figures of a step are of.
+fn basis(step: &StepComparison) -> String {
+    let [a, b] = step.repeats;
+    // Welch's interval needs the scatter of two repeats on each side (docs/design/0005).
+    match [a, b].contains(&1) {
+        true => format!("{a} against {}, by blocks of their intervals", counted(b as u64, "run")),
+        false => format!("{a} against {b} repeats: geometric means"),
+    }
+}
+
+fn blocks_note(comparison: &Comparison) -> Option<String> {
+    let steps = comparison.pairs.iter().flat_map(|it| &it.steps);
+    let mut figures = steps.flat_map(|it| &it.figures);
+    figures.any(|it| it.method == Some(Method::Blocks)).then(|| {
+        format!(
+            "Blocks of each run's own intervals are drawn again {} times (seed {}) and widen the \
+             interval of few repeats. Of a single run that interval holds nothing of what differs \
+             from one run to the next of the same thing, so it decides nothing: repeats do, 5 or more \
+             per side.",
+            comparison.resamples, comparison.settings.seed
+        )
+    })
+}
+
+fn rule(comparison: &Comparison) -> String {
+    let threshold = percent(comparison.settings.threshold);
+    format!(
+        "Faster or slower: the effect is more than {threshold}, and its 95 % interval (Welch's, of the \
+         logarithms of the repeats) does not reach zero. No difference: the interval lies within \
+         {threshold} on both sides of zero. Undecided: neither is shown."
+    )
+}
+
+/// What would decide a gate that is undecided, as a sentence; none if nothing is, or if more runs do
+/// not help.
+#[must_use]
+pub fn gate_advice(comparison: &Comparison) -> Option<String> {
+    let needed = comparison.gate.as_ref()?.repeats_needed?;
+    // As the option takes it, in tenths.
+    let fail_over = (comparison.settings.fail_over? * 1000.0).round() / 10.0;
+    Some(format!(
+        "About {needed} repeats per side would decide: name several runs per side (a1,a2,… b1,b2,…), or \
+         let them take turns: durio compare --interleave A.toml B.toml --pairs {needed} --fail-over \
+         {fail_over}% -- OPTIONS"
+    ))
+}
+
+fn title(step: &StepComparison) -> String {
+    let [a, b] = step.locations.each_ref().map(|it| location_name(it));
+    match a == b {
+        true => format!("{} at {a}", step.name),
+        false => format!("{} at {a} against {b}", step.name),
+    }
+}
+
+/// What differs between the steps, in one line; nothing if nothing does.
+fn step_differences(step: &StepComparison) -> Option<String> {
+    let all: Vec<_> = step.differences.iter().map(difference).collect();
+    match (all.is_empty(), step.different_workload) {
+        (true, _) => None,
+        (false, true) => Some(format!("DIFFERENT WORKLOADS: {}", all.join(", "))),
+        (false, false) => Some(format!("differs: {}", all.join(", "))),
+    }
+}
+
+struct Line<'c> {
+    pair: &'c Pair,
+    step: &'c StepComparison,
+    /// None where the step cannot be compared.
+    figure: Option<&'c FigureComparison>,
+}
+
+impl Line<'_> {
+    fn number(&self, figure: impl Fn(&FigureComparison) -> Option<f64>) -> Cell {
+        Cell::of(self.figure.and_then(figure), Cell::Number)
+    }
+}
+
+fn records(comparison: &Comparison) -> Table {
+    let steps =
+        comparison.pairs.iter().flat_map(|pair| pair.steps.iter().map(move |it| (pair, it)));
+    let lines = steps.flat_map(|(pair, step)| {
+        // A step that cannot be compared has a record too: a missing row would look like no change.
+        let none = step.figures.is_empty().then_some(None);
+        let figures = step.figures.iter().map(Some).chain(none);
+        figures.map(move |figure| Line { pair, step, figure })
+    });
+    Table::with_columns(
+        lines,
+        [
+            ("baseline_side", |it| Cell::text(&it.pair.baseline)),
+            ("other_side", |it| Cell::text(&it.pair.other)),
+            ("workload", |it| Cell::text(&it.step.name)),
+            ("baseline_location", |it| Cell::text(&it.step.locations[0])),
+            ("other_location", |it| Cell::text(&it.step.locations[1])),
+            ("target", |it| Cell::text(&it.step.target)),
+            ("baseline_repeats", |it| Cell::text(it.step.repeats[0].to_string())),
+            ("other_repeats", |it| Cell::text(it.step.repeats[1].to_string())),
+            ("different_workload", |it| Cell::text(it.step.different_workload.to_string())),
+            ("operation", |it| Cell::text(it.step.headline.name())),
+            ("figure", |it| Cell::of(it.figure, |it| Cell::text(it.figure.name()))),
+            ("baseline", |it| it.number(|it| it.baseline)),
+            ("other", |it| it.number(|it| it.other)),
+            ("effect", |it| it.number(|it| it.effect)),
+            ("interval_low", |it| it.number(|it| Some(it.interval?[0]))),
+            ("interval_high", |it| it.number(|it| Some(it.interval?[1]))),
+            ("p_worse", |it| it.number(|it| it.p_worse)),
+            ("worse_at_most", |it| it.number(|it| it.worse_at_most)),
+            ("repeats_scatter", |it| it.number(|it| it.repeats_scatter)),
+            ("visible", |it| it.number(|it| it.visible)),
+            ("method", |it| {
+                let method = it.figure.and_then(|it| it.method);
+                Cell::of(method, |it| Cell::text(format!("{it:?}").to_lowercase()))
+            }),
+            ("word", |it| Cell::text(it.figure.map_or("not_comparable", |it| saved_word(it.word)))),
+            ("reason", |it| match it.figure {
+                Some(it) => Cell::of(it.reason.as_ref(), Cell::text),
+                None => Cell::text(it.step.not_comparable.join("; ")),
+            }),
+        ],
+    )
+}
+
+/// As the JSON document has it.
+const fn saved_word(word: Word) -> &'static str {
+    match word {
+        Word::Faster => "faster",
+        Word::Slower => "slower",
+        Word::NoDifference => "no_difference",
+        Word::Undecided => "undecided",
+    }
+}

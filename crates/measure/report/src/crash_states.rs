@@ -1,0 +1,127 @@
+//! What a check says of crash states, as a document.
+//!
+//! In: [`CrashStateFindings`]. Out: the answer in a sentence, counts, the first states that failed. Not
+//! here: verdicts; power cuts (`proof.rs`).
+
+use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
+use durio_base::counted;
+
+use crate::Report;
+use crate::document::{Body, Card, Cell, Document, Fact, Level, Section, Table, Tone};
+
+/// States that a terminal shows.
+const SHOWN: usize = 3;
+
+impl Report for CrashStateFindings {
+    fn document(&self) -> Document {
+        let mut document = Document::new("durio prove states", self.log.as_str());
+        document.push(summary(self));
+        document.push(section("Failed", &self.failures, Tone::Bad));
+        document.push(section("Undecided", &self.undecided_states, Tone::Warning));
+        document.push(method(self));
+        document.records = records(self);
+        document
+    }
+}
+
+fn summary(findings: &CrashStateFindings) -> Section {
+    let mut section = Section::default();
+    let (tone, text) = sentence(findings);
+    section.push(Level::Headline, Body::Text(tone, text));
+    if !findings.is_complete {
+        section.say(Tone::Warning, "Interrupted: the states after that were not checked.");
+    }
+    let checked = counted(findings.states, "state");
+    let same = findings.duplicates;
+    section.fact("checked", format!("{checked}; {same} more have the contents of one of them"));
+    section.fact("failed", findings.failed.to_string());
+    if findings.undecided > 0 {
+        section.fact("undecided", findings.undecided.to_string());
+    }
+    section.fact("left out", left_out(findings));
+    section
+}
+
+fn sentence(findings: &CrashStateFindings) -> (Tone, String) {
+    let CrashStateFindings { failed, undecided, states, .. } = findings;
+    let all = counted(*states, "crash state");
+    match findings.verdict() {
+        CheckOutcome::Failed => (Tone::Bad, format!("{failed} of {all} failed the check.")),
+        CheckOutcome::Passed => (Tone::Good, format!("{all} checked, none failed.")),
+        CheckOutcome::Undecided if *states == 0 => {
+            (Tone::Warning, "No crash state was checked.".to_owned())
+        }
+        CheckOutcome::Undecided => {
+            (Tone::Warning, format!("Undecided: the check cannot tell of {undecided} of {all}."))
+        }
+    }
+}
+
+fn left_out(findings: &CrashStateFindings) -> String {
+    match findings.left_out {
+        0 => "none".to_owned(),
+        count => format!("{count}; --limit takes more, another --seed takes others"),
+    }
+}
+
+fn section(heading: &str, list: &[CrashStateFinding], tone: Tone) -> Section {
+    let mut section = Section::new(heading);
+    for (level, part) in [
+        (Level::Summary, &list[..list.len().min(SHOWN)]),
+        (Level::Detail, &list[list.len().min(SHOWN)..]),
+    ] {
+        if !part.is_empty() {
+            section.push(level, Body::Cards(part.iter().map(|it| card(it, tone)).collect()));
+        }
+    }
+    if !list.is_empty() {
+        section.note("--only STATE --save FILE makes a state again.");
+    }
+    section
+}
+
+fn card(finding: &CrashStateFinding, tone: Tone) -> Card {
+    let mut facts = vec![Fact::new(Tone::Plain, "state", finding.description.as_str())];
+    for (number, line) in finding.said.lines().enumerate() {
+        facts.push(Fact::new(Tone::Plain, if number == 0 { "check says" } else { "" }, line));
+    }
+    Card {
+        tone,
+        word: "STATE".to_owned(),
+        title: finding.state.clone(),
+        about: finding.reason.clone(),
+        text: String::new(),
+        facts,
+    }
+}
+
+fn method(findings: &CrashStateFindings) -> Section {
+    let mut section = Section::detail("How to read it");
+    section.fact("seed", findings.seed.to_string());
+    section.fact("stretches", format!("{} between marks, flushes and FUA", findings.stretches));
+    section.fact(
+        "state",
+        "what is durable at a moment, with none, one, two, all but one or all of the writes that are not, \
+         each of them whole",
+    );
+    section.fact(
+        "not covered",
+        "other subsets of the writes, torn writes, and a disk that breaks its word: that takes power cuts",
+    );
+    section
+}
+
+fn records(findings: &CrashStateFindings) -> Table {
+    Table::with_columns(
+        std::slice::from_ref(findings),
+        [
+            ("log", |it| Cell::text(&it.log)),
+            ("states", |it| Cell::Count(it.states)),
+            ("passed", |it| Cell::Count(it.passed)),
+            ("failed", |it| Cell::Count(it.failed)),
+            ("undecided", |it| Cell::Count(it.undecided)),
+            ("duplicates", |it| Cell::Count(it.duplicates)),
+            ("left_out", |it| Cell::Count(it.left_out)),
+        ],
+    )
+}

@@ -1,0 +1,468 @@
+//! What a report says, before anybody decides how it looks.
+//!
+//! In: what the builders of this crate make of findings, a plan, a comparison. Out: [`Document`], the
+//! one thing that renderers know. Not here: widths, borders, tags, and any figure that was not given.
+//!
+//! A new section is built where its findings are and touches no renderer; a new renderer is a module
+//! and a line in the list of formats, and touches no builder.
+
+pub(crate) mod chart;
+
+use std::collections::BTreeSet;
+
+use chart::Chart;
+use durio_base::Bytes;
+
+use crate::figures::{self, decimal, precise, whole};
+
+/// Why a percentile is absent.
+pub(crate) const TOO_FEW: &str =
+    "too few samples for this percentile; p99 needs 100, p99.9 1000, p99.99 10000";
+
+/// What a report says, for renderers.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// What made it, such as `durio compare`; empty where the title says it.
+    pub(crate) kind: String,
+    /// What it is about.
+    pub(crate) title: String,
+    pub(crate) sections: Vec<Section>,
+    /// The figures for other programs: names with units, plain numbers, one row per figure or step.
+    pub(crate) records: Table,
+}
+
+/// How much a reader wants to know before this is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+// Ordered: a renderer shows what is at most as detailed as it has room for.
+pub(crate) enum Level {
+    /// The answer.
+    Headline,
+    /// What a screen has room for.
+    #[default]
+    Summary,
+    /// What is asked for.
+    Detail,
+    /// What a page of a browser folds away, and nobody reads in a terminal.
+    Page,
+}
+
+/// What words mean for the reader. The words say it too: colours are never the only sign.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    /// How to read something; may be passed over.
+    Note,
+    /// A name or an answer.
+    Strong,
+    Good,
+    Warning,
+    Bad,
+}
+
+/// Blocks under a heading.
+#[derive(Debug, Default)]
+pub(crate) struct Section {
+    /// May be empty.
+    pub(crate) heading: String,
+    pub(crate) level: Level,
+    pub(crate) blocks: Vec<Block>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) level: Level,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Text(Tone, String),
+    Facts(Vec<Fact>),
+    Table(Table),
+    Charts(Vec<Chart>),
+    Cards(Vec<Card>),
+    Tree(Vec<Node>),
+    /// Not to be broken, so that it can be copied.
+    Verbatim(String),
+    Group(Section),
+}
+
+/// A label and what belongs to it; without a label it goes on with the one above.
+#[derive(Debug, Default)]
+pub(crate) struct Fact {
+    pub(crate) label: String,
+    pub(crate) tone: Tone,
+    pub(crate) value: String,
+    /// Where the value can be read up; only addresses of the web.
+    pub(crate) link: Option<String>,
+}
+
+/// A judgement: its word, what it is of, and what speaks for it.
+#[derive(Debug)]
+pub(crate) struct Card {
+    pub(crate) tone: Tone,
+    pub(crate) word: String,
+    pub(crate) title: String,
+    /// Which of several things with that title; may be empty.
+    pub(crate) about: String,
+    pub(crate) text: String,
+    pub(crate) facts: Vec<Fact>,
+}
+
+/// A layer and those below it.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// What it is, and what matters most of it.
+    pub(crate) name: String,
+    /// A line each.
+    pub(crate) further: Vec<(&'static str, String)>,
+    /// Of [`Level::Detail`].
+    pub(crate) other: Vec<(&'static str, String)>,
+    pub(crate) below: Vec<Node>,
+}
+
+/// A label, and what is said under it.
+pub(crate) type Labelled = (&'static str, String);
+
+/// Rows of figures; the first cell of a row says what it is.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    pub(crate) level: Level,
+    /// True for words, which begin at one line; figures end at one.
+    pub(crate) is_words: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) level: Level,
+    /// True for a part of the row above.
+    pub(crate) is_part: bool,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// What a column takes of a thing.
+type Figure<T> = fn(&T) -> Cell;
+
+/// A figure with its kind, from which its unit follows.
+#[derive(Debug, Clone, Default, PartialEq)]
+// Not a string: people's renderers choose digits and units, records have the plain number, and who
+// shows an absent cell says why (docs/design/0011).
+pub(crate) enum Cell {
+    #[default]
+    Empty,
+    /// Why there is no figure; empty where the column says it.
+    Absent(&'static str),
+    Text(String),
+    /// A judgement.
+    Word(Tone, String),
+    Count(u64),
+    Number(f64),
+    /// Per second.
+    Rate(f64),
+    /// Bytes per second.
+    Bandwidth(f64),
+    Bytes(u64),
+    /// Nanoseconds.
+    Latency(f64),
+    /// Nanoseconds more, or less.
+    Added(f64),
+    Share(f64),
+    /// Of one, with its sign.
+    Deviation(f64),
+    /// How many times as much.
+    Factor(f64),
+    /// Figures in the order of time, drawn from nothing to their highest.
+    Trend(Vec<f64>),
+}
+
+impl Document {
+    pub(crate) fn new(kind: &str, title: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), title: title.into(), ..Self::default() }
+    }
+
+    /// Kind and title, as far as there are any.
+    pub(crate) fn heading(&self) -> String {
+        match (self.kind.as_str(), self.title.as_str()) {
+            (kind, "") => kind.to_owned(),
+            ("", title) => title.to_owned(),
+            (kind, title) => format!("{kind}: {title}"),
+        }
+    }
+
+    /// The sections that have something to show at `level`.
+    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Section> {
+        let is_shown = move |it: &&Section| it.level <= level && it.up_to(level).next().is_some();
+        self.sections.iter().filter(is_shown)
+    }
+
+    /// Adds a section, unless it says nothing.
+    pub(crate) fn push(&mut self, section: Section) {
+        // A heading alone would promise something.
+        if !section.blocks.is_empty() {
+            self.sections.push(section);
+        }
+    }
+
+    /// Why cells of its tables are absent, each reason once.
+    pub(crate) fn absences(&self) -> Vec<String> {
+        // Sorted, so that the notes do not depend on which table has which reason first.
+        let reasons: BTreeSet<_> = self.sections.iter().flat_map(Section::absences).collect();
+        reasons.into_iter().map(|why| format!("- : {why}")).collect()
+    }
+}
+
+impl Section {
+    pub(crate) fn new(heading: impl Into<String>) -> Self {
+        Self { heading: heading.into(), ..Self::default() }
+    }
+
+    pub(crate) fn detail(heading: impl Into<String>) -> Self {
+        Self { level: Level::Detail, ..Self::new(heading) }
+    }
+
+    /// The blocks to show at `level`.
+    pub(crate) fn up_to(&self, level: Level) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |it| it.level <= level)
+    }
+
+    pub(crate) fn push(&mut self, level: Level, body: Body) {
+        self.blocks.push(Block { level, body });
+    }
+
+    pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
+        self.push(Level::Summary, Body::Text(tone, text.into()));
+    }
+
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.say(Tone::Note, text);
+    }
+
+    pub(crate) fn fact(&mut self, label: &str, value: impl Into<String>) {
+        self.toned(Tone::Plain, label, value);
+    }
+
+    pub(crate) fn toned(&mut self, tone: Tone, label: &str, value: impl Into<String>) {
+        self.fact_at(Level::Summary, Fact::new(tone, label, value));
+    }
+
+    /// Facts of one level that follow each other are one block.
+    pub(crate) fn fact_at(&mut self, level: Level, fact: Fact) {
+        match self.blocks.last_mut() {
+            Some(Block { level: of, body: Body::Facts(facts) }) if *of == level => facts.push(fact),
+            // One block, so that a renderer can give all labels of it one width.
+            _ => self.push(level, Body::Facts(vec![fact])),
+        }
+    }
+
+    pub(crate) fn facts<L: AsRef<str>>(&mut self, facts: impl IntoIterator<Item = (L, String)>) {
+        facts.into_iter().for_each(|(label, value)| self.fact(label.as_ref(), value));
+    }
+
+    pub(crate) fn table(&mut self, table: Table) {
+        if !table.rows.is_empty() {
+            self.push(Level::Summary, Body::Table(table));
+        }
+    }
+
+    /// Those that can be drawn, in one block of the level of the first that is shown.
+    pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
+        let charts: Vec<Chart> = charts.into_iter().filter(Chart::is_drawable).collect();
+        // A terminal skips the block where none of its charts is for it.
+        if let Some(level) = charts.iter().map(|it| it.level).min() {
+            self.push(level, Body::Charts(charts));
+        }
+    }
+
+    pub(crate) fn group(&mut self, section: Section) {
+        if !section.blocks.is_empty() {
+            self.push(section.level, Body::Group(section));
+        }
+    }
+
+    fn absences(&self) -> Vec<&'static str> {
+        let of_block = |block: &Block| match &block.body {
+            Body::Table(table) => table.absences(),
+            Body::Group(group) => group.absences(),
+            _ => Vec::new(),
+        };
+        self.blocks.iter().flat_map(of_block).collect()
+    }
+}
+
+impl Fact {
+    pub(crate) fn new(tone: Tone, label: &str, value: impl Into<String>) -> Self {
+        Self { label: label.to_owned(), tone, value: value.into(), link: None }
+    }
+}
+
+impl Card {
+    /// What it is of, and what is said.
+    pub(crate) fn sentence(&self) -> String {
+        let about = if self.about.is_empty() { "".into() } else { format!(" ({})", self.about) };
+        let text = if self.text.is_empty() { "".into() } else { format!(": {}", self.text) };
+        format!("{}{about}{text}", self.title)
+    }
+}
+
+impl Table {
+    pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
+        let column = |title: T| Column { title: title.into(), ..Column::default() };
+        Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// A column for each figure, and a row for each of `things`.
+    pub(crate) fn with_columns<T, const N: usize>(
+        things: impl IntoIterator<Item = T>,
+        columns: [(&str, Figure<T>); N],
+    ) -> Self {
+        // One list of pairs: a title cannot stand over the figure of another column.
+        let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
+        Self::new(columns.iter().map(|(title, _)| *title)).with(things.into_iter().map(row))
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row { cells: cells.into_iter().collect(), ..Row::default() });
+    }
+
+    /// The columns to show at `level`, by their places; without those that are empty in all rows shown.
+    pub(crate) fn columns_up_to(&self, level: Level) -> Vec<usize> {
+        let is_filled = |at: usize| {
+            self.rows_up_to(level).any(|row| row.cells.get(at).is_some_and(|it| *it != Cell::Empty))
+        };
+        let columns = self.columns.iter().enumerate();
+        let shown = columns.filter(|(at, it)| it.level <= level && (*at == 0 || is_filled(*at)));
+        shown.map(|(at, _)| at).collect()
+    }
+
+    /// The rows to show at `level`.
+    pub(crate) fn rows_up_to(&self, level: Level) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.level <= level)
+    }
+
+    /// The table, with columns of these titles at `level`.
+    pub(crate) fn with_level(mut self, level: Level, titles: &[&str]) -> Self {
+        let those = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
+        those.for_each(|it| it.level = level);
+        self
+    }
+
+    /// The table, with columns of these titles that hold words.
+    pub(crate) fn with_words(mut self, titles: &[&str]) -> Self {
+        let words = self.columns.iter_mut().filter(|it| titles.contains(&it.title.as_str()));
+        words.for_each(|it| it.is_words = true);
+        self
+    }
+
+    fn absences(&self) -> Vec<&'static str> {
+        let reason = |cell: &Cell| match cell {
+            Cell::Absent(why) if !why.is_empty() => Some(*why),
+            _ => None,
+        };
+        self.rows.iter().flat_map(|row| &row.cells).filter_map(reason).collect()
+    }
+
+    /// The table, with these rows.
+    pub(crate) fn with(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
+        rows.into_iter().for_each(|cells| self.row(cells));
+        self
+    }
+}
+
+impl Cell {
+    /// As people read it: three digits and a unit, which is left to the column where it says it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Empty => String::new(),
+            Self::Absent(_) => "-".to_owned(),
+            Self::Text(text) | Self::Word(_, text) => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Number(number) => decimal(*number),
+            Self::Rate(rate) => figures::rate_bare(*rate),
+            Self::Bandwidth(bytes) => figures::bandwidth(*bytes),
+            Self::Bytes(bytes) => Bytes::new(*bytes).to_string(),
+            Self::Latency(nanos) => figures::mean_latency(*nanos),
+            Self::Share(share) => figures::share(*share),
+            Self::Added(nanos) => figures::added(*nanos),
+            Self::Deviation(share) => figures::deviation(*share),
+            Self::Factor(times) => figures::factor(*times),
+            Self::Trend(figures) => figures::sparkline(figures),
+        }
+    }
+
+    /// As programs read it: a plain number in the column's unit.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::Empty | Self::Absent(_) => String::new(),
+            Self::Text(text) | Self::Word(_, text) => text.clone(),
+            Self::Count(count) | Self::Bytes(count) => count.to_string(),
+            Self::Number(number)
+            | Self::Rate(number)
+            | Self::Bandwidth(number)
+            | Self::Latency(number)
+            | Self::Added(number)
+            | Self::Share(number)
+            | Self::Deviation(number)
+            | Self::Factor(number) => number.to_string(),
+            Self::Trend(figures) => {
+                figures.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A latency that the histogram knows, or does not for want of samples.
+    pub(crate) fn percentile(nanos: Option<u64>) -> Self {
+        nanos.map_or(Self::Absent(TOO_FEW), Self::nanos)
+    }
+
+    pub(crate) fn nanos(nanos: u64) -> Self {
+        Self::Latency(precise(nanos))
+    }
+
+    /// The figure in its plain unit, if there is one.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) | Self::Bytes(count) => Some(precise(*count)),
+            Self::Number(value)
+            | Self::Rate(value)
+            | Self::Bandwidth(value)
+            | Self::Latency(value)
+            | Self::Added(value)
+            | Self::Share(value)
+            | Self::Deviation(value)
+            | Self::Factor(value) => Some(*value),
+            Self::Empty | Self::Absent(_) | Self::Text(_) | Self::Word(..) | Self::Trend(_) => None,
+        }
+    }
+
+    /// A mean of byte counts, in whole bytes.
+    pub(crate) fn bytes(mean: f64) -> Self {
+        Self::Bytes(whole(mean))
+    }
+
+    // A sync moves no bytes: nothing, rather than 0 B/s.
+    pub(crate) fn bandwidth(bytes_per_second: f64) -> Self {
+        if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }
+    }
+
+    /// A figure, or nothing.
+    pub(crate) fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::Empty, kind)
+    }
+
+    /// A figure, or the sign that there is none.
+    pub(crate) fn or_absent<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::Absent(""), kind)
+    }
+}

@@ -1,0 +1,271 @@
+//! What the words of reports mean: warnings, signals, rules, verdicts.
+//!
+//! In: explanations of the crates that give them, and the words of this one. Out: a document. Not
+//! here: whether any of them holds for a run.
+
+use durio_analyse::{Explanation, ExplanationKind};
+use serde::Serialize;
+
+use crate::Report;
+use crate::document::{Document, Fact, Level, Section, Tone};
+
+/// Name and version of the document.
+const EXPLAIN_SCHEMA: &str = "durio-explain-1";
+
+/// Explanations, as `durio explain` shows them.
+#[derive(Debug, Serialize)]
+pub struct ShownExplanations {
+    schema: &'static str,
+    explanations: Vec<Explanation>,
+    /// Each by itself, with everything; else a line each.
+    #[serde(skip)]
+    whole: bool,
+}
+
+impl ShownExplanations {
+    /// A line each.
+    #[must_use]
+    pub fn listed(explanations: Vec<Explanation>) -> Self {
+        Self { schema: EXPLAIN_SCHEMA, explanations, whole: false }
+    }
+
+    /// Each with everything.
+    #[must_use]
+    pub fn whole(explanations: Vec<Explanation>) -> Self {
+        Self { whole: true, ..Self::listed(explanations) }
+    }
+}
+
+impl Report for ShownExplanations {
+    fn document(&self) -> Document {
+        if self.whole {
+            let mut document = Document::new("", "");
+            self.explanations.iter().for_each(|it| document.push(whole(it)));
+            return document;
+        }
+        let title = "What reports say; see one with durio explain ID";
+        let mut document = Document::new("", title);
+        for (kind, heading) in HEADINGS {
+            let mut section = Section::new(heading);
+            let its = self.explanations.iter().filter(|it| it.kind == kind);
+            its.for_each(|it| section.fact(&it.id, it.what.as_str()));
+            document.push(section);
+        }
+        document
+    }
+}
+
+const HEADINGS: [(ExplanationKind, &str); 5] = [
+    (ExplanationKind::Word, "Words of reports"),
+    (ExplanationKind::Warning, "Warnings about figures"),
+    (ExplanationKind::Signal, "Signals about flushes"),
+    (ExplanationKind::AuditRule, "Rules of the audit"),
+    (ExplanationKind::AdviceRule, "Rules of advice"),
+];
+
+fn whole(it: &Explanation) -> Section {
+    let mut section = Section::new(format!("{}: {}", it.id, it.kind.words()));
+    let parts = [("what", &it.what), ("why", &it.why), ("what to do", &it.advice)];
+    for (label, text) in parts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        section.fact(label, text.as_str());
+    }
+    for fact in &it.facts {
+        let link = Some(fact.url.clone()).filter(|url| !url.is_empty());
+        let shown = Fact { link, ..Fact::new(Tone::Plain, &fact.label, fact.text.as_str()) };
+        section.fact_at(Level::Summary, shown);
+    }
+    section
+}
+
+/// What the words of reports mean that are neither warnings nor rules.
+#[must_use]
+pub fn word_explanations() -> Vec<Explanation> {
+    WORDS.iter().map(|words| Explanation::new(ExplanationKind::Word, *words)).collect()
+}
+
+// Id, when it is said, what follows, what to do. The tests hold the ids against the enumerations of
+// words.
+const WORDS: &[[&str; 4]] = &[
+    [
+        "fit",
+        "the measured figure meets a limit that is documented for this database",
+        "the limit and who says so stand beside it (--verbose); headroom is how many times worse the \
+         figure could be",
+        "",
+    ],
+    [
+        "unfit",
+        "the measured figure misses a documented limit",
+        "the database's own documents say that it will not work well here; with --database NAME the \
+         exit code is 1",
+        "look at the warnings first; then durio advise, durio stack show and another storage",
+    ],
+    [
+        "no-documented-threshold",
+        "nobody publishes a limit for this database",
+        "durio shows the figures that the database waits for, and gives no grade of its own",
+        "set a goal: durio check --goal 'commit p99 < 5ms'",
+    ],
+    [
+        "cannot-tell",
+        "the limit's workload was not measured, or its figures are not the storage's; of a rule of \
+         advice, something that it needs is not known",
+        "a figure that contradicts itself, lies in memory or came from the page cache decides nothing",
+        "the reason stands in the report; measure where it does not apply, or give what is missing",
+    ],
+    [
+        "provisional",
+        "a workload was measured for less than 300 s",
+        "caches, garbage collection, burst credits and heat show after minutes",
+        "durio check --thorough before you buy, size or blame",
+    ],
+    [
+        "not-steady",
+        "the rate drifted by more than 10 %, or fifths of the time differ by more than 20 %, or the \
+         same workload had another rate elsewhere in the run",
+        "another run may give another rate; the limits are those of SNIA's steady state",
+        "measure for longer, with nothing else on the storage; look at the rate over time",
+    ],
+    [
+        "steady",
+        "the rate stayed within those limits",
+        "it is a statement about this run: the storage may have another state later",
+        "",
+    ],
+    [
+        "memory-backed",
+        "what was measured lies in memory (tmpfs, a RAM disk, zram)",
+        "nothing survives a power cut, and no figure is a device's",
+        "name a directory on the storage that the database will use",
+    ],
+    [
+        "unsafe-config",
+        "a setting that is documented to drop syncs or flushes",
+        "acknowledged commits can be lost at a power cut",
+        "change the setting; the signal names it and where it was read",
+    ],
+    [
+        "suspect",
+        "what was measured is not plausible for the medium, or a claim is known to be false elsewhere",
+        "it accuses nobody: protected caches look the same; durio never acquits by speed",
+        "do what the signal says; only a power cut proves that a write survives one",
+    ],
+    [
+        "declared",
+        "a device, a server or a program says so of itself",
+        "durio cannot check it",
+        "ask whoever makes or runs it",
+    ],
+    ["fact", "read from the kernel, or counted", "it holds for this machine at this time", ""],
+    [
+        "faster",
+        "better by more than the threshold, and the 95 % interval excludes zero",
+        "chance explains it in at most one of twenty comparisons",
+        "",
+    ],
+    [
+        "slower",
+        "worse by more than the threshold, and the 95 % interval excludes zero",
+        "chance explains it in at most one of twenty comparisons",
+        "look at what else differs: the comparison lists it",
+    ],
+    [
+        "no-difference",
+        "the 95 % interval lies within the threshold on both sides of zero",
+        "a difference that matters is excluded, not merely unseen",
+        "",
+    ],
+    [
+        "undecided",
+        "neither: repeats scatter too far, a side has a single run, or a figure is missing",
+        "one run per side does not show how much the next one would differ",
+        "five runs per side, interleaved: durio compare --interleave A.toml B.toml --pairs 5",
+    ],
+    [
+        "regression",
+        "rate or p99 of a step is worse by more than --fail-over, and chance does not explain it \
+         (one-sided, Holm's procedure over all figures)",
+        "the exit code is 1",
+        "look at the step and at what differs between the sides",
+    ],
+    ["met", "of a rule of advice: the setting is as the rule wants it", "", ""],
+    [
+        "not-met",
+        "of a rule of advice: the setting differs",
+        "the rule says what it costs, and who says so",
+        "prove it before you keep it: durio advise --prove ID, or two measurements",
+    ],
+    ["not-applicable", "of a rule of advice: nothing here is what it is about", "", ""],
+    [
+        "impossible",
+        "of an audit: figures of a row that cannot all be right",
+        "at least one is wrong, whatever the storage; the exit code is 1",
+        "go back to where they come from",
+    ],
+    [
+        "shortfall",
+        "of an audit: latency and rate leave much of the workers' time unexplained",
+        "time was spent elsewhere, or latency or rate is understated",
+        "ask for the latency of everything that a worker waits for",
+    ],
+    [
+        "doubtful",
+        "of an audit: something in the row speaks against a figure or a setting",
+        "the figure may be right, and needs a second look",
+        "do what the finding says",
+    ],
+    [
+        "method",
+        "of an audit: the method cannot show what it is used to show",
+        "the figure may be right and still answer another question",
+        "measure with the method that answers the question",
+    ],
+];
+
+#[cfg(test)]
+mod tests {
+    use durio_analyse::{SignalWord, VerdictWord};
+    use durio_judge::advise::AdviceState;
+
+    use super::*;
+    use crate::{Format, Options, write};
+
+    #[test]
+    fn every_judgement_has_its_explanation() {
+        use AdviceState::{CannotTell, Met, NotApplicable, NotMet};
+        use SignalWord::{Declared, Fact, Suspect, UnsafeConfig};
+        let verdicts = [
+            VerdictWord::Fit,
+            VerdictWord::Unfit,
+            VerdictWord::NoDocumentedThreshold,
+            VerdictWord::CannotTell,
+        ];
+        let words = verdicts.map(VerdictWord::words).into_iter();
+        let words = words.chain([UnsafeConfig, Suspect, Declared, Fact].map(SignalWord::words));
+        let words = words.chain([Met, NotMet, CannotTell, NotApplicable].map(AdviceState::words));
+        let tiers = durio_judge::audit::Tier::ALL.map(|it| serde_json::to_value(it).unwrap());
+        let tiers: Vec<String> =
+            tiers.iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect();
+        for word in words.chain(tiers.iter().map(String::as_str)) {
+            let id = word.replace(' ', "-");
+            assert_eq!(WORDS.iter().filter(|it| it[0] == id).count(), 1, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_line_each_and_one_has_everything() {
+        let text = |shown: &ShownExplanations| {
+            let mut bytes = Vec::new();
+            write(Format::Text, shown, &Options::default(), &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let listed = text(&ShownExplanations::listed(word_explanations()));
+        assert!(listed.contains("unfit") && !listed.contains("what to do"), "{listed}");
+        let one = word_explanations().into_iter().filter(|it| it.id == "unfit").collect();
+        let whole = text(&ShownExplanations::whole(one));
+        assert!(
+            whole.contains("unfit: word of a report") && whole.contains("what to do"),
+            "{whole}"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Numbers as people read them: three digits and a unit.
+//!
+//! In: numbers of the findings. Out: text. Not here: where it is shown.
+
+use durio_analyse::cost_model::Estimate;
+pub(crate) use durio_base::counted;
+use durio_base::{Bytes, Nanos, Rate};
+
+pub(crate) fn latency(nanos: u64) -> String {
+    Nanos::new(nanos).to_string()
+}
+
+/// A latency, or the sign that it is absent.
+pub(crate) fn latency_or_absent(nanos: Option<u64>) -> String {
+    nanos.map_or_else(|| "-".to_owned(), latency)
+}
+
+/// A latency that is a mean, to the nanosecond.
+pub(crate) fn mean_latency(nanos: f64) -> String {
+    latency(whole(nanos))
+}
+
+/// Events per second, with `/s`.
+pub(crate) fn rate(per_second: f64) -> String {
+    // Rates are made of counts; a thousandth of an event per second is precise enough to print.
+    Rate::of(whole(per_second * 1000.0), Nanos::from_secs(1000)).to_string()
+}
+
+/// Events per second, where the words around say so.
+pub(crate) fn rate_bare(per_second: f64) -> String {
+    rate(per_second).trim_end_matches("/s").trim_end().to_owned()
+}
+
+pub(crate) fn bandwidth(bytes_per_second: f64) -> String {
+    format!("{}/s", size(bytes_per_second))
+}
+
+/// A share of one as per cent.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A share of one as per cent with three digits, for in tables a thousandth may matter.
+pub(crate) fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        it if !it.is_finite() => "unknown".to_owned(),
+        // The borders are where rounding would give a fourth digit.
+        it if it >= 99.95 => format!("{it:.0} %"),
+        it if it >= 9.995 => format!("{it:.1} %"),
+        it => format!("{it:.2} %"),
+    }
+}
+
+/// A time that was added, with its sign.
+pub(crate) fn added(nanos: f64) -> String {
+    let sign = if nanos < 0.0 { "-" } else { "+" };
+    match nanos.abs() < 0.5 {
+        // Less than half a nanosecond rounds to nothing, and nothing has no sign.
+        true => "0 ns".to_owned(),
+        false => format!("{sign}{}", mean_latency(nanos.abs())),
+    }
+}
+
+/// A deviation as per cent, with its sign.
+pub(crate) fn deviation(share: f64) -> String {
+    match share.is_finite() {
+        // No sign before zero, which rounding gives one.
+        true if (share * 100.0).abs() < 0.05 => "0.0 %".to_owned(),
+        true => format!("{:+.1} %", share * 100.0),
+        false => "unknown".to_owned(),
+    }
+}
+
+/// A size that is a figure, in whole bytes.
+pub(crate) fn size(bytes: f64) -> String {
+    Bytes::new(whole(bytes)).to_string()
+}
+
+/// A time that was fitted, and how far it may be off.
+pub(crate) fn estimate(it: &Estimate, times: f64) -> String {
+    let value = mean_latency(it.value * times);
+    match it.plus_minus {
+        Some(error) => format!("{value} ± {}", mean_latency(error * times)),
+        None => value,
+    }
+}
+
+/// A number with two decimals, without those that say nothing.
+pub(crate) fn decimal(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes are 8 PiB")]
+pub(crate) const fn precise(count: u64) -> f64 {
+    count as f64
+}
+
+/// `3.4 ×`; whole from 100 on.
+pub(crate) fn factor(times: f64) -> String {
+    match times {
+        it if !it.is_finite() => "unknown".to_owned(),
+        it if it >= 99.95 => format!("{it:.0} ×"),
+        it if it >= 9.995 => format!("{it:.1} ×"),
+        it => format!("{it:.2} ×"),
+    }
+}
+
+/// Bars from nothing to the highest figure, one for each.
+pub(crate) fn sparkline(figures: &[f64]) -> String {
+    sparkline_below(figures, figures.iter().copied().fold(0.0, f64::max))
+}
+
+/// The same, where the highest bar stands for `highest`.
+pub(crate) fn sparkline_below(figures: &[f64], highest: f64) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let bar = |figure: &f64| {
+        let eighths = (figure / highest * 8.0).ceil() as usize;
+        // The lowest bar for nothing too: lines are broken at blanks.
+        BARS[eighths.clamp(1, 8) - 1]
+    };
+    figures.iter().map(bar).collect()
+}
+
+/// Values by what they have in common, in the order in which they come.
+pub(crate) fn grouped<K: PartialEq, V>(
+    pairs: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// The nearest whole number; zero for what is none or negative.
+#[expect(clippy::cast_possible_truncation, reason = "saturates; printed only")]
+#[expect(clippy::cast_sign_loss, reason = "negative numbers become zero")]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        assert_eq!(latency(207_300), "207 µs");
+        assert_eq!(latency_or_absent(None), "-");
+        assert_eq!(mean_latency(1_234_567.8), "1.23 ms");
+        assert_eq!(rate(7_123.4), "7.12 k/s");
+        assert_eq!(bandwidth(8192.0 * 1000.0), "7.81 MiB/s");
+        assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!(deviation(-0.004), "-0.4 %");
+        assert_eq!((deviation(-0.0004), deviation(0.02)), ("0.0 %".into(), "+2.0 %".into()));
+        assert_eq!(decimal(31.90), "31.9");
+        assert_eq!((counted(1, "job"), counted(2, "job")), ("1 job".into(), "2 jobs".into()));
+    }
+
+    #[test]
+    fn a_bare_rate_leaves_its_unit_to_the_words_around() {
+        assert_eq!(rate_bare(7_123.4), "7.12 k");
+        assert_eq!(rate_bare(7.0), "7");
+        assert_eq!(rate_bare(0.5), "0.5");
+    }
+
+    #[test]
+    fn shares_keep_the_digits_that_matter() {
+        let shown = [1.0, 0.998, 0.2744, 0.0274, 0.00072, 1.37].map(share);
+        assert_eq!(shown, ["100 %", "99.8 %", "27.4 %", "2.74 %", "0.07 %", "137 %"]);
+        assert_eq!(share(f64::NAN), "unknown");
+    }
+
+    #[test]
+    fn what_is_added_has_a_sign() {
+        assert_eq!([1500.0, -2e6, 0.2, -0.4].map(added), ["+1.5 µs", "-2 ms", "0 ns", "0 ns"]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_printed_as_one() {
+        assert_eq!(rate(f64::NAN), "0 /s");
+        assert_eq!(deviation(f64::NAN), "unknown");
+        assert_eq!(deviation(f64::INFINITY), "unknown");
+    }
+}

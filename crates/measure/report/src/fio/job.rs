@@ -1,0 +1,227 @@
+//! One load as an entry of fio's `jobs`.
+//!
+//! In: a workload's findings. Out: [`FioJob`] with all histograms. Where findings have no
+//! histograms, `bins` and `stddev` are absent or 0 and percentiles come from the curve. Not here:
+//! rows of several loads.
+
+use durio_analyse::{Findings, IntervalPoint, OperationFindings, WorkloadFindings};
+use durio_base::Nanos;
+use durio_fio::json::{Direction, FioJob, LatencySearch, LatencyShares, Shares, SyncSection};
+use durio_record::{OperationName, Phase};
+
+use super::{latency, options};
+
+pub(super) fn job(findings: &Findings, number: u64, workload: &WorkloadFindings) -> FioJob {
+    let direction = |name| direction(workload, workload.operation(name));
+    let sync = workload.operation(OperationName::Sync);
+    let sync =
+        sync.map(|it| SyncSection { total_ios: it.service.count, lat_ns: latency::service(it) });
+    let jobs = f64::from(workload.effective.jobs.max(1));
+    // fio adds up the runtimes of a group's jobs.
+    let runtime = milliseconds(workload.measured).saturating_mul(workload.effective.jobs.into());
+    let (read, write) = (direction(OperationName::Read), direction(OperationName::Write));
+    FioJob {
+        jobname: workload.name.clone(),
+        groupid: number,
+        error: i64::from(!workload.complete),
+        elapsed: Some(workload.measured.get() / 1_000_000_000),
+        options: Some(options::options(findings, workload)),
+        latency: LatencyShares::from_counts(
+            read.clat_ns.bins.iter().chain(write.clat_ns.bins.iter()),
+        ),
+        iodepth_level: depth_level(workload),
+        iodepth_submit: batches(workload),
+        iodepth_complete: batches(workload),
+        read: Some(read),
+        write: Some(write),
+        trim: Some(nothing_moved()),
+        sync: Some(sync.unwrap_or(SyncSection { total_ios: 0, lat_ns: latency::nothing() })),
+        job_runtime: Some(runtime),
+        usr_cpu: finite(100.0 * workload.cpu.user_cores / jobs),
+        sys_cpu: finite(100.0 * workload.cpu.system_cores / jobs),
+        ctx: whole(switches(workload)),
+        latency_search: Some(search(u64::from(workload.effective.depth))),
+        ..nothing()
+    }
+}
+
+/// A job that has done nothing, with every key.
+pub(super) fn nothing() -> FioJob {
+    let direction = || Some(Direction { bw_agg: 0.0, ..nothing_moved() });
+    FioJob {
+        read: direction(),
+        write: direction(),
+        trim: direction(),
+        sync: Some(SyncSection { total_ios: 0, lat_ns: latency::nothing() }),
+        job_runtime: Some(0),
+        iodepth_level: levels(&DEPTHS, None),
+        iodepth_submit: levels(&BATCHES, None),
+        iodepth_complete: levels(&BATCHES, None),
+        latency: LatencyShares::from_counts([]),
+        latency_search: Some(search(1)),
+        ..FioJob::default()
+    }
+}
+
+// durio searches no depth: what fio says of a job without such a search.
+const fn search(depth: u64) -> LatencySearch {
+    LatencySearch { depth, target: 0, percentile: 100.0, window: 0 }
+}
+
+fn nothing_moved() -> Direction {
+    let (slat_ns, clat_ns, lat_ns) = (latency::nothing(), latency::nothing(), latency::nothing());
+    Direction { slat_ns, clat_ns, lat_ns, ..Direction::default() }
+}
+
+fn switches(workload: &WorkloadFindings) -> f64 {
+    let each =
+        [workload.context_switches_per_operation, workload.involuntary_switches_per_operation];
+    each.into_iter().flatten().sum::<f64>() * operations(workload)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of operations")]
+fn operations(workload: &WorkloadFindings) -> f64 {
+    let names = [OperationName::Read, OperationName::Write, OperationName::Sync];
+    let count = |name| workload.operation(name).map_or(0, |it| it.service.count);
+    names.into_iter().map(count).sum::<u64>() as f64
+}
+
+fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>) -> Direction {
+    let Some(it) = operation else { return nothing_moved() };
+    let bandwidth = whole(it.bandwidth);
+    let mut direction = Direction {
+        io_bytes: whole(it.bandwidth * seconds(workload.measured)),
+        bw_bytes: bandwidth,
+        bw: bandwidth >> 10,
+        iops: finite(it.rate),
+        runtime: milliseconds(workload.measured),
+        total_ios: it.service.count,
+        slat_ns: latency::submit(it),
+        clat_ns: latency::completion(it),
+        lat_ns: latency::service(it),
+        bw_agg: 100.0,
+        ..Direction::default()
+    };
+    sample(workload, it, &mut direction);
+    direction
+}
+
+// fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. Where
+// these do not tell reads from writes, only of loads that do one of the two.
+fn sample(workload: &WorkloadFindings, operation: &OperationFindings, direction: &mut Direction) {
+    let is_mixed = workload.definition.reads() && workload.definition.writes();
+    let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let whole_ones = measured.filter(|it| !it.cut_short && it.rate.is_finite());
+    let is_kept = workload.intervals.iter().any(|it| !it.kept.is_empty());
+    // The interval's rate is that of reads and writes together.
+    if (is_mixed && !is_kept) || operation.rate <= 0.0 {
+        return;
+    }
+    let of =
+        |point| if is_kept { kept_rates(point, operation) } else { shown_rates(point, operation) };
+    let (rates, bandwidths): (Vec<f64>, Vec<f64>) = whole_ones.map(of).unzip();
+    if rates.is_empty() {
+        return;
+    }
+    let (count, iops, bw) = (rates.len() as u64, spread(&rates), spread(&bandwidths));
+    (direction.iops_samples, direction.bw_samples) = (count, count);
+    (direction.iops_min, direction.iops_max) = (whole(iops.min), whole(iops.max));
+    (direction.bw_min, direction.bw_max) = (whole(bw.min), whole(bw.max));
+    (direction.bw_mean, direction.bw_dev) = (finite(bw.mean), finite(bw.deviation));
+    (direction.iops_mean, direction.iops_stddev) = (finite(iops.mean), finite(iops.deviation));
+}
+
+/// Operations and KiB per second of an interval, from its counts.
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn kept_rates(point: &IntervalPoint, operation: &OperationFindings) -> (f64, f64) {
+    let seconds = seconds(point.to.saturating_sub(point.from));
+    let kept = point.kept.iter().find(|it| it.operation == operation.operation);
+    let (count, bytes) = kept.map_or((0, 0), |it| (it.count, it.bytes));
+    let rate = |count: u64| finite(count as f64 / seconds);
+    (rate(count), rate(bytes) / 1024.0)
+}
+
+/// The same from its rate, by the mean size.
+fn shown_rates(point: &IntervalPoint, operation: &OperationFindings) -> (f64, f64) {
+    (point.rate, point.rate * operation.bandwidth / operation.rate / 1024.0)
+}
+
+struct Spread {
+    min: f64,
+    max: f64,
+    mean: f64,
+    deviation: f64,
+}
+
+/// Bounds, mean and standard deviation (divided by n − 1, as fio does).
+#[expect(clippy::cast_precision_loss, reason = "a number of intervals")]
+fn spread(values: &[f64]) -> Spread {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|it| (it - mean).powi(2)).sum();
+    Spread {
+        min: values.iter().copied().fold(f64::INFINITY, f64::min),
+        max: values.iter().copied().fold(0.0, f64::max),
+        mean,
+        deviation: if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 },
+    }
+}
+
+// Depths by the least number in flight, as fio counts them when it submits.
+const DEPTHS: [(&str, f64); 7] =
+    [("1", 1.0), ("2", 2.0), ("4", 4.0), ("8", 8.0), ("16", 16.0), ("32", 32.0), (">=64", 64.0)];
+// Operations per call, likewise: `4` is 1 to 4.
+const BATCHES: [(&str, f64); 7] =
+    [("0", 0.0), ("4", 0.5), ("8", 4.5), ("16", 8.5), ("32", 16.5), ("64", 32.5), (">=64", 64.5)];
+
+// Everything at one level, for durio counts the mean number in flight and not how often which
+// number was there. A closed loop refills its queue, so that each operation is submitted at the
+// full depth; an open one has the mean.
+fn depth_level(workload: &WorkloadFindings) -> Shares {
+    let depth = match workload.open_loop {
+        None => f64::from(workload.effective.depth),
+        // At least the one that is just submitted: that is when fio counts.
+        Some(_) => (workload.in_flight.counted / f64::from(workload.effective.jobs.max(1)))
+            .round()
+            .max(1.0),
+    };
+    levels(&DEPTHS, (operations(workload) > 0.0).then_some(depth))
+}
+
+/// Everything at the mean number of operations per call.
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn batches(workload: &WorkloadFindings) -> Shares {
+    let mean = operations(workload) / workload.exchanges.max(1) as f64;
+    levels(&BATCHES, (mean > 0.0).then(|| mean.max(1.0)))
+}
+
+fn levels(levels: &[(&str, f64); 7], value: Option<f64>) -> Shares {
+    let place = value.and_then(|value| levels.iter().rposition(|(_, least)| value >= *least));
+    let level = |(index, (label, _)): (usize, &(&str, f64))| {
+        ((*label).to_owned(), if Some(index) == place { 100.0 } else { 0.0 })
+    };
+    levels.iter().enumerate().map(level).collect()
+}
+
+fn milliseconds(time: Nanos) -> u64 {
+    time.get() / 1_000_000
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time in seconds")]
+fn seconds(time: Nanos) -> f64 {
+    time.get() as f64 / 1e9
+}
+
+// To the nearest whole number; what is none is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates and makes 0 of what is no number"
+)]
+pub(super) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+pub(super) fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}

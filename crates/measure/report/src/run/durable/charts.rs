@@ -1,0 +1,217 @@
+//! The charts of what a durable write costs.
+//!
+//! In: findings. Out: [`Chart`]s. Not here: pixels.
+
+use durio_analyse::durable::{
+    CommandsFindings, DurableFindings, GroupCommitFindings, MethodRow, MethodsFindings, SizeCurve,
+    SizesFindings, WritersFindings,
+};
+use durio_base::Bytes;
+use durio_record::TracedRequest;
+use durio_workload::CacheMode;
+
+use super::writers::files_words;
+use super::{layout_word, method_words};
+use crate::document::chart::{Bar, BarGroup, Chart, Colour, Scale, Series, Unit};
+use crate::figures::{latency, precise, rate};
+use crate::run::machine::cache_name;
+
+// More bars of one kind than this are a table.
+const BARS_MAX: usize = 24;
+
+const LINE_POINTS: i32 = 48;
+
+/// Rates, and below them p50 and p99, of each method.
+pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
+    // A copy into the page cache would make every other bar a hair.
+    let is_shown = |it: &&MethodRow| {
+        let setting = &it.arm.setting;
+        let is_copy = !setting.is_durable() && setting.cache == CacheMode::Buffered;
+        it.arm.figures.is_some() && !is_copy
+    };
+    let shown: Vec<&MethodRow> = methods.rows.iter().filter(is_shown).take(BARS_MAX).collect();
+    let groups = |bars: &dyn Fn(&MethodRow) -> Vec<Bar>| -> Vec<BarGroup> {
+        let group =
+            |row: &&MethodRow| BarGroup { title: method_words(&row.arm.setting), bars: bars(row) };
+        shown.iter().map(group).collect()
+    };
+    let rates = groups(&|row| {
+        let is_durable = row.arm.setting.is_durable();
+        let colour = if is_durable { Colour::First } else { Colour::Shade };
+        let rates = row.arm.figures.iter().map(|it| it.rate_per_second);
+        rates.map(|it| Bar::new("", it, colour, rate(it))).collect()
+    });
+    let latencies = groups(&|row| {
+        let Some(it) = row.arm.figures.as_ref().map(|it| it.latency) else { return Vec::new() };
+        let both = [(it.p50_ns, Colour::Third), (it.p99_ns, Colour::Second)];
+        let known = both.into_iter().filter_map(|(nanos, colour)| Some((nanos?, colour)));
+        known.map(|(it, colour)| Bar::new("", precise(it), colour, latency(it))).collect()
+    });
+    let of_rates = [("durable", Colour::First), ("unsynced", Colour::Shade)];
+    let of_latencies = [("p50", Colour::Third), ("p99", Colour::Second)];
+    [
+        Chart::bars("Writes per second: longer is better", rates, of_rates),
+        Chart::bars("p50 and p99: shorter is better", latencies, of_latencies),
+    ]
+}
+
+/// Sizes from the smallest to the largest point, evenly on the logarithm.
+fn along(points: &[(f64, f64)]) -> Vec<f64> {
+    let low = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|it| it.0).fold(0.0, f64::max);
+    // Also where a bound is no number, with which every comparison is false.
+    if !(low > 0.0 && high > low) {
+        return Vec::new();
+    }
+    let at = |step| low * (high / low).powf(f64::from(step) / f64::from(LINE_POINTS));
+    (0..=LINE_POINTS).map(at).collect()
+}
+
+fn plot(title: impl Into<String>, x: Unit, y: Unit, series: Vec<Series>) -> Chart {
+    Chart::plot(title, Scale::Logarithmic(x), Scale::Logarithmic(y), series)
+}
+
+/// Cost against size with the fitted lines.
+pub(super) fn costs(sizes: &SizesFindings) -> Chart {
+    let series = sizes.curves.iter().zip(Colour::SERIES);
+    let series = series.flat_map(|(curve, colour)| cost(curve, colour)).collect();
+    let title = "Mean time of a write against its size; dots measured, lines fitted";
+    plot(title, Unit::Bytes, Unit::Latency, series)
+}
+
+fn cost(curve: &SizeCurve, colour: Colour) -> [Series; 2] {
+    let points = curve.arms.iter().flat_map(|arm| {
+        let size = precise(arm.setting.block_size.get());
+        let samples = arm.figures.iter().flat_map(|it| &it.samples);
+        samples.map(move |it| (size, it.latency_ns_mean))
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    let line = curve.model.as_ref().map(|model| {
+        along(&points).into_iter().map(|size| (size, model.latency_ns(size))).collect()
+    });
+    Series::measured(method_words(&curve.setting), colour, points, line.unwrap_or_default())
+}
+
+/// Total and per-writer throughput against writers with the fitted law.
+pub(super) fn throughput(found: &WritersFindings) -> Chart {
+    let total = found.rows.iter().filter_map(|row| {
+        let figures = row.arm.figures.as_ref()?;
+        Some((f64::from(row.arm.setting.jobs), figures.bandwidth_bytes_per_second))
+    });
+    let total: Vec<(f64, f64)> = total.collect();
+    let each = found.rows.iter();
+    let each = each.map(|row| (f64::from(row.arm.setting.jobs), row.per_writer_bytes_per_second));
+    let block = found.rows.first().map_or(0.0, |row| precise(row.arm.setting.block_size.get()));
+    // A law that holds nowhere in the range is no line through these dots.
+    let held = found.contention.as_ref().filter(|it| it.holds_from.is_some());
+    let law = |divided: bool| -> Vec<(f64, f64)> {
+        let Some(it) = held else { return Vec::new() };
+        // The first point must not be lost to rounding.
+        let from = it.holds_from.unwrap_or(1.0) - 1e-9;
+        let of = |n: f64| it.law.total_per_second(n) * block / if divided { n } else { 1.0 };
+        // The law is not drawn where the report says that it does not hold.
+        along(&total).into_iter().filter(|n| *n >= from).map(|n| (n, of(n))).collect()
+    };
+    let each = Series::measured("per writer", Colour::Second, each.collect(), law(true));
+    let all = Series::measured("total", Colour::First, total.clone(), law(false));
+    let what = if held.is_some() { "; dots measured, lines the law" } else { "" };
+    let title = format!("{}: throughput against writers{what}", files_words(found));
+    plot(title, Unit::Number, Unit::Bandwidth, all.into_iter().chain(each).collect())
+}
+
+pub(super) fn slopes(found: &DurableFindings) -> Chart {
+    let series = found.flush_slopes.iter().zip(Colour::SERIES).flat_map(|(it, colour)| {
+        let points: Vec<(f64, f64)> =
+            it.points.iter().map(|point| (point.dirty_bytes, point.flush_ns_p50)).collect();
+        let line = it.slope.as_ref().map(|slope| {
+            let at = |bytes: f64| {
+                slope.intercept_ns.value + slope.ns_per_mib.value * bytes / 1_048_576.0
+            };
+            along(&points).into_iter().map(|bytes| (bytes, at(bytes))).collect()
+        });
+        Series::measured(method_words(&it.setting), colour, points, line.unwrap_or_default())
+    });
+    let title = "Time of a flush against the data written before it";
+    plot(title, Unit::Bytes, Unit::Latency, series.collect())
+}
+
+/// Records per batch of each log, in classes of powers of two.
+pub(super) fn batches(commits: &GroupCommitFindings) -> Chart {
+    let groups = commits.rows.iter().filter_map(|row| {
+        let batches = row.arm.figures.as_ref()?.batches.as_ref().filter(|it| it.count > 0)?;
+        let title = format!("{} committers", row.arm.setting.committers());
+        Some(BarGroup { title, bars: classes(&batches.sizes, batches.count) })
+    });
+    let legend = [("share of the batches with so many records", Colour::First)];
+    Chart::bars("Records per batch, by committers", groups.collect(), legend).scaled_by_group()
+}
+
+fn classes(sizes: &[(u32, u64)], count: u64) -> Vec<Bar> {
+    let mut classes: Vec<(u32, u64)> = Vec::new();
+    for (records, batches) in sizes {
+        // Sizes of batches spread over decades: a bar for each number would be a comb.
+        let class = records.max(&1).ilog2();
+        match classes.last_mut().filter(|(last, _)| *last == class) {
+            Some((_, sum)) => *sum = sum.saturating_add(*batches),
+            None => classes.push((class, *batches)),
+        }
+    }
+    let bar = |(class, batches): (u32, u64)| {
+        let from = 1_u64 << class;
+        let range = if from == 1 { "1".to_owned() } else { format!("{from} to {}", 2 * from - 1) };
+        let share = precise(batches) / precise(count);
+        Bar::new("", share, Colour::First, format!("{range}: {:.0} %", share * 100.0))
+    };
+    classes.into_iter().map(bar).collect()
+}
+
+/// What a commit sends to the device: a bar per request from where the driver got it to its
+/// completion, before that of the whole commit.
+pub(super) fn sequences(found: &[CommandsFindings]) -> Chart {
+    let group = |it: &CommandsFindings| {
+        let sequence = it.traced.sequences.first()?;
+        let name = format!(
+            "{} {}, {}: {}",
+            it.method,
+            cache_name(it.cache),
+            layout_word(it.layout),
+            sequence.commit
+        );
+        let mut spans = vec![(0.0, precise(sequence.commit.get()), Colour::Shade)];
+        spans.extend(sequence.requests.iter().map(|it| {
+            let from = precise(it.issued.get());
+            let service = it.service.map_or(0.0, |it| precise(it.get()));
+            (from, from + service, colour(it))
+        }));
+        let flags: Vec<&str> = sequence.requests.iter().map(|it| &*it.flags).collect();
+        Some(BarGroup {
+            title: String::new(),
+            bars: vec![Bar { name, spans, text: flags.join(" ") }],
+        })
+    };
+    let legend = [
+        ("write", Colour::First),
+        ("flush", Colour::Second),
+        ("past the cache (FUA)", Colour::Third),
+        ("metadata", Colour::Fourth),
+        ("the commit, to its end", Colour::Shade),
+    ];
+    let title = "One commit at the device, median times, one scale";
+    Chart::bars(title, found.iter().filter_map(group).collect(), legend)
+}
+
+fn colour(request: &TracedRequest) -> Colour {
+    // Flags as the kernel's tracepoints write them: an F before the letter of the operation is a
+    // flush, one after it FUA.
+    let after = request.flags.strip_prefix('F').unwrap_or(&request.flags);
+    let letters = after.get(1..).unwrap_or_default();
+    if request.bytes == Bytes::ZERO && request.flags.starts_with('F') {
+        Colour::Second
+    } else if letters.contains('F') {
+        Colour::Third
+    } else if letters.contains('M') {
+        Colour::Fourth
+    } else {
+        Colour::First
+    }
+}

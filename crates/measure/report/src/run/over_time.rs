@@ -1,0 +1,140 @@
+//! Charts of a single workload: the shape of its tail, and how even it was over time.
+//!
+//! In: the findings of a workload. Out: charts whose values can be asked for. Not here: pixels.
+
+use durio_analyse::{Findings, IntervalPoint, WorkloadFindings};
+use durio_base::Nanos;
+use durio_record::Phase;
+
+use super::figures::{colour, headline_rate, operation_label, workload_title};
+use crate::document::Section;
+use crate::document::chart::{
+    Chart, Colour, Panel, Scale, Series, Style, Unit, kept, rounded, tail,
+};
+use crate::figures::{counted, precise};
+
+// Points of all time series together; keeps the page well below 1 MiB.
+const POINTS_ALL: usize = 6000;
+
+// More points of one time series than the chart has columns.
+const POINTS_MAX: usize = 600;
+
+// More points than this on a distribution cannot be told apart.
+const TAIL_POINTS_MAX: usize = 240;
+
+pub(super) fn workloads(findings: &Findings) -> Section {
+    let mut section = Section::detail("Workloads");
+    // At least twelve: two extremes of three series in two stretches.
+    let points_max = (POINTS_ALL / findings.workloads.len().max(1)).clamp(12, POINTS_MAX);
+    for workload in &findings.workloads {
+        let mut group = Section::new(workload_title(findings, workload));
+        let evenness = evenness(workload).unwrap_or_default();
+        group.note(format!("{}. {evenness}", workload.definition.summary));
+        let count = workload.intervals.len();
+        let title = match count > points_max {
+            true => format!("Rate and latency over time (the extremes of {count} intervals)"),
+            false => "Rate and latency over time".to_owned(),
+        };
+        let time = over_time(title, workload, points_max, &[]);
+        group.charts(std::iter::once(distribution(workload)).chain(time));
+        section.group(group);
+    }
+    section
+}
+
+// The stalls in words: nobody has to tell colours apart.
+fn evenness(workload: &WorkloadFindings) -> Option<String> {
+    let it = workload.rate_variation?;
+    let of = counted(it.intervals, "interval");
+    Some(match (it.intervals_empty, it.intervals_under_half) {
+        (0, 0) => format!("No stall in {of}."),
+        (empty, half) => format!(
+            "Of {of}, {empty} without any completion and {half} under half of the average rate."
+        ),
+    })
+}
+
+/// Latency over the nines of the quantile, a line per operation: the shape of the tail.
+fn distribution(workload: &WorkloadFindings) -> Chart {
+    // One latency is a point, and no shape.
+    let drawable = workload.operations.iter().filter(|it| it.curve.len() > 1);
+    let series = drawable.map(|it| {
+        let name = operation_label(workload, it.operation);
+        Series::new(name, colour(it.operation), Style::Line, tail(&it.curve, TAIL_POINTS_MAX))
+    });
+    let title = "Latency over percentiles (both logarithmic)";
+    Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series.collect())
+}
+
+/// Rate and latencies of at most `points_max` points, with lines at lasting changes; none with fewer
+/// than two intervals.
+pub(super) fn over_time(
+    title: String,
+    workload: &WorkloadFindings,
+    points_max: usize,
+    changes: &[Nanos],
+) -> Option<Chart> {
+    // One that is cut short would be drawn as a stall or as a spike.
+    let whole: Vec<_> = workload.intervals.iter().filter(|it| !it.cut_short).collect();
+    if whole.len() < 2 {
+        return None;
+    }
+    let kept = points(&whole, points_max);
+    let line = |name: &str, colour, figure: &dyn Fn(&IntervalPoint) -> f64| {
+        let points = kept.iter().map(|it| (rounded(middle(it)), figure(it)));
+        Series::new(name, colour, Style::Line, points)
+    };
+    // Where nothing completed there is no latency: the line has a gap, and no zero.
+    let known = |nanos: Option<u64>| nanos.map_or(f64::NAN, precise);
+    let rate = [line("rate", Colour::First, &|it| rounded(it.rate))];
+    let latencies = [
+        line("p50", Colour::Third, &|it| known(it.p50_ns)),
+        line("p99", Colour::Second, &|it| known(it.p99_ns)),
+    ];
+    let behind = || {
+        let ramp = workload.intervals.iter().rfind(|it| it.phase == Phase::Ramp);
+        let ramp = ramp.map(|last| (0.0, last.to.as_secs_f64()));
+        // The share that the sentence above the chart names.
+        let stalls = stalls(&whole, headline_rate(workload) / 2.0);
+        let changes = changes.iter().map(|at| (at.as_secs_f64(), 0.0));
+        [
+            Series::new("ramp, not counted", Colour::Shade, Style::Spans, ramp),
+            Series::new("stall (empty or under half)", Colour::Alarm, Style::Spans, stalls),
+            Series::new("lasting change", Colour::Ink, Style::Upright, changes),
+        ]
+    };
+    let panel = |y, lines: Vec<Series>| {
+        let series = behind().into_iter().filter(|it| !it.points.is_empty()).chain(lines);
+        Panel { x: Scale::Linear(Unit::Seconds), y, series: series.collect() }
+    };
+    let upper = panel(Scale::Linear(Unit::Rate), rate.into());
+    let lower = panel(Scale::Logarithmic(Unit::Latency), latencies.into());
+    Some(Chart::panels(title, vec![upper, lower]))
+}
+
+fn middle(interval: &IntervalPoint) -> f64 {
+    f64::midpoint(interval.from.as_secs_f64(), interval.to.as_secs_f64())
+}
+
+fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a IntervalPoint> {
+    let rate = |index: usize| intervals.get(index).map(|it| it.rate);
+    let p50 = |index: usize| intervals.get(index)?.p50_ns.map(precise);
+    let p99 = |index: usize| intervals.get(index)?.p99_ns.map(precise);
+    let kept = kept(intervals.len(), points_max, &[&rate, &p50, &p99]);
+    kept.into_iter().map(|index| intervals[index]).collect()
+}
+
+// Where nothing, or under half of the average, was completed; spans that touch are one.
+fn stalls(intervals: &[&IntervalPoint], half: f64) -> Vec<(f64, f64)> {
+    // What is slow while it warms up is no stall.
+    let measured = intervals.iter().filter(|it| it.phase == Phase::Measure);
+    let mut spans: Vec<(f64, f64)> = Vec::new();
+    for interval in measured.filter(|it| it.rate < half) {
+        let (from, to) = (interval.from.as_secs_f64(), interval.to.as_secs_f64());
+        match spans.last_mut() {
+            Some(last) if from <= last.1 => last.1 = to,
+            _ => spans.push((from, to)),
+        }
+    }
+    spans
+}

@@ -1,0 +1,200 @@
+//! What a watcher knows, as OpenMetrics text and as a page.
+//!
+//! In: the totals of a watcher's probes, and their history. Out: bytes, into a writer. Not here: probes,
+//! and who asks for the bytes.
+
+use std::io;
+
+use durio_analyse::history::{History, Percentiles};
+use durio_base::{Bytes, Nanos};
+use durio_record::LatencyHistogram;
+
+use crate::document::{Cell, Document, Section, Table, Tone};
+use crate::figures::{counted, precise};
+use crate::render::html;
+use crate::render::openmetrics::{Family, Kind, write};
+use crate::runs::minute;
+use crate::{Options, Report as _};
+
+/// What a watcher knows.
+#[derive(Debug)]
+pub struct Watched {
+    /// From the begin of one probe to that of the next.
+    pub every: Nanos,
+    pub locations: Vec<WatchedLocation>,
+}
+
+/// The probes of one location, since the watcher began where nothing else is said.
+#[derive(Debug)]
+pub struct WatchedLocation {
+    /// As it was named.
+    pub location: String,
+    pub probes: u64,
+    /// Probes that failed.
+    pub failures: u64,
+    /// Why the latest probe failed, if it did.
+    pub error: Option<String>,
+    /// What the probes wrote.
+    pub written: Bytes,
+    /// The latencies of all their commits.
+    pub latencies: LatencyHistogram,
+    /// Of the latest probe that ended, also of an earlier watcher: begin in RFC 3339, percentiles.
+    pub latest: Option<(String, Percentiles)>,
+    /// Begin of the latest probe that ended, in seconds since 1970.
+    pub succeeded_at: Option<f64>,
+    /// Begin of the probe that goes on, in seconds since 1970.
+    pub running_since: Option<f64>,
+    /// What earlier and this watcher's probes found.
+    pub history: Option<History>,
+}
+
+impl WatchedLocation {
+    /// Before the first probe.
+    #[must_use]
+    pub fn new(location: String) -> Self {
+        Self {
+            location,
+            probes: 0,
+            failures: 0,
+            error: None,
+            written: Bytes::ZERO,
+            latencies: LatencyHistogram::new(),
+            latest: None,
+            succeeded_at: None,
+            running_since: None,
+            history: None,
+        }
+    }
+}
+
+// Upper bounds of the histogram's buckets in seconds: from what a cache with power-loss protection takes
+// to what a database calls a hang.
+const BUCKETS: [f64; 16] = [
+    50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
+    1.0, 2.5, 10.0,
+];
+
+impl Watched {
+    /// Writes what Prometheus scrapes.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_metrics(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write(&self.families(), out)
+    }
+
+    /// Writes the page for a browser.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        html::render(&self.document(), &Options::default(), out)
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let mut info =
+            Family::new("durio_watch_info", Kind::Gauge, "The version of durio that watches.");
+        info.add(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        let mut every = Family::new(
+            "durio_watch_interval_seconds",
+            Kind::Gauge,
+            "Interval between the starts of probes.",
+        );
+        every.add(&[], self.every.as_secs_f64());
+        let mut probes =
+            Family::new("durio_watch_probes", Kind::Counter, "Probes, by how they ended.");
+        let mut written =
+            Family::new("durio_watch_written_bytes", Kind::Counter, "Bytes that probes wrote.");
+        let mut succeeded = Family::new(
+            "durio_watch_last_success_timestamp_seconds",
+            Kind::Gauge,
+            "Start time of the last successful probe.",
+        );
+        let mut running = Family::new(
+            "durio_watch_running_since_timestamp_seconds",
+            Kind::Gauge,
+            "Start time of the running probe; absent between probes.",
+        );
+        let mut latest = Family::new(
+            "durio_watch_last_commit_latency_seconds",
+            Kind::Summary,
+            "Latency of durable commits of 8 KiB in the latest probe.",
+        );
+        let mut latencies = Family::new(
+            "durio_watch_commit_latency_seconds",
+            Kind::Histogram,
+            "Latency of durable commits of 8 KiB.",
+        );
+        for it in &self.locations {
+            let location = ("location", it.location.as_str());
+            probes.add(&[location, ("result", "ok")], precise(it.probes));
+            probes.add(&[location, ("result", "failed")], precise(it.failures));
+            written.add(&[location], precise(it.written.get()));
+            it.succeeded_at.into_iter().for_each(|at| succeeded.add(&[location], at));
+            it.running_since.into_iter().for_each(|at| running.add(&[location], at));
+            if let Some((_, Percentiles { p50_ns, p99_ns, p99_9_ns })) = &it.latest {
+                for (quantile, nanos) in [("0.5", p50_ns), ("0.99", p99_ns), ("0.999", p99_9_ns)] {
+                    let Some(nanos) = nanos else { continue };
+                    latest.add(&[location, ("quantile", quantile)], precise(*nanos) / 1e9);
+                }
+            }
+            add_histogram(&mut latencies, location, &it.latencies);
+        }
+        vec![info, every, probes, written, succeeded, running, latest, latencies]
+    }
+
+    fn document(&self) -> Document {
+        let titles: Vec<&str> = self.locations.iter().map(|it| it.location.as_str()).collect();
+        let mut document = Document::new("durio watch", titles.join(", "));
+        let mut section = Section::default();
+        let row = |it: &WatchedLocation| {
+            let percentile = |of: fn(&Percentiles) -> Option<u64>| {
+                Cell::of(it.latest.as_ref().and_then(|(_, latest)| of(latest)), Cell::nanos)
+            };
+            vec![
+                Cell::text(&it.location),
+                Cell::of(it.latest.as_ref(), |(started, _)| Cell::text(minute(started))),
+                percentile(|it| it.p50_ns),
+                percentile(|it| it.p99_ns),
+                percentile(|it| it.p99_9_ns),
+                Cell::Count(it.probes),
+                Cell::Count(it.failures),
+            ]
+        };
+        let columns = ["location", "latest probe (UTC)", "p50", "p99", "p99.9", "probes", "failed"];
+        let table = Table::new(columns).with_words(&columns[..2]);
+        section.table(table.with(self.locations.iter().map(row)));
+        for it in &self.locations {
+            if let Some(error) = &it.error {
+                section.toned(Tone::Bad, &it.location, format!("failed: {error}"));
+            }
+        }
+        section.note(format!(
+            "a probe every {}: durable commits of 8 KiB at a fixed rate; figures for Prometheus are at \
+             /metrics, counts since this watcher began",
+            self.every
+        ));
+        document.push(section);
+        for history in self.locations.iter().filter_map(|it| it.history.as_ref()) {
+            for mut section in history.document().sections {
+                let count = counted(history.points.len() as u64, "probe");
+                section.heading = format!("{} p99, {count}", history.target);
+                document.push(section);
+            }
+        }
+        document
+    }
+}
+
+fn add_histogram(family: &mut Family, location: (&str, &str), latencies: &LatencyHistogram) {
+    let histogram = latencies.histogram();
+    for bound in BUCKETS {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "10 s at most")]
+        let count = histogram.count_between(0, (bound * 1e9) as u64);
+        family.add_part("_bucket", &[location, ("le", &bound.to_string())], precise(count));
+    }
+    let count = precise(histogram.len());
+    family.add_part("_bucket", &[location, ("le", "+Inf")], count);
+    family.add_part("_sum", &[location], precise(latencies.exact.sum_ns) / 1e9);
+    family.add_part("_count", &[location], count);
+}

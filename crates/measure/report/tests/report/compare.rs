@@ -1,0 +1,248 @@
+//! Comparisons in every format: what a reader finds in them.
+
+use durio_analyse::CurvePoint;
+use durio_analyse::RunState;
+use durio_judge::compare::published::AgainstPublished;
+use durio_judge::compare::shape::{Point, TOLERANCE, shape};
+use durio_judge::compare::{
+    COMPARE_SCHEMA, Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair,
+    RunFacts, Settings, SideFacts, StepComparison, Word, published,
+};
+use durio_record::OperationName;
+use durio_report::{Format, Options, ShownShapes, write};
+
+use crate::sample::HOSTILE;
+
+fn written(format: Format, comparison: &Comparison) -> String {
+    let mut out = Vec::new();
+    write(format, comparison, &Options { verbose: true, ..Options::default() }, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn side(label: &str, source: &str) -> SideFacts {
+    let run = RunFacts {
+        run: format!("run-{label}"),
+        run_folder: source.into(),
+        started: "2026-11-21T10:09:00Z".into(),
+        state: RunState::Complete,
+    };
+    SideFacts { label: label.into(), source: source.into(), runs: vec![run] }
+}
+
+const REASON: &str = "the repeats scatter by 4.2 %, a change of 9.3 % could be seen";
+
+pub(crate) fn figure(figure: FigureName, values: [f64; 2], word: Word) -> FigureComparison {
+    let effect = values[1] / values[0] - 1.0;
+    FigureComparison {
+        figure,
+        baseline: Some(values[0]),
+        other: Some(values[1]),
+        effect: Some(effect),
+        interval: Some([effect - 0.021, effect + 0.021]),
+        p_worse: Some(0.01),
+        worse_at_most: Some(0.11),
+        method: Some(Method::Blocks),
+        repeats_scatter: Some(0.042),
+        visible: Some(0.093),
+        word,
+        reason: (word == Word::Undecided).then(|| REASON.into()),
+    }
+}
+
+fn curve(factor: u64) -> Vec<CurvePoint> {
+    let point = |step: u32| CurvePoint {
+        quantile: 1.0 - 10_f64.powf(-f64::from(step) / 16.0),
+        latency_ns: factor * (100_000 + u64::from(step * step) * 900),
+    };
+    (0..60).map(point).collect()
+}
+
+pub(crate) fn step(name: &str) -> StepComparison {
+    StepComparison {
+        name: name.into(),
+        locations: ["/srv/db".into(), "/srv/db".into()],
+        target: "log".into(),
+        repeats: [1, 1],
+        different_workload: true,
+        differences: vec![Difference {
+            what: "depth".into(),
+            baseline: "1".into(),
+            other: "4".into(),
+        }],
+        not_comparable: Vec::new(),
+        cautions: Vec::new(),
+        headline: OperationName::Commit,
+        figures: vec![
+            figure(FigureName::Rate, [7_120.0, 6_480.0], Word::Slower),
+            figure(FigureName::P50, [140_000.0, 120_000.0], Word::Faster),
+            figure(FigureName::P99, [412_000.0, 415_000.0], Word::Undecided),
+        ],
+        curves: [vec![curve(1)], vec![curve(2), curve(3)]],
+    }
+}
+
+pub(crate) fn comparison(steps: Vec<StepComparison>) -> Comparison {
+    let pair = Pair {
+        baseline: "A".into(),
+        other: "B".into(),
+        remarks: vec!["run x is on both sides".into()],
+        environment: vec![Difference {
+            what: "kernel".into(),
+            baseline: "6.1.0".into(),
+            other: "6.12.3".into(),
+        }],
+        steps,
+        only_baseline: vec!["scan at /srv/db".into()],
+        only_other: Vec::new(),
+    };
+    Comparison {
+        schema: COMPARE_SCHEMA.into(),
+        settings: Settings { fail_over: Some(0.05), ..Settings::default() },
+        resamples: 1000,
+        sides: vec![side("A", "before"), side("B", "after")],
+        pairs: vec![pair],
+        gate: Some(Gate {
+            regressions: vec!["B against A: commit: rate worse by 9.0 %".into()],
+            undecided: vec!["scan is missing in B".into()],
+            excluded: vec!["B against A: scan: p99 worse by 2.0 % at most".into()],
+            repeats_needed: Some(12),
+        }),
+    }
+}
+
+#[test]
+fn the_terminal_says_what_differs_and_by_how_much() {
+    let text = written(Format::Text, &comparison(vec![step("commit")]));
+    for part in [
+        "kernel 6.1.0 → 6.12.3",
+        "DIFFERENT WORKLOADS: depth 1 → 4",
+        "1 slower, 1 undecided",
+        "commit p99: undecided: the repeats scatter by 4.2 %, a change of 9.3 % could be seen",
+        "-9.0 %",
+        "-11.1 % to -6.9 %",
+        "only A",
+        "WORSE",
+        "undecided scan is missing in B",
+        "ok B against A: scan: p99 worse by 2.0 % at most",
+        "About 12 repeats per side would decide",
+        "--interleave A.toml B.toml --pairs 12 --fail-over 5%",
+        "seed 1",
+        "5 or more per side",
+    ] {
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(part), "{part} in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_is_not_comparable_says_why_in_every_format() {
+    let mut step = step("commit");
+    step.figures.clear();
+    step.not_comparable = vec!["B did not run to its limit".into()];
+    let comparison = comparison(vec![step]);
+    for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
+        assert!(written(format, &comparison).contains("B did not run to its limit"), "{format}");
+    }
+}
+
+#[test]
+fn many_steps_are_one_table_in_the_terminal() {
+    let steps = (0..500).map(|it| step(&format!("step-{it}"))).collect();
+    let comparison = comparison(steps);
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("step-0 ") && !page.contains("p50"), "{page}");
+    assert!(page.lines().count() <= 50, "{page}");
+    let html = written(Format::Html, &comparison);
+    assert_eq!(html.matches("<svg").count(), 60);
+    assert!(html.contains("drawn for 60 steps") && html.len() < 3 << 20, "{}", html.len());
+}
+
+#[test]
+fn many_steps_of_one_side_alone_are_a_number_and_a_list_for_who_asks() {
+    let mut comparison = comparison(vec![step("commit")]);
+    comparison.pairs[0].only_baseline = (0..70).map(|it| format!("methods-{it}")).collect();
+    let mut page = Vec::new();
+    write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("70 steps; --verbose lists them"), "{page}");
+    assert!(!page.contains("methods-") && page.lines().count() <= 50, "{page}");
+    assert!(written(Format::Text, &comparison).contains("methods-69"));
+}
+
+#[test]
+fn the_document_is_one_and_reads_back() {
+    let comparison = comparison(vec![step("commit")]);
+    let text = written(Format::Json, &comparison);
+    assert!(text.contains("\"durio-judge-1\""));
+    let mut back: Comparison = serde_json::from_str(&text).unwrap();
+    // Curves are in the findings of each run.
+    back.pairs[0].steps[0].curves = comparison.pairs[0].steps[0].curves.clone();
+    assert_eq!(back, comparison);
+}
+
+#[test]
+fn csv_has_a_line_per_figure_of_equal_length() {
+    let text = written(Format::Csv, &comparison(vec![step("a,b\"c")]));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let records: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(records.len(), 3);
+    assert_eq!((&records[0][2], &records[0][10], &records[0][21]), ("a,b\"c", "rate", "slower"));
+}
+
+#[test]
+fn the_page_draws_both_sides_and_runs_nothing() {
+    let html = written(Format::Html, &comparison(vec![step("commit")]));
+    let lines = |colour: &str| {
+        html.matches(&format!("<polyline fill=\"none\" stroke=\"{colour}\"")).count()
+    };
+    assert_eq!((lines("#2563EB"), lines("#C26A0A")), (1, 2));
+    assert!(html.matches("<script>").count() == 1 && html.contains("default-src 'none'"));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut comparison = comparison(vec![step(HOSTILE)]);
+    comparison.sides[0].source = HOSTILE.into();
+    comparison.pairs[0].remarks.push(HOSTILE.into());
+    comparison.pairs[0].environment[0].other = HOSTILE.into();
+    comparison.pairs[0].steps[0].locations = [HOSTILE.into(), "x".into()];
+    comparison.pairs[0].steps[0].cautions.push(HOSTILE.into());
+    let html = written(Format::Html, &comparison);
+    assert!(
+        html.matches("<script>").count() == 1 && !html.contains("<img") && !html.contains('\x1b')
+    );
+    assert!(!written(Format::Text, &comparison).contains('\x1b'));
+}
+
+#[test]
+fn the_comparison_shows_itself_and_asks_for_nothing() {
+    for name in ["commit", HOSTILE] {
+        let html = written(Format::Html, &comparison(vec![step(name)]));
+        let test = "the_comparison_shows_itself_and_asks_for_nothing";
+        let Some(visit) = crate::browser::visit(test, &html) else { return };
+        assert_eq!(visit.console, [""; 0], "console");
+        assert_eq!(visit.requests, [""; 0], "requests");
+        assert!(visit.screenshot > 10_000, "{} bytes of screenshot", visit.screenshot);
+    }
+}
+
+#[test]
+fn shapes_are_ratios_in_every_format_but_fios() {
+    let table = published::tables().unwrap().remove(0);
+    let half: Vec<_> = table.points.iter().map(|it| Point { rate: it.rate / 2.0, ..*it }).collect();
+    let shape = shape(&half, &table.points, TOLERANCE);
+    let location = "/srv/db".to_owned();
+    let against = [AgainstPublished { location, block_size_bytes: 4096, table, shape }];
+    let to = |format| {
+        let mut out = Vec::new();
+        write(format, &ShownShapes::new(&against), &Options::default(), &mut out).map(|()| out)
+    };
+    for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
+        let text = String::from_utf8(to(format).unwrap()).unwrap();
+        assert!(text.contains("alike") && text.contains("reference"), "{text}");
+    }
+    assert_eq!(to(Format::FioJson).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}

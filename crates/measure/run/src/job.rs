@@ -1,0 +1,320 @@
+//! One worker: builds its engine in its own thread, waits for the common start, runs the loop.
+
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use durio_base::Nanos;
+use durio_block::{
+    BlockError, Buffers, Clock, Engine, EngineSetup, EngineUser, MonotonicClock, NullEngine,
+    Script, SyncEngine, Ticks, TscClock, WriteFlags,
+};
+use durio_plan::{CompletionTime, DrainPolicy, EngineKind, NullScript};
+use durio_workload::{
+    BlockFiller, CommitterThreads, FileOrder, Region, Schedule, Stream, SyncMethod, Workload,
+};
+use rustix::fs::Advice;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::committer_threads;
+use crate::counters::Usage;
+use crate::error::RunError;
+use crate::grid::Bounds;
+use crate::log::Log;
+use crate::measured_loop::{Idle, LoopInput, LoopResult, MeasuredLoop, slots_per_operation};
+use crate::recorder::{ClosedInterval, IntervalBuffer, Parts, PerOperation, Recorder};
+use crate::sink::StopFlag;
+use crate::start_barrier::{Readiness, Start, StartBarrier};
+
+/// The clock of a run's engines; the null engine has its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunClock {
+    Tsc(TscClock),
+    Monotonic(MonotonicClock),
+}
+
+/// What all jobs of a step share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// The user's wish to end.
+    pub(crate) stop: StopFlag,
+    /// A job has failed, or was the first to be done where that ends all: the others end too.
+    pub(crate) failed: StopFlag,
+    pub(crate) first_ends_all: bool,
+    /// Where all jobs wait for the common start.
+    pub(crate) barrier: StartBarrier,
+    /// The common begin, from whoever passes the barrier first.
+    pub(crate) started: OnceLock<Ticks>,
+}
+
+pub(crate) struct JobInput {
+    pub(crate) index: u32,
+    pub(crate) engine: EngineKind,
+    pub(crate) workload: Workload,
+    /// Buffers for each operation in flight.
+    pub(crate) slots_each: u32,
+    pub(crate) batch: u32,
+    pub(crate) script: Option<NullScript>,
+    pub(crate) region: Region,
+    pub(crate) seed: u64,
+    pub(crate) bounds: Bounds,
+    /// When operations start, in an open loop.
+    pub(crate) schedule: Option<Schedule>,
+    /// The same for each committer with a thread of its own, instead.
+    pub(crate) committer_schedules: Vec<Schedule>,
+    /// The processors that it may run on; none for any.
+    pub(crate) processors: Vec<u32>,
+    /// The files that it works on in turn; one, but for a few loads, and none with the null engine.
+    pub(crate) files: Vec<OwnedFd>,
+    pub(crate) files_each: u32,
+    pub(crate) file_order: FileOrder,
+    pub(crate) drain: Option<DrainPolicy>,
+    pub(crate) completion_time: CompletionTime,
+    /// A second descriptor of each file, if each pass over one drops its cached pages.
+    pub(crate) pass_files: Vec<OwnedFd>,
+    /// A sync holds up the job.
+    pub(crate) blocking_syncs: bool,
+    /// What the kernel was told of the order of accesses.
+    pub(crate) advice: Option<Advice>,
+    pub(crate) clock: RunClock,
+    pub(crate) closed: SyncSender<ClosedInterval>,
+    pub(crate) empty: Receiver<IntervalBuffer>,
+    pub(crate) ready: Readiness,
+}
+
+pub(crate) struct JobOutcome {
+    pub(crate) index: u32,
+    pub(crate) result: LoopResult,
+    pub(crate) parts: PerOperation<Parts>,
+    /// What its thread used, from the common start to its end.
+    pub(crate) usage: Usage,
+    pub(crate) recorder_waits: u64,
+    /// The end of the job, since the step's begin.
+    pub(crate) end: Nanos,
+}
+
+/// The body of a job's thread; `None` if the step never began.
+pub(crate) fn run_job(mut input: JobInput, shared: &Shared) -> Option<JobOutcome> {
+    // Before the buffers: memory is taken from the node on which it is touched first.
+    if let Err(error) = stay_on(&input.processors) {
+        input.ready.tell(Err(error));
+        return None;
+    }
+    let _guard = FailOnPanic(&shared.failed);
+    match input.clock {
+        RunClock::Tsc(clock) => run_with_clock(input, clock, shared),
+        RunClock::Monotonic(clock) => run_with_clock(input, clock, shared),
+    }
+}
+
+/// Binds the calling thread to processors; none leave it where it is.
+fn stay_on(processors: &[u32]) -> Result<(), RunError> {
+    if processors.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &processor in processors {
+        if processor as usize >= CpuSet::MAX_CPU {
+            return Err(RunError::unsupported(format!("there is no processor {processor}"))
+                .hint("lscpu lists the processors"));
+        }
+        set.set(processor as usize);
+    }
+    sched_setaffinity(None, &set).map_err(|errno| {
+        let list: Vec<String> = processors.iter().map(u32::to_string).collect();
+        let message = format!("cannot run on the processors {}", list.join(","));
+        RunError::target(message)
+            .because(std::io::Error::from(errno))
+            .hint("lscpu lists the processors; a control group may permit fewer")
+    })
+}
+
+/// A job that panics ends the others too.
+struct FailOnPanic<'a>(&'a StopFlag);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set();
+        }
+    }
+}
+
+fn run_with_clock<C: Clock + Copy + Send + Sync>(
+    mut input: JobInput,
+    clock: C,
+    shared: &Shared,
+) -> Option<JobOutcome> {
+    let mut filler = BlockFiller::new(&input.workload, input.seed);
+    let buffers = match filled_buffers(&input, &mut filler) {
+        Ok(buffers) => buffers,
+        Err(error) => return decline(input, error.into()),
+    };
+    let has_threads = has_committer_threads(&input.workload);
+    // Whoever finds the log free leads, so the engine goes from thread to thread: a ring that is
+    // set up with SINGLE_ISSUER refuses every thread but its first.
+    if has_threads && input.engine != EngineKind::Sync {
+        let error = RunError::unsupported("committers with a thread each need the sync engine");
+        return decline(input, error);
+    }
+    if input.engine == EngineKind::Null {
+        let engine = NullEngine::new(script(&input), buffers);
+        return drive(engine, (input, filler), shared);
+    }
+    let mut files = std::mem::take(&mut input.files).into_iter();
+    let Some(file) = files.next() else {
+        let error = RunError::unsupported("only the null engine runs on no target");
+        return decline(input, error);
+    };
+    if has_threads {
+        let engine = SyncEngine::new(clock, file, buffers);
+        return committer_threads::run(engine, clock, (input, filler), shared);
+    }
+    let (depth, entries) = (input.workload.depth, ring_entries(&input.workload));
+    let (more_files, blocking_syncs) = (files.collect(), input.blocking_syncs);
+    let advice = input.advice;
+    let setup =
+        EngineSetup { clock, file, more_files, buffers, depth, entries, blocking_syncs, advice };
+    input.engine.open(setup, Job { input, filler, shared })
+}
+
+fn script(input: &JobInput) -> Script {
+    match input.script.clone() {
+        Some(NullScript { latencies, fails_at }) => Script::new(latencies, fails_at),
+        None => Script::new(vec![Nanos::from_micros(100)], None),
+    }
+}
+
+/// A job that waits for its engine.
+struct Job<'a> {
+    input: JobInput,
+    filler: BlockFiller,
+    shared: &'a Shared,
+}
+
+impl<C: Clock> EngineUser<C> for Job<'_> {
+    type Output = Option<JobOutcome>;
+
+    fn drive<E: Engine<Clock = C>>(self, engine: E) -> Self::Output {
+        drive(engine, (self.input, self.filler), self.shared)
+    }
+
+    /// The kernel let the probe have one and refuses one to this job.
+    fn refused(self, error: BlockError) -> Self::Output {
+        let mut error = RunError::from(error);
+        if self.input.engine == EngineKind::Uring {
+            error = error.hint(
+                "use fewer jobs or a smaller --depth, raise the limit on locked memory \
+                 (ulimit -l), or give --engine sync",
+            );
+        }
+        decline(self.input, error)
+    }
+}
+
+/// An entry of the ring for each slot.
+fn ring_entries(workload: &Workload) -> u32 {
+    let each = slots_per_operation(workload.sync.method);
+    u32::try_from(workload.depth as usize * each).unwrap_or(u32::MAX)
+}
+
+/// True if each committer of the log has a thread of its own.
+pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
+    workload.group_commit.is_some_and(|policy| policy.threads == CommitterThreads::OneEach)
+}
+
+/// Buffers with the workload's contents, different for each job.
+fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers, BlockError> {
+    let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
+    let slots = (input.workload.depth * input.slots_each) as usize;
+    let buffers = Buffers::try_new(slots, length)?;
+    // A linked sync has a slot of its own, and moves no data.
+    let linked = slots * (slots_per_operation(input.workload.sync.method) - 1);
+    let mut buffers = buffers.with_bare(linked);
+    for slot in 0..slots {
+        // Touches every page before the measurement, also for reads.
+        filler.prime(buffers.slot_mut(slot));
+    }
+    Ok(buffers)
+}
+
+/// Tells the coordinator that this job cannot run; it then calls the step off.
+fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
+    input.ready.tell(Err(error));
+    None
+}
+
+fn drive<E: Engine>(
+    mut engine: E,
+    (mut input, filler): (JobInput, BlockFiller),
+    shared: &Shared,
+) -> Option<JobOutcome> {
+    let workload = &input.workload;
+    let asynchronous = engine.capabilities().asynchronous;
+    let files = (input.files_each, input.file_order);
+    let stream = Stream::over_files(workload, input.region, input.seed, files);
+    let kinds = (asynchronous, input.schedule.is_some());
+    let mut recorder =
+        Recorder::new(input.index as usize, workload, kinds, input.closed, input.empty);
+    let bounds = input.bounds;
+    let loop_input = LoopInput {
+        stream,
+        recorder: &mut recorder,
+        stop: shared.stop.as_ref(),
+        failed: shared.failed.as_ref(),
+        write_flags: write_flags(workload.sync.method),
+        commits: workload.commits_each_write(),
+        sync: workload.sync.method,
+        depth: workload.depth,
+        batch: input.batch,
+        varied: workload.has_mix(),
+        filler,
+        pass_files: std::mem::take(&mut input.pass_files),
+        syncs_at_end: workload.syncs_at_end && workload.writes(),
+        files: input.files_each,
+        drain: input.drain,
+        completion_time: input.completion_time,
+    };
+    let facts = engine.facts();
+    // Everything that allocates, before the job says that it is ready.
+    let mut log = Log::of(workload, input.region);
+    // Before the job says that it is ready: the loop allocates nothing.
+    let mut idle =
+        Idle::with_capacity(workload.group_commit.map_or(0, |it| it.committers as usize));
+    let measured = MeasuredLoop::new(&mut engine, bounds, loop_input);
+    input.ready.tell(Ok(facts));
+    if shared.barrier.wait() == Start::Aborted {
+        return None;
+    }
+    // Of the loop alone: making the buffers is behind it.
+    let before = Usage::of_thread();
+    let started = measured.common_start(&shared.started);
+    let result = match (&mut log, input.schedule) {
+        (Some(log), schedule) => measured.run_log(started, log, &mut idle, schedule),
+        (None, Some(schedule)) => measured.run_open(started, schedule),
+        (None, None) => measured.run(started),
+    };
+    if shared.first_ends_all {
+        // The flag of a failure serves: the loop looks at it anyway.
+        shared.failed.set();
+    }
+    let usage = Usage::of_thread().since(before);
+    let end = Nanos::new(result.end_ns);
+    let recorder_waits = recorder.waits;
+    Some(JobOutcome {
+        index: input.index,
+        result,
+        parts: recorder.finish(),
+        usage,
+        recorder_waits,
+        end,
+    })
+}
+
+pub(crate) fn write_flags(method: SyncMethod) -> WriteFlags {
+    match method {
+        SyncMethod::RwfDsync => WriteFlags::Dsync,
+        SyncMethod::RwfSync => WriteFlags::Sync,
+        _ => WriteFlags::None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Whether a step's memory is there. The kernel grants more than it has, and ends the process when
+//! it is used: too late, and without a word.
+
+use durio_base::Bytes;
+use durio_observe::{Host, read_host};
+use durio_plan::{EngineKind, Plan, Step};
+use durio_record::BucketCounts;
+use durio_workload::Workload;
+
+use crate::error::RunError;
+use crate::recorder::per_operation;
+
+/// Histograms that exist per job and kind of operation: those of its interval buffers, and the two
+/// parts of a latency. Its total is sparse.
+const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 2;
+
+// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
+const JOB: Bytes = Bytes::from_kib(64);
+
+// Nobody is surprised by less.
+const LARGE: Bytes = Bytes::from_mib(1024);
+
+/// What this process can have now; none if the machine does not show it.
+pub(crate) fn available() -> Option<Bytes> {
+    available_on(&read_host())
+}
+
+fn available_on(host: &Host) -> Option<Bytes> {
+    let free = Some(host.memory_available).filter(|free| *free > Bytes::ZERO);
+    // A container's bound is not in /proc/meminfo.
+    free.into_iter().chain(host.cgroup.memory_max).min()
+}
+
+/// The step of a plan that takes most memory, how much that is at most, and how much can be had now;
+/// none if it is little. Those that fio runs take none of ours.
+#[must_use]
+pub fn large_step(plan: &Plan) -> Option<(&Step, Bytes, Option<Bytes>)> {
+    let is_ours = |step: &&Step| step.loads().all(|load| load.engine != EngineKind::Fio);
+    let steps = plan.steps.iter().filter(is_ours).map(|step| (step, memory_of(step)));
+    let (step, need) = steps.max_by_key(|(_, need)| *need)?;
+    is_large(need).then(|| (step, need, available()))
+}
+
+fn is_large(need: Bytes) -> bool {
+    need > LARGE
+}
+
+/// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
+/// Of those a page is taken for each stretch of latencies that occur, so most steps take far less.
+#[must_use]
+pub fn memory_of(step: &Step) -> Bytes {
+    let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+    needed(step.buffer_bytes(), &workloads)
+}
+
+fn needed(buffers: Bytes, workloads: &[&Workload]) -> Bytes {
+    let of_jobs = |workload: &&Workload| {
+        histogram_bytes(workload).get() + JOB.get() * u64::from(workload.jobs)
+    };
+    let jobs = workloads.iter().map(of_jobs);
+    Bytes::new(jobs.fold(buffers.get(), u64::saturating_add))
+}
+
+/// Refuses a step that needs more than is `available`.
+pub(crate) fn check_step(step: &Step, available: Option<Bytes>) -> Result<(), RunError> {
+    let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();
+    check(step.buffer_bytes(), &workloads, available)
+}
+
+/// True if a step can be made ready while another is still measured.
+pub(crate) fn is_room_for_both(step: &Step, measured: &Step, available: Option<Bytes>) -> bool {
+    // Both are held until the first has ended.
+    let both = memory_of(step).get().saturating_add(memory_of(measured).get());
+    available.is_none_or(|available| both <= available.get())
+}
+
+/// Refuses workloads that, with their `buffers`, need more than is `available`.
+pub(crate) fn check(
+    buffers: Bytes,
+    workloads: &[&Workload],
+    available: Option<Bytes>,
+) -> Result<(), RunError> {
+    let need = needed(buffers, workloads);
+    let Some(available) = available.filter(|available| need > *available) else { return Ok(()) };
+    let name = workloads.first().map_or("the step", |workload| workload.name.as_str());
+    let error = RunError::unsupported(format!(
+        "{name} needs {need} of memory, {buffers} of it for blocks in flight, but only {available} is available"
+    ));
+    Err(error.hint("give a smaller --bs, --depth or --jobs"))
+}
+
+fn histogram_bytes(workload: &Workload) -> Bytes {
+    let kinds = per_operation::<()>(workload).iter().flatten().count() as u64;
+    let histograms = kinds * HISTOGRAMS_PER_KIND * u64::from(workload.jobs);
+    Bytes::new(BucketCounts::BYTES * histograms)
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_workload::{PerMille, self_cost_workload};
+
+    use super::*;
+
+    #[test]
+    fn the_control_group_bounds_what_the_machine_has() {
+        let mut host = Host::default();
+        assert_eq!(available_on(&host), None);
+        host.memory_available = Bytes::from_gib(8);
+        assert_eq!(available_on(&host), Some(Bytes::from_gib(8)));
+        host.cgroup.memory_max = Some(Bytes::from_gib(1));
+        assert_eq!(available_on(&host), Some(Bytes::from_gib(1)));
+    }
+
+    fn jobs(jobs: u32, read_share: PerMille) -> Workload {
+        Workload { jobs, read_share, ..self_cost_workload(4) }
+    }
+
+    #[test]
+    fn each_job_takes_64_kib_and_five_histograms_of_330_kib_for_each_kind_of_operation() {
+        let (reads, both) = (jobs(3, PerMille(1000)), jobs(2, PerMille(500)));
+        let of = |kinds: u64| 1024 * (64 + kinds * 5 * 330);
+        assert_eq!(needed(Bytes::new(77), &[&reads]), Bytes::new(77 + 3 * of(1)));
+        // Writes of this one have neither syncs nor commits.
+        assert_eq!(needed(Bytes::ZERO, &[&reads, &both]), Bytes::new(3 * of(1) + 2 * of(2)));
+    }
+
+    #[test]
+    fn a_step_is_refused_from_the_first_byte_that_is_not_there() {
+        let reads = jobs(1, PerMille(1000));
+        let check = |available| {
+            let checked = check(Bytes::new(4096), &[&reads], available);
+            checked.map_err(|error| error.to_string())
+        };
+        let need = 4096 + 1024 * (64 + 5 * 330);
+        assert_eq!((check(None), check(Some(Bytes::new(need)))), (Ok(()), Ok(())));
+        let refusal = check(Some(Bytes::new(need - 1))).unwrap_err();
+        let expected = format!("self needs {} of memory, 4 KiB of it", Bytes::new(need));
+        assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+
+    #[test]
+    fn more_than_1_gib_is_told_before_it_is_taken() {
+        let of = |bytes| is_large(Bytes::new(bytes));
+        assert_eq!((of(1_073_741_824), of(1_073_741_825)), (false, true));
+    }
+}

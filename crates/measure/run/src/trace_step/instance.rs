@@ -1,0 +1,341 @@
+//! A trace of durio's own: an instance in tracefs, which leaves the traces of others alone.
+//!
+//! It is gone when it is dropped, also by a panic. What a killed run left behind the next run removes:
+//! the name of an instance says whose it is ([`super::owner`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use durio_base::Nanos;
+use durio_observe::{
+    BufferStats, TraceClock, TraceText, find_tracefs, parse_buffer_stats, parse_trace,
+};
+use rustix::fs::OFlags;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use super::owner::{remove_dead_in, trace_instance_name};
+use super::sequences::TracedDevice;
+
+/// The largest text that is read: more than the buffers below hold.
+const TEXT_MAX: u64 = 256 << 20;
+
+/// An event in the ring buffer with its header, at most.
+const EVENT_BYTES: u64 = 96;
+
+// KiB per processor: the smallest that the kernel's pages make sensible, and what a machine with
+// hundreds of processors can spare.
+const BUFFER_KIB: std::ops::RangeInclusive<u64> = 64..=4096;
+
+/// Settings of the text that differ from system to system, as parse_trace wants them; what a kernel
+/// does not know, it refuses, and does not print either.
+const OPTIONS: [&str; 11] = [
+    "noraw",
+    "nohex",
+    "nobin",
+    "nofields",
+    "noverbose",
+    "nolatency-format",
+    "norecord-tgid",
+    "context-info",
+    "irq-info",
+    "markers",
+    "overwrite",
+];
+
+/// The path of tracefs: where it is mounted, else a private mount that ends with this process. The error
+/// says what to do if neither is possible.
+pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
+    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    if let Some(path) = find_tracefs(root) {
+        return Ok(path);
+    }
+    // Of a copied tree nothing is mounted.
+    let is_live = root == Path::new("/");
+    let own = || OWN.get_or_init(|| detached_mount().ok()).as_ref();
+    let own = is_live
+        .then(own)
+        .flatten()
+        .ok_or("tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)")?;
+    let path = Path::new(OWN_MOUNTS).join(own.as_raw_fd().to_string());
+    // Only a mount shows what a killed run left behind.
+    let _ = remove_dead_in(&path, root);
+    Ok(path)
+}
+
+/// Private mounts are reached by their descriptors.
+const OWN_MOUNTS: &str = "/proc/self/fd";
+
+/// A mount of tracefs that no other process sees, and that ends when it is closed.
+pub(crate) fn detached_mount() -> rustix::io::Result<OwnedFd> {
+    let opened = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&opened)?;
+    fsmount(&opened, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+/// A filter that lets the events of these devices through. The kernel keeps a number in one word
+/// (MKDEV, kdev_t.h), and that is what `dev` is in an event.
+pub(crate) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String {
+    let each = numbers
+        .map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
+    each.collect::<Vec<_>>().join(" || ")
+}
+
+/// A trace on its way.
+#[derive(Debug)]
+pub(crate) struct TraceInstance {
+    // First, for an instance cannot be removed while one of its files is open.
+    marker: File,
+    folder: Folder,
+}
+
+/// The folder of an instance; removed with all that the kernel keeps for it: its events end, too.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody is left to tell; a next run tries again.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What a trace has seen.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    pub(crate) text: TraceText,
+    /// Events that were not kept, or could not be read.
+    pub(crate) lost: u64,
+    /// Before this time events may be missing.
+    pub(crate) complete_from: Nanos,
+}
+
+impl TraceInstance {
+    /// Begins to trace what reaches `devices`; the text says why not.
+    pub(super) fn begin(
+        tracefs: &Path,
+        root: &Path,
+        devices: &[TracedDevice],
+        events: u64,
+    ) -> Result<Self, String> {
+        // One clock for all processors; the other one for kernels before 3.18.
+        let (instance, _) = Self::make(tracefs, root, &["mono", "global"], events)?;
+        instance.set_up(devices)?;
+        Ok(instance)
+    }
+
+    /// An instance that traces nothing yet, with the first of these clocks that the kernel has, and
+    /// the place of that, and with room for so many events.
+    pub(crate) fn make(
+        tracefs: &Path,
+        root: &Path,
+        clocks: &[&str],
+        events: u64,
+    ) -> Result<(Self, usize), String> {
+        let folder = make_folder(&tracefs.join("instances"), root)?;
+        let path = folder.0.join("trace_marker");
+        let marker = OpenOptions::new().write(true).open(&path);
+        let marker = marker.map_err(|error| reason("open", &path, &error))?;
+        let instance = Self { marker, folder };
+        // Setting a clock clears the buffer (kernel documentation, ftrace.rst): nothing may come before.
+        instance.set("tracing_on", "0")?;
+        let clock = instance.set_clock(clocks)?;
+        for option in OPTIONS {
+            let _ = instance.set("trace_options", option);
+        }
+        instance.set("buffer_size_kb", &buffer_kib(events).to_string())?;
+        Ok((instance, clock))
+    }
+
+    fn set_clock(&self, clocks: &[&str]) -> Result<usize, String> {
+        let mut refusal = "no clock is named".to_owned();
+        for (place, clock) in clocks.iter().enumerate() {
+            match self.set("trace_clock", clock) {
+                Ok(()) => return Ok(place),
+                Err(reason) => refusal = reason,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn set_up(&self, devices: &[TracedDevice]) -> Result<(), String> {
+        let simple: Vec<_> = devices.iter().filter(|device| !device.has_requests).collect();
+        self.switch_on(&["block_rq_issue", "block_rq_complete"], devices.iter())?;
+        if !simple.is_empty() {
+            self.switch_on(&["block_bio_queue", "block_bio_complete"], simple.into_iter())?;
+        }
+        self.set("tracing_on", "1")
+    }
+
+    fn switch_on<'d>(
+        &self,
+        events: &[&str],
+        devices: impl Iterator<Item = &'d TracedDevice>,
+    ) -> Result<(), String> {
+        let filter = device_filter(devices.map(|device| device.number));
+        for event in events {
+            // Without a filter the buffer holds more of others; what is ours is found all the same.
+            let _ = self.set(&format!("events/block/{event}/filter"), &filter);
+            self.set(&format!("events/block/{event}/enable"), "1")?;
+        }
+        Ok(())
+    }
+
+    /// Writes to one of its files.
+    pub(crate) fn set(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.folder.0.join(file);
+        // Never made: what the kernel does not have must be an error.
+        let file = OpenOptions::new().write(true).truncate(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| reason("write", &path, &error))
+    }
+
+    /// Adds to one of its files what is there already.
+    pub(crate) fn add(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.folder.0.join(file);
+        let file = OpenOptions::new().append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| reason("write", &path, &error))
+    }
+
+    /// The ring buffers, a file for each processor; reading one does not wait.
+    pub(crate) fn buffers(&self) -> Result<Vec<File>, String> {
+        let folder = self.folder.0.join("per_cpu");
+        let entries = fs::read_dir(&folder).map_err(|error| reason("read", &folder, &error))?;
+        let open = |entry: fs::DirEntry| {
+            let path = entry.path().join("trace_pipe_raw");
+            let mut options = OpenOptions::new();
+            options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+            options.open(&path).map_err(|error| reason("open", &path, &error))
+        };
+        entries.flatten().map(open).collect()
+    }
+
+    pub(crate) fn reads(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.0.join(file)).ok()
+    }
+
+    pub(crate) fn place(&self) -> String {
+        // The path of a private mount means nothing to the reader.
+        match self.folder.0.strip_prefix(Path::new(OWN_MOUNTS)) {
+            Ok(_) => self.folder.0.file_name().unwrap_or_default().display().to_string(),
+            Err(_) => self.folder.0.display().to_string(),
+        }
+    }
+
+    /// Writes a mark: `durio begin 7`.
+    pub(crate) fn mark(&mut self, word: &str, commit: u64) -> Result<(), String> {
+        self.mark_text(&format!("durio {word} {commit}"))
+    }
+
+    /// Writes any text as a mark.
+    pub(crate) fn mark_text(&mut self, text: &str) -> Result<(), String> {
+        self.marker
+            .write_all(text.as_bytes())
+            .map_err(|error| reason("write", &self.folder.0.join("trace_marker"), &error))
+    }
+
+    pub(crate) fn finish(self) -> Result<Traced, String> {
+        let text = parse_trace(&self.stopped_text()?, TraceClock::Monotonic);
+        let (lost, complete_from) = self.losses(text.unreadable, |stats| stats.oldest);
+        Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
+    }
+
+    /// Stops tracing, and gives the text of what was traced.
+    pub(crate) fn stopped_text(&self) -> Result<Vec<u8>, String> {
+        self.set("tracing_on", "0")?;
+        let path = self.folder.0.join("trace");
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|it| it.take(TEXT_MAX).read_to_end(&mut text));
+        read.map_err(|error| reason("read", &path, &error))?;
+        Ok(text)
+    }
+
+    /// Events that were not kept, with those that were `unreadable`, and from when on none is missing:
+    /// the `oldest` event that is left in any buffer that lost some.
+    pub(crate) fn losses<T: Ord>(
+        &self,
+        unreadable: u64,
+        oldest: impl Fn(&BufferStats) -> Option<T>,
+    ) -> (u64, Option<T>) {
+        let entries = fs::read_dir(self.folder.0.join("per_cpu")).into_iter().flatten().flatten();
+        let text = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stats")).ok();
+        let stats = entries.filter_map(text).map(|text| parse_buffer_stats(&text));
+        let stats: Vec<BufferStats> = stats.filter(|stats| stats.lost > 0).collect();
+        let lost = stats.iter().fold(unreadable, |sum, stats| sum.saturating_add(stats.lost));
+        (lost, stats.iter().filter_map(oldest).max())
+    }
+}
+
+/// KiB of each processor's buffer.
+fn buffer_kib(events: u64) -> u64 {
+    let kib = events.saturating_mul(EVENT_BYTES) / 1024;
+    kib.clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end())
+}
+
+/// Makes a folder that no other instance has.
+fn make_folder(instances: &Path, root: &Path) -> Result<Folder, String> {
+    let mut number = 0_u32;
+    loop {
+        let path = instances.join(trace_instance_name(root, number));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(Folder(path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
+                number += 1;
+            }
+            Err(error) => return Err(reason("make the trace instance", &path, &error)),
+        }
+    }
+}
+
+/// Why nothing can be traced, in words.
+fn reason(what: &str, path: &Path, error: &io::Error) -> String {
+    let place = path.display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "no permission to {what} '{place}': tracing needs root, and a kernel that is not \
+             locked down"
+        ),
+        io::ErrorKind::NotFound => {
+            format!("cannot {what} '{place}': this kernel does not have it, or does not show it")
+        }
+        _ => format!("cannot {what} '{place}': {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_says_what_is_missing() {
+        let of = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            reason("write", Path::new("/t/tracing_on"), &error)
+        };
+        assert!(of(13).starts_with("no permission to write '/t/tracing_on'"));
+        assert!(of(2).contains("this kernel does not have it"));
+        assert!(of(16).contains("busy") && of(30).contains("ead-only"), "{} {}", of(16), of(30));
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_set_up_is_removed_again() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("instances")).unwrap();
+        // A folder of no tracefs: nothing is in it.
+        let error = TraceInstance::begin(root.path(), root.path(), &[], 1).unwrap_err();
+        assert!(error.contains("trace_marker"), "{error}");
+        assert_eq!(fs::read_dir(root.path().join("instances")).unwrap().count(), 0);
+        let error = TraceInstance::begin(Path::new("/nowhere"), root.path(), &[], 1).unwrap_err();
+        assert!(error.contains("make the trace instance"), "{error}");
+    }
+
+    #[test]
+    fn a_buffer_has_96_bytes_for_each_event_between_64_and_4096_kib() {
+        let kib = [0, 682, 683, 694, 43_690, 43_691, u64::MAX].map(buffer_kib);
+        assert_eq!(kib, [64, 64, 64, 65, 4095, 4096, 4096]);
+    }
+}

@@ -1,0 +1,255 @@
+//! From a trace to where the time of each operation went.
+//!
+//! In: events in the order of time, and when each operation began and ended, on the same clock. Out:
+//! an [`OperationPath`] for each. At every moment an operation is in one component
+//! ([`LatencyComponents`]); the sum of the components is its time.
+
+mod device;
+
+use std::collections::VecDeque;
+
+use durio_base::{Bytes, Nanos};
+use durio_observe::{BlockRequest, TraceClock, TraceEvent, TraceEventKind};
+use durio_record::{LatencyComponents, OperationPath, PathIo};
+
+use super::Stamps;
+use super::devices::TracedLayer;
+use super::tracer::Followed;
+use device::DeviceState;
+
+/// Where the time of each operation went that the trace holds whole.
+pub(super) fn timelines(
+    followed: &Followed,
+    layers: &[TracedLayer],
+    stamps: &[Stamps],
+    nanos: &dyn Fn(u64) -> u64,
+) -> Vec<OperationPath> {
+    // The text has whole microseconds: what happens in the one of the begin is the operation's.
+    let grain = match followed.clock {
+        TraceClock::Monotonic => 1000,
+        TraceClock::Tsc => 1,
+    };
+    let whole = |it: &&Stamps| it.begin >= followed.complete_from;
+    let aligned = |it: &Stamps| Stamps { begin: it.begin / grain * grain, end: it.end };
+    let mut left: VecDeque<Stamps> = stamps.iter().filter(whole).map(aligned).collect();
+    let mut sweep = Sweep::new(followed, layers);
+    let mut found = Vec::with_capacity(left.len());
+    let mut open = false;
+    for event in &followed.text.events {
+        while let Some(past) = left.front().copied().filter(|it| event.at > it.end) {
+            left.pop_front();
+            // One without any event was not seen.
+            if std::mem::take(&mut open) {
+                found.push(sweep.end(past.end, nanos));
+            }
+        }
+        // What comes after the last operation is nobody's.
+        let Some(next) = left.front() else { break };
+        if !open && event.at >= next.begin {
+            sweep.begin(next.begin);
+            open = true;
+        }
+        if open {
+            sweep.take(event);
+        }
+    }
+    if let Some(last) = left.pop_front().filter(|_| open) {
+        found.push(sweep.end(last.end, nanos));
+    }
+    found
+}
+
+/// A component of an operation's time: those of [`LatencyComponents`], in its order, and one that becomes
+/// one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LatencyComponent {
+    Device,
+    Queued,
+    Entry,
+    Exit,
+    Between,
+    Program,
+    /// After something was done: until the next is queued, or until the exit; which, is seen later.
+    Done,
+}
+
+/// Ticks by component.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent([u64; 7]);
+
+impl Spent {
+    fn add(&mut self, component: LatencyComponent, ticks: u64) {
+        let sum = &mut self.0[component as usize];
+        *sum = sum.saturating_add(ticks);
+    }
+
+    /// What came after the last thing done was this.
+    fn settle(&mut self, component: LatencyComponent) {
+        let done = std::mem::take(&mut self.0[LatencyComponent::Done as usize]);
+        self.add(component, done);
+    }
+
+    /// The operation is over.
+    fn finish(mut self, nanos: &dyn Fn(u64) -> u64) -> LatencyComponents {
+        self.settle(LatencyComponent::Exit);
+        let [device, queued, entry, exit, between, program, _] =
+            self.0.map(|ticks| Nanos::new(nanos(ticks)));
+        LatencyComponents { device, queued, entry, exit, between, program }
+    }
+}
+
+/// The state of one operation after the other.
+struct Sweep<'a> {
+    followed: &'a Followed,
+    layers: &'a [TracedLayer],
+    devices: Vec<DeviceState>,
+    now: u64,
+    in_kernel: bool,
+    off_cpu: bool,
+    /// Something was queued in this operation.
+    has_queued: bool,
+    spent: Spent,
+    off: Spent,
+    path: OperationPath,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(followed: &'a Followed, layers: &'a [TracedLayer]) -> Self {
+        Self {
+            followed,
+            layers,
+            devices: layers.iter().map(|it| DeviceState::new(it.device.requests)).collect(),
+            now: 0,
+            in_kernel: false,
+            off_cpu: false,
+            has_queued: false,
+            spent: Spent::default(),
+            off: Spent::default(),
+            path: OperationPath::default(),
+        }
+    }
+
+    /// An operation begins: the program runs, and nothing of it is anywhere.
+    fn begin(&mut self, at: u64) {
+        self.devices.iter_mut().for_each(DeviceState::clear);
+        (self.in_kernel, self.off_cpu, self.has_queued) = (false, false, false);
+        (self.spent, self.off, self.path) = Default::default();
+        self.now = at;
+    }
+
+    fn end(&mut self, at: u64, nanos: &dyn Fn(u64) -> u64) -> OperationPath {
+        self.pass(at);
+        self.path.spent = self.spent.finish(nanos);
+        self.path.off_cpu = self.off.finish(nanos);
+        std::mem::take(&mut self.path)
+    }
+
+    /// Time passes until `at`.
+    fn pass(&mut self, at: u64) {
+        let ticks = at.saturating_sub(self.now);
+        self.now = self.now.max(at);
+        let component = self.component();
+        self.spent.add(component, ticks);
+        if self.off_cpu {
+            self.off.add(component, ticks);
+        }
+    }
+
+    fn component(&self) -> LatencyComponent {
+        let mut busy = self.layers.iter().zip(&self.devices);
+        if busy.any(|(layer, state)| layer.device.lowest && state.has_work()) {
+            LatencyComponent::Device
+        } else if self.devices.iter().any(|state| state.has_work() || state.has_queued()) {
+            LatencyComponent::Queued
+        } else if !self.in_kernel {
+            LatencyComponent::Program
+        } else if self.has_queued {
+            LatencyComponent::Done
+        } else {
+            LatencyComponent::Entry
+        }
+    }
+
+    fn take(&mut self, event: &TraceEvent) {
+        self.pass(event.at);
+        let is_own = event.task == self.followed.thread;
+        match &event.kind {
+            TraceEventKind::SwitchedOut { preempted } if is_own => {
+                self.off_cpu = true;
+                let count =
+                    if *preempted { &mut self.path.preemptions } else { &mut self.path.waits };
+                *count = count.saturating_add(1);
+            }
+            TraceEventKind::SwitchedIn { task } if *task == self.followed.thread => {
+                self.off_cpu = false;
+            }
+            TraceEventKind::SwitchedOut { .. } | TraceEventKind::SwitchedIn { .. } => {}
+            // Not every kernel shows the switch from the idle task: what it does shows that it runs.
+            _ if is_own => self.off_cpu = false,
+            _ => {}
+        }
+        match &event.kind {
+            TraceEventKind::Entered if is_own => self.in_kernel = true,
+            TraceEventKind::Left if is_own => self.in_kernel = false,
+            TraceEventKind::Queued(request) => self.queue(request, event.task),
+            TraceEventKind::Ended(request) => self.at_device(request, DeviceState::end),
+            TraceEventKind::Issued(request) => self.at_device(request, DeviceState::issue),
+            TraceEventKind::Completed(request) => self.at_device(request, DeviceState::complete),
+            _ => {}
+        }
+    }
+
+    fn position(&self, request: &BlockRequest) -> Option<usize> {
+        self.layers.iter().position(|layer| layer.numbers.contains(&request.device))
+    }
+
+    fn at_device(&mut self, request: &BlockRequest, change: fn(&mut DeviceState, &BlockRequest)) {
+        let position = self.position(request);
+        if let Some(state) = position.and_then(|position| self.devices.get_mut(position)) {
+            change(state, request);
+        }
+    }
+
+    fn queue(&mut self, request: &BlockRequest, task: u32) {
+        // The kernel's threads are no strangers: a journal's writes are sent by them.
+        if self.followed.strangers.contains(&task) {
+            return;
+        }
+        let Some(position) = self.position(request) else { return };
+        self.has_queued = true;
+        self.spent.settle(LatencyComponent::Between);
+        self.off.settle(LatencyComponent::Between);
+        if let Some(state) = self.devices.get_mut(position) {
+            state.queue(request);
+        }
+        count(&mut self.path.io, position, request);
+    }
+}
+
+/// Counts what was queued, by the kernel's letters (blk_fill_rwbs): an F before the kind of operation
+/// asks for a flush before it, one after it is FUA.
+fn count(all: &mut Vec<PathIo>, position: usize, request: &BlockRequest) {
+    let device = u32::try_from(position).unwrap_or(u32::MAX);
+    let place = all.iter().position(|io| io.device == device).unwrap_or_else(|| {
+        all.push(PathIo { device, ..PathIo::default() });
+        all.len() - 1
+    });
+    let Some(io) = all.get_mut(place) else { return };
+    let (flush, rest) = match request.flags.strip_prefix('F') {
+        Some(rest) => (1, rest),
+        None => (0, request.flags.as_str()),
+    };
+    io.flushes = io.flushes.saturating_add(flush);
+    let add = |sum: Bytes| Bytes::new(sum.get().saturating_add(request.bytes));
+    match rest.as_bytes().first() {
+        Some(b'R') => {
+            (io.reads, io.read_bytes) = (io.reads.saturating_add(1), add(io.read_bytes));
+        }
+        Some(b'W') if request.bytes > 0 => {
+            (io.writes, io.written_bytes) = (io.writes.saturating_add(1), add(io.written_bytes));
+            io.fua =
+                io.fua.saturating_add(u32::from(rest.get(1..).is_some_and(|it| it.contains('F'))));
+        }
+        _ => {}
+    }
+}

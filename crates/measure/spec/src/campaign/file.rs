@@ -1,0 +1,375 @@
+//! Every key of a campaign spec, as the fields of structs.
+//!
+//! The reader, the JSON schema and the reference in docs/formats/spec.md come from these fields and
+//! their doc comments ([`crate::table`]).
+
+use durio_base::Bytes;
+use durio_plan::{EngineKind, FileLayout, Goal, Placement, RaidLevel, Tracking};
+use durio_workload::{AtEnd, CacheMode, Coverage, Pattern, PerMille, Skew, SyncMethod};
+
+use super::SPEC_SCHEMA;
+use super::value::{Mix, Rate, Regions, Within};
+use crate::table::value::{Amount, Delay, Name, Texts, Time, Version, word_enums};
+use crate::table::{Key, Levels, One, Placed, Table, reference, settings, table};
+
+table! {
+    /// The whole file.
+    struct CampaignFile [head: Head, steps: Steps] {
+        /// What is read and written. At least one.
+        target: Vec<Placed<TargetTable>>,
+    }
+}
+
+table! {
+    /// What every file with steps begins with.
+    struct Head {
+        /// Version of this format: 1.
+        schema: Placed<Version<SPEC_SCHEMA>>,
+        /// Short name.
+        name: Placed<Name>,
+        /// One sentence: what it shows.
+        summary: One<String>,
+        /// After whom: title, author, date.
+        source: One<String>,
+        /// false leaves out durio's measurements of its own cost. Default: true.
+        self_cost: One<bool>,
+    }
+}
+
+table! {
+    /// What is run.
+    struct Steps {
+        /// What holds for every step that does not say otherwise.
+        defaults: Option<Placed<Settings>>,
+        /// Preconditioning; not reported. Runs where it stands among the steps.
+        precondition: Vec<Placed<StepTable>>,
+        /// What is measured, in the order in which it stands in the file. At least one.
+        step: Vec<Placed<StepTable>>,
+    }
+}
+
+table! {
+    /// `[[target]]`.
+    struct TargetTable {
+        /// Short name, by which steps call it.
+        name: Placed<Name>,
+        /// Directory, file or block device, or a list of them that are one group (eight drives).
+        /// Without it, --target gives it.
+        path: One<Texts>,
+        /// Bytes of a file that durio makes, per path, or a share of the free space. Default: 1
+        /// GiB, at most a tenth of the free space; what exists is used whole.
+        size: One<Amount>,
+        /// How a file that durio makes is laid out before. Default: incompressible.
+        layout: One<FileLayout>,
+        /// In a directory: one file that all jobs share, or one of this size for each job. Default:
+        /// shared.
+        files: One<Files>,
+        /// Of several paths: whether fewer jobs than paths are an error, or use only the first
+        /// paths. Default: refused.
+        few_jobs: One<FewJobs>,
+        /// What is said of its layout, and cannot be measured.
+        declared: Option<Placed<DeclaredTable>>,
+        /// What its maker and seller say.
+        sheet: Option<Placed<SheetTable>>,
+    }
+}
+
+table! {
+    /// `[target.declared]`.
+    struct DeclaredTable {
+        /// RAID level.
+        raid: One<RaidLevel>,
+        /// Members of the array.
+        members: One<u32>,
+        /// Copies of each block (RAID1, RAID10).
+        copies: One<u32>,
+        /// How often everything is replicated above the storage.
+        replicas: One<u32>,
+    }
+}
+
+table! {
+    /// `[target.sheet]`.
+    struct SheetTable {
+        /// Price of all devices of a path.
+        price: One<f64>,
+        /// Currency of the price. Default: USD.
+        currency: One<String>,
+        /// Random reads per second.
+        random_read_iops: One<f64>,
+        /// Random writes per second.
+        random_write_iops: One<f64>,
+        /// Sequential reads, bytes per second.
+        read_bandwidth: One<Bytes>,
+        /// Sequential writes, bytes per second.
+        write_bandwidth: One<Bytes>,
+    }
+}
+
+settings! {
+    /// What a load is: in `[defaults]`, `[[precondition]]`, `[[step]]` and `[[step.beside]]`.
+    struct LoadSettings [commit: CommitSettings] {
+        /// Name of a target, or a list of names: jobs are assigned to them round-robin. Default:
+        /// the first target.
+        target: One<Texts>,
+        /// Order of offsets. Default: sequential.
+        pattern: Levels<Pattern>,
+        /// Share of reads; the rest are writes. Default: 100%.
+        reads: Levels<PerMille>,
+        /// Bytes per access. Default: 4KiB.
+        block_size: Levels<Bytes>,
+        /// Sizes by weight in thousandths, which add up to 1000; instead of block_size.
+        block_mix: One<Mix>,
+        /// Sizes of writes, where they differ from those of reads.
+        write_block_mix: One<Mix>,
+        /// Which blocks are hot, with a random pattern. Default: uniform.
+        skew: Levels<Skew>,
+        /// Whether each random block comes once before any comes again. Default: independent.
+        coverage: Levels<Coverage>,
+        /// With a random pattern: blocks that follow each other before the next jump. Default: 1.
+        run_length: Levels<u32>,
+        /// With a sequential pattern: bytes left out after each block.
+        hole: Levels<Bytes>,
+        /// Share of each 4 KiB written that is zeros; the rest is random. Default: 0%.
+        compressible: Levels<PerMille>,
+        /// Share of the writes that repeat an earlier one of the job; all others are unique.
+        /// Default: 0%.
+        duplicates: Levels<PerMille>,
+        /// What a job may touch: all of it (shared), a share each, or from an offset per job to the
+        /// end; offset:spread is ⌊100 / jobs⌋ % per job. Default: a share each for several
+        /// sequential jobs, else shared.
+        region: Levels<Regions>,
+        /// The part of the target that all jobs together touch.
+        within: Levels<Within>,
+        /// Workers. Default: 1.
+        jobs: Levels<u32>,
+        /// Whether jobs counts all workers or those of each path. Default: in-total.
+        jobs_are: One<JobCount>,
+        /// Operations that each job keeps in flight. Default: 1.
+        depth: Levels<u32>,
+        /// How writes are made durable. sync_file_range has an fdatasync after it; a linked sync is
+        /// submitted with its write, by io_uring. Default: none.
+        sync: Levels<SyncMethod>,
+        /// With fsync or fdatasync: after every so many writes of a job. Default: 1.
+        sync_every: Levels<u32>,
+        /// Past or through the page cache. Default: direct.
+        cache: Levels<CacheMode>,
+        /// Log file: at the end of its region a sequential writer overwrites in place, or gets
+        /// fresh preallocated space. Default: wrap-around.
+        at_end: Levels<AtEnd>,
+        /// How operations are submitted. Default: sync for depth 1, else uring.
+        engine: Levels<EngineKind>,
+        /// With engine fio: its ioengine.
+        fio_engine: Levels<String>,
+        /// Operations per submission at most. Default: 4.
+        batch: Levels<u32>,
+        /// Accesses per second that are offered, all jobs together (open loop). Default: as fast as
+        /// it goes.
+        rate: Levels<Rate>,
+        /// With rate: Poisson or constant arrivals. Default: poisson.
+        arrivals: Levels<ArrivalKind>,
+        /// Processors of the jobs, and with a node their memory. Default: device-node.
+        placement: Levels<Placement>,
+    }
+}
+
+settings! {
+    /// A log that committers share.
+    struct CommitSettings {
+        /// Each job is a log to which so many committers hand records of block_size; a write is a
+        /// batch of them. Default: no log.
+        committers: Levels<u32>,
+        /// With committers: a thread for each, so that the cost of waking them is in the latency.
+        /// Default: false.
+        committer_threads: Levels<bool>,
+        /// With committers: how long a leader waits for more records before it writes. Default: 0s.
+        commit_delay: Levels<Delay>,
+        /// With committers: a leader waits only if so many others are at work. Default: 0.
+        commit_siblings: Levels<u32>,
+        /// With committers: the most bytes of records in a batch. Default: 1MiB.
+        batch_max: Levels<Bytes>,
+        /// With committers: batches are filled up to a multiple of this; 0B for not at all.
+        /// Default: 4KiB.
+        pad_to: Levels<Bytes>,
+        /// With committers: records that arrive during a flush are copied at once. Default: true.
+        double_buffer: Levels<bool>,
+    }
+}
+
+settings! {
+    /// What ends a step: one that a step says replaces all of the defaults.
+    struct LimitSettings {
+        /// How long, after the ramp. Default: 60s.
+        duration: Levels<Time>,
+        /// Instead of a duration: bytes of all jobs; 100% is all paths.
+        volume: Levels<Amount>,
+        /// Instead of a duration: accesses of all jobs.
+        operations: Levels<u32>,
+        /// Instead of a duration: so many times the size of all paths, over all jobs.
+        loops: Levels<u32>,
+    }
+}
+
+settings! {
+    /// What else a step is besides its load, where defaults make sense.
+    struct StepSettings {
+        /// Time at the start that is not part of the figures. Default: 0s.
+        ramp: One<Time>,
+        /// Length of recorded intervals. Default: a fiftieth of the duration.
+        interval: One<Time>,
+        /// How often the whole ladder is run. Default: 1.
+        repeats: One<u32>,
+        /// Idle time before each step. Default: 0s.
+        pause: Levels<Time>,
+        /// The first job that is done ends the step. Default: false.
+        first_job_ends_all: One<bool>,
+        /// Memory for the page cache, by a memory cgroup, for buffered runs; 100% is all paths.
+        memory_bound: Levels<Amount>,
+        /// The kernel's read-ahead while the step runs.
+        read_ahead: Levels<Bytes>,
+        /// Drop the target's pages from the page cache before.
+        drop_cache: Levels<bool>,
+        /// After all steps, follow some operations of this one through the kernel, by one job:
+        /// where their time goes (needs tracefs). Default: false.
+        trace_path: One<bool>,
+    }
+}
+
+settings! {
+    /// What `[defaults]` and points may say.
+    struct Settings [load: LoadSettings, limit: LimitSettings, step: StepSettings] {}
+}
+
+table! {
+    /// `[[precondition]]` and `[[step]]`.
+    struct StepTable [settings: Settings] {
+        /// Short name.
+        name: Placed<Name>,
+        /// One sentence: what it shows.
+        summary: One<String>,
+        /// The axes from the outermost loop to the innermost. Default: as the lists stand in the
+        /// file.
+        order: One<Texts>,
+        /// With y: the axis to the right of a map.
+        x: One<String>,
+        /// With x: the axis upwards.
+        y: One<String>,
+        /// Points of a ladder one by one, where several keys change together.
+        points: Vec<Placed<Settings>>,
+        /// Whether the paths of the target are loaded together or one after the other. Default:
+        /// together.
+        over: One<Over>,
+        /// Target whose section of the same name is the baseline.
+        baseline: One<String>,
+        /// Repeats the whole section until something is so.
+        rounds: Option<Placed<RoundsTable>>,
+        /// A load that runs at the same time; its lists are axes named NAME.KEY.
+        beside: Vec<Placed<BesideTable>>,
+    }
+}
+
+table! {
+    /// `[[step.beside]]`.
+    struct BesideTable "the load beside" [load: LoadSettings] {
+        /// Short name.
+        name: Placed<Name>,
+    }
+}
+
+table! {
+    /// `rounds = { … }`.
+    struct RoundsTable {
+        /// At most so many rounds. Default: 25.
+        max: One<u32>,
+        /// Until this figure of the tracked step is steady, by the SNIA rule.
+        steady_state: One<Tracking>,
+        /// Which step of the section is tracked, by its values. Default: the first.
+        tracked: Option<Placed<LoadSettings>>,
+        /// Rounds that must be steady. Default: 5.
+        window: One<u32>,
+        /// Largest (max − min) / mean in the window. Default: 20%.
+        excursion: One<PerMille>,
+        /// Largest rise or fall of the fitted line over the window, of the mean. Default: 10%.
+        slope: One<PerMille>,
+        /// Or: until the highest rate that keeps this goal is found.
+        goal: One<Goal>,
+        /// How well that rate must be known. Default: 2%.
+        precision: One<PerMille>,
+    }
+}
+
+word_enums! {
+    /// What `jobs` counts.
+    JobCount { "in-total" => InTotal, "per-target" => PerTarget }
+    /// What `rate` is offered as.
+    ArrivalKind { "poisson" => Poisson, "constant" => Constant }
+    /// How the paths of a target are loaded.
+    Over { "together" => Together, "one-by-one" => OneByOne }
+    /// How many files jobs have in a directory.
+    Files { "shared" => Shared, "per-job" => PerJob }
+    /// What fewer jobs than paths are.
+    FewJobs { "refused" => Refused, "first-paths" => FirstPaths }
+}
+
+impl CampaignFile {
+    /// Preconditions and steps in the order of the file; true for a precondition.
+    pub(crate) fn all_steps(&self) -> Vec<(bool, &Placed<StepTable>)> {
+        let preconditions = self.steps.precondition.iter().map(|block| (true, block));
+        let steps = self.steps.step.iter().map(|block| (false, block));
+        let mut all: Vec<_> = preconditions.chain(steps).collect();
+        // TOML has two lists of them: a precondition between two steps is known by its place alone.
+        all.sort_by_key(|(_, block)| block.at);
+        all
+    }
+
+    /// What every step takes that does not say otherwise.
+    pub(crate) fn defaults(&self) -> Settings {
+        self.steps.defaults.as_ref().map(|it| it.value.clone()).unwrap_or_default()
+    }
+}
+
+/// Keys that stand in several tables.
+pub(crate) fn shared_keys() -> Vec<Key> {
+    Settings::all_keys()
+}
+
+/// The JSON schema (draft 2020-12) of spec files, for editors that check TOML by one.
+#[must_use]
+pub fn spec_json_schema() -> String {
+    let keys = CampaignFile::all_keys();
+    format!("{:#}\n", reference::file("durio campaign spec", &keys, &shared_keys()))
+}
+
+/// Tables of all keys, as Markdown.
+#[must_use]
+pub fn spec_reference() -> String {
+    reference::tables(&sections())
+}
+
+/// Every table with the heading under which it is described.
+fn sections() -> Vec<(&'static str, Vec<Key>)> {
+    let load = "A load: [defaults], [[precondition]], [[step]], [[step.beside]], points";
+    let step = [LimitSettings::keys(), StepSettings::keys()].concat();
+    vec![
+        ("The file", [Head::keys(), CampaignFile::keys(), Steps::keys()].concat()),
+        ("[[target]]", TargetTable::keys()),
+        ("[target.declared]", DeclaredTable::keys()),
+        ("[target.sheet]", SheetTable::keys()),
+        (load, [LoadSettings::keys(), CommitSettings::keys()].concat()),
+        ("A step: [defaults], [[precondition]], [[step]], points", step),
+        ("[[precondition]] and [[step]] alone", StepTable::keys()),
+        ("[[step.beside]]", BesideTable::keys()),
+        ("rounds", RoundsTable::keys()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::check_reference;
+
+    #[test]
+    fn the_reference_and_the_schema_are_what_the_code_says() {
+        check_reference("spec", &spec_json_schema(), &spec_reference(), &sections());
+    }
+}

@@ -1,0 +1,489 @@
+//! The plan of `durio check`: which files, how large, how long.
+
+use durio_base::{Bytes, Nanos};
+use durio_plan::{
+    ClockChoice, EngineKind, FileLayout, Limit, Load, Location, LocationFacts, Plan, Purpose,
+    RawPath, Role, Step, Target,
+};
+use durio_workload::profile::{Profile, Threshold, check_thresholds};
+use durio_workload::{
+    CacheMode, Files, PerMille, SyncMethod, SyncPolicy, Workload, check_workloads, did_you_mean,
+};
+
+use crate::predict::Line;
+use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
+
+/// The duration per workload from which figures are not provisional.
+// Shorter runs see no garbage collection, throttling or end of burst credits; durio-analyse calls
+// them provisional (FULL_SECONDS).
+pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
+
+/// The shortest duration per workload.
+// Ten intervals of 10 ms would not hold one flush of a disk.
+pub(crate) const DURATION_MIN: Nanos = Nanos::from_millis(100);
+
+/// The longest.
+// Beyond a month, a unit was probably mistaken.
+pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
+
+/// The smallest set of files that `check` lays out by itself.
+const FILES_MIN: Bytes = Bytes::from_mib(16);
+
+/// Calls of each kind.
+// Enough to tell flushes from those of others, over in a moment on any disk.
+const SYNC_CALLS: u64 = 20;
+
+/// The smallest data file.
+// Two halves for `scan` with several blocks of 256 KiB in flight.
+const DATA_MIN: Bytes = Bytes::from_mib(4);
+
+/// How long `check` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckLength {
+    /// Under 15 s in all.
+    Quick,
+    /// About 60 s in all.
+    Usual,
+    /// 300 s per workload.
+    Thorough,
+}
+
+impl CheckLength {
+    // Five workloads at this and three lines of committers at theirs: 9 s of the 15, 54 of the 60.
+    // The rest is for ramps and for laying out files.
+    fn duration(self) -> Nanos {
+        match self {
+            Self::Quick => Nanos::from_millis(1400),
+            Self::Usual => Nanos::from_secs(9),
+            Self::Thorough => FULL_DURATION,
+        }
+    }
+
+    /// That of the lines for committers.
+    fn duration_of_groups(self) -> Nanos {
+        // Their figures are rates, which a shorter time shows as well as percentiles a longer one.
+        match self {
+            Self::Quick => Nanos::from_millis(600),
+            Self::Usual => Nanos::from_secs(3),
+            Self::Thorough => FULL_DURATION,
+        }
+    }
+
+    fn data_size(self) -> Bytes {
+        match self {
+            Self::Quick => Bytes::from_mib(256),
+            Self::Usual | Self::Thorough => Bytes::from_gib(1),
+        }
+    }
+}
+
+/// What the user asks of `durio check`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckRequest {
+    /// The places to check, one after the other.
+    pub locations: Vec<Location>,
+    /// How long.
+    pub length: CheckLength,
+    /// Duration per workload, instead of the length's.
+    pub duration: Option<Nanos>,
+    /// Size of the data file, instead of the length's.
+    pub size: Option<Bytes>,
+    /// Only these workloads; all if empty.
+    pub only: Vec<String>,
+    /// Databases whose commits are predicted, in each directory.
+    pub predicted: Vec<Profile>,
+    /// Limits that the user sets, before those that are published.
+    pub goals: Vec<Threshold>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// File name for filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// Sizes of the three files.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    data: Bytes,
+    log: Bytes,
+    segment: Bytes,
+}
+
+/// The log.
+// Larger than any device's volatile write cache that answers in microseconds would hide, small
+// enough to lay out at once.
+const LOG: Bytes = Bytes::from_mib(128);
+
+// etcd's segment (server/storage/wal: `SegmentSizeBytes` = 64 × 1000 × 1000).
+const SEGMENT: Bytes = Bytes::new(64_000_000);
+
+/// Makes the plan.
+///
+/// # Errors
+/// If a bound is violated, nothing can be measured at a location, or it holds too little.
+pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
+    check_names(&request.only)?;
+    let duration = checked_duration(request)?;
+    let mut targets = vec![null_target()];
+    let mut steps = Vec::new();
+    for location in &request.locations {
+        add_location(request, location, duration, &mut targets, &mut steps)?;
+    }
+    if steps.is_empty() {
+        return Err(SpecError::wrong_use("no workload is left to run")
+            .hint("what exists is only read (lookup, scan), unless --destroy names it"));
+    }
+    let all = with_costs(self_costs(&steps), steps, &mut []);
+    let plan = plan_of(Purpose::Check, (request.seed, request.clock), targets, all);
+    for goal in &request.goals {
+        if !plan.steps.iter().flat_map(Step::loads).any(|it| it.workload.name == goal.workload) {
+            let text = format!("the goal '{}' is of a workload that is not run", goal.criterion);
+            return Err(SpecError::wrong_use(text).hint("see --workload and --destroy"));
+        }
+    }
+    let thresholds = request.goals.iter().cloned().chain(check_thresholds()?).collect();
+    Ok(Plan { thresholds, ..plan })
+}
+
+fn check_names(only: &[String]) -> Result<(), SpecError> {
+    let known: Vec<String> =
+        check_workloads().into_iter().map(|(_, workload)| workload.name).collect();
+    match only.iter().find(|name| !known.contains(name)) {
+        Some(name) => Err(SpecError::wrong_use(format!("'{name}' is no workload of check")).hint(
+            did_you_mean(
+                name,
+                &known.iter().map(String::as_str).collect::<Vec<_>>(),
+                "the workloads are",
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn checked_duration(request: &CheckRequest) -> Result<Nanos, SpecError> {
+    let duration = request.duration.unwrap_or(request.length.duration());
+    if duration < DURATION_MIN || duration > DURATION_MAX {
+        return Err(SpecError::wrong_use(format!(
+            "a duration of {duration} per workload measures nothing useful"
+        ))
+        .hint("give 100ms to 31d; 300s or more for figures that are not provisional"));
+    }
+    Ok(duration)
+}
+
+fn add_location(
+    request: &CheckRequest,
+    location: &Location,
+    duration: Nanos,
+    targets: &mut Vec<Target>,
+    steps: &mut Vec<Step>,
+) -> Result<(), SpecError> {
+    let sizes = sizes_for(request, location)?;
+    let mut place = |files| {
+        let target = target_for(request, location, files, sizes);
+        // Workloads with one kind of file share it: laying out three files takes time and room
+        // enough.
+        targets.iter().position(|known| *known == target).unwrap_or_else(|| {
+            targets.push(target);
+            targets.len() - 1
+        })
+    };
+    let wanted = |workload: &Workload, files| {
+        let is_asked_for = request.only.is_empty() || request.only.contains(&workload.name);
+        is_asked_for && fits(workload, files, location)
+    };
+    let mut is_durable = false;
+    for (files, workload) in check_workloads() {
+        if !wanted(&workload, files) {
+            continue;
+        }
+        if workload.is_durable() && !is_durable {
+            // Before the first figure: whether syncs arrive at all.
+            steps.push(sync_calls(place(Files::Log)));
+            is_durable = true;
+        }
+        let index = place(files);
+        let is_group = request.duration.is_none() && workload.group_commit.is_some();
+        let groups = request.length.duration_of_groups();
+        let load = load(workload, index);
+        steps.push(step(load, if is_group { groups } else { duration }));
+    }
+    let LocationFacts::Directory { free, .. } = location.facts else { return Ok(()) };
+    for line in request.predicted.iter().filter_map(Line::of) {
+        targets.push(line.target(location, (&request.file_name, free)));
+        let groups = request.duration.unwrap_or(request.length.duration_of_groups());
+        steps.push(step(line.load(targets.len() - 1), groups));
+    }
+    Ok(())
+}
+
+/// Whether sync calls reach the devices, through the C library as a database calls them, and
+/// without it.
+fn sync_calls(target: usize) -> Step {
+    let workload = Workload {
+        name: "sync-calls".to_owned(),
+        summary: "whether sync calls reach the device, through the C library and without it"
+            .to_owned(),
+        read_share: PerMille::NONE,
+        // libeatmydata and its like replace the C library's fsync: that is why the calls are made
+        // with it and without.
+        sync: SyncPolicy::each(SyncMethod::Fsync),
+        cache: CacheMode::Buffered,
+        ..Workload::default()
+    };
+    let load = Load::new(target, workload, EngineKind::Sync);
+    let limit = Limit::Operations(SYNC_CALLS);
+    let step = Step::new(Role::ProbeSyncCalls, load, limit, Nanos::from_secs(1));
+    Step { declinable: true, ..step }
+}
+
+// Only directories take files; of what exists, only what the user permitted is written.
+fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
+    match location.facts {
+        LocationFacts::Directory { .. } => true,
+        LocationFacts::File { .. } | LocationFacts::Device { .. } => {
+            // A preallocated segment is a thing of filesystems.
+            files != Files::Segment && (location.destroy || !workload.writes())
+        }
+        LocationFacts::Absent { .. } | LocationFacts::NullDevice => false,
+    }
+}
+
+fn sizes_for(request: &CheckRequest, location: &Location) -> Result<Sizes, SpecError> {
+    let path = &location.path;
+    match location.facts {
+        LocationFacts::Directory { free, filesystem } => {
+            sizes_in_directory(request, path, free, sharing(request, filesystem))
+        }
+        LocationFacts::File { size } | LocationFacts::Device { size } => {
+            let data = request.size.unwrap_or(size);
+            if data > size || data < DATA_MIN {
+                return Err(SpecError::cannot_measure(format!(
+                    "'{path}' has {size}; check needs {DATA_MIN} and at most what is there, not {data}"
+                ))
+                .hint("name a directory: durio lays out files of its own there"));
+            }
+            Ok(Sizes { data, log: LOG.min(data), segment: Bytes::ZERO })
+        }
+        LocationFacts::Absent { .. } => {
+            Err(SpecError::cannot_measure(format!("'{path}' does not exist"))
+                .hint("name an existing directory, file or block device"))
+        }
+        LocationFacts::NullDevice => {
+            Err(SpecError::cannot_measure(format!("'{path}' is not storage"))
+                .hint("name a directory, a file or a block device; durio run takes null devices"))
+        }
+    }
+}
+
+/// How many of the directories to check are on this filesystem.
+fn sharing(request: &CheckRequest, wanted: u64) -> u64 {
+    let is_there = |location: &&Location| matches!(location.facts, LocationFacts::Directory { filesystem, .. } if filesystem == wanted);
+    request.locations.iter().filter(is_there).count() as u64
+}
+
+/// The files of all directories on a filesystem, `sharing` of them, are there at the same time.
+fn sizes_in_directory(
+    request: &CheckRequest,
+    path: &RawPath,
+    free: Bytes,
+    sharing: u64,
+) -> Result<Sizes, SpecError> {
+    // Who names a size may have more than the tenth that durio takes by itself.
+    let Some(data) = request.size else {
+        return default_sizes(request.length, path, free, sharing);
+    };
+    if data < DATA_MIN {
+        return Err(SpecError::wrong_use(format!("--size {data} is less than {DATA_MIN}")));
+    }
+    let log = LOG.min(data);
+    let segment = SEGMENT.min(data);
+    let sum = data.get().saturating_add(log.get() + segment.get()).saturating_mul(sharing);
+    if sum > free.get() {
+        return Err(SpecError::cannot_measure(format!(
+            "--size {data} needs {} with its logs{}, but '{path}' has {free} free",
+            Bytes::new(sum),
+            each_of(sharing)
+        ))
+        .hint("give a smaller --size, or make room"));
+    }
+    Ok(Sizes { data, log, segment })
+}
+
+fn each_of(sharing: u64) -> String {
+    match sharing {
+        0 | 1 => String::new(),
+        _ => format!(" for all {sharing} directories on its filesystem"),
+    }
+}
+
+/// At most a tenth of the free space for all files.
+fn default_sizes(
+    length: CheckLength,
+    path: &RawPath,
+    free: Bytes,
+    sharing: u64,
+) -> Result<Sizes, SpecError> {
+    // A newcomer's first run must not fill a disk.
+    let tenth = free.get() / 10 / sharing.max(1);
+    if tenth < FILES_MIN.get() {
+        return Err(SpecError::cannot_measure(format!(
+            "'{path}' has only {free} free, and check uses at most a tenth of it{}",
+            each_of(sharing)
+        ))
+        .hint("make room, or permit more with --size, for example --size 16MiB"));
+    }
+    // Where room is short the data keeps most of it: reads from few blocks are reads from some
+    // cache.
+    let log = LOG.get().min(tenth / 4);
+    let segment = SEGMENT.get().min(tenth / 8);
+    let data = length.data_size().get().min(tenth - log - segment);
+    // Whole MiB keep every block size of the workloads a divisor.
+    let whole = |bytes| Bytes::new(bytes).rounded_down_to(Bytes::from_mib(1));
+    Ok(Sizes { data: whole(data), log: whole(log), segment: Bytes::new(segment) })
+}
+
+fn target_for(request: &CheckRequest, location: &Location, files: Files, sizes: Sizes) -> Target {
+    let (name, layout, size) = match files {
+        Files::Data => ("data", FileLayout::Incompressible, sizes.data),
+        Files::Log => ("log", FileLayout::ZeroFilled, sizes.log),
+        Files::Segment => ("segment", FileLayout::Preallocated, sizes.segment),
+    };
+    let file_name = format!("{}.{name}", request.file_name);
+    location.target(name.to_owned(), file_name, layout, size)
+}
+
+fn load(workload: Workload, target: usize) -> Load {
+    let engine = if workload.depth == 1 { EngineKind::Sync } else { EngineKind::Uring };
+    Load::new(target, workload, engine)
+}
+
+fn step(load: Load, duration: Nanos) -> Step {
+    let ramp = ramp_for(duration);
+    let interval = interval_for(duration, ramp);
+    Step { ramp, ..Step::new(Role::Measure, load, Limit::Duration(duration), interval) }
+}
+
+/// A twentieth, within 100 ms and 2 s.
+pub(crate) fn ramp_for(duration: Nanos) -> Nanos {
+    // By then what happens once is over: threads start, pages are touched.
+    let twentieth = duration.get() / 20;
+    Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpecErrorKind;
+
+    fn request(facts: LocationFacts) -> CheckRequest {
+        CheckRequest {
+            locations: vec![Location { path: RawPath::from("/x"), facts, destroy: false }],
+            length: CheckLength::Usual,
+            duration: None,
+            size: None,
+            only: Vec::new(),
+            predicted: Vec::new(),
+            goals: Vec::new(),
+            seed: 1,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-1".to_owned(),
+        }
+    }
+
+    fn directory(free: Bytes) -> LocationFacts {
+        LocationFacts::Directory { free, filesystem: 1 }
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.measured_steps().map(|step| step.load.workload.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_directory_gets_all_workloads_in_about_a_minute() {
+        let plan = plan_check(&request(directory(Bytes::from_gib(80))));
+        let plan = plan.unwrap();
+        let all: Vec<_> = check_workloads().into_iter().map(|(_, it)| it.name).collect();
+        assert_eq!(names(&plan), all);
+        assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
+        let sizes: Vec<_> = plan.targets.iter().skip(1).map(|target| target.size).collect();
+        assert_eq!(sizes, [LOG, SEGMENT, Bytes::from_gib(1)]);
+    }
+
+    #[test]
+    fn quick_leaves_time_for_layout_and_a_named_duration_holds_for_all() {
+        let good = request(directory(Bytes::from_gib(80)));
+        let quick = CheckRequest { length: CheckLength::Quick, ..good.clone() };
+        assert!(plan_check(&quick).unwrap().duration() < Nanos::from_secs(11));
+        let duration = Nanos::from_secs(5);
+        let named = plan_check(&CheckRequest { duration: Some(duration), ..good }).unwrap();
+        let mut measured = named.measured_steps();
+        assert!(measured.all(|step| step.limit == Limit::Duration(duration)));
+    }
+
+    #[test]
+    fn files_never_take_more_than_a_tenth_of_the_free_space() {
+        for mib in [170, 200, 1000, 5000, 20_000] {
+            let free = Bytes::from_mib(mib);
+            let plan = plan_check(&request(directory(free))).unwrap();
+            let sum: u64 = plan.targets.iter().skip(1).map(|target| target.size.get()).sum();
+            assert!(sum <= free.get() / 10, "{sum} of {free}");
+        }
+    }
+
+    #[test]
+    fn what_exists_is_only_read_without_destroy() {
+        let facts = LocationFacts::Device { size: Bytes::from_gib(10) };
+        let plan = plan_check(&request(facts)).unwrap();
+        assert_eq!(names(&plan), ["lookup", "scan"]);
+        let mut destroying = request(facts);
+        destroying.locations[0].destroy = true;
+        let plan = plan_check(&destroying).unwrap();
+        let commits = ["commit", "commit-group-1", "commit-group-8", "commit-group-64"];
+        assert_eq!(names(&plan)[..4], commits);
+        assert_eq!(names(&plan)[4..], ["lookup", "scan", "mixed"]);
+        assert!(plan.measured_steps().all(|step| plan.target_of(&step.load).may_be_written()));
+    }
+
+    #[test]
+    fn durations_and_sizes_that_measure_nothing_are_refused() {
+        let good = request(directory(Bytes::from_gib(80)));
+        let check = |request: CheckRequest, kind| {
+            assert_eq!(plan_check(&request).unwrap_err().kind, kind);
+        };
+        let wrong = SpecErrorKind::WrongUse;
+        check(CheckRequest { duration: Some(Nanos::ZERO), ..good.clone() }, wrong);
+        check(CheckRequest { duration: Some(Nanos::from_secs(1 << 33)), ..good.clone() }, wrong);
+        check(CheckRequest { size: Some(Bytes::new(1)), ..good.clone() }, wrong);
+        check(CheckRequest { only: vec!["nothing".into()], ..good.clone() }, wrong);
+        let cannot = SpecErrorKind::CannotMeasure;
+        check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
+        check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
+        check(request(directory(Bytes::from_mib(100))), cannot);
+        check(request(LocationFacts::Absent { free: Bytes::from_gib(1) }), cannot);
+        check(request(LocationFacts::NullDevice), cannot);
+    }
+
+    #[test]
+    fn directories_of_one_filesystem_share_its_free_space() {
+        let free = Bytes::from_gib(10);
+        let both = |filesystem: u64| {
+            let mut request = request(directory(free));
+            let facts = LocationFacts::Directory { free, filesystem };
+            request.locations.push(Location { path: RawPath::from("/y"), facts, destroy: false });
+            request
+        };
+        let sum = |request: &CheckRequest| -> u64 {
+            let plan = plan_check(request).unwrap();
+            plan.targets.iter().skip(1).map(|target| target.size.get()).sum()
+        };
+        assert!(sum(&both(1)) <= free.get() / 10);
+        assert!(sum(&both(2)) > free.get() / 10);
+        let size = Some(Bytes::from_gib(6));
+        assert!(plan_check(&CheckRequest { size, ..both(2) }).is_ok());
+        let error = plan_check(&CheckRequest { size, ..both(1) }).unwrap_err();
+        assert_eq!(error.kind, SpecErrorKind::CannotMeasure);
+        assert!(error.message.contains("all 2 directories"), "{error}");
+    }
+}

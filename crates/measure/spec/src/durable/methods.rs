@@ -1,0 +1,137 @@
+//! Experiments about how a write is made durable: commands, sync calls, methods, sync every, flush slope.
+
+use durio_base::Bytes;
+use durio_plan::{EngineKind, FileLayout, Role};
+use durio_workload::{CacheMode, Coverage, Pattern, SyncMethod, SyncPolicy, Workload};
+
+use super::DurableLength;
+use super::parts::{
+    Axes, Files, LAYOUTS, Point, Span, cache_level, count_level, durable, layout_level,
+    method_level, named,
+};
+use super::room::Room;
+
+/// What an experiment says of itself, and its points.
+pub(super) type Slicing = (String, Vec<Point>);
+
+/// Every durable method, and the engine that it needs. A method that is added to [`SyncMethod`] is
+/// added here, and is then part of every experiment that compares methods.
+pub(super) const METHODS: &[(SyncMethod, EngineKind)] = &[
+    (SyncMethod::Fsync, EngineKind::Sync),
+    (SyncMethod::Fdatasync, EngineKind::Sync),
+    (SyncMethod::OSync, EngineKind::Sync),
+    (SyncMethod::ODsync, EngineKind::Sync),
+    (SyncMethod::RwfSync, EngineKind::Sync),
+    (SyncMethod::RwfDsync, EngineKind::Sync),
+    // By itself it flushes no device's cache (sync_file_range(2)): an fdatasync follows it.
+    (SyncMethod::FileRange, EngineKind::Sync),
+    // Only io_uring links a sync to the write before it.
+    (SyncMethod::LinkedFsync, EngineKind::Uring),
+    (SyncMethod::LinkedFdatasync, EngineKind::Uring),
+];
+
+/// The record of the experiments that do not vary its size.
+// A page of the page cache, and the smallest block that every device takes past it.
+pub(super) const RECORD: Bytes = Bytes::from_kib(4);
+
+pub(super) const CACHES: [CacheMode; 2] = [CacheMode::Direct, CacheMode::Buffered];
+
+/// Commits that are traced or probed.
+// Enough to tell what each sends from what comes by chance.
+const PROBED: u64 = 20;
+
+/// Files of traced commits: what is probed fits many times.
+const PROBED_FILE: Bytes = Bytes::from_mib(1);
+
+/// Which requests a commit sends: each method on a recycled log, and each file mode.
+pub(super) fn commands(length: DurableLength, room: &Room) -> Slicing {
+    let summary = "the requests that a commit sends to the device, per method and file mode";
+    let layouts = if room.makes_files { &LAYOUTS[..] } else { &LAYOUTS[..1] };
+    let mut points = Vec::new();
+    for &layout in layouts {
+        for &(method, engine) in METHODS {
+            // A recycled log shows what the method does, fdatasync what the file mode does.
+            let is_wanted = layout == FileLayout::Incompressible
+                || length != DurableLength::Quick
+                || method == SyncMethod::Fdatasync;
+            if is_wanted {
+                points.push(traced(method, engine, layout, CacheMode::Buffered));
+            }
+        }
+    }
+    for &(method, engine) in METHODS {
+        points.push(traced(method, engine, FileLayout::Incompressible, CacheMode::Direct));
+    }
+    (summary.to_owned(), points)
+}
+
+fn traced(method: SyncMethod, engine: EngineKind, layout: FileLayout, cache: CacheMode) -> Point {
+    let levels = vec![method_level(method), layout_level(layout), cache_level(cache)];
+    let files = match layout {
+        FileLayout::Incompressible => Files::Log,
+        layout => Files::Fresh { layout, size: PROBED_FILE, count: 1 },
+    };
+    let workload = durable(RECORD, method, cache);
+    let role = Role::Trace;
+    let span = Span::Operations(PROBED);
+    Point { engine, files, role, span, ..Point::new(workload, levels) }
+}
+
+/// The C library's sync calls against the kernel's own.
+pub(super) fn sync_calls() -> Slicing {
+    let summary = "whether sync calls reach the device, through the C library and without it";
+    let workload = durable(RECORD, SyncMethod::Fsync, CacheMode::Buffered);
+    let role = Role::ProbeSyncCalls;
+    let span = Span::Operations(PROBED);
+    (summary.to_owned(), vec![Point { role, span, ..Point::new(workload, Vec::new()) }])
+}
+
+/// Each method past and through the page cache; what is not durable comes last.
+pub(super) fn methods() -> Slicing {
+    let summary =
+        format!("{RECORD} by one writer into a recycled log: each way to make a write durable");
+    let unsynced = (SyncMethod::None, EngineKind::Sync);
+    let point = |&(method, engine): &(SyncMethod, EngineKind), cache| {
+        let levels = vec![method_level(method), cache_level(cache)];
+        Point { engine, ..Point::new(durable(RECORD, method, cache), levels) }
+    };
+    let methods = METHODS.iter().chain([&unsynced]);
+    let points = methods.flat_map(|method| CACHES.map(|cache| point(method, cache)));
+    (summary, points.collect())
+}
+
+/// A sync after every N writes through the page cache.
+pub(super) fn sync_every(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+    let summary = format!("{RECORD} by one writer, buffered, and fdatasync after every N writes");
+    let all = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+    let quick = [1, 4, 16, 64, 256, 1024];
+    let point = |every| {
+        let sync = SyncPolicy { method: SyncMethod::Fdatasync, every };
+        let workload = durable(RECORD, SyncMethod::Fdatasync, CacheMode::Buffered);
+        Point::new(Workload { sync, ..workload }, vec![count_level("every", every)])
+    };
+    let values = axes.values(&all, &quick, named("every"), left_out);
+    (summary, values.into_iter().map(point).collect())
+}
+
+/// N writes past the page cache at random places, then a flush: what it has to do is in the device.
+pub(super) fn flush_slope(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
+    let summary = format!("the time of a flush after N random writes of {RECORD}, O_DIRECT");
+    let all = [1, 4, 16, 64, 256, 1024];
+    let quick = [1, 8, 64, 256];
+    // Where hundreds of writes come before each flush, time for one second share of them.
+    let span = |every| Span::Shares(if every >= 256 { 2 } else { 1 });
+    let point = |every| {
+        let workload = Workload {
+            pattern: Pattern::Random,
+            // Scattered, and no block twice: where the device's cache joins or replaces them, N
+            // writes would be less than N to flush, and the slope flat without a lie.
+            coverage: Coverage::EachOnce,
+            sync: SyncPolicy { method: SyncMethod::Fdatasync, every },
+            ..durable(RECORD, SyncMethod::Fdatasync, CacheMode::Direct)
+        };
+        Point { span: span(every), ..Point::new(workload, vec![count_level("every", every)]) }
+    };
+    let values = axes.values(&all, &quick, named("every"), left_out);
+    (summary, values.into_iter().map(point).collect())
+}

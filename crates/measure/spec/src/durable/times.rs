@@ -1,0 +1,89 @@
+//! How long each step lasts: the run's time is divided among the points.
+
+use durio_base::{Bytes, Nanos};
+use durio_plan::Limit;
+
+use super::DurableLength;
+use super::parts::{Draft, Span};
+use crate::interval_for;
+
+/// The time of one share.
+#[derive(Debug)]
+pub(super) struct Times {
+    share: Nanos,
+}
+
+/// When a step ends, and how it is recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Timing {
+    pub(super) limit: Limit,
+    pub(super) ramp: Nanos,
+    pub(super) interval: Nanos,
+}
+
+/// What is left of the promised time for steps that last by the clock, when files are laid out,
+/// commits are traced and jobs are started.
+fn budget(length: DurableLength) -> Nanos {
+    match length {
+        DurableLength::Quick => Nanos::from_secs(22),
+        DurableLength::Usual => Nanos::from_secs(160),
+        DurableLength::Full => Nanos::from_secs(320),
+    }
+}
+
+/// The shortest share.
+// Ten commits of a disk that turns 7200 times a minute and takes two turns for each (the write, and
+// the flush), so that a mean is one of several.
+const SHARE_MIN: Nanos = Nanos::from_millis(170);
+
+/// From so many jobs on a step is one interval.
+// Their histograms are merged at the end of each interval, on processors that measure.
+const MANY_JOBS: u32 = 16;
+
+impl Times {
+    pub(super) fn of(length: DurableLength, drafts: &[Draft]) -> Self {
+        let shares = |span: &Span| match span {
+            Span::Shares(count) => u64::from(*count),
+            Span::Within(_) => 1,
+            // The cross would leave the other experiments no time, and twenty commits take none
+            // worth dividing.
+            Span::Fixed(..) | Span::Operations(_) => 0,
+        };
+        let points = drafts.iter().flat_map(|draft| &draft.points);
+        let sum: u64 = points.map(|point| shares(&point.span)).sum();
+        let share = Nanos::new(budget(length).get() / sum.max(1));
+        // Of few points, none lasts longer than where there are many.
+        let most = Nanos::new(budget(length).get() / 60);
+        Self { share: share.min(most).max(SHARE_MIN) }
+    }
+
+    pub(super) fn timing(&self, span: Span, jobs: u32) -> Timing {
+        match span {
+            Span::Shares(count) => {
+                let whole = self.share.get().saturating_mul(count.into());
+                // A tenth is for what happens once: threads start, pages are touched.
+                let ramp = Nanos::new(whole / 10);
+                let duration = Nanos::new(whole - ramp.get());
+                let interval = interval(duration, ramp, jobs);
+                Timing { limit: Limit::Duration(duration), ramp, interval }
+            }
+            Span::Within(volume) => within(volume, self.share, jobs),
+            Span::Fixed(duration, volume) => within(volume, duration, jobs),
+            Span::Operations(count) => Timing {
+                limit: Limit::Operations(count),
+                ramp: Nanos::ZERO,
+                interval: Nanos::from_secs(1),
+            },
+        }
+    }
+}
+
+fn within(volume: Bytes, duration: Nanos, jobs: u32) -> Timing {
+    let interval = interval(duration, Nanos::ZERO, jobs);
+    Timing { limit: Limit::VolumeWithin { volume, duration }, ramp: Nanos::ZERO, interval }
+}
+
+fn interval(duration: Nanos, ramp: Nanos, jobs: u32) -> Nanos {
+    let usual = interval_for(duration, ramp);
+    if jobs >= MANY_JOBS { usual.max(duration) } else { usual }
+}

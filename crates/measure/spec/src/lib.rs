@@ -1,0 +1,128 @@
+//! From what the user asks to a plan.
+//!
+//! In: a [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`], with the facts about each
+//! location that the caller has found out; stack specs ([`StackBench`]). Out: a
+//! [`durio_plan::Plan`], or a sentence that says what is wrong and what to do. Not here: the clock,
+//! the environment, files. The same request gives the same plan.
+
+mod campaign;
+mod check;
+mod durable;
+mod error;
+mod path_trace;
+mod predict;
+mod profile;
+mod prove;
+mod run;
+mod shipped;
+mod stack;
+mod sweep;
+mod table;
+pub mod written;
+
+pub use campaign::{
+    CampaignPlan, CampaignRequest, CampaignSpec, SPEC_SCHEMA, STEPS_UNCONFIRMED_MAX, SpecTarget,
+    plan_campaign, spec_json_schema, spec_reference,
+};
+pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
+pub use durable::{DurableLength, DurableRequest, plan_durable};
+pub use error::{SpecError, SpecErrorKind};
+pub use predict::{PredictRequest, plan_predict, predicted_clients};
+pub use profile::{ProfileRequest, plan_profile};
+pub use prove::{
+    PROOF_SPEC_SCHEMA, impossible_series, plan_proof, proof_spec_json_schema, proof_spec_reference,
+};
+pub use run::{RunRequest, plan_run};
+pub use shipped::{
+    ShippedSpec, shipped_proof_spec, shipped_proof_specs, shipped_spec, shipped_specs,
+    shipped_stack_spec, shipped_stack_specs,
+};
+pub use stack::{STACK_SPEC_SCHEMA, StackBench, stack_spec_json_schema, stack_spec_reference};
+pub use sweep::{SweepRequest, plan_sweep};
+
+use durio_base::{Bytes, Nanos};
+use durio_plan::{
+    BatchPolicy, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, Purpose, RawPath, Role,
+    Section, Step, Target, TargetKind,
+};
+use durio_workload::self_cost_workload;
+
+/// I/Os of the measurement of durio's own cost, which take 15 to 50 ms.
+// Counted, not timed, so that counts of instructions repeat.
+const SELF_COST_OPERATIONS: u64 = 50_000;
+
+/// The most intervals that a step is recorded in.
+// More than any chart has columns, and a record of some hundred megabytes.
+const INTERVALS_MAX: u64 = 100_000;
+
+/// The length of recorded intervals for a step of `duration` after `ramp`: fifty of them, within
+/// 100 ms and 1 s; longer where there would be too many.
+fn interval_for(duration: Nanos, ramp: Nanos) -> Nanos {
+    let fiftieth = duration.get() / 50;
+    // Below 100 ms an interval of a slow device would hold a handful of operations.
+    let usual = fiftieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(1).get());
+    // One less: the last interval of the ramp may be cut short.
+    let least = duration.get().saturating_add(ramp.get()).div_ceil(INTERVALS_MAX - 1);
+    Nanos::new(usual.max(least))
+}
+
+/// Intervals that a step is recorded in.
+fn intervals(duration: Nanos, ramp: Nanos, interval: Nanos) -> u64 {
+    let of = |span: Nanos| span.get().div_ceil(interval.get().max(1));
+    of(duration).saturating_add(of(ramp))
+}
+
+/// The null target: answers every read at once.
+fn null_target() -> Target {
+    Target {
+        name: "null".to_owned(),
+        location: None,
+        // Not /dev/null, whose reads give no bytes. Those of /dev/zero end within the submitting
+        // call, though they clear the buffer: what is measured is not quite nothing.
+        kind: TargetKind::NullDevice { path: RawPath::from("/dev/zero") },
+        size: Bytes::from_gib(1),
+        destroy: false,
+    }
+}
+
+/// The step that measures durio's own cost with this engine and depth.
+fn self_cost_step(target: usize, engine: EngineKind, depth: u32, batch: BatchPolicy) -> Step {
+    let load = Load { batch, ..Load::new(target, self_cost_workload(depth), engine) };
+    let limit = Limit::Operations(SELF_COST_OPERATIONS);
+    Step::new(Role::SelfCost, load, limit, Nanos::from_secs(1))
+}
+
+/// One measurement of durio's own cost for each engine in use, at its largest depth.
+fn self_costs(steps: &[Step]) -> Vec<Step> {
+    let largest = |engine: EngineKind| {
+        let loads = steps.iter().flat_map(Step::loads).filter(|load| load.engine == engine);
+        let depth = loads.map(|load| load.workload.depth).max()?;
+        Some(self_cost_step(0, engine, depth, BatchPolicy::DEFAULT))
+    };
+    // The plans that ask here choose the engine by depth, and so never aio.
+    [EngineKind::Sync, EngineKind::Uring].into_iter().filter_map(largest).collect()
+}
+
+/// A plan of these steps, numbered by their position.
+fn plan_of(
+    purpose: Purpose,
+    (seed, clock): (u64, ClockChoice),
+    targets: Vec<Target>,
+    mut steps: Vec<Step>,
+) -> Plan {
+    for (index, step) in (0..).zip(&mut steps) {
+        step.index = index;
+    }
+    let (campaign, thresholds) = (None, Vec::new());
+    Plan { schema: PLAN_SCHEMA, purpose, seed, clock, targets, steps, campaign, thresholds }
+}
+
+/// The steps with those of durio's own cost before them, for which sections make room.
+fn with_costs(mut costs: Vec<Step>, steps: Vec<Step>, sections: &mut [Section]) -> Vec<Step> {
+    let before = u32::try_from(costs.len()).unwrap_or(u32::MAX);
+    for section in sections {
+        section.first_step += before;
+    }
+    costs.extend(steps);
+    costs
+}

@@ -1,0 +1,241 @@
+//! The plan of a prediction: a database's log and its software, with several numbers of clients.
+//!
+//! In: a profile with `[software]`, a directory, numbers of clients, goals. Out: a plan with a step for each
+//! number of clients, and for each rate that a goal asks for.
+//! Not here: what the database reads, and what it writes beside its log.
+
+use std::collections::BTreeSet;
+
+use durio_base::{Bytes, Nanos, counted};
+use durio_plan::{
+    Campaign, ClockChoice, EngineKind, Limit, Load, Location, ParameterValue, Plan, Purpose, Role,
+    Step, Target,
+};
+use durio_workload::profile::{LogProfile, Profile, Setting, SoftwareProfile, Threshold};
+use durio_workload::{Arrivals, LogWriter, Software, Workload};
+
+use crate::check::{DURATION_MAX, DURATION_MIN, ramp_for};
+use crate::profile::{directory, layout, section};
+use crate::written::PredictGoal;
+use crate::{SpecError, interval_for, null_target, plan_of};
+
+/// Numbers of clients, where a database has several.
+const CLIENTS: [u32; 3] = [1, 8, 32];
+
+/// Per number of clients.
+const DURATION: Nanos = Nanos::from_secs(5);
+
+/// What the user asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictRequest {
+    /// The database.
+    pub profile: Profile,
+    /// The directory of its log.
+    pub log: Location,
+    /// Numbers of clients, in the order in which they are run; none for the usual ones.
+    pub clients: Vec<u32>,
+    /// Values of the log that are not the profile's, for the reader.
+    pub settings: Vec<Setting>,
+    /// What is to hold, for each number of clients.
+    pub goals: Vec<PredictGoal>,
+    /// Time per number of clients.
+    pub duration: Option<Nanos>,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// Begin of file names for filesystems without unnamed files: unique to the run.
+    pub file_name: String,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// If nobody has found out what the database's software takes, the place is no directory, there is too
+/// little room, or a duration measures nothing.
+pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
+    let profile = &request.profile;
+    let (log, software) = log_and_software(profile)?;
+    let duration = request.duration.unwrap_or(DURATION);
+    if duration < DURATION_MIN || duration > DURATION_MAX {
+        let text =
+            format!("a duration of {duration} per number of clients measures nothing useful");
+        return Err(SpecError::wrong_use(text).hint("give 100ms to 31d"));
+    }
+    let clients = predicted_clients(profile, &request.clients)?;
+    let room = directory(&request.log)?;
+    let size = log.file_size.value;
+    let handling = log.file.value;
+    let points = points(&clients, &request.goals);
+    let files = if handling.is_used_up() { points.len() } else { 1 };
+    if size.get().saturating_mul(files as u64) > room.free.get() / 10 {
+        let text = format!("'{}' has only {} free", room.path, room.free);
+        let hint = format!("make room: {files} log files of {size} take at most a tenth of it");
+        return Err(SpecError::cannot_measure(text).hint(hint));
+    }
+    let mut targets = vec![null_target()];
+    for number in 1..=files {
+        let name = if files == 1 { "log".to_owned() } else { format!("log-{number}") };
+        let file_name = format!("{}.{number}", request.file_name);
+        let target = request.log.target(name, file_name, layout(handling), size);
+        targets.push(Target { destroy: false, ..target });
+    }
+    let ramp = ramp_for(duration);
+    let interval = interval_for(duration, ramp);
+    let step = |(at, point): (usize, &Point)| {
+        let target = if files == 1 { 1 } else { at + 1 };
+        let load = point.load(log, software.software(), target);
+        let step = Step::new(Role::Measure, load, Limit::Duration(duration), interval);
+        Step { ramp, levels: point.levels(), section: Some(0), ..step }
+    };
+    let steps: Vec<Step> = points.iter().enumerate().map(step).collect();
+    let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    let clients = section("clients", "every number of clients alone".to_owned(), 0, count);
+    let campaign = Campaign {
+        name: profile.name.clone(),
+        summary: format!("the log of {} and the software around it, by clients", profile.title),
+        sections: vec![clients],
+        notes: {
+            let settings = request.settings.iter().map(|it| format!("by --setting: {it}"));
+            let fittings = profile.fittings().filter(|(of, _)| *of == "log");
+            settings.chain(fittings.map(|(_, it)| it.to_owned())).collect()
+        },
+        ..Campaign::default()
+    };
+    let plan = plan_of(Purpose::Predict, (request.seed, request.clock), targets, steps);
+    let thresholds = request.goals.iter().map(PredictGoal::threshold).collect();
+    let plan = Plan { campaign: Some(campaign), thresholds, ..plan };
+    plan.validate().map_err(SpecError::wrong_use)?;
+    Ok(plan)
+}
+
+/// One step.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    clients: u32,
+    /// At which rate transactions come; none if each client sends the next when the last is answered.
+    rate_per_second: Option<f64>,
+}
+
+/// The step of `durio check` that predicts the most usual of a database: its name, and what a file is like.
+pub(crate) struct Line<'a> {
+    pub(crate) name: String,
+    log: &'a LogProfile,
+    software: Software,
+    clients: u32,
+}
+
+impl<'a> Line<'a> {
+    /// None if nobody has found out what the database's software takes.
+    pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
+        let (log, software) = (profile.log.as_ref()?, profile.software.as_ref()?.software());
+        let [.., most] = CLIENTS;
+        let clients = if software.writer == LogWriter::Client { 1 } else { most };
+        Some(Self { name: format!("{}-{clients}", profile.name), log, software, clients })
+    }
+
+    /// Its log in this directory, smaller than the database's where there is little room.
+    pub(crate) fn target(&self, location: &Location, (file_name, free): (&str, Bytes)) -> Target {
+        let file_name = format!("{file_name}.{}", self.name);
+        let layout = layout(self.log.file.value);
+        let tenth = Bytes::new(free.get() / 10).rounded_down_to(Bytes::from_mib(1));
+        let size = self.log.file_size.value.min(tenth);
+        let target = location.target(self.name.clone(), file_name, layout, size);
+        Target { destroy: false, ..target }
+    }
+
+    pub(crate) fn load(&self, target: usize) -> Load {
+        let workload = self.log.transactions(self.clients, self.software);
+        let summary = format!(
+            "predicted: the log of a database and the software around it, {}",
+            counted(self.clients.into(), "client")
+        );
+        let workload = Workload { name: self.name.clone(), summary, ..workload };
+        Load::new(target, workload, EngineKind::Sync)
+    }
+}
+
+/// All that is run: first without a rate, then with each.
+fn points(clients: &[u32], goals: &[PredictGoal]) -> Vec<Point> {
+    let mut rates = vec![None];
+    for rate in goals.iter().map(|it| it.rate_per_second) {
+        if !rates.contains(&rate) {
+            rates.push(rate);
+        }
+    }
+    let of =
+        |rate_per_second| clients.iter().map(move |&clients| Point { clients, rate_per_second });
+    rates.into_iter().flat_map(of).collect()
+}
+
+impl Point {
+    fn load(self, log: &LogProfile, software: Software, target: usize) -> Load {
+        let workload = log.transactions(self.clients, software);
+        let Some(rate_per_second) = self.rate_per_second else {
+            return Load::new(target, workload, EngineKind::Sync);
+        };
+        let workload = Workload { name: name_at(rate_per_second), ..workload };
+        // As independent users come.
+        let arrivals = Arrivals::Poisson { rate_per_second };
+        Load { arrivals, ..Load::new(target, workload, EngineKind::Sync) }
+    }
+
+    fn levels(self) -> Vec<ParameterValue> {
+        let level =
+            |axis: &str, value: f64, label| ParameterValue { axis: axis.to_owned(), value, label };
+        let clients = level("clients", self.clients.into(), self.clients.to_string());
+        let rate = self.rate_per_second.map(|rate| level("rate", rate, format!("{rate}/s")));
+        [clients].into_iter().chain(rate).collect()
+    }
+}
+
+/// The workload to which transactions come at this rate.
+fn name_at(rate_per_second: f64) -> String {
+    format!("log at {rate_per_second}/s")
+}
+
+impl PredictGoal {
+    /// The limit on the workload that has its rate.
+    fn threshold(&self) -> Threshold {
+        let workload = self.rate_per_second.map_or_else(|| "log".to_owned(), name_at);
+        Threshold { workload, ..self.threshold.clone() }
+    }
+}
+
+/// Whose transactions are run: the numbers of clients that are wished, or the usual ones.
+///
+/// # Errors
+/// If nobody has found out what the database's software takes, a number is named twice, or several clients
+/// cannot be predicted.
+pub fn predicted_clients(profile: &Profile, wished: &[u32]) -> Result<Vec<u32>, SpecError> {
+    let (_, software) = log_and_software(profile)?;
+    let is_alone = software.writer.value == LogWriter::Client;
+    if is_alone && let Some(several) = wished.iter().find(|it| **it > 1) {
+        let name = &profile.name;
+        let text = format!(
+            "{several} clients of '{name}' cannot be predicted: one commits at a time, and the others poll for \
+             their turn"
+        );
+        return Err(SpecError::wrong_use(text).hint("--clients 1"));
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = wished.iter().find(|it| !seen.insert(**it)) {
+        return Err(SpecError::wrong_use(format!("--clients names {twice} twice")));
+    }
+    Ok(match (wished.is_empty(), is_alone) {
+        (false, _) => wished.to_vec(),
+        (true, true) => vec![1],
+        (true, false) => CLIENTS.to_vec(),
+    })
+}
+
+fn log_and_software(profile: &Profile) -> Result<(&LogProfile, &SoftwareProfile), SpecError> {
+    if let (Some(log), Some(software)) = (&profile.log, &profile.software) {
+        return Ok((log, software));
+    }
+    let name = &profile.name;
+    let text =
+        format!("what '{name}' itself takes for a commit is not known: it has no [software]");
+    let hint = format!("durio run profile:{name} measures its storage alone");
+    Err(SpecError::cannot_measure(text).hint(hint))
+}

@@ -1,0 +1,505 @@
+//! Series in guests of the lab, and what is expected of them.
+//!
+//! In: a table `[[guest]]`, an arm. Out: series. Not here: booting, cutting.
+//!
+//! What is expected follows from what reaches a disk of a durable write, which kernel and QEMU decide
+//! (seen with Linux 6.1 and 6.12 and QEMU 7.2):
+//!
+//! | write cache | device | a sync after the write | the write itself (`O_DSYNC`, `RWF_DSYNC`) |
+//! |---|---|---|---|
+//! | off | virtio-blk, SCSI | FUA | FUA |
+//! | off | NVMe | FUA and flush: QEMU declares a cache all the same | FUA; a blocking write to a raw device: FUA and flush |
+//! | on | virtio-blk | flush | flush: it has no FUA, and the kernel flushes after the write |
+//! | on | SCSI | flush | flush: QEMU makes one of FUA |
+//! | on | NVMe | flush | nothing: QEMU drops FUA. A blocking write to a raw device is followed by a flush of the kernel's own |
+//!
+//! ext4 and XFS pass that on for a file that was written before (`ext4_sync_file`, `iomap_dio_bio_iter`).
+//! md is a raw device, which passes flush and FUA on to each member (`md_flush_request`, and for RAID5
+//! `R5_WantFUA`). Durio's own array, by ublk, has no volatile cache, and makes every write to a member one
+//! that is durable by itself. Btrfs makes every durable write one way: data and log tree, a flush, and last, with FUA,
+//! the superblock that points to the log (`btrfs_sync_log`, `write_dev_supers`). So where FUA is dropped
+//! no superblock leads to the last acknowledged write until the next one's flush.
+//!
+//! A file that grows or is replaced changes the filesystem's own blocks, so that ext4 and XFS commit too: data
+//! and journal, a flush, and last, with FUA, the block that makes the commit count
+//! (`jbd2_journal_commit_transaction`, `xlog_write_iclog`). There as under Btrfs the last commit is lost where
+//! FUA is dropped, also by `fdatasync`. A rename that nobody syncs stays in memory until the next commit.
+
+use durio_base::Bytes;
+use durio_plan::EngineKind;
+use durio_plan::proof::{
+    Arm, CommandTarget, Expected, FileWrites, FrontEnd, GuestLayers, GuestTarget, LossClass,
+    ProofSeries, ProofTarget,
+};
+use durio_simdisk::{CacheKind, Lie, NamedProfile, named};
+
+use super::{CELL, CUTS_MAX, GuestTable, SIZE_MAX, class_of, levels, profiles, series_of, written};
+use crate::SpecError;
+use crate::table::value::Amount;
+use crate::table::{One, Source};
+
+/// Bytes of a disk that are written to, at most.
+pub(super) const USED_MAX: Bytes = Bytes::from_mib(4);
+/// Cuts after which 99 campaigns of 100 have found a cache that nobody flushes.
+const WITHIN: u32 = 2;
+/// The same of a superblock of Btrfs that alone waits in the cache: a cut takes it away in a good half of
+/// the cases (1 - 0.5^7 = 0.992).
+const WITHIN_OF_SUPERBLOCK: u32 = 7;
+/// The same where half of the acknowledgements wait for such a commit, or for half of the time: what comes
+/// next flushes it (1 - 0.75^17 = 0.992).
+const WITHIN_OF_COMMIT: u32 = 17;
+
+/// Every combination of a table's values.
+pub(super) fn series(
+    source: Source<'_>,
+    table: &GuestTable,
+    arm: Arm,
+    cuts: u32,
+) -> Result<Vec<ProofSeries>, SpecError> {
+    let kernel = table.kernel.get();
+    let states = states(source, table)?;
+    let engines = levels(&table.engine, EngineKind::Uring);
+    if engines.iter().any(|&it| !is_engine(it, arm.depth)) {
+        let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
+        return Err(source.error(table.engine.at, message));
+    }
+    let mut all = Vec::new();
+    for named in profiles(source, &table.profile)? {
+        for front_end in levels(&table.front_end, FrontEnd::VirtioBlk) {
+            for write_cache in levels(&table.write_cache, true) {
+                for layers in levels(&table.layers, GuestLayers::Raw) {
+                    let size = size(source, &table.size, layers)?;
+                    let liar = table.liar.get();
+                    if liar.is_some_and(|it| !is_liar(it, layers)) {
+                        let message = "'liar' is one of the disks of an array, from 0";
+                        return Err(source.error(table.liar.at, message));
+                    }
+                    all.extend(engines.iter().map(|&engine| {
+                        let (profile, kernel) = (named.name.to_owned(), kernel.clone());
+                        let target = GuestTarget {
+                            profile,
+                            liar,
+                            size,
+                            front_end,
+                            write_cache,
+                            layers,
+                            engine,
+                            kernel,
+                            enumerated: states.is_some(),
+                        };
+                        one(named, target, arm, states.unwrap_or(cuts))
+                    }));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// How many crash states are read; none where the power is cut.
+fn states(source: Source<'_>, table: &GuestTable) -> Result<Option<u32>, SpecError> {
+    let Some(states) = table.states.get() else { return Ok(None) };
+    let wrong = |what: String| Err(source.error(table.states.at, format!("'states' takes {what}")));
+    if !(1..=CUTS_MAX).contains(&states) {
+        return wrong(format!("1 to {CUTS_MAX}"));
+    }
+    if !profiles(source, &table.profile)?.into_iter().all(is_enumerable) {
+        return wrong("a disk that keeps its word: write-back or write-through".to_owned());
+    }
+    if levels(&table.layers, GuestLayers::Raw).into_iter().any(|it| it.disks() > 1) {
+        return wrong("layers of one disk".to_owned());
+    }
+    Ok(Some(states))
+}
+
+/// The states are those of a disk that keeps its word, and loses its cache.
+fn is_enumerable(named: &NamedProfile) -> bool {
+    named.lie.is_none() && named.cache != CacheKind::Protected
+}
+
+/// Whether a series of a folder could have been asked for.
+pub(super) fn is_possible(guest: &GuestTarget) -> bool {
+    let is_profile = |it: &NamedProfile| !guest.enumerated || is_enumerable(it);
+    named(&guest.profile).is_some_and(is_profile)
+        && !(guest.enumerated && guest.layers.disks() > 1)
+        && is_size(guest.size, guest.layers)
+        && is_engine(guest.engine, 1)
+        && guest.liar.is_none_or(|it| is_liar(it, guest.layers))
+}
+
+fn is_liar(disk: u32, layers: GuestLayers) -> bool {
+    layers.disks() > 1 && disk < layers.disks()
+}
+
+/// The same of a user's command.
+pub(super) fn runs_a_command(it: &CommandTarget) -> bool {
+    let has_disk = named(&it.profile).is_some() && is_size(it.size, it.layers);
+    // No other is made for a command.
+    has_disk && it.layers == GuestLayers::Ext4 && !it.command.is_empty()
+}
+
+fn is_engine(engine: EngineKind, depth: u32) -> bool {
+    match engine {
+        EngineKind::Sync => depth == 1,
+        EngineKind::Uring | EngineKind::Aio => true,
+        _ => false,
+    }
+}
+
+/// Bytes of a disk at least.
+const fn size_min(layers: GuestLayers) -> Bytes {
+    match layers {
+        // As much as ext4 needs for its journal and as much again.
+        GuestLayers::Raw | GuestLayers::Ext4 => Bytes::from_mib(16),
+        GuestLayers::MdRaid1 | GuestLayers::MdRaid5 | GuestLayers::DurioRaid1 => {
+            Bytes::from_mib(16)
+        }
+        // The data of a member begins at 1 MiB.
+        GuestLayers::DurioRaid1Ext4 => Bytes::from_mib(32),
+        // mkfs.btrfs wants 45 MiB at least, and each write goes to a new place.
+        GuestLayers::Btrfs => Bytes::from_mib(128),
+        // mkfs.xfs makes none below 300 MiB.
+        GuestLayers::Xfs | GuestLayers::DurioRaid1Xfs => Bytes::from_mib(320),
+    }
+}
+
+fn is_size(size: Bytes, layers: GuestLayers) -> bool {
+    size.get().is_multiple_of(CELL) && (size_min(layers)..=SIZE_MAX).contains(&size)
+}
+
+fn size(source: Source<'_>, given: &One<Amount>, layers: GuestLayers) -> Result<Bytes, SpecError> {
+    let least = size_min(layers);
+    match given.get() {
+        None => Ok(least),
+        Some(Amount::Bytes(size)) if is_size(size, layers) => Ok(size),
+        Some(_) => {
+            let message = format!("a guest's disk has {least} to 4 GiB, a multiple of 4 KiB");
+            let under = format!("{} takes at least {least}", layers.word());
+            Err(source.error(given.at, message).hint(under))
+        }
+    }
+}
+
+fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofSeries {
+    let cache = if target.write_cache { "" } else { "/no-cache" };
+    let engine = match target.engine {
+        EngineKind::Uring => String::new(),
+        other => format!("/{other}"),
+    };
+    let (front_end, layers, path) = (target.front_end.word(), target.layers.word(), arm.words());
+    let liar = target.liar.map_or_else(String::new, |it| format!("@{it}"));
+    let device = format!("{}{liar}/{front_end}{cache}", named.name);
+    let name = format!("{device}/{layers}/{path}/{}{}{engine}", arm.depth, written(arm));
+    let states = if target.enumerated { "/states" } else { "" };
+    let name = format!("{name}{states}");
+    let expected = match expected(named, &target, arm) {
+        // Every moment is tried, also those before the first acknowledgement.
+        Some(Expected::Breaks { class, .. }) if target.enumerated => {
+            Some(Expected::Breaks { class, within: cuts })
+        }
+        Some(Expected::Loses { .. }) if target.enumerated => Some(Expected::Loses { within: cuts }),
+        expected => expected,
+    };
+    series_of(name, ProofTarget::Guest(target), arm, cuts, expected)
+}
+
+/// What reaches a disk of a write that shall be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reaching {
+    Flush,
+    Fua,
+    /// Either would do.
+    Both,
+    Nothing,
+    /// A flush, and then FUA of what makes a commit count: Btrfs's superblock, the commit block of a
+    /// journal.
+    CommitByFua,
+    /// A flush, and nothing for that.
+    CommitByNothing,
+}
+
+fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
+    if target.layers.on_durio_raid().is_some() {
+        // Every write to a member, whatever for, is a durable one by its own flag, from io_uring.
+        return match (target.front_end, target.write_cache) {
+            (FrontEnd::Nvme, true) => Reaching::Nothing,
+            (_, true) => Reaching::Flush,
+            (_, false) => Reaching::Fua,
+        };
+    }
+    let is_blocking_on_raw = target.layers.is_device() && target.engine == EngineKind::Sync;
+    let is_flushed = arm.path.syncs() || is_blocking_on_raw;
+    // ext4 and XFS do where more than data changes.
+    let commits = target.layers == GuestLayers::Btrfs || !arm.writes.is_overwrite();
+    match (target.front_end, target.write_cache) {
+        (FrontEnd::Nvme, true) if commits => Reaching::CommitByNothing,
+        (FrontEnd::Nvme, false) if commits => Reaching::CommitByFua,
+        (FrontEnd::Nvme, true) if !is_flushed => Reaching::Nothing,
+        (_, true) => Reaching::Flush,
+        (FrontEnd::Nvme, false) if is_flushed => Reaching::Both,
+        (_, false) => Reaching::Fua,
+    }
+}
+
+fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+    if target.liar.is_some() {
+        return expected_of_one(named, target, arm);
+    }
+    let is_simple = match target.layers {
+        GuestLayers::Raw => true,
+        GuestLayers::Ext4 => arm.writes.is_overwrite(),
+        _ => false,
+    };
+    // What another lie does to the layers' own data, nobody has measured.
+    let loses_all = matches!(named.lie, Some(Lie::FlushIgnored | Lie::FuaIgnored));
+    if !is_simple && named.lie.is_some() && !loses_all {
+        return None;
+    }
+    // Also ext4 could not be mounted again when its own blocks were lost.
+    let is_simple = is_simple && (target.layers.is_device() || !loses_all);
+    if arm.writes == FileWrites::Rename {
+        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN };
+        // The name is in the guest's memory, whatever the disk does.
+        return Some(if named.lie.is_none() { lost } else { Expected::Loses { within: WITHIN } });
+    }
+    let shows = match reaching(target, arm) {
+        Reaching::Nothing => return of_unflushed(named, is_simple),
+        Reaching::CommitByFua if named.on_fua => return Some(commit_lost(arm)),
+        Reaching::CommitByNothing if !named.on_flush => {
+            let is_volatile = named.cache == CacheKind::WriteBack;
+            return Some(if is_volatile { commit_lost(arm) } else { Expected::Holds });
+        }
+        Reaching::Flush | Reaching::CommitByNothing => named.on_flush,
+        Reaching::Fua => named.on_fua,
+        Reaching::Both => named.on_flush && named.on_fua,
+        // All that the flush is for has FUA.
+        Reaching::CommitByFua => false,
+    };
+    // QEMU has one connection, whose writes each flush covers.
+    let shows = shows && named.lie != Some(Lie::FlushOneConnection);
+    match named.symptom() {
+        Some(symptom) if shows && arm.depth >= named.depth => {
+            Some(breaks(class_of(symptom), named.cuts, is_simple))
+        }
+        _ => Some(Expected::Holds),
+    }
+}
+
+/// With one disk that lies. What comes out of another array than durio's, nobody has measured.
+fn expected_of_one(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
+    let all_lie = expected(named, &GuestTarget { liar: None, ..target.clone() }, arm)?;
+    match all_lie {
+        Expected::Holds => Some(Expected::Holds),
+        // A mirror of durio's copies what the first disk has over the second, unless the first one's
+        // superblocks give it away.
+        Expected::Loses { .. }
+            if target.liar == Some(0) && target.layers.on_durio_raid().is_some() =>
+        {
+            Some(Expected::MayLose)
+        }
+        _ => None,
+    }
+}
+
+/// Nothing is older than the commit before.
+const fn commit_lost(arm: Arm) -> Expected {
+    let within = match arm.writes {
+        FileWrites::Overwrite => WITHIN_OF_SUPERBLOCK,
+        _ => WITHIN_OF_COMMIT,
+    };
+    Expected::Breaks { class: LossClass::Lost, within }
+}
+
+/// Over more than one disk, or with a filesystem's own blocks among what is lost, how it shows is chance.
+fn breaks(class: LossClass, within: u32, is_simple: bool) -> Expected {
+    if is_simple { Expected::Breaks { class, within } } else { Expected::Loses { within } }
+}
+
+/// Nothing is ever made durable; what a lie adds to that, nobody has measured.
+fn of_unflushed(named: &NamedProfile, is_simple: bool) -> Option<Expected> {
+    match (named.cache, named.lie) {
+        (CacheKind::WriteBack, None | Some(Lie::FlushIgnored | Lie::FuaIgnored)) => {
+            Some(breaks(LossClass::Lost, WITHIN, is_simple))
+        }
+        (CacheKind::WriteThrough | CacheKind::Protected, None) => Some(Expected::Holds),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::DurablePath;
+
+    use super::*;
+
+    fn of(profile: &str, front_end: FrontEnd, write_cache: bool, path: DurablePath) -> Expected {
+        let (layers, engine) = (GuestLayers::Ext4, EngineKind::Uring);
+        expected_of(profile, front_end, write_cache, path, (layers, engine))
+    }
+
+    fn expected_of(
+        profile: &str,
+        front_end: FrontEnd,
+        write_cache: bool,
+        path: DurablePath,
+        below: (GuestLayers, EngineKind),
+    ) -> Expected {
+        expected_by(profile, front_end, write_cache, Arm::new(path, 1), below)
+    }
+
+    fn expected_by(
+        profile: &str,
+        front_end: FrontEnd,
+        write_cache: bool,
+        arm: Arm,
+        (layers, engine): (GuestLayers, EngineKind),
+    ) -> Expected {
+        let (profile, kernel) = (profile.to_owned(), None);
+        let named = named(&profile).unwrap();
+        let size = size_min(layers);
+        let enumerated = false;
+        let target = GuestTarget {
+            profile,
+            liar: None,
+            size,
+            front_end,
+            write_cache,
+            layers,
+            engine,
+            kernel,
+            enumerated,
+        };
+        expected(named, &target, arm).unwrap()
+    }
+
+    const LOST: Expected = Expected::Breaks { class: LossClass::Lost, within: 2 };
+    const LOSES: Expected = Expected::Loses { within: 2 };
+
+    #[test]
+    fn only_nvme_with_a_write_cache_loses_what_is_durable_by_fua() {
+        use DurablePath::{Fdatasync, ODsync, RwfDsync};
+        for path in [ODsync, RwfDsync] {
+            assert_eq!(of("write-back", FrontEnd::Nvme, true, path), LOST);
+            assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
+            assert_eq!(of("write-back", FrontEnd::Scsi, true, path), Expected::Holds);
+            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, path), Expected::Holds);
+            assert_eq!(of("write-through", FrontEnd::Nvme, true, path), Expected::Holds);
+            let blocking = (GuestLayers::Raw, EngineKind::Sync);
+            let held = expected_of("write-back", FrontEnd::Nvme, true, path, blocking);
+            assert_eq!(held, Expected::Holds, "the kernel flushes after it");
+        }
+        assert_eq!(of("write-back", FrontEnd::Nvme, true, Fdatasync), Expected::Holds);
+    }
+
+    #[test]
+    fn on_nvme_btrfs_loses_its_last_write_on_every_path_unless_fua_reaches_the_disk() {
+        let (layers, engine) = (GuestLayers::Btrfs, EngineKind::Uring);
+        let of = |profile, front_end, write_cache, path| {
+            expected_of(profile, front_end, write_cache, path, (layers, engine))
+        };
+        let superblock_lost =
+            Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_SUPERBLOCK };
+        for path in DurablePath::ALL {
+            for profile in ["write-back", "fua-ignored"] {
+                assert_eq!(of(profile, FrontEnd::Nvme, true, path), superblock_lost);
+            }
+            assert_eq!(of("fua-ignored", FrontEnd::Nvme, false, path), superblock_lost);
+            assert_eq!(of("write-back", FrontEnd::Nvme, false, path), Expected::Holds);
+            assert_eq!(of("flush-ignored", FrontEnd::Nvme, false, path), Expected::Holds);
+            assert_eq!(of("protected", FrontEnd::Nvme, true, path), Expected::Holds);
+            for front_end in [FrontEnd::VirtioBlk, FrontEnd::Scsi] {
+                assert_eq!(of("write-back", front_end, true, path), Expected::Holds);
+                assert_eq!(of("flush-ignored", front_end, true, path), LOSES);
+                assert_eq!(of("fua-ignored", front_end, false, path), LOSES);
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_a_filesystem_commit_loses_the_last_commit_where_fua_is_dropped() {
+        let of = |profile, front_end, write_cache, arm: Arm| {
+            let layers = (GuestLayers::Ext4, EngineKind::Uring);
+            expected_by(profile, front_end, write_cache, arm, layers)
+        };
+        let lost = Expected::Breaks { class: LossClass::Lost, within: WITHIN_OF_COMMIT };
+        for writes in [FileWrites::Append, FileWrites::Replace] {
+            for path in DurablePath::ALL {
+                let arm = Arm { writes, ..Arm::new(path, 1) };
+                assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), Expected::Holds);
+                assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true, arm), LOSES);
+                assert_eq!(of("write-back", FrontEnd::Nvme, true, arm), lost);
+                assert_eq!(of("write-back", FrontEnd::Nvme, false, arm), Expected::Holds);
+                assert_eq!(of("protected", FrontEnd::Nvme, true, arm), Expected::Holds);
+            }
+        }
+        let arm = Arm { writes: FileWrites::Rename, ..Arm::new(DurablePath::Fsync, 1) };
+        assert_eq!(of("write-back", FrontEnd::VirtioBlk, true, arm), LOST);
+        assert_eq!(of("protected", FrontEnd::Scsi, true, arm), LOST, "it is in no disk's cache");
+    }
+
+    #[test]
+    fn an_array_loses_what_its_members_lose_in_whichever_way() {
+        for layers in [GuestLayers::MdRaid1, GuestLayers::MdRaid5] {
+            let of = |profile, write_cache, path, engine| {
+                expected_of(profile, FrontEnd::Nvme, write_cache, path, (layers, engine))
+            };
+            let (path, uring) = (DurablePath::ODsync, EngineKind::Uring);
+            assert_eq!(of("write-back", true, path, uring), LOSES);
+            assert_eq!(of("write-back", true, path, EngineKind::Sync), Expected::Holds);
+            assert_eq!(of("write-back", true, DurablePath::Fdatasync, uring), Expected::Holds);
+            assert_eq!(of("fua-ignored", false, path, uring), LOSES);
+            assert_eq!(of("fua-ignored", false, DurablePath::Fdatasync, uring), Expected::Holds);
+        }
+    }
+
+    #[test]
+    fn durios_own_mirror_loses_what_its_members_lose_and_the_first_copy_is_the_one_that_shows() {
+        for layers in
+            [GuestLayers::DurioRaid1, GuestLayers::DurioRaid1Ext4, GuestLayers::DurioRaid1Xfs]
+        {
+            let path = DurablePath::Fdatasync;
+            let below = (layers, EngineKind::Uring);
+            let of = |profile, front_end, write_cache| {
+                expected_of(profile, front_end, write_cache, path, below)
+            };
+            assert_eq!(of("write-back", FrontEnd::VirtioBlk, true), Expected::Holds);
+            assert_eq!(of("flush-ignored", FrontEnd::VirtioBlk, true), LOSES);
+            assert_eq!(of("write-back", FrontEnd::Nvme, true), LOSES, "QEMU drops FUA");
+            assert_eq!(of("write-back", FrontEnd::Nvme, false), Expected::Holds);
+            assert_eq!(of("fua-ignored", FrontEnd::Scsi, false), LOSES);
+            let one = |liar| {
+                let target = GuestTarget {
+                    profile: "flush-ignored".to_owned(),
+                    liar: Some(liar),
+                    size: size_min(layers),
+                    front_end: FrontEnd::VirtioBlk,
+                    write_cache: true,
+                    layers,
+                    engine: EngineKind::Uring,
+                    kernel: None,
+                    enumerated: false,
+                };
+                assert!(is_possible(&target));
+                expected(named("flush-ignored").unwrap(), &target, Arm::new(path, 1))
+            };
+            assert_eq!(one(0), Some(Expected::MayLose), "its superblocks may give it away");
+            assert_eq!(one(1), None, "what the first copy repairs is hidden");
+        }
+    }
+
+    #[test]
+    fn a_lie_about_fua_shows_without_the_guests_write_cache_and_one_about_flushes_with_it() {
+        let path = DurablePath::Fdatasync;
+        for front_end in [FrontEnd::VirtioBlk, FrontEnd::Nvme, FrontEnd::Scsi] {
+            let is_flushed = front_end == FrontEnd::Nvme;
+            let shown = if is_flushed { Expected::Holds } else { LOSES };
+            assert_eq!(of("fua-ignored", front_end, false, path), shown);
+            assert_eq!(of("fua-ignored", front_end, false, DurablePath::ODsync), LOSES);
+            assert_eq!(of("fua-ignored", front_end, true, path), Expected::Holds);
+            assert_eq!(of("flush-ignored", front_end, true, path), LOSES);
+            let raw = (GuestLayers::Raw, EngineKind::Uring);
+            assert_eq!(expected_of("flush-ignored", front_end, true, path, raw), LOST);
+            assert_eq!(of("flush-ignored", front_end, false, path), Expected::Holds);
+        }
+    }
+}

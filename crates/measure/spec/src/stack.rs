@@ -1,0 +1,254 @@
+//! Stack specs: stacks of layers, and the workloads that run on each of their points.
+//!
+//! In: the text of a spec ([`StackBench::parse`]). Out: [`StackBench`]: declared stacks, a campaign
+//! for every point, what was published. Not here: building a stack, and planning the campaign on it
+//! ([`crate::plan_campaign`]).
+//!
+//! ```text
+//!   text ── matrix ── layers ── stacks ─┐
+//!     └── file ── campaign's file ──────┴── bench
+//! ```
+
+mod file;
+mod layers;
+mod matrix;
+mod published;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use durio_base::Bytes;
+use durio_layers::{DeclaredStack, check_declared};
+use durio_plan::{PublishedShare, SeveralDevices};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::campaign::file::{CampaignFile, FewJobs, TargetTable};
+use crate::table::value::{Amount, Name, Scale};
+use crate::table::{One, Placed, Source};
+use crate::{CampaignSpec, SpecError};
+use file::{StackFile, StackTable};
+use layers::ReadStack;
+use matrix::{Axis, Expanded, STACKS_MAX, axes, expanded};
+
+pub use file::{stack_spec_json_schema, stack_spec_reference};
+
+/// Version of the format of stack specs.
+pub const STACK_SPEC_SCHEMA: u32 = 1;
+
+/// Sizes of devices and regions are whole multiples of this where they are scaled.
+const GRAIN: Bytes = Bytes::from_mib(1);
+
+/// The name of the one target of the campaign.
+pub(crate) const TARGET_NAME: &str = "data";
+
+/// A stack spec that was read: every stack can be built, every step is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StackBench {
+    /// Its name.
+    pub name: String,
+    /// What it shows, and after whom; may be empty.
+    pub summary: String,
+    /// After whom.
+    pub source: Option<String>,
+    /// The stacks in order, one per combination of the axes that each names, the degraded ones
+    /// after their whole ones. Names differ.
+    pub stacks: Vec<DeclaredStack>,
+    /// What is measured where a layer has several devices.
+    pub several_devices: SeveralDevices,
+    /// What others found on points of it.
+    pub published: Vec<PublishedShare>,
+    /// The file as it is.
+    pub text: String,
+    region: Option<Amount>,
+    on_filesystem: CampaignSpec,
+    on_devices: CampaignSpec,
+}
+
+impl StackBench {
+    /// Reads a spec; `source_name` is its path or name, for messages.
+    ///
+    /// # Errors
+    /// If it is not TOML, has an unknown key or a wrong value, lacks something, names what it does
+    /// not have, has too many stacks, or one that cannot be built on any machine. The message begins
+    /// with `NAME:LINE:COLUMN`.
+    pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
+        let source = Source { name: source_name, text };
+        let mut table = source.parse()?;
+        // Where "{AXIS}" stands no typed field can be read: these two come first, as plain TOML.
+        let (matrix, stack) = (table.remove("matrix"), table.remove("stack"));
+        let file: StackFile = source.table("", 0, &table)?;
+        // Both, whichever the layers ask for: a fault in the steps is told before anything is
+        // built.
+        let campaign = |on_files| CampaignSpec::of(source, campaign_file(&file, on_files));
+        let (on_filesystem, on_devices) = (campaign(true)?, campaign(false)?);
+        let axes = matrix.map_or(Ok(Vec::new()), |matrix| axes(source, &matrix))?;
+        let stacks = stacks(source, stack.as_ref(), &axes)?;
+        // Steps have the same names in both campaigns; those of devices stand for them.
+        let published = published::published(source, &file, &stacks, &on_devices)?;
+        let target = file.target.as_ref();
+        Ok(Self {
+            name: on_devices.name().to_owned(),
+            summary: on_devices.summary(),
+            source: file.head.source.get(),
+            stacks,
+            several_devices: target.and_then(|it| it.raw.get()).unwrap_or(SeveralDevices::One),
+            published,
+            text: text.to_owned(),
+            region: target.and_then(|it| region(it)),
+            on_filesystem,
+            on_devices,
+        })
+    }
+
+    /// The campaign for a mounted filesystem (true) or for devices; its one target is `data`.
+    #[must_use]
+    pub const fn campaign(&self, is_filesystem: bool) -> &CampaignSpec {
+        if is_filesystem { &self.on_filesystem } else { &self.on_devices }
+    }
+
+    /// How much of a device of `size` is touched, from its begin, if bytes are in so many
+    /// thousandths of what the spec says.
+    #[must_use]
+    pub fn region_of(&self, size: Bytes, size_scale_per_mille: u32) -> Bytes {
+        match self.region {
+            None => size,
+            Some(Amount::Bytes(region)) => {
+                let scale = Scale { size_per_mille: size_scale_per_mille, ..Scale::WHOLE };
+                scale.size(region).min(size)
+            }
+            Some(share) if share.of(size) >= size => size,
+            Some(share) => share.of(size).rounded_down_to(GRAIN),
+        }
+    }
+
+    /// The stacks with the devices that durio makes in so many thousandths of their size.
+    ///
+    /// # Errors
+    /// If a stack cannot be built at that size.
+    pub fn scaled(&self, size_scale_per_mille: u32) -> Result<Vec<DeclaredStack>, SpecError> {
+        let scaled = self.stacks.iter().map(|stack| scaled(stack, size_scale_per_mille));
+        let stacks: Vec<DeclaredStack> = scaled.collect();
+        // At full size they were checked when the spec was read.
+        for stack in stacks.iter().filter(|_| size_scale_per_mille != 1000) {
+            check_declared(stack).map_err(|error| {
+                let text =
+                    format!("scaled to {:.3}: {error}", f64::from(size_scale_per_mille) / 1e3);
+                SpecError::wrong_use(text).hint("give a larger --scale-size")
+            })?;
+        }
+        Ok(stacks)
+    }
+}
+
+/// What of a device is touched: as it says, else as much as of a file.
+fn region(target: &file::TargetTable) -> Option<Amount> {
+    // A share is of the free space on a filesystem and of the device here: only bytes mean the
+    // same.
+    let size = target.size.get().filter(|size| matches!(size, Amount::Bytes(_)));
+    target.region.get().or(size)
+}
+
+/// The campaign on a filesystem or on devices: they differ in what is said of files.
+fn campaign_file(file: &StackFile, on_files: bool) -> CampaignFile {
+    let said = file.target.as_ref();
+    let of_files = said.filter(|_| on_files);
+    let target = TargetTable {
+        name: Placed { value: Name(TARGET_NAME.to_owned()), at: 0 },
+        path: One::default(),
+        size: of_files.map(|it| it.size.clone()).unwrap_or_default(),
+        layout: of_files.map(|it| it.layout.clone()).unwrap_or_default(),
+        files: of_files.map(|it| it.files.clone()).unwrap_or_default(),
+        // A ladder that begins with one job has a point on eight devices too.
+        few_jobs: One::of(FewJobs::FirstPaths),
+        declared: None,
+        sheet: None,
+    };
+    let at = said.map_or(0, |it| it.at);
+    let target = vec![Placed { value: target, at }];
+    CampaignFile { head: file.head.clone(), steps: file.steps.clone(), target }
+}
+
+/// Every stack that the tables stand for.
+fn stacks<'a>(
+    source: Source<'_>,
+    tables: Option<&Spanned<DeValue<'a>>>,
+    axes: &[Axis<'a>],
+) -> Result<Vec<DeclaredStack>, SpecError> {
+    let mut used = BTreeSet::new();
+    let mut all: Vec<DeclaredStack> = Vec::new();
+    for (at, table) in stack_tables(source, tables)? {
+        for Expanded { table, suffix } in expanded(source, table, axes, &mut used)? {
+            let table: StackTable = source.table("stack", at, &table)?;
+            let ReadStack { stack, at, degraded } = layers::stack(source, table, at, &suffix)?;
+            for stack in std::iter::once(stack).chain(degraded) {
+                add(source, at, stack, &mut all)?;
+            }
+        }
+    }
+    match axes.iter().enumerate().find(|(index, _)| !used.contains(index)) {
+        None => Ok(all),
+        Some((_, axis)) => Err(source
+            .error(axis.at, format!("no stack names the axis '{}'", axis.name))
+            .hint(format!("write \"{{{}}}\" where its values belong, or leave it out", axis.name))),
+    }
+}
+
+/// The tables of `[[stack]]` with their places.
+fn stack_tables<'t, 'a>(
+    source: Source<'_>,
+    tables: Option<&'t Spanned<DeValue<'a>>>,
+) -> Result<Vec<(usize, &'t DeTable<'a>)>, SpecError> {
+    let hint = "add [[stack]] with name = \"…\" and layers = [{ ram = { size = \"1GiB\" } }]";
+    let Some(tables) = tables else {
+        return Err(source.error(0, "there is no stack").hint(hint));
+    };
+    let list = match tables.get_ref() {
+        DeValue::Array(list) if !list.is_empty() => list,
+        _ => {
+            let text = "'stack' is a list of tables; write [[stack]]";
+            return Err(source.error(tables.span().start, text).hint(hint));
+        }
+    };
+    let of = |item: &'t Spanned<DeValue<'a>>| match item.get_ref() {
+        DeValue::Table(table) => Ok((item.span().start, table)),
+        _ => Err(source.error(item.span().start, "expected a table of 'stack'")),
+    };
+    list.iter().map(of).collect()
+}
+
+/// The stack with the devices that durio makes in so many thousandths of their size.
+fn scaled(stack: &DeclaredStack, per_mille: u32) -> DeclaredStack {
+    let scale = Scale { size_per_mille: per_mille, ..Scale::WHOLE };
+    let mut stack = stack.clone();
+    for made in stack.layers.iter_mut().filter_map(|layer| layer.kind.made_mut()) {
+        made.size = scale.size(made.size);
+    }
+    stack
+}
+
+/// Adds a stack that can be built and whose name is its own.
+fn add(
+    source: Source<'_>,
+    at: usize,
+    stack: DeclaredStack,
+    all: &mut Vec<DeclaredStack>,
+) -> Result<(), SpecError> {
+    let fail = |text: String| source.error(at, text);
+    if all.iter().any(|known| known.name == stack.name) {
+        return Err(fail(format!("a second stack is named '{}'", stack.name))
+            .hint("give it another name, or one with {AXIS} in it"));
+    }
+    if all.len() >= STACKS_MAX {
+        return Err(fail(format!("there are more than {STACKS_MAX} stacks"))
+            .hint("split the spec, or vary fewer things together"));
+    }
+    check_declared(&stack).map_err(|error| fail(error.to_string()))?;
+    if !stack.layers.iter().any(|layer| layer.measured) {
+        return Err(fail(format!("no layer of stack '{}' is measured", stack.name))
+            .hint("leave measured = false out of one of them"));
+    }
+    all.push(stack);
+    Ok(())
+}

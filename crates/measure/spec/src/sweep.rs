@@ -1,0 +1,120 @@
+//! The plan of `durio sweep`: a closed loop that shows the ceiling, then rounds of an open loop, each
+//! at another rate.
+
+use durio_base::Nanos;
+use durio_plan::{
+    Campaign, Goal, Limit, Plan, Purpose, Role, Rounds, Section, SectionKind, Step, Until,
+};
+use durio_workload::{Arrivals, PerMille};
+
+use crate::{RunRequest, SpecError, plan_run};
+
+/// What the user asks of `durio sweep`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepRequest {
+    /// The job; its duration is that of one trial. Its arrivals say how the rate is offered; the rate
+    /// itself is where the search begins, unless that is the ceiling's.
+    pub run: RunRequest,
+    /// What must be kept.
+    pub goal: Goal,
+    /// How narrow the interval shall be.
+    pub precision: PerMille,
+    /// At most this many rates are tried.
+    pub trials_max: u32,
+    /// The search begins below what the closed loop reaches, and not at the rate of the arrivals.
+    pub from_ceiling: bool,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// If the request contradicts itself, would overwrite what exists, or does not fit.
+pub fn plan_sweep(request: &SweepRequest) -> Result<Plan, SpecError> {
+    check(request)?;
+    let arrivals = request.run.arrivals;
+    // The closed loop first: above what it reaches an open one only fills its queue.
+    let closed = RunRequest { arrivals: Arrivals::Closed, ..request.run.clone() };
+    let mut plan = plan_run(&closed)?;
+    plan.purpose = Purpose::Sweep;
+    let Some(measured) = plan.steps.iter().position(|step| step.role == Role::Measure) else {
+        return Err(SpecError::wrong_use("a sweep needs something to measure"));
+    };
+    let mut ceiling = plan.steps[measured].clone();
+    let mut search = ceiling.clone();
+    ceiling.load.workload.name = format!("{} closed loop", ceiling.load.workload.name);
+    ceiling.section = Some(0);
+    search.load.arrivals = arrivals;
+    search.section = Some(1);
+    plan.steps.truncate(measured);
+    let first = u32::try_from(measured).unwrap_or(u32::MAX);
+    (ceiling.index, search.index) = (first, first + 1);
+    plan.steps.extend([ceiling, search]);
+    plan.campaign = Some(campaign(request, first, &plan.steps));
+    Ok(plan)
+}
+
+fn campaign(request: &SweepRequest, ceiling: u32, steps: &[Step]) -> Campaign {
+    let goal = request.goal;
+    let name = steps.last().map_or("", |step| step.load.workload.name.as_str());
+    let section = |name: &str, summary: String, first_step, rounds| Section {
+        name: name.to_owned(),
+        summary,
+        kind: SectionKind::Single,
+        first_step,
+        steps: 1,
+        rounds,
+        baseline: None,
+    };
+    let until = Until::GoalFound {
+        goal,
+        precision_per_mille: request.precision.0,
+        ceiling_step: request.from_ceiling.then_some(ceiling),
+    };
+    let rounds = Rounds { max: request.trials_max, until };
+    Campaign {
+        name: "sweep".to_owned(),
+        summary: format!(
+            "{name}: the highest rate with p{} within {}",
+            goal.percentile, goal.latency
+        ),
+        sections: vec![
+            section("ceiling", "a closed loop: what there is at most".to_owned(), ceiling, None),
+            section(
+                "search",
+                format!(
+                    "an open loop: p{} of the response within {}",
+                    goal.percentile, goal.latency
+                ),
+                ceiling + 1,
+                Some(rounds),
+            ),
+        ],
+        ..Campaign::default()
+    }
+}
+
+fn check(request: &SweepRequest) -> Result<(), SpecError> {
+    let wrong = |text: &str| Err(SpecError::wrong_use(text));
+    let percentile = request.goal.percentile;
+    if !(percentile > 0.0 && percentile < 100.0) {
+        return Err(SpecError::wrong_use(format!(
+            "a goal is about a percentile above 0 and below 100, not {percentile}"
+        )));
+    }
+    if request.goal.latency == Nanos::ZERO {
+        return wrong("a latency of 0 is kept by nothing");
+    }
+    if request.run.arrivals.is_closed() {
+        return wrong("a sweep offers rates: its arrivals cannot be closed");
+    }
+    // The answer has to be kept twice and another rate to fail.
+    if request.trials_max < 3 || request.precision == PerMille::NONE {
+        return wrong("a search needs at least 3 trials and a precision above 0");
+    }
+    match request.run.limit {
+        Limit::Duration(_) => Ok(()),
+        Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
+            wrong("each trial of a sweep lasts for a time: give --duration, not --ops")
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Why a lab could not be made ready, before anything was booted or around it.
+//!
+//! In: what failed. Out: a message for the user, and what to do about it. Not here: how the guest
+//! ended, which is an outcome ([`crate::LabExit`]).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use durio_base::Bytes;
+
+/// What keeps a guest from being started.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// `qemu-system-x86_64` is not on the search path.
+    #[error("qemu-system-x86_64 is not installed")]
+    NoQemu,
+    /// QEMU is there and cannot be started, or does not say its version.
+    #[error("'{}' cannot be used: {why}", program.display())]
+    BadQemu {
+        program: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// KVM was asked for, and does not work.
+    #[error("KVM does not work here: {why}")]
+    NoKvm {
+        /// What the trial met with.
+        why: String,
+    },
+    /// No kernel was named, and none was found.
+    #[error("no kernel with its modules was found in {}", listed(searched))]
+    NoKernel {
+        /// Where was looked.
+        searched: Vec<PathBuf>,
+    },
+    /// The file is no kernel that QEMU can boot here.
+    #[error("'{}' is no x86-64 kernel image: {why}", path.display())]
+    NotAKernel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no folder with the modules of this kernel.
+    #[error("no modules of kernel {release} in '{}'", folder.display())]
+    NoModules {
+        /// The kernel's release.
+        release: String,
+        /// Where was looked.
+        folder: PathBuf,
+    },
+    /// The kernel neither has these built in nor as modules.
+    #[error("kernel {release} has no driver {}, neither built in nor as a module", names.join(", "))]
+    MissingModules {
+        /// The kernel's release.
+        release: String,
+        /// The modules' names.
+        names: Vec<String>,
+    },
+    /// A module's file is damaged, or of another kernel.
+    #[error("module '{}': {why}", path.display())]
+    BadModule {
+        /// The module's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A program that the guest was to have is not on this machine.
+    #[error("'{name}' is not installed on this machine, so that the guest cannot have it")]
+    MissingTool {
+        /// The program's name or path.
+        name: String,
+    },
+    /// A program cannot be taken along.
+    #[error("'{}' cannot be taken into the guest: {why}", path.display())]
+    BadTool {
+        /// The program's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What shall be loaded leaves no room to run.
+    #[error("{given} of memory are too little for the guest, which needs {needed} at least")]
+    MemoryTooSmall {
+        /// What was asked for.
+        given: Bytes,
+        /// What the initial memory filesystem and a kernel need.
+        needed: Bytes,
+    },
+    /// The request contradicts itself.
+    #[error("{0}")]
+    WrongRequest(String),
+    /// The system refused something.
+    #[error("cannot {doing}")]
+    Io {
+        /// What durio was about to do.
+        doing: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl LabError {
+    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { doing: doing.into(), source }
+    }
+
+    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
+        Self::io(format!("read '{}'", path.display()), source)
+    }
+
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::NoQemu => "on Debian: apt-get install qemu-system-x86".to_owned(),
+            Self::NoKvm { .. } => "--accelerator auto emulates the guest instead".to_owned(),
+            Self::NoKernel { .. } => {
+                "name one with --kernel and --modules, or unpack a kernel package below \
+                 ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64 (since Linux \
+                 6.19 linux-binary-VERSION-amd64 and linux-modules-VERSION-amd64), then for each \
+                 dpkg-deb -x PACKAGE ~/.cache/durio/kernels/VERSION; in durio's checkout cargo xtask \
+                 lab kernel does both"
+                    .to_owned()
+            }
+            Self::NoModules { release, .. } => {
+                format!(
+                    "name the folder lib/modules/{release} of this kernel's package by --modules"
+                )
+            }
+            Self::MissingModules { names, .. } if names.iter().any(|name| name == "zfs") => {
+                "cargo xtask lab zfs, in durio's checkout, builds zfs for a kernel in \
+                 ~/.cache/durio/kernels; Debian's kernels have none"
+                    .to_owned()
+            }
+            Self::MissingModules { .. } => {
+                "durio lab kernels shows what each kernel has; Debian's linux-image-amd64 has all \
+                 but zfs, the cloud kernels lack many"
+                    .to_owned()
+            }
+            Self::MissingTool { .. } => {
+                "install it here, or leave it out; --root shared uses this machine's programs"
+                    .to_owned()
+            }
+            Self::MemoryTooSmall { needed, .. } => format!("give --memory {needed} or more"),
+            _ => return None,
+        })
+    }
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
+    names.join(", ")
+}

@@ -1,0 +1,466 @@
+//! Which files a program needs to run elsewhere.
+//!
+//! In: a program's name or file. Out: files of this machine, at the paths at which a guest must have
+//! them. Not here: packing them.
+//!
+//! Which libraries a program gets is asked of the loader that the program itself names, for it alone
+//! knows all rules; unless all that it names is known already from programs before it. A script gets
+//! its interpreter.
+//!
+//! Drivers that are built apart from the kernel, as ZFS is, are spoken to by programs of their own
+//! version, which come first. They are in the folder `tools` of the kernel's tree, beside `boot` and
+//! `lib` (made by `cargo xtask lab zfs`), which is laid out as a root directory: `tools/usr/sbin/zpool`
+//! is `/usr/sbin/zpool` in the guest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use durio_base::Bytes;
+use durio_block::{ANSWER_LIMIT, ask, open_input, read_bounded};
+use object::LittleEndian;
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+
+use crate::LabError;
+use crate::kernels::{Kernel, tree_of_image};
+
+/// Interpreters that are scripts again, at most.
+// The kernel follows no more either, and refuses with ELOOP (fs/exec.c).
+const INTERPRETERS_MAX: usize = 4;
+const HEAD_BYTES: u64 = 64 * 1024;
+const PROGRAM_BYTES_MAX: Bytes = Bytes::from_mib(1024);
+
+/// The programs that were collected, and what they need.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    /// Files of this machine by the paths at which they are needed.
+    pub(crate) files: BTreeMap<PathBuf, PathBuf>,
+    /// Symbolic links on the way to them, and where they point to.
+    pub(crate) links: BTreeMap<PathBuf, PathBuf>,
+    /// Those of the kernel, which come before this machine's.
+    tools: KernelTools,
+    known: BTreeSet<PathBuf>,
+    /// Libraries by the names that programs give them, which are here with all that they need.
+    libraries: BTreeSet<String>,
+}
+
+/// Where a program of this name is: as a path, or on the search path and in the administrators'
+/// folders.
+pub fn find_program(name: &Path) -> Option<PathBuf> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return is_executable(name).then(|| name.to_owned());
+    }
+    let given = env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let folders = env::split_paths(&given).chain(more).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|path| is_executable(path))
+}
+
+pub(crate) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+impl Programs {
+    pub(crate) fn with(tools: KernelTools) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
+    /// Where a program is: among the kernel's, else as [`find_program`] finds it.
+    pub(crate) fn find(&self, name: &Path) -> Option<PathBuf> {
+        let is_name = !name.as_os_str().as_bytes().contains(&b'/');
+        let own = name.to_str().filter(|_| is_name).and_then(|name| self.tools.find(name));
+        own.or_else(|| find_program(name))
+    }
+
+    pub(crate) fn is_of_kernel(&self, file: &Path) -> bool {
+        self.tools.has(file)
+    }
+
+    /// Adds a program by its name or path, with all that it needs.
+    pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
+        let missing = || LabError::MissingTool { name: name.to_owned() };
+        let path = self.find(Path::new(name)).ok_or_else(missing)?;
+        let path = std::path::absolute(&path).map_err(|error| LabError::reading(&path, error))?;
+        self.add_file(&path)
+    }
+
+    /// Adds a program's file, with all that it needs, at the path that it has here.
+    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), LabError> {
+        let mut next = path.to_owned();
+        // The kernel too follows them only so far (fs/exec.c).
+        for _ in 0..=INTERPRETERS_MAX {
+            self.add_path(&next)?;
+            let real = next.canonicalize().map_err(|error| LabError::reading(&next, error))?;
+            if !self.known.insert(real) {
+                return Ok(());
+            }
+            match needs_of(&next)? {
+                Needs::Nothing => return Ok(()),
+                Needs::Libraries(interpreter) => return self.add_libraries(&next, &interpreter),
+                Needs::Interpreter(interpreter) => next = interpreter,
+            }
+        }
+        let why = "its interpreters are scripts without end".to_owned();
+        Err(LabError::BadTool { path: path.to_owned(), why })
+    }
+
+    fn add_libraries(&mut self, program: &Path, loader: &Path) -> Result<(), LabError> {
+        if self.knows_libraries_of(program)? {
+            return self.add_path(loader);
+        }
+        let first = self.tools.library_path(program);
+        for library in libraries_of(program, loader, first.as_deref())? {
+            let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.libraries.insert(name);
+            self.add_path(&library)?;
+        }
+        self.add_path(loader)
+    }
+
+    /// Starting a loader for each of a hundred programs takes seconds on a busy machine.
+    fn knows_libraries_of(&self, program: &Path) -> Result<bool, LabError> {
+        let read = open_input(program).and_then(|file| read_bounded(file, PROGRAM_BYTES_MAX));
+        let bytes = read.map_err(|error| LabError::reading(program, error))?;
+        let named = libraries_named_in(&bytes);
+        Ok(named.is_some_and(|names| names.iter().all(|name| self.libraries.contains(name))))
+    }
+
+    /// Adds a file under its name: the links that lead there, and the file where it really is.
+    fn add_path(&mut self, path: &Path) -> Result<(), LabError> {
+        let fail = |error| LabError::reading(path, error);
+        let mut path = path.to_owned();
+        loop {
+            let folder = path.parent().unwrap_or(Path::new("/")).canonicalize().map_err(fail)?;
+            let here = folder.join(path.file_name().unwrap_or_default());
+            match fs::read_link(&here) {
+                Ok(target) => {
+                    path = folder.join(&target);
+                    // A circle of links ends here; what is missing is seen by the canonical path.
+                    if self.links.insert(self.tools.guest_path(&here), target).is_some() {
+                        path = here.canonicalize().map_err(fail)?;
+                    }
+                }
+                Err(_) => {
+                    self.files.insert(self.tools.guest_path(&here), here);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+const FOLDER: &str = "tools";
+const PROGRAMS: [&str; 2] = ["usr/sbin", "usr/bin"];
+/// Where loaders look without being told; the first is Debian's.
+const LIBRARIES: [&str; 3] = ["usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"];
+
+/// The folder with a kernel's programs, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTools {
+    folder: Option<PathBuf>,
+}
+
+impl KernelTools {
+    /// Those in the tree of the kernel's image; the root directory is no such tree.
+    pub(crate) fn of(kernel: &Kernel) -> Self {
+        let image = kernel.image.canonicalize().ok();
+        let tree = image.as_deref().and_then(tree_of_image);
+        // This machine's own kernel is in /boot: /tools is no folder of it.
+        let tree = tree.filter(|it| it.parent().is_some());
+        Self { folder: tree.map(|it| it.join(FOLDER)).filter(|it| it.is_dir()) }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        let folders = self.below(&PROGRAMS);
+        folders.map(|folder| folder.join(name)).find(|path| is_executable(path))
+    }
+
+    /// True for a file that is one of them, or a library of theirs.
+    pub(crate) fn has(&self, file: &Path) -> bool {
+        self.folder.as_deref().is_some_and(|folder| file.starts_with(folder))
+    }
+
+    /// Where a guest has a file of this machine: all but these have the same path there.
+    pub(crate) fn guest_path(&self, file: &Path) -> PathBuf {
+        let below = self.folder.as_deref().and_then(|folder| file.strip_prefix(folder).ok());
+        below.map_or_else(|| file.to_owned(), |path| Path::new("/").join(path))
+    }
+
+    /// Where the loader shall look first for this program's libraries.
+    pub(crate) fn library_path(&self, program: &Path) -> Option<OsString> {
+        if !self.has(program) {
+            return None;
+        }
+        std::env::join_paths(self.below(&LIBRARIES).filter(|it| it.is_dir())).ok()
+    }
+
+    fn below(&self, folders: &'static [&str]) -> impl Iterator<Item = PathBuf> {
+        let folder = self.folder.clone();
+        folders.iter().filter_map(move |it| Some(folder.as_ref()?.join(it)))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    Libraries(PathBuf),
+    Interpreter(PathBuf),
+}
+
+fn needs_of(path: &Path) -> Result<Needs, LabError> {
+    let mut head = Vec::new();
+    let read = open_input(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    read.map_err(|error| LabError::reading(path, error))?;
+    needs_of_head(&head)
+        .map_err(|why| LabError::BadTool { path: path.to_owned(), why: why.to_owned() })
+}
+
+fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+        let word = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+        let interpreter = PathBuf::from(OsStr::from_bytes(word));
+        return match interpreter.is_absolute() {
+            true => Ok(Needs::Interpreter(interpreter)),
+            false => Err("its interpreter has no absolute path"),
+        };
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return Err("it is neither a program of ELF form nor a script");
+    }
+    let wrong = |_| "it is no program for 64-bit x86";
+    let header = FileHeader64::<LittleEndian>::parse(head).map_err(wrong)?;
+    // The guest is an x86-64 machine, whatever this one can run.
+    if header.e_machine(LittleEndian) != object::elf::EM_X86_64 {
+        return Err("it is no program for 64-bit x86");
+    }
+    let programs = header.program_headers(LittleEndian, head).map_err(|_| "it is cut off")?;
+    let interpreter = programs.iter().find(|it| it.p_type(LittleEndian) == PT_INTERP);
+    let Some(interpreter) = interpreter else { return Ok(Needs::Nothing) };
+    let bytes = interpreter.data(LittleEndian, head).map_err(|()| "it is cut off")?;
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(Needs::Libraries(PathBuf::from(OsStr::from_bytes(name))))
+}
+
+/// The names of libraries in a program; none if it also says where they are, or cannot be read.
+fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
+    let file: ElfFile64<LittleEndian> = ElfFile64::parse(program).ok()?;
+    let table = file.elf_section_table().dynamic_table(LittleEndian, program).ok()?;
+    let mut names = Vec::new();
+    for entry in table.iter() {
+        // A library of a known name may then be another file.
+        if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
+            return None;
+        }
+        if entry.tag == DT_NEEDED {
+            names.push(String::from_utf8_lossy(table.string(entry).ok()?).into_owned());
+        }
+    }
+    Some(names)
+}
+
+/// Asks the loader which files it would load; it looks first in the folders that are named.
+fn libraries_of(
+    program: &Path,
+    loader: &Path,
+    first: Option<&OsStr>,
+) -> Result<Vec<PathBuf>, LabError> {
+    let bad = |why: String| LabError::BadTool { path: program.to_owned(), why };
+    let mut command = Command::new(loader);
+    // What the user preloads here is no need of the program.
+    if let Some(folders) = first {
+        command.arg("--library-path").arg(folders);
+    }
+    command.arg("--list").arg(program).env_remove("LD_PRELOAD");
+    let output = ask(&mut command, ANSWER_LIMIT).map_err(|error| {
+        bad(format!("its loader '{}' cannot be run: {error}", loader.display()))
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(bad(format!("its libraries cannot be listed: {said}")));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match text.lines().find(|line| line.contains("=> not found")) {
+        Some(line) => Err(bad(format!("a library is missing: {}", line.trim()))),
+        None => Ok(text.lines().filter_map(library_of_line).collect()),
+    }
+}
+
+/// `NAME => /PATH (0x…)`, or `/PATH (0x…)` for what has no name of its own.
+fn library_of_line(line: &str) -> Option<PathBuf> {
+    let path = line.split_once("=> ").map_or(line, |(_, path)| path).trim();
+    let (path, _address) = path.rsplit_once(" (")?;
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_loader_are_read() {
+        let found = |line| library_of_line(line).map(|path| path.display().to_string());
+        assert_eq!(
+            found("\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f)").unwrap(),
+            "/lib/x/libc.so.6"
+        );
+        assert_eq!(found("\t/lib64/ld.so.2 (0x00007f)").unwrap(), "/lib64/ld.so.2");
+        assert_eq!(found("\tlinux-vdso.so.1 (0x00007f)"), None);
+        assert_eq!(found("\tstatically linked"), None);
+        assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn a_program_brings_its_loader_its_libraries_and_the_links_to_them() {
+        let mut programs = Programs::default();
+        programs.add("sh").unwrap();
+        let names: Vec<String> = programs
+            .files
+            .keys()
+            .chain(programs.links.keys())
+            .map(|it| it.display().to_string())
+            .collect();
+        for part in ["/sh", "libc.so.6", "/ld-linux-x86-64.so.2"] {
+            assert!(names.iter().any(|name| name.ends_with(part)), "{part} in {names:?}");
+        }
+        for path in programs.files.keys() {
+            assert_eq!(path, &path.canonicalize().unwrap(), "files are where they really are");
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_one_program_serves_the_next_and_changes_nothing() {
+        let [mut together, mut alone] = [Programs::default(), Programs::default()];
+        for name in ["ls", "sh", "mount", "cat"] {
+            together.add(name).unwrap();
+            let mut single = Programs::default();
+            single.add(name).unwrap();
+            alone.files.extend(single.files);
+            alone.links.extend(single.links);
+        }
+        assert_eq!(together.files, alone.files);
+        assert_eq!(together.links, alone.links);
+        let shell = fs::read(find_program(Path::new("sh")).unwrap()).unwrap();
+        assert_eq!(libraries_named_in(&shell).unwrap(), ["libc.so.6"]);
+        assert_eq!(libraries_named_in(b"#!/bin/sh"), None);
+    }
+
+    #[test]
+    fn four_interpreters_may_be_scripts_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |number: usize| folder.path().join(number.to_string());
+        fs::write(script(0), "#!/bin/sh\n").unwrap();
+        for number in 1..=4 {
+            fs::write(script(number), format!("#!{}\n", script(number - 1).display())).unwrap();
+        }
+        // Number 3 has the interpreters 2, 1, 0 and the shell.
+        assert!(Programs::default().add_file(&script(3)).is_ok());
+        let error = Programs::default().add_file(&script(4)).unwrap_err().to_string();
+        assert!(error.contains("scripts without end"), "{error}");
+    }
+
+    #[test]
+    fn a_script_brings_its_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#!/bin/sh -e\ntrue\n").unwrap();
+        let mut programs = Programs::default();
+        programs.add_file(&script).unwrap();
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        assert!(programs.known.contains(&shell), "{:?}", programs.known);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = Programs::default().add("no-such-program-anywhere").unwrap_err();
+        assert!(error.to_string().contains("no-such-program-anywhere"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_program_is_told_at_every_length() {
+        assert!(needs_of_head(b"").is_err());
+        assert!(needs_of_head(b"#!sh\n").is_err());
+        assert!(needs_of_head(b"\x7fELF").is_err());
+        let program = fs::read(env::current_exe().unwrap()).unwrap();
+        assert!(matches!(needs_of_head(&program[..65_536]), Ok(Needs::Libraries(_))));
+        for length in 0..400 {
+            assert!(needs_of_head(&program[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_circle_of_scripts_or_links_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        fs::write(&a, format!("#!{}\n", b.display())).unwrap();
+        fs::write(&b, format!("#!{}\n", a.display())).unwrap();
+        Programs::default().add_file(&a).unwrap();
+        fs::remove_file(&b).unwrap();
+        std::os::unix::fs::symlink("a", &b).unwrap();
+        fs::remove_file(&a).unwrap();
+        std::os::unix::fs::symlink("b", &a).unwrap();
+        assert!(Programs::default().add_file(&a).is_err());
+    }
+
+    fn kernel_in(tree: &Path, image: &str) -> Kernel {
+        let image = tree.join(image);
+        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::write(&image, "").unwrap();
+        Kernel { release: "6.1.0".to_owned(), image, modules: tree.join("modules") }
+    }
+
+    /// A tree whose tools are a copy of this machine's `true`, under another name.
+    fn tree_with_tool(name: &str) -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tree.path().join("tools/usr/sbin");
+        fs::create_dir_all(&folder).unwrap();
+        let real = find_program(Path::new("true")).unwrap();
+        fs::copy(real, folder.join(name)).unwrap();
+        tree
+    }
+
+    #[test]
+    fn tools_beside_the_kernel_come_first_and_are_where_a_root_directory_has_them() {
+        for image in ["boot/vmlinuz-6.1.0", "vmlinuz"] {
+            let tree = tree_with_tool("sh");
+            let tools = KernelTools::of(&kernel_in(tree.path(), image));
+            let mut programs = Programs::with(tools);
+            programs.add("sh").unwrap();
+            let folder = tree.path().canonicalize().unwrap();
+            let own = folder.join("tools/usr/sbin/sh");
+            assert_eq!(programs.files.get(Path::new("/usr/sbin/sh")), Some(&own), "{image}");
+            assert!(programs.files.keys().all(|path| !path.starts_with(&folder)), "{programs:?}");
+            let names = programs.files.keys().chain(programs.links.keys());
+            let loader = |path: &&PathBuf| path.ends_with("ld-linux-x86-64.so.2");
+            assert!(names.into_iter().any(|path| loader(&path)), "its loader is this machine's");
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_tools_has_this_machines_programs() {
+        let tree = tempfile::tempdir().unwrap();
+        let tools = KernelTools::of(&kernel_in(tree.path(), "boot/vmlinuz"));
+        assert_eq!(tools.find("sh"), None);
+        assert!(Programs::with(tools).find(Path::new("sh")).is_some());
+    }
+
+    #[test]
+    fn libraries_are_looked_for_beside_the_tools_alone() {
+        let tree = tree_with_tool("x");
+        let libraries = tree.path().join("tools/usr/lib/x86_64-linux-gnu");
+        fs::create_dir_all(&libraries).unwrap();
+        let tools = KernelTools::of(&kernel_in(tree.path(), "vmlinuz"));
+        let found = tools.library_path(&tools.find("x").unwrap()).unwrap();
+        let expected = [libraries, tree.path().join("tools/usr/lib")];
+        let expected = expected.map(|path| path.canonicalize().unwrap());
+        assert_eq!(std::env::split_paths(&found).collect::<Vec<_>>(), expected);
+        assert_eq!(tools.library_path(Path::new("/usr/bin/env")), None);
+    }
+}

@@ -1,0 +1,414 @@
+//! QEMU: where it is, what it can do here, with which words it is called, and what it says of its guest's
+//! processors while it runs (QMP, docs/interop/qmp-spec.txt of QEMU).
+//!
+//! In: the search path, a request; a socket to its monitor. Out: a command; why the guest stands still, as
+//! soon as it does. Not here: running it, the guest's own output.
+//!
+//! A guest whose processor cannot go on (KVM that fails to emulate an instruction) is neither dead nor
+//! silent by its own doing: QEMU stops it and waits for somebody who debugs it.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use durio_block::{ANSWER_LIMIT, Clock as _, TscClock, ask};
+use durio_observe::{LabFacts, LabTiming};
+use serde_json::Value;
+
+use crate::disk;
+use crate::guest::{GUEST_COMMAND, PORT_NAME, WITNESS_NAME};
+use crate::kvm_trial::kvm_fault;
+use crate::{Accelerator, LabError, LabRequest, LabRoot};
+
+const PROGRAM: &str = "qemu-system-x86_64";
+/// QEMU's name for the host's own processor.
+pub(crate) const KVM: &str = "kvm";
+/// The tag of the shared root.
+pub(crate) const ROOT_TAG: &str = "durio-root";
+/// 4 ns of the guest's clock per instruction: 250 million instructions a second.
+const ICOUNT_SHIFT: u8 = 2;
+// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
+// so that the kernel chooses the same routines everywhere.
+const CPU_MODEL: &str = "Westmere";
+/// Firmware that does no more than a kernel needs that is handed over in memory.
+// Emulation makes slow whatever is done once, and the usual firmware does far more.
+const QUICK_FIRMWARE: &str = "qboot.rom";
+
+/// The machine of every guest.
+// -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
+pub(crate) const MACHINE_WORDS: &str =
+    "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
+/// The words by which a guest runs on the host's processor, in the trial as in earnest.
+pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
+const KVM_CPU: &str = "host";
+/// QEMU's stdin is a socket to its monitor.
+pub(crate) const MONITOR_WORDS: [&str; 4] =
+    ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
+
+// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
+// time and are no part of what is measured. Nor are pages of the kernel searched for
+// wrong rights; and what is not begun at all are a source of randomness beside the processor's (a
+// second of trying it out), encrypted keys, the character device of a timer and TCP by BPF.
+const KERNEL_WORDS: &str = "console=ttyS0 quiet mitigations=off nokaslr panic=-1 reboot=t tsc=reliable \
+no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on \
+rodata=off \
+initcall_blacklist=jent_mod_init,init_encrypted,hpet_late_init,bpf_tcp_ca_kfunc_init";
+// Not calibrating a processor's own timer saves 25 million instructions of waiting; another does
+// its work. With several processors, which counted guests do not have, it would be slower.
+const COUNTED_WORDS: &str = " nolapic_timer";
+
+/// Told to the kernel of an emulated guest whose clock is the host's: the rate of the host's counter, which
+/// QEMU passes on. The kernel would measure it against a timer that QEMU emulates, and on a busy host it
+/// found a tenth of it, so that the guest's clock ran ten times too fast
+/// (arch/x86/kernel/tsc.c: tsc_early_khz).
+fn counter_words() -> &'static str {
+    static WORDS: LazyLock<String> = LazyLock::new(|| {
+        let clock = TscClock::calibrate();
+        clock.map(|it| format!(" tsc_early_khz={}", it.ticks(1_000_000))).unwrap_or_default()
+    });
+    &WORDS
+}
+
+/// An installed QEMU.
+#[derive(Debug, Clone)]
+pub struct Qemu {
+    program: PathBuf,
+    /// As it says itself, such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
+    pub version: String,
+    has_quick_firmware: bool,
+}
+
+impl Qemu {
+    /// Finds QEMU on the search path.
+    ///
+    /// # Errors
+    /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not say its version.
+    pub fn find() -> Result<Self, LabError> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+        let program = places.find(|it| it.is_file()).ok_or(LabError::NoQemu)?;
+        let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
+        let output = ask(Command::new(&program).arg("--version"), ANSWER_LIMIT);
+        let output = output.map_err(|error| bad(error.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().and_then(|line| line.split_once("version "));
+        let version = version.map(|(_, version)| version.trim().to_owned());
+        let version = version.ok_or_else(|| bad("it does not say its version".to_owned()))?;
+        // Some distributions ship QEMU without it, and an unknown -bios is an error.
+        let has_quick_firmware = has_quick_firmware(&program);
+        Ok(Self { program, version, has_quick_firmware })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Why KVM cannot be used on this machine; none if it can. A guest of 300 bytes tries it out, once per
+    /// process, for two seconds of the guest at most.
+    #[must_use]
+    pub fn kvm_fault(&self) -> Option<&'static str> {
+        kvm_fault(&self.program)
+    }
+
+    /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
+    ///
+    /// # Errors
+    /// [`LabError::NoKvm`] if nothing else will do.
+    pub(crate) fn facts(&self, request: &LabRequest) -> Result<LabFacts, LabError> {
+        let is_counted = request.timing == LabTiming::Counted;
+        // A counted guest is never on KVM, whose processors count no instructions for it.
+        let may_use_kvm = !is_counted && request.accelerator != Accelerator::Tcg;
+        let without_kvm = may_use_kvm.then(|| kvm_fault(&self.program)).flatten();
+        if let (Accelerator::Kvm, Some(why)) = (request.accelerator, without_kvm) {
+            return Err(LabError::NoKvm { why: why.to_owned() });
+        }
+        let has_kvm = may_use_kvm && without_kvm.is_none();
+        Ok(LabFacts {
+            timing: request.timing,
+            accelerator: if has_kvm { KVM } else { "tcg" }.to_owned(),
+            without_kvm: without_kvm.map(str::to_owned),
+            qemu_version: self.version.clone(),
+            cpu_model: if has_kvm { KVM_CPU } else { CPU_MODEL }.to_owned(),
+            icount_shift: is_counted.then_some(ICOUNT_SHIFT),
+            root: request.root.word().to_owned(),
+        })
+    }
+
+    /// The same guest, emulated for this reason.
+    pub(crate) fn emulated(facts: LabFacts, reason: String) -> LabFacts {
+        LabFacts {
+            accelerator: "tcg".to_owned(),
+            cpu_model: CPU_MODEL.to_owned(),
+            without_kvm: Some(reason),
+            ..facts
+        }
+    }
+
+    /// The command that boots a guest from a kernel and its files. Its stdin is to be a socket to QEMU's
+    /// monitor, its stdout a socket to the guest's port; its stderr takes the kernel's console.
+    ///
+    /// # Errors
+    /// [`LabError::WrongRequest`] for a disk that QEMU cannot be told of.
+    pub(crate) fn command(&self, booted: &Booted<'_>) -> Result<Command, LabError> {
+        let Booted { request, facts, kernel, files, .. } = *booted;
+        let mut command = Command::new(&self.program);
+        command.args(MACHINE_WORDS.split(' ')).args(accelerator(facts)).args(MONITOR_WORDS);
+        command.args(["-smp", &request.cpus.to_string()]);
+        command.args(["-m", &format!("{}M", request.memory.get() >> 20)]);
+        if self.has_quick_firmware {
+            command.args(["-bios", QUICK_FIRMWARE]);
+        }
+        command.arg("-kernel").arg(kernel).arg("-initrd").arg(files);
+        let first = crate::image::INIT_PATH;
+        let more = match (facts.icount_shift, facts.accelerator.as_str()) {
+            (Some(_), _) => COUNTED_WORDS,
+            (None, KVM) => "",
+            (None, _) => counter_words(),
+        };
+        let words = format!("{KERNEL_WORDS}{more} rdinit={first} -- {GUEST_COMMAND}");
+        command.arg("-append").arg(words);
+        command.args(["-chardev", "file,id=console,path=/dev/stderr"]);
+        command.args(["-serial", "chardev:console"]);
+        command.args(["-device", "virtio-serial-pci", "-chardev", "socket,id=port,fd=1"]);
+        command.arg("-device").arg(format!("virtserialport,chardev=port,name={PORT_NAME}"));
+        if request.has_witness {
+            command.args(witness_words(booted.witness));
+        }
+        command.args(disk::words(&request.disks)?);
+        if request.root == LabRoot::Shared {
+            // remap: files of two filesystems of the host may have one inode number, which would
+            // make them one file to the guest.
+            let share = "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap";
+            command.args(["-fsdev", share, "-device"]);
+            command.arg(format!("virtio-9p-pci,fsdev=root,mount_tag={ROOT_TAG}"));
+        }
+        command.stderr(Stdio::piped());
+        Ok(command)
+    }
+}
+
+/// What QEMU is called with for one boot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Booted<'a> {
+    pub(crate) request: &'a LabRequest,
+    pub(crate) facts: &'a LabFacts,
+    pub(crate) kernel: &'a Path,
+    pub(crate) files: &'a Path,
+    /// Where what the guest tells its witness is written to; without it nobody listens.
+    pub(crate) witness: Option<&'a Path>,
+}
+
+/// A second port, to a pipe.
+// On a device of its own, without ioeventfd: the guest's kernel does not wait until the host has what a
+// program wrote (drivers/char/virtio_console.c), and so goes on only when QEMU has passed it on.
+fn witness_words(pipe: Option<&Path>) -> [String; 6] {
+    let listens = match pipe {
+        // A path of ours, of digits and slashes.
+        Some(pipe) => format!("file,id=witness,path={}", pipe.display()),
+        None => "null,id=witness".to_owned(),
+    };
+    let device = || "-device".to_owned();
+    let bus = "virtio-serial-pci,id=witness-bus,ioeventfd=off".to_owned();
+    let port = format!("virtserialport,bus=witness-bus.0,chardev=witness,name={WITNESS_NAME}");
+    ["-chardev".to_owned(), listens, device(), bus, device(), port]
+}
+
+/// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
+/// not leave it out.
+fn has_quick_firmware(program: &Path) -> bool {
+    let output = ask(Command::new(program).args(["-L", "help"]), ANSWER_LIMIT);
+    let text = output.map(|it| it.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|it| Path::new(it).join(QUICK_FIRMWARE).is_file())
+}
+
+/// Counted: one thread, no waiting for the host's clock, and the same random numbers each time.
+fn accelerator(facts: &LabFacts) -> Vec<String> {
+    let words = match (facts.icount_shift, facts.accelerator.as_str()) {
+        (_, KVM) => return KVM_WORDS.map(str::to_owned).to_vec(),
+        // sleep=off: the clock of a guest that waits goes on to its next timer at once.
+        (Some(shift), _) => format!(
+            "-accel tcg,thread=single,tb-size=512 -icount shift={shift},sleep=off -rtc clock=vm -seed 1"
+        ),
+        (None, _) => "-accel tcg,thread=multi,tb-size=512".to_owned(),
+    };
+    let words = format!("{words} -cpu {}", facts.cpu_model);
+    words.split(' ').map(str::to_owned).collect()
+}
+
+/// Until capabilities are agreed upon, QEMU sends no events.
+const AGREE: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
+const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
+/// The state of a guest that is about to end (qapi/run-state.json).
+const ENDING: &str = "shutdown";
+
+/// Waits until QEMU says that the guest stands still, and returns QEMU's word for it
+/// (`internal-error`, `paused`, `io-error`, …); none when QEMU is gone. `up` is called when QEMU has
+/// greeted: the machine is about to run.
+pub(crate) fn wait_for_stop(monitor: UnixStream, up: impl FnOnce()) -> Option<String> {
+    let writer = monitor.try_clone().ok()?;
+    let mut lines = BufReader::new(monitor).lines();
+    begin(&mut lines, &writer).ok()?;
+    up();
+    // Whatever cannot be read is an end too: QEMU's exit tells the rest.
+    lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
+}
+
+/// Passes over the greeting, and asks for the state: the guest may have stopped before.
+fn begin(
+    lines: &mut impl Iterator<Item = io::Result<String>>,
+    mut to: &UnixStream,
+) -> io::Result<()> {
+    // QEMU speaks first, and takes no command before it has.
+    let _greeting = lines.next().transpose()?;
+    to.write_all(AGREE)?;
+    to.write_all(ASK)
+}
+
+/// The state, if this line is an answer that the guest does not run. An event that it stopped does not
+/// say why, so the state is asked for.
+fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message.get("event").and_then(Value::as_str) == Some("STOP") {
+        to.write_all(ASK).ok()?;
+    }
+    let state = message.get("return")?;
+    let is_running = state.get("running")?.as_bool()?;
+    let word = state.get("status")?.as_str()?;
+    (!is_running && word != ENDING).then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use durio_base::Bytes;
+
+    use super::*;
+    use crate::Kernel;
+
+    fn words(timing: LabTiming, root: LabRoot, accelerator: &str) -> String {
+        let kernel = Kernel { release: "6".into(), image: "/k,1".into(), modules: "/m".into() };
+        let mut request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        (request.timing, request.root, request.memory) = (timing, root, Bytes::from_mib(700));
+        let (program, version) = ("/qemu".into(), "7.2".into());
+        let qemu = Qemu { program, version, has_quick_firmware: true };
+        let shift = (timing == LabTiming::Counted).then_some(ICOUNT_SHIFT);
+        let facts = LabFacts {
+            timing,
+            accelerator: accelerator.into(),
+            without_kvm: None,
+            qemu_version: "7.2".into(),
+            cpu_model: "Westmere".into(),
+            icount_shift: shift,
+            root: root.word().into(),
+        };
+        let (kernel, files) = (Path::new("/k,1"), Path::new("/files"));
+        let booted = Booted { request: &request, facts: &facts, kernel, files, witness: None };
+        let command = qemu.command(&booted).unwrap();
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn counted_timing_counts_instructions_in_one_thread() {
+        let line = words(LabTiming::Counted, LabRoot::Hermetic, "tcg");
+        assert!(
+            line.contains("-icount shift=2,sleep=off") && line.contains("thread=single"),
+            "{line}"
+        );
+        assert!(line.contains("nolapic_timer") && line.contains("-bios qboot.rom"), "{line}");
+        assert!(line.contains("-m 700M") && line.contains("-kernel /k,1 "), "{line}");
+    }
+
+    #[test]
+    fn wall_timing_uses_what_works() {
+        assert!(words(LabTiming::Wall, LabRoot::Hermetic, "kvm").contains("-accel kvm -cpu host"));
+        let line = words(LabTiming::Wall, LabRoot::Hermetic, "tcg");
+        assert!(line.contains("thread=multi") && !line.contains("icount"), "{line}");
+        assert!(!line.contains("nolapic_timer"), "{line}");
+    }
+
+    #[test]
+    fn only_an_emulated_guest_with_the_hosts_clock_is_told_the_rate_of_the_hosts_counter() {
+        let told = |timing, accelerator| {
+            words(timing, LabRoot::Hermetic, accelerator).contains(" tsc_early_khz=")
+        };
+        assert_eq!(told(LabTiming::Wall, "tcg"), cfg!(target_arch = "x86_64"));
+        assert!(!told(LabTiming::Wall, KVM) && !told(LabTiming::Counted, "tcg"));
+    }
+
+    fn with_accelerator(accelerator: Accelerator, timing: LabTiming) -> Result<LabFacts, LabError> {
+        let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
+        let request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
+        // KVM cannot work with a program that is not there.
+        let (program, version) = ("/nonexistent/qemu".into(), "7.2".into());
+        let qemu = Qemu { program, version, has_quick_firmware: true };
+        qemu.facts(&LabRequest { accelerator, timing, ..request })
+    }
+
+    #[test]
+    fn kvm_that_does_not_work_is_an_error_only_where_nothing_else_will_do() {
+        let wall = LabTiming::Wall;
+        let error = with_accelerator(Accelerator::Kvm, wall).unwrap_err();
+        assert!(matches!(error, LabError::NoKvm { .. }), "{error}");
+        let auto = with_accelerator(Accelerator::Auto, wall).unwrap();
+        assert_eq!((auto.accelerator.as_str(), auto.without_kvm.is_some()), ("tcg", true));
+        for (accelerator, timing) in
+            [(Accelerator::Tcg, wall), (Accelerator::Auto, LabTiming::Counted)]
+        {
+            let facts = with_accelerator(accelerator, timing).unwrap();
+            assert_eq!((facts.accelerator.as_str(), facts.without_kvm), ("tcg", None));
+        }
+    }
+
+    #[test]
+    fn the_host_is_never_shared_writable_and_there_is_no_network() {
+        for root in [LabRoot::Shared, LabRoot::Hermetic] {
+            let line = words(LabTiming::Wall, root, "tcg");
+            assert!(line.contains("-nic none"), "{line}");
+            let shares = line.matches("-fsdev").count();
+            assert_eq!(shares, line.matches("readonly=on").count(), "{line}");
+            assert_eq!(shares, usize::from(root == LabRoot::Shared), "{line}");
+        }
+    }
+
+    /// A QEMU that says this, and what it was asked.
+    fn against(said: &'static str) -> (Option<String>, Vec<String>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let waiting = thread::spawn(move || wait_for_stop(ours, || ()));
+        (&theirs).write_all(said.as_bytes()).unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let asked = BufReader::new(theirs).lines().map_while(Result::ok).collect();
+        (waiting.join().unwrap(), asked)
+    }
+
+    const GREETING: &str = "{\"QMP\": {\"version\": {}}}\n{\"return\": {}}\n";
+
+    #[test]
+    fn a_stop_is_looked_into_and_its_reason_returned() {
+        let said = concat!(
+            "{\"QMP\": {}}\n{\"return\": {}}\n",
+            "{\"return\": {\"status\": \"running\", \"running\": true}}\n",
+            "{\"event\": \"STOP\", \"timestamp\": {}}\n",
+            "{\"return\": {\"status\": \"internal-error\", \"running\": false}}\n",
+        );
+        let (reason, asked) = against(said);
+        assert_eq!(reason.as_deref(), Some("internal-error"));
+        assert_eq!(asked.iter().filter(|line| line.contains("query-status")).count(), 2);
+    }
+
+    #[test]
+    fn the_end_of_qemu_and_a_guest_that_ends_are_no_stop() {
+        assert_eq!(against(GREETING).0, None);
+        assert_eq!(against("").0, None);
+        assert_eq!(against("{}\nno json\n{\"return\": 3}\n").0, None);
+        assert_eq!(
+            against("{}\n{\"return\": {\"status\": \"shutdown\", \"running\": false}}\n").0,
+            None
+        );
+    }
+}

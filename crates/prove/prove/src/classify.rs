@@ -1,0 +1,298 @@
+//! Compares what stands on a target with what may stand there, and names each difference.
+//!
+//! In: a history, observations of two readings, and a way to read a cell again. Out: findings; the
+//! history goes on from what was found. Not here: verdicts over several cuts.
+
+use durio_plan::proof::LossClass;
+use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LATE_NS};
+
+use crate::history::{CellHistory, Ground, History};
+use crate::layout::{CELL_SECTORS, SECTORS};
+use crate::picture::picture;
+use crate::reading::{Observed, SectorState};
+
+/// Readings of a cell that is not as it must be, before it is believed: a read that errs now and then
+/// is another fault than data that is gone.
+const READ_AGAIN: usize = 8;
+const WHOLE_CELL: u16 = 8;
+/// Findings of a cut that are kept.
+const LISTED_MAX: usize = 1000;
+
+/// Names what the two readings show. `again` reads one cell once more.
+///
+/// # Errors
+/// Those of `again`.
+pub fn classify<E>(
+    history: &mut History,
+    readings: [&[Observed]; 2],
+    mut again: impl FnMut(u64) -> Result<Observed, E>,
+) -> Result<CutFindings, E> {
+    let mut found = CutFindings::default();
+    let cut_at = history.cut_at().map_or(0, durio_base::Nanos::get);
+    found.acknowledged = history.acknowledged().len() as u64;
+    let ages = history.acknowledged().iter().map(|(_, at)| cut_at.saturating_sub(at.get()));
+    found.acknowledged_late = ages.clone().filter(|&age| age <= LATE_NS).count() as u64;
+    found.acknowledging_ns = ages.max();
+    found.controls = controls(history, readings[0]);
+    let mut cell_states = readings[0].iter().zip(readings[1]);
+    for cell in history.cells() {
+        let Some((first, second)) = cell_states.next() else { break };
+        if let (Observed::Whole(seq), true) = (first, first == second) {
+            let may = history.cell(cell);
+            if may.later.is_empty() && may.floor == [*seq; SECTORS] {
+                count_kept(may, cut_at, &mut found);
+                history.settle(cell, [*seq; SECTORS]);
+                continue;
+            }
+        }
+        let mut seen = vec![first.clone(), second.clone()];
+        if !(first == second && is_legal(history.cell(cell), first)) {
+            for _ in 0..READ_AGAIN {
+                seen.push(again(cell)?);
+            }
+        }
+        let holds = judge(history.cell(cell), cell, &seen, cut_at, &mut found);
+        history.settle(cell, holds);
+    }
+    if !found.findings.is_empty() {
+        found.picture = Some(Box::new(picture(history, &found.findings, readings[0])));
+    }
+    explain_by_misdirection(&mut found.findings);
+    shorten(&mut found);
+    Ok(found)
+}
+
+/// A wiped target has a finding in every cell; a record of them all would help nobody.
+fn shorten(found: &mut CutFindings) {
+    // The gravest, and of those the oldest; as they stand on the target where all have room.
+    if found.findings.len() > LISTED_MAX {
+        let age = |it: &Finding| std::cmp::Reverse(it.acknowledged_before_ns);
+        found.findings.sort_by_key(|it| (it.class, age(it), it.sector));
+        found.left_out = (found.findings.len() - LISTED_MAX) as u64;
+        found.findings.truncate(LISTED_MAX);
+    }
+}
+
+/// The target did not come back, or is smaller.
+#[must_use]
+pub fn gone(history: Option<&History>) -> CutFindings {
+    let finding = Finding {
+        class: LossClass::Gone,
+        sector: 0,
+        sectors: 0,
+        seq: 0,
+        acknowledged_before_ns: None,
+        found: InPlace::Nothing,
+    };
+    let acknowledged = history.map_or(0, |it| it.acknowledged().len() as u64);
+    CutFindings { acknowledged, findings: vec![finding], ..CutFindings::default() }
+}
+
+/// Whether a cell may hold this.
+pub(crate) fn is_legal(may: &CellHistory, observed: &Observed) -> bool {
+    observed
+        .sectors()
+        .iter()
+        .zip(may.floor)
+        .all(|(state, floor)| is_legal_sector(may, floor, *state))
+}
+
+fn is_legal_sector(may: &CellHistory, floor: u64, state: SectorState) -> bool {
+    matches!(state, SectorState::Write(seq) if seq == floor || may.later.contains(&seq))
+}
+
+/// Says what is wrong with a cell, if anything is, and what it holds.
+fn judge(
+    may: &CellHistory,
+    cell: u64,
+    seen: &[Observed],
+    cut_at: u64,
+    found: &mut CutFindings,
+) -> [u64; SECTORS] {
+    let last = &seen[seen.len() - 1];
+    let is_stable = seen.iter().all(|it| it == last);
+    let legal = seen.iter().find(|it| is_legal(may, it));
+    match (is_stable, legal) {
+        (true, Some(observed)) => {
+            count_kept(may, cut_at, found);
+            count_in_flight(may, observed, &mut found.in_flight);
+        }
+        // A chunk that could not be read as a whole, and of which this cell can.
+        (false, Some(observed)) if seen.iter().all(|it| it == observed || is_unreadable(it)) => {
+            let single = &seen[2..];
+            if single.iter().any(is_unreadable) {
+                found.findings.push(unreadable(may, cell, cut_at));
+            }
+        }
+        (false, _) if !seen.iter().any(is_unreadable) => {
+            found.findings.push(unstable(may, cell, seen, cut_at));
+        }
+        _ => found.findings.extend(differences(may, cell, last, cut_at)),
+    }
+    holds(may, legal.unwrap_or(last))
+}
+
+/// An acknowledged write of this life, or what was intended after it, is there.
+fn count_kept(may: &CellHistory, cut_at: u64, found: &mut CutFindings) {
+    let Some(age) = age(may, cut_at).filter(|_| may.floor[0] > 0) else { return };
+    found.kept += 1;
+    found.youngest_kept_ns = Some(found.youngest_kept_ns.map_or(age, |it| it.min(age)));
+}
+
+/// What to expect from now on.
+fn holds(may: &CellHistory, observed: &Observed) -> [u64; SECTORS] {
+    let mut holds = may.floor;
+    for (kept, state) in holds.iter_mut().zip(observed.sectors()) {
+        if let SectorState::Write(seq) = state {
+            *kept = seq;
+        }
+    }
+    holds
+}
+
+fn is_unreadable(observed: &Observed) -> bool {
+    observed.sectors().contains(&SectorState::Unreadable)
+}
+
+fn count_in_flight(may: &CellHistory, observed: &Observed, counts: &mut InFlight) {
+    match observed {
+        Observed::Whole(seq) if may.later.contains(seq) => counts.kept += 1,
+        Observed::Mixed(_) => counts.torn += 1,
+        Observed::Whole(_) => {}
+    }
+}
+
+fn age(may: &CellHistory, cut_at: u64) -> Option<u64> {
+    match may.ground {
+        Ground::Acknowledged(at) => Some(cut_at.saturating_sub(at.get())),
+        Ground::Read => None,
+    }
+}
+
+fn unstable(may: &CellHistory, cell: u64, seen: &[Observed], cut_at: u64) -> Finding {
+    let mut seqs: Vec<u64> = seen.iter().filter_map(first_seq).collect();
+    seqs.dedup();
+    Finding {
+        class: LossClass::Unstable,
+        sector: cell * CELL_SECTORS,
+        sectors: WHOLE_CELL,
+        seq: may.floor[0],
+        acknowledged_before_ns: age(may, cut_at),
+        found: InPlace::Changing { seqs },
+    }
+}
+
+fn first_seq(observed: &Observed) -> Option<u64> {
+    observed.sectors().iter().find_map(|state| match state {
+        SectorState::Write(seq) => Some(*seq),
+        _ => None,
+    })
+}
+
+fn unreadable(may: &CellHistory, cell: u64, cut_at: u64) -> Finding {
+    Finding {
+        class: LossClass::Unreadable,
+        sector: cell * CELL_SECTORS,
+        sectors: WHOLE_CELL,
+        seq: may.floor[0],
+        acknowledged_before_ns: age(may, cut_at),
+        found: InPlace::Unreadable,
+    }
+}
+
+/// One finding for each thing that is wrong with the cell.
+fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    let states = observed.sectors();
+    let is_kept = |state: &SectorState, floor: u64| {
+        matches!(state, SectorState::Write(seq) if *seq >= floor)
+            && is_legal_sector(may, floor, *state)
+    };
+    // Some of its sectors are there: not the write, but a part of it is gone.
+    let is_part = states.iter().zip(may.floor).any(|(state, floor)| is_kept(state, floor));
+    for (at, (state, floor)) in states.iter().zip(may.floor).enumerate() {
+        if is_legal_sector(may, floor, *state) {
+            continue;
+        }
+        let (class, found) = name(may, *state, is_part);
+        match findings.iter_mut().find(|it| it.class == class) {
+            Some(known) => known.sectors += 1,
+            None => findings.push(Finding {
+                class,
+                sector: cell * CELL_SECTORS + at as u64,
+                sectors: 1,
+                seq: floor,
+                acknowledged_before_ns: age(may, cut_at),
+                found,
+            }),
+        }
+    }
+    findings
+}
+
+fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InPlace) {
+    // What was read after an earlier cut was on the medium.
+    let gone = match may.ground {
+        Ground::Read => LossClass::Collateral,
+        Ground::Acknowledged(_) if is_part => LossClass::Torn,
+        Ground::Acknowledged(_) => LossClass::Lost,
+    };
+    match state {
+        SectorState::Write(seq) => (gone, InPlace::Older { seq }),
+        SectorState::Zeros => (gone, InPlace::Zeros),
+        SectorState::Nothing => (gone, InPlace::Nothing),
+        SectorState::Elsewhere { home, seq } => {
+            // The parts of one write in one cell lie one after the other, and are told as one.
+            (
+                LossClass::Misdirected,
+                InPlace::OfElsewhere { home: home / CELL_SECTORS * CELL_SECTORS, seq },
+            )
+        }
+        SectorState::Foreign => (LossClass::Misdirected, InPlace::Foreign),
+        SectorState::Ones => (LossClass::Corrupt, InPlace::Ones),
+        SectorState::Damaged { flipped: Some(bits) } => {
+            (LossClass::Corrupt, InPlace::FlippedBits { bits })
+        }
+        SectorState::Damaged { flipped: None } => (LossClass::Corrupt, InPlace::Garbage),
+        SectorState::Unreadable => (LossClass::Unreadable, InPlace::Unreadable),
+    }
+}
+
+/// A write that is missing, and stands elsewhere, is not lost but misplaced: told once.
+fn explain_by_misdirection(findings: &mut Vec<Finding>) {
+    let misplaced: Vec<(u64, u64)> = findings
+        .iter()
+        .filter_map(|it| match it.found {
+            InPlace::OfElsewhere { home, seq } => Some((home, seq)),
+            _ => None,
+        })
+        .collect();
+    findings.retain(|it| {
+        let home = it.sector / CELL_SECTORS * CELL_SECTORS;
+        it.class != LossClass::Lost || !misplaced.contains(&(home, it.seq))
+    });
+}
+
+/// Counts the cells with a control whose write had returned, and those where it is not.
+fn controls(history: &History, reading: &[Observed]) -> Controls {
+    let mut latest: Vec<(u64, u64)> = Vec::new();
+    for intent in history.controls_done() {
+        let cell = intent.sector / CELL_SECTORS;
+        match latest.iter_mut().find(|(other, _)| *other == cell) {
+            Some((_, seq)) => *seq = intent.seq,
+            None => latest.push((cell, intent.seq)),
+        }
+    }
+    let is_there = |&&(cell, seq): &&(u64, u64)| {
+        let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
+        let states = reading.get(place).map(Observed::sectors);
+        states.is_some_and(|it| {
+            it.iter().all(|state| matches!(state, SectorState::Write(found) if *found >= seq))
+        })
+    };
+    let written = latest.len() as u64;
+    Controls { written, lost: written - latest.iter().filter(is_there).count() as u64 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The check of the prover's own stamps: every acknowledged write is in every state after its
+//! acknowledgement.
+//!
+//! In: the ledger of a writer whose disk was recorded. Out: whether an image holds what it must. Not
+//! here: two readings, classes of losses (`classify.rs`), which a disk in memory does not need.
+
+use durio_base::Nanos;
+use durio_simdisk::{Image, SharedDisk};
+
+use super::State;
+use crate::classify::is_legal;
+use crate::history::{History, HistoryError};
+use crate::layout::{CELL, CELL_SECTORS, Layout};
+use crate::ledger::{Entry, Intent, Ledger, Witness};
+use crate::reading::cell_state;
+use crate::stamp::Owner;
+
+/// A ledger that marks each acknowledgement in the disk's recording.
+#[derive(Debug)]
+pub struct MarkingLedger {
+    disk: SharedDisk,
+    ledger: Ledger,
+}
+
+impl MarkingLedger {
+    /// An empty one.
+    #[must_use]
+    pub fn new(disk: SharedDisk) -> Self {
+        Self { disk, ledger: Ledger::default() }
+    }
+
+    /// What it has heard.
+    #[must_use]
+    pub fn into_ledger(self) -> Ledger {
+        self.ledger
+    }
+}
+
+impl Witness for MarkingLedger {
+    type Error = std::convert::Infallible;
+
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error> {
+        self.ledger.intend(intents)
+    }
+
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error> {
+        self.disk.lock().mark(&format!("acknowledged {seq}"));
+        self.ledger.acknowledge(seq, now)
+    }
+
+    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error> {
+        self.ledger.control_done(seq)
+    }
+}
+
+/// Checks the states of a recording whose marks are the acknowledgements of a ledger. The states come in
+/// the order of the recording.
+#[derive(Debug)]
+pub struct StampCheck<'a> {
+    owner: Owner,
+    history: History,
+    /// What the history has not taken yet.
+    entries: &'a [Entry],
+    /// Acknowledgements that it has taken.
+    acknowledged: usize,
+}
+
+impl<'a> StampCheck<'a> {
+    /// For a target with this layout, which was stamped before the recording began.
+    #[must_use]
+    pub fn new(owner: Owner, layout: &Layout, ledger: &'a Ledger) -> Self {
+        let history = History::new(layout.stamped(), Nanos::ZERO);
+        Self { owner, history, entries: ledger.entries(), acknowledged: 0 }
+    }
+
+    /// Whether each cell holds its last acknowledged write, or one that was announced later.
+    ///
+    /// # Errors
+    /// What the first cell holds that does not, or why the ledger cannot be.
+    pub fn check(&mut self, image: &Image, state: &State<'_>) -> Result<(), String> {
+        self.advance(state.marks).map_err(|error| error.to_string())?;
+        let mut bytes = [0; CELL];
+        for cell in self.history.cells() {
+            image.read(cell * CELL_SECTORS, &mut bytes);
+            let observed = cell_state(self.owner, cell, &bytes);
+            let may = self.history.cell(cell);
+            if !is_legal(may, &observed) {
+                let seq = may.floor[0];
+                return Err(format!("cell {cell} must hold write {seq}, and holds {observed:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the ledger up to the acknowledgement after this many.
+    fn advance(&mut self, acknowledged: usize) -> Result<(), HistoryError> {
+        while let Some((&entry, rest)) = self.entries.split_first() {
+            if matches!(entry, Entry::Acknowledged { .. }) {
+                if self.acknowledged == acknowledged {
+                    break;
+                }
+                self.acknowledged += 1;
+            }
+            self.history.take(entry)?;
+            self.entries = rest;
+        }
+        Ok(())
+    }
+}

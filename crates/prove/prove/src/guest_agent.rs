@@ -1,0 +1,234 @@
+//! The agent in a guest of the lab: one order, and a port to the witness on which nobody answers.
+//!
+//! In: an order, a target. Out: messages. Not here: filesystems and how a target is opened, when the
+//! power goes.
+//!
+//! What is written to the port is with the host when the call returns, unless the host's pipe is full: then
+//! up to [`WAITING_MAX`] messages wait in the guest, and go with it. So a write is announced so many
+//! messages before it begins, and its announcement needs no answer.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use durio_base::Nanos;
+use durio_block::{BlockError, Engine, EngineKind, EngineUser, MonotonicClock};
+use durio_plan::proof::{Arm, FileWrites, GuestLayers};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentError, Listener, Loading, Preparing, READ, Reading, Target, Wanted};
+use crate::layout::CELL;
+use crate::ledger::{Intent, Witness};
+use crate::reading::read_cell;
+use crate::stamp::Owner;
+use crate::wire::{AgentSays, send};
+
+/// Readings after a cut: two that are compared, and one for cells that are not as they must be.
+pub const READINGS: usize = 3;
+
+/// Messages that may wait in the guest: a port's queue has 128 places (QEMU 7.2, hw/char/virtio-serial-bus.c),
+/// and one message is with QEMU, which holds it back while the host's pipe is full. The next call waits.
+const WAITING_MAX: usize = 129;
+/// Writes that may be in flight together, and so end in another order than they began.
+const DEPTH_MAX: u32 = 64;
+
+/// What a guest shall do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestOrder {
+    /// Which part of a life.
+    pub task: GuestTask,
+    /// Whose stamps.
+    pub owner: Owner,
+    /// Cells of the target.
+    pub cells: u64,
+    /// How it is written to.
+    pub arm: Arm,
+    /// How operations are submitted.
+    pub engine: EngineKind,
+    /// What lies on the disks.
+    pub layers: GuestLayers,
+    /// The disks, in the guest.
+    pub disks: Vec<PathBuf>,
+    /// A disk on which the host tells the number of the state that it has put on the other, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<PathBuf>,
+}
+
+/// A part of a guest's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum GuestTask {
+    /// Make the layers, write the label and all stamps.
+    Prepare,
+    /// Write until the power goes.
+    Load {
+        /// The number of the first write.
+        first_seq: u64,
+        /// Of the choices of places.
+        seed: u64,
+    },
+    /// Read all cells, [`READINGS`] times.
+    Read,
+    /// Read all cells once, of one crash state after the other, until the guest is ended. Nothing of a
+    /// simulated disk that keeps its word is read twice.
+    ReadStates,
+}
+
+/// Reads the number of the state that is on the disk: the first 8 bytes of the mailbox, little-endian.
+#[derive(Debug)]
+pub struct MailReader;
+
+impl EngineUser<MonotonicClock> for MailReader {
+    type Output = Result<u64, AgentError>;
+
+    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
+        if !read_cell(&mut engine, 0)? {
+            return Err(AgentError::Failed("the mailbox cannot be read".to_owned()));
+        }
+        let (numbers, _) = engine.slot_mut(0).as_chunks::<8>();
+        Ok(u64::from_le_bytes(numbers[0]))
+    }
+
+    fn refused(self, error: BlockError) -> Self::Output {
+        Err(error.into())
+    }
+}
+
+/// The guest's end of the port to its witness.
+#[derive(Debug)]
+pub struct GuestPort<W>(W);
+
+impl<W: Write> GuestPort<W> {
+    /// A port that is open.
+    pub const fn new(port: W) -> Self {
+        Self(port)
+    }
+
+    /// The port itself.
+    pub fn into_inner(self) -> W {
+        self.0
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// If the host is gone.
+    pub fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
+        send(&mut self.0, message).map_err(AgentError::Witness)
+    }
+}
+
+impl<W: Write> Listener for GuestPort<W> {
+    fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
+        GuestPort::say(self, message)
+    }
+}
+
+impl<W: Write> Witness for GuestPort<W> {
+    type Error = AgentError;
+
+    // Of two writes one is a control, which may be left out without a word; the writer announces again when
+    // 32 of them have begun.
+    const AHEAD: usize = 2 * (WAITING_MAX + DEPTH_MAX as usize) + 64;
+
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), AgentError> {
+        self.say(&AgentSays::Intend { writes: intents.to_vec() })
+    }
+
+    fn acknowledge(&mut self, seq: u64, _: Nanos) -> Result<(), AgentError> {
+        self.say(&AgentSays::Acknowledged { seq })
+    }
+
+    fn control_done(&mut self, seq: u64) -> Result<(), AgentError> {
+        self.say(&AgentSays::ControlDone { seq })
+    }
+}
+
+/// Does the order's task on a target that is there. What follows it is the caller's to say.
+///
+/// # Errors
+/// If the host is gone, or the target fails.
+pub fn carry_out<W: Write>(
+    order: &GuestOrder,
+    target: &mut impl Target,
+    link: &mut GuestPort<W>,
+) -> Result<(), AgentError> {
+    let GuestOrder { task, owner, cells, arm, .. } = *order;
+    let is_growing = arm.writes == FileWrites::Append;
+    let log_end = is_growing.then(|| target.size() / CELL as u64);
+    match task {
+        GuestTask::Prepare => {
+            let task = Preparing { owner, cells, arm };
+            task.check(target.size())?;
+            target.open(Wanted::writing(&arm, READ), task)
+        }
+        GuestTask::Load { first_seq, seed } => {
+            Loading { link, owner, cells, arm, first_seq, seed }.carry_out(target)
+        }
+        GuestTask::Read => (0..READINGS).try_for_each(|_| {
+            target.open(Wanted::READING, Reading { link: &mut *link, owner, cells, log_end })
+        }),
+        GuestTask::ReadStates => {
+            target.open(Wanted::READING, Reading { link, owner, cells, log_end })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+
+    use durio_block::{Buffers, Ticks};
+    use durio_plan::proof::DurablePath;
+    use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
+
+    use super::*;
+    use crate::layout::Layout;
+    use crate::schedule::Schedule;
+    use crate::wire::receive;
+    use crate::writer::Writer;
+
+    /// What a writer says, in its order.
+    fn said(depth: u32) -> Vec<AgentSays> {
+        let cells = 256;
+        let disk = SharedDisk::new(Disk::new(Profile::honest(cells * 4096), 7));
+        let buffers = Buffers::try_new(depth as usize + 1, 4096).unwrap();
+        let mut engine = SimEngine::new(disk, 1, Ticks(0), 7, buffers);
+        let mut port = GuestPort::new(Vec::new());
+        let path = DurablePath::RwfDsync;
+        let schedule = Schedule::new(Layout::new(cells), &Arm::new(path, depth), 1, 7);
+        let owner = Owner { run: [1; 16], target: 1 };
+        Writer::new((&mut engine, &mut port), owner, path, depth, schedule)
+            .run(Ticks(u64::MAX), 2000)
+            .unwrap();
+        let mut bytes = io::Cursor::new(port.0);
+        std::iter::from_fn(|| receive(&mut bytes).ok()).collect()
+    }
+
+    #[test]
+    fn a_write_begins_when_its_announcement_can_wait_in_the_guest_no_more() {
+        // A queue of 128 places, and one message that QEMU holds back; 64 writes in flight.
+        assert_eq!((WAITING_MAX, DEPTH_MAX), (129, 64));
+        for depth in [1, 64] {
+            let mut announced = BTreeMap::new();
+            let mut nearest = usize::MAX;
+            for (place, message) in said(depth).into_iter().enumerate() {
+                match message {
+                    AgentSays::Intend { writes } => {
+                        announced.extend(writes.iter().map(|it| (it.seq, place)));
+                    }
+                    // The first announcement finds an empty pipe.
+                    AgentSays::Acknowledged { seq } | AgentSays::ControlDone { seq }
+                        if announced[&seq] > 0 =>
+                    {
+                        nearest = nearest.min(place - announced[&seq]);
+                    }
+                    _ => {}
+                }
+            }
+            // It has begun at most so many messages before it ended.
+            let begun = nearest - depth as usize;
+            assert!(begun > WAITING_MAX, "depth {depth}: {begun} messages");
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! The ledger on disk: lines of JSON that are only ever appended.
+//!
+//! In: entries, as they come. Out: the same, read back, also from the file of a witness that was killed:
+//! a last line that is not whole is passed over. The format is described in docs/formats/ledger.md. Not
+//! here: what follows from a ledger (`history.rs`).
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+
+use durio_base::Nanos;
+use durio_observe::PowerState;
+use durio_plan::proof::{Arm, FileWrites};
+use serde::{Deserialize, Serialize};
+
+use crate::history::{History, HistoryError, Seq};
+use crate::layout::{CELLS_MIN, Layout, SECTORS};
+use crate::ledger::{Entry, Intent};
+use crate::stamp::Owner;
+
+/// The version of the file.
+pub const LEDGER_SCHEMA: u32 = 1;
+/// The longest line: announcements have at most some hundred writes.
+const LINE_MAX: u64 = 1 << 20;
+/// Cells of a target of 4 TiB; a ledger that asks for more is damaged.
+const CELLS_MAX: u64 = 1 << 30;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerHead {
+    /// [`LEDGER_SCHEMA`].
+    pub ledger: u32,
+    /// Whose stamps.
+    pub owner: Owner,
+    /// Cells of the target.
+    pub cells: u64,
+    /// How it is written to.
+    pub arm: Arm,
+    /// What the machine showed of its power before the first write.
+    #[serde(default, skip_serializing_if = "PowerState::is_empty")]
+    pub power: PowerState,
+}
+
+impl LedgerHead {
+    /// Of a target of which nobody tells more.
+    #[must_use]
+    pub fn new(owner: Owner, cells: u64, arm: Arm) -> Self {
+        Self { ledger: LEDGER_SCHEMA, owner, cells, arm, power: PowerState::default() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "entry")]
+pub enum LedgerLine {
+    /// The stamps are there.
+    Prepared {
+        /// When, on the witness's clock.
+        at: Nanos,
+    },
+    /// Writes that will be done.
+    Intended {
+        /// In their order.
+        writes: Vec<Intent>,
+    },
+    /// A write is durable.
+    Acknowledged {
+        /// Its number.
+        seq: Seq,
+        /// When the witness heard of it.
+        at: Nanos,
+    },
+    /// A control's write has returned.
+    ControlDone {
+        /// Its number.
+        seq: Seq,
+    },
+    /// The power was cut.
+    Cut { at: Nanos },
+    /// What a cell was found to hold after the cut.
+    Settled {
+        cell: u64,
+        /// The write in each of its sectors.
+        holds: [Seq; SECTORS],
+    },
+    /// All cells were verified: the next life begins, and empties the log where writes append.
+    Verified,
+}
+
+/// What a ledger says, to its last line.
+#[derive(Debug, Clone)]
+pub struct LedgerState {
+    /// Its first line.
+    pub head: LedgerHead,
+    /// What the target may hold by it; none until the stamps are there.
+    pub history: Option<History>,
+    /// The number of the next write.
+    pub next_seq: Seq,
+    /// When the last thing happened, on the witness's clock.
+    pub last_at: Nanos,
+    /// True if something was written since the last verification.
+    pub has_load: bool,
+    /// Bytes of its whole lines.
+    whole: u64,
+}
+
+/// Why a file is no ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// It cannot be read or written.
+    #[error("cannot use the ledger")]
+    Io(#[from] io::Error),
+    /// What comes contradicts what was there.
+    #[error("the ledger contradicts itself")]
+    Contradiction(#[from] HistoryError),
+    /// A line is damaged.
+    #[error("line {line} of the ledger is damaged")]
+    Damaged {
+        /// From 1.
+        line: u64,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It is of a newer durio, or no ledger.
+    #[error("this is no ledger that this durio reads: {0}")]
+    Unknown(String),
+}
+
+/// Reads a ledger to its last whole line.
+///
+/// # Errors
+/// If it is none, or a line contradicts those before it.
+pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
+    let mut lines = Lines { reader: BufReader::new(from), number: 0, whole: 0, bytes: Vec::new() };
+    let head: LedgerHead = match lines.next_line()? {
+        Some(bytes) => serde_json::from_slice(bytes)
+            .map_err(|error| LedgerError::Unknown(format!("its first line: {error}")))?,
+        None => return Err(LedgerError::Unknown("it is empty".to_owned())),
+    };
+    if head.ledger > LEDGER_SCHEMA {
+        let text = format!("its version is {}, and {LEDGER_SCHEMA} is known", head.ledger);
+        return Err(LedgerError::Unknown(text));
+    }
+    if !(CELLS_MIN..=CELLS_MAX).contains(&head.cells) {
+        return Err(LedgerError::Unknown(format!("a target of {} cells", head.cells)));
+    }
+    let (history, zero) = (None, Nanos::ZERO);
+    let mut read = LedgerState {
+        head,
+        history,
+        next_seq: 1,
+        last_at: zero,
+        has_load: false,
+        whole: lines.whole,
+    };
+    while let Some(bytes) = lines.next_line()? {
+        let line = serde_json::from_slice(bytes);
+        let number = lines.number;
+        let damaged = |source| LedgerError::Damaged { line: number, source };
+        read.take(line.map_err(|error| damaged(Box::new(error)))?)
+            .map_err(|it| damaged(Box::new(it)))?;
+        read.whole = lines.whole;
+    }
+    Ok(read)
+}
+
+impl LedgerState {
+    fn new(head: LedgerHead) -> Self {
+        let (history, last_at) = (None, Nanos::ZERO);
+        Self { head, history, next_seq: 1, last_at, has_load: false, whole: 0 }
+    }
+
+    fn take(&mut self, line: LedgerLine) -> Result<(), HistoryError> {
+        if let LedgerLine::Prepared { at } = line {
+            self.history = Some(History::new(Layout::new(self.head.cells).stamped(), at));
+            self.last_at = at;
+            return Ok(());
+        }
+        let history = self.history.as_mut().ok_or(HistoryError::Unprepared)?;
+        match line {
+            LedgerLine::Prepared { .. } => {}
+            LedgerLine::Intended { writes } => {
+                self.has_load = true;
+                for intent in writes {
+                    self.next_seq = self.next_seq.max(intent.seq.saturating_add(1));
+                    history.take(Entry::Intended(intent))?;
+                }
+            }
+            LedgerLine::Acknowledged { seq, at } => {
+                self.last_at = at;
+                history.take(Entry::Acknowledged { seq, at })?;
+            }
+            LedgerLine::ControlDone { seq } => history.take(Entry::ControlDone { seq })?,
+            LedgerLine::Cut { at } => {
+                self.last_at = at;
+                history.take(Entry::Cut { at })?;
+            }
+            LedgerLine::Settled { cell, holds } => {
+                if !history.cells().contains(&cell) {
+                    return Err(HistoryError::Outside(cell));
+                }
+                history.settle(cell, holds);
+            }
+            LedgerLine::Verified => {
+                self.has_load = false;
+                history.begin_life();
+                if self.head.arm.writes == FileWrites::Append {
+                    history.empty(Layout::new(self.head.cells).journal, self.last_at);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Lines<R> {
+    reader: R,
+    number: u64,
+    whole: u64,
+    bytes: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// None at the end, and where the last line is not whole.
+    fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        self.bytes.clear();
+        io::Read::take(&mut self.reader, LINE_MAX).read_until(b'\n', &mut self.bytes)?;
+        if self.bytes.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.whole += self.bytes.len() as u64;
+        Ok(Some(&self.bytes))
+    }
+}
+
+/// A ledger that is kept: its file, and what it says.
+#[derive(Debug)]
+pub struct LedgerBook {
+    file: File,
+    pub state: LedgerState,
+}
+
+impl LedgerBook {
+    /// Begins a ledger in an empty file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(mut file: File, head: LedgerHead) -> Result<Self, LedgerError> {
+        append(&mut file, &head)?;
+        file.sync_data()?;
+        Ok(Self { file, state: LedgerState::new(head) })
+    }
+
+    /// Goes on with the ledger of a file. Behind its last whole line nothing was readable: it is cut
+    /// off.
+    ///
+    /// # Errors
+    /// If it is no ledger, or cannot be written.
+    pub fn resume(mut file: File) -> Result<Self, LedgerError> {
+        let state = read_ledger(&file)?;
+        file.set_len(state.whole)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, state })
+    }
+
+    /// Appends a line, and takes it. The witness's process may be killed after it; its machine may not.
+    ///
+    /// # Errors
+    /// If it contradicts the lines before it, or cannot be written, for example because the disk is
+    /// full.
+    pub fn record(&mut self, line: LedgerLine) -> Result<(), LedgerError> {
+        append(&mut self.file, &line)?;
+        Ok(self.state.take(line)?)
+    }
+
+    /// Makes all lines last.
+    ///
+    /// # Errors
+    /// If they cannot be.
+    pub fn sync(&mut self) -> Result<(), LedgerError> {
+        Ok(self.file.sync_data()?)
+    }
+}
+
+fn append(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_plan::proof::DurablePath;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ledger::Intent;
+
+    fn head() -> LedgerHead {
+        let owner = Owner { run: [7; 16], target: 1 };
+        let arm = Arm::new(DurablePath::Fdatasync, 1);
+        LedgerHead::new(owner, 64, arm)
+    }
+
+    fn intent(seq: u64) -> Intent {
+        Intent { seq, sector: 8 * (1 + seq % 60), sectors: 8, is_control: seq.is_multiple_of(2) }
+    }
+
+    fn lines() -> Vec<LedgerLine> {
+        let at = |nanos| Nanos::new(nanos);
+        let writes = |seqs: std::ops::RangeInclusive<u64>| LedgerLine::Intended {
+            writes: seqs.map(intent).collect(),
+        };
+        vec![
+            LedgerLine::Prepared { at: at(5) },
+            writes(1..=4),
+            LedgerLine::Acknowledged { seq: 1, at: at(10) },
+            LedgerLine::ControlDone { seq: 2 },
+            LedgerLine::Acknowledged { seq: 3, at: at(20) },
+            LedgerLine::Cut { at: at(30) },
+            LedgerLine::Settled { cell: 5, holds: [4; SECTORS] },
+            LedgerLine::Verified,
+            writes(5..=6),
+            LedgerLine::Acknowledged { seq: 5, at: at(40) },
+        ]
+    }
+
+    fn text(lines: &[LedgerLine]) -> Vec<u8> {
+        let line = |value: String| format!("{value}\n").into_bytes();
+        let first = line(serde_json::to_string(&head()).unwrap());
+        let rest = lines.iter().map(|it| line(serde_json::to_string(it).unwrap()));
+        std::iter::once(first).chain(rest).flatten().collect()
+    }
+
+    #[test]
+    fn a_ledger_is_read_as_it_was_kept() {
+        let file = tempfile::tempfile().unwrap();
+        let mut book = LedgerBook::begin(file.try_clone().unwrap(), head()).unwrap();
+        lines().into_iter().for_each(|line| book.record(line).unwrap());
+        let mut file = file;
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let read = read_ledger(&file).unwrap();
+        assert_eq!((read.next_seq, read.last_at, read.has_load), (7, Nanos::new(40), true));
+        let history = read.history.unwrap();
+        assert_eq!(history.cell(5).floor, [4; SECTORS]);
+        assert_eq!(history.acknowledged().len(), 1, "of the life that was not verified");
+        file.seek(SeekFrom::Start(0)).unwrap();
+        assert_eq!(LedgerBook::resume(file).unwrap().state.next_seq, 7);
+    }
+
+    #[test]
+    fn the_next_life_begins_with_an_empty_log_where_writes_append() {
+        let log = Layout::new(64).journal;
+        let settled = LedgerLine::Settled { cell: log.start, holds: [4; SECTORS] };
+        let floors = [FileWrites::Overwrite, FileWrites::Append].map(|writes| {
+            let head = LedgerHead { arm: Arm { writes, ..head().arm }, ..head() };
+            let mut state = LedgerState::new(head);
+            lines().into_iter().take(7).for_each(|line| state.take(line).unwrap());
+            state.take(settled.clone()).unwrap();
+            state.take(LedgerLine::Verified).unwrap();
+            let history = state.history.unwrap();
+            [log.start, 5].map(|cell| history.cell(cell).floor[0])
+        });
+        assert_eq!(floors, [[4, 4], [0, 4]]);
+    }
+
+    #[test]
+    fn what_is_told_twice_or_late_changes_nothing() {
+        let mut twice = lines();
+        twice.insert(5, twice[2].clone());
+        twice.insert(6, twice[4].clone());
+        let history =
+            |lines: &[LedgerLine]| read_ledger(&text(lines)[..]).unwrap().history.unwrap();
+        let (once, twice) = (history(&lines()), history(&twice));
+        for cell in once.cells() {
+            assert_eq!(once.cell(cell), twice.cell(cell));
+        }
+    }
+
+    #[test]
+    fn a_ledger_that_contradicts_itself_is_refused_with_its_line() {
+        let refused = |lines: &[LedgerLine]| read_ledger(&text(lines)[..]).unwrap_err().to_string();
+        let unannounced = [lines()[0].clone(), lines()[2].clone()];
+        assert_eq!(refused(&unannounced), "line 3 of the ledger is damaged");
+        assert_eq!(refused(&lines()[1..]), "line 2 of the ledger is damaged");
+        let far = LedgerLine::Settled { cell: 1 << 40, holds: [0; SECTORS] };
+        assert_eq!(refused(&[lines()[0].clone(), far]), "line 3 of the ledger is damaged");
+        for (from, to) in
+            [("\"cells\":64", "\"cells\":18446744073709551615"), ("\"ledger\":1", "\"ledger\":2")]
+        {
+            let text = String::from_utf8(text(&[])).unwrap().replace(from, to);
+            assert!(matches!(read_ledger(text.as_bytes()), Err(LedgerError::Unknown(_))));
+        }
+    }
+
+    fn read_with(change: impl Fn(&mut LedgerHead)) -> Result<LedgerState, LedgerError> {
+        let mut head = head();
+        change(&mut head);
+        let line = serde_json::to_string(&head).unwrap() + "\n";
+        read_ledger(line.as_bytes())
+    }
+
+    #[test]
+    fn a_head_has_its_bounds_on_both_sides() {
+        let is_read = |cells| read_with(|it| it.cells = cells).is_ok();
+        let bounds = [63, 64, 1_073_741_824, 1_073_741_825];
+        assert_eq!(bounds.map(is_read), [false, true, true, false]);
+        let versions = [0, 1, 2].map(|version| read_with(|it| it.ledger = version).is_ok());
+        assert_eq!(versions, [true, true, false]);
+        let error = read_with(|it| it.ledger = 2).unwrap_err().to_string();
+        assert!(error.ends_with("its version is 2, and 1 is known"), "{error}");
+        let error = read_with(|it| it.cells = 63).unwrap_err().to_string();
+        assert!(error.ends_with("a target of 63 cells"), "{error}");
+        let empty = read_ledger(&b""[..]).unwrap_err().to_string();
+        assert!(empty.ends_with("it is empty"), "{empty}");
+        assert_eq!((LINE_MAX, LEDGER_SCHEMA), (1_048_576, 1));
+    }
+
+    #[test]
+    fn each_line_changes_what_the_ledger_says_and_nothing_else() {
+        let mut state = LedgerState::new(head());
+        let mut told = Vec::new();
+        for line in lines() {
+            state.take(line).unwrap();
+            told.push((state.next_seq, state.last_at.get(), state.has_load));
+        }
+        let expected = [
+            (1, 5, false),
+            (5, 5, true),
+            (5, 10, true),
+            (5, 10, true),
+            (5, 20, true),
+            (5, 30, true),
+            (5, 30, true),
+            (5, 30, false),
+            (7, 30, true),
+            (7, 40, true),
+        ];
+        assert_eq!(told, expected);
+        let history = state.history.unwrap();
+        assert_eq!((history.cut_at(), history.cell(6).floor), (None, [5; SECTORS]));
+    }
+
+    #[test]
+    fn a_cell_is_settled_within_the_stamped_ones_alone() {
+        let settled = |cell| {
+            let mut state = LedgerState::new(head());
+            state.take(LedgerLine::Prepared { at: Nanos::new(5) }).unwrap();
+            state.take(LedgerLine::Settled { cell, holds: [9; SECTORS] })
+        };
+        let stamped = Layout::new(64).stamped();
+        assert_eq!([settled(stamped.start), settled(stamped.end - 1)], [Ok(()), Ok(())]);
+        for cell in [stamped.start - 1, stamped.end] {
+            assert_eq!(settled(cell), Err(HistoryError::Outside(cell)));
+        }
+        let early = LedgerState::new(head()).take(LedgerLine::Verified);
+        assert_eq!(early, Err(HistoryError::Unprepared));
+    }
+
+    #[test]
+    fn a_ledger_goes_on_behind_its_last_whole_line() {
+        let mut file = tempfile::tempfile().unwrap();
+        let whole = text(&lines()[..6]);
+        file.write_all(&whole).unwrap();
+        file.write_all(b"{\"entry\":\"torn").unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut book = LedgerBook::resume(file.try_clone().unwrap()).unwrap();
+        assert_eq!(book.state.whole, whole.len() as u64);
+        assert_eq!(file.metadata().unwrap().len(), whole.len() as u64);
+        lines().into_iter().skip(6).for_each(|line| book.record(line).unwrap());
+        // What contradicts it is an error.
+        let late = LedgerLine::Acknowledged { seq: 99, at: Nanos::new(50) };
+        assert!(matches!(book.record(late), Err(LedgerError::Contradiction(_))));
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        assert!(bytes.starts_with(&text(&lines())), "as if it had not been interrupted");
+    }
+
+    #[test]
+    fn where_nothing_can_be_made_to_last_that_is_an_error() {
+        // A pipe takes lines, and no sync.
+        let (_reader, writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut book =
+            LedgerBook { file: file.try_clone().unwrap(), state: LedgerState::new(head()) };
+        book.record(LedgerLine::Prepared { at: Nanos::new(5) }).unwrap();
+        assert!(matches!(book.sync(), Err(LedgerError::Io(_))));
+        assert!(matches!(LedgerBook::begin(file, head()), Err(LedgerError::Io(_))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_damaged_ledger_is_read_to_some_line_or_refused(at in 0_usize..2000, bytes: [u8; 3], length in 0_usize..3) {
+            let mut damaged = text(&lines());
+            let at = at.min(damaged.len() - 3);
+            damaged[at..at + length].copy_from_slice(&bytes[..length]);
+            let _ = read_ledger(&damaged[..]);
+        }
+
+        #[test]
+        fn a_torn_ledger_is_one_that_is_shorter(cut in 0_usize..2000) {
+            let whole = text(&lines());
+            let cut = cut.min(whole.len());
+            let first = whole.iter().position(|&it| it == b'\n').unwrap();
+            prop_assert_eq!(read_ledger(&whole[..cut]).is_ok(), cut > first);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What pictures of a losing cut need, in bounded size: acknowledgements around it, a map of the target.
+//!
+//! In: a history, what was found wrong, a reading. Out: [`LossPicture`]. Not here: what is wrong
+//! (`classify.rs`), drawing.
+
+use std::collections::HashMap;
+
+use durio_plan::proof::LossClass;
+use durio_record::proof::{
+    AcknowledgedWrite, Finding, LossPicture, MapArea, Slot, TileState, Tiles,
+};
+
+use crate::history::{History, Seq};
+use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
+use crate::ledger::Intent;
+use crate::reading::{Observed, SectorState};
+
+/// As many columns as half a screen has room for.
+const SLOTS_MAX: u64 = 100;
+/// The time before a cut that is always shown, as far as the life goes back.
+const SPAN_MIN: u64 = 100_000_000;
+/// Of the writes that are there, and of those that are not.
+const WRITES_MAX: usize = 128;
+/// 16 lines of 64.
+const TILES_MAX: u64 = 1024;
+
+pub(crate) fn picture(
+    history: &History,
+    findings: &[Finding],
+    reading: &[Observed],
+) -> LossPicture {
+    let mut wrong: HashMap<u64, LossClass> = HashMap::new();
+    for it in findings {
+        let class = wrong.entry(it.sector / CELL_SECTORS).or_insert(it.class);
+        *class = it.class.min(*class);
+    }
+    let last = last_acknowledged(history);
+    let writes = acknowledged(history, &last, &wrong);
+    let (cells_per_tile, areas) = areas(history, |cell| {
+        let place = usize::try_from(cell - history.cells().start).unwrap_or(usize::MAX);
+        let known = (wrong.get(&cell), last.get(&cell));
+        reading.get(place).map_or(TileState::Untouched, |it| state(history, known, it))
+    });
+    LossPicture { areas, cells_per_tile, ..timeline(&writes) }
+}
+
+fn cells_of(intent: &Intent) -> impl Iterator<Item = u64> + use<> {
+    let first = intent.sector / CELL_SECTORS;
+    first..first + u64::from(intent.sectors) / CELL_SECTORS
+}
+
+/// For each cell with an acknowledged write of this life, the last one.
+fn last_acknowledged(history: &History) -> HashMap<u64, Seq> {
+    let intents = history.acknowledged().iter().filter_map(|(seq, _)| history.intent(*seq));
+    intents.flat_map(|it| cells_of(&it).map(move |cell| (cell, it.seq))).collect()
+}
+
+/// An acknowledged write of this life.
+struct Known {
+    /// From the cut on.
+    at_ns: i64,
+    cell: u64,
+    /// None where a later acknowledged write is in its place.
+    is_there: Option<bool>,
+}
+
+fn acknowledged(
+    history: &History,
+    last: &HashMap<u64, Seq>,
+    wrong: &HashMap<u64, LossClass>,
+) -> Vec<Known> {
+    let cut_at = i64::try_from(history.cut_at().map_or(0, durio_base::Nanos::get));
+    let cut_at = cut_at.unwrap_or(i64::MAX);
+    let known = history.acknowledged().iter().filter_map(|(seq, at)| {
+        let intent = history.intent(*seq)?;
+        let own = || cells_of(&intent).filter(|cell| last.get(cell) == Some(seq));
+        let is_there = own().next().map(|_| !own().any(|cell| wrong.contains_key(&cell)));
+        let at = i64::try_from(at.get()).unwrap_or(i64::MAX);
+        Some(Known { at_ns: at - cut_at, cell: intent.sector / CELL_SECTORS, is_there })
+    });
+    known.collect()
+}
+
+fn timeline(writes: &[Known]) -> LossPicture {
+    let age = |it: &Known| u64::try_from(-it.at_ns).unwrap_or(0);
+    let missing = writes.iter().filter(|it| it.is_there == Some(false)).map(age);
+    // A little more than what is missing, so that one sees what it goes on from.
+    let wanted = missing.max().map_or(0, |it| it + it / 8).max(SPAN_MIN);
+    let before = wanted.min(writes.iter().map(age).max().unwrap_or(0));
+    let after = writes.iter().map(|it| u64::try_from(it.at_ns).unwrap_or(0)).max().unwrap_or(0);
+    let slot_ns = round_up((before + after).div_ceil(SLOTS_MAX));
+    let begin_before_ns = before.div_ceil(slot_ns) * slot_ns;
+    let place = |it: &Known| {
+        let since = i64::try_from(begin_before_ns).ok()? + it.at_ns;
+        // What came with the cut was before it.
+        usize::try_from(u64::try_from(since).ok()?.saturating_sub(1) / slot_ns).ok()
+    };
+    let count = writes.iter().filter_map(place).max().map_or(0, |it| it + 1);
+    let mut slots = vec![Slot::default(); count];
+    for it in writes {
+        if let Some(slot) = place(it).and_then(|it| slots.get_mut(it)) {
+            slot.acknowledged += 1;
+            slot.missing += u32::from(it.is_there == Some(false));
+        }
+    }
+    let shown = || writes.iter().filter(|it| place(it).is_some());
+    let mut chosen = choice(shown(), true);
+    chosen.extend(choice(shown(), false));
+    chosen.sort_by_key(|it| it.at_ns);
+    LossPicture { slot_ns, begin_before_ns, slots, writes: chosen, ..LossPicture::default() }
+}
+
+/// The smallest of 1, 2, 5, 10 … µs that is not smaller.
+fn round_up(nanos: u64) -> u64 {
+    let decades = std::iter::successors(Some(1000_u64), |it| it.checked_mul(10));
+    let round = decades.flat_map(|it| [1, 2, 5].map(|times| it.saturating_mul(times)));
+    round.into_iter().find(|it| *it >= nanos).unwrap_or(u64::MAX)
+}
+
+/// Writes that are there, or are not, evenly from the last one back.
+fn choice<'a>(
+    writes: impl DoubleEndedIterator<Item = &'a Known> + Clone,
+    is_there: bool,
+) -> Vec<AcknowledgedWrite> {
+    let those = writes.filter(|it| it.is_there == Some(is_there));
+    let every = those.clone().count().div_ceil(WRITES_MAX).max(1);
+    let chosen = those.rev().step_by(every);
+    chosen.map(|it| AcknowledgedWrite { at_ns: it.at_ns, cell: it.cell, is_there }).collect()
+}
+
+/// What a cell holds: what is wrong with it, or which write is there.
+fn state(
+    history: &History,
+    (wrong, last): (Option<&LossClass>, Option<&Seq>),
+    observed: &Observed,
+) -> TileState {
+    if let Some(class) = wrong {
+        return TileState::Wrong(*class);
+    }
+    let first = history.intents().first().map_or(Seq::MAX, |it| it.seq);
+    let newest = observed.sectors().into_iter().filter_map(|state| match state {
+        SectorState::Write(seq) => Some(seq),
+        _ => None,
+    });
+    let newest = newest.max().filter(|seq| *seq >= first);
+    match (last, newest) {
+        (Some(acknowledged), Some(newest)) if newest > *acknowledged => TileState::InFlight,
+        (Some(_), _) => TileState::Kept,
+        (None, Some(_)) => TileState::InFlight,
+        (None, None) => TileState::Untouched,
+    }
+}
+
+/// How many cells are one tile, and the target's areas in such tiles.
+fn areas(history: &History, state: impl Fn(u64) -> TileState) -> (u64, Vec<MapArea>) {
+    let cells = history.cells();
+    if cells.end < CELLS_MIN {
+        return (1, Vec::new());
+    }
+    let per_tile = (cells.end - cells.start).div_ceil(TILES_MAX).next_power_of_two();
+    let mut controls: HashMap<u64, Seq> = HashMap::new();
+    controls.extend(history.controls_done().map(|it| (it.sector / CELL_SECTORS, it.seq)));
+    let layout = Layout::new(cells.end);
+    let areas = [
+        ("journal", layout.journal),
+        ("table", layout.table),
+        ("control", layout.control.clone()),
+        ("canary", layout.canary),
+    ];
+    let of_cell = |cell: u64| match state(cell) {
+        // A control whose write had returned is there, or a cut took it.
+        TileState::InFlight if controls.contains_key(&cell) => TileState::ControlKept,
+        TileState::Untouched if controls.contains_key(&cell) => TileState::ControlLost,
+        other => other,
+    };
+    let areas = areas.map(|(name, range)| {
+        let tiles = range.clone().step_by(usize::try_from(per_tile).unwrap_or(usize::MAX));
+        let tile = |first: u64| (first..range.end.min(first + per_tile)).map(of_cell).min();
+        let tiles = tiles.filter_map(tile).collect();
+        MapArea { name: name.to_owned(), first_cell: range.start, tiles: Tiles(tiles) }
+    });
+    (per_tile, areas.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Nanos;
+
+    use super::*;
+    use crate::ledger::Entry;
+
+    const MS: u64 = 1_000_000;
+
+    fn intent(seq: u64, cell: u64) -> Intent {
+        let is_control = Layout::new(64).control.contains(&cell);
+        Intent { seq, sector: cell * CELL_SECTORS, sectors: 8, is_control }
+    }
+
+    /// Writes to cells of a target of 64, acknowledged at these milliseconds; the cut comes at 50.
+    fn history(writes: &[(u64, Option<u64>)]) -> History {
+        let mut history = History::new(1..64, Nanos::ZERO);
+        for (seq, (cell, at)) in (1..).zip(writes) {
+            history.take(Entry::Intended(intent(seq, *cell))).unwrap();
+            if let Some(at) = at {
+                history.take(Entry::Acknowledged { seq, at: Nanos::new(at * MS) }).unwrap();
+            }
+        }
+        history.take(Entry::Cut { at: Nanos::new(50 * MS) }).unwrap();
+        history
+    }
+
+    fn lost(cell: u64) -> Finding {
+        Finding {
+            class: LossClass::Lost,
+            sector: cell * CELL_SECTORS,
+            sectors: 8,
+            seq: 1,
+            acknowledged_before_ns: None,
+            found: durio_record::proof::InPlace::Zeros,
+        }
+    }
+
+    fn reading(of: &[(usize, u64)]) -> Vec<Observed> {
+        let mut cells = vec![Observed::Whole(0); 63];
+        of.iter().for_each(|(cell, seq)| cells[cell - 1] = Observed::Whole(*seq));
+        cells
+    }
+
+    #[test]
+    fn the_timeline_ends_at_the_cut_and_shows_which_acknowledged_writes_are_missing() {
+        let writes = [(1, Some(10)), (2, Some(20)), (1, Some(30)), (3, Some(49)), (4, Some(51))];
+        let found = picture(&history(&writes), &[lost(3)], &reading(&[(1, 3), (2, 2), (4, 5)]));
+        assert_eq!((found.slot_ns, found.begin_before_ns), (500_000, 40 * MS));
+        // What comes at the end of a slot is in it.
+        let slot = |ms: usize| found.slots[(2 * ms).saturating_sub(1)];
+        let slot = |ms: usize| (slot(ms).acknowledged, slot(ms).missing);
+        assert_eq!(
+            [slot(0), slot(10), slot(20), slot(39), slot(41)],
+            [(1, 0), (1, 0), (1, 0), (1, 1), (1, 0)]
+        );
+        // The first write of cell 1 was overwritten: nobody can tell.
+        let fates: Vec<_> =
+            found.writes.iter().map(|it| (it.at_ns / 1_000_000, it.cell, it.is_there)).collect();
+        assert_eq!(fates, [(-30, 2, true), (-20, 1, true), (-1, 3, false), (1, 4, true)]);
+    }
+
+    #[test]
+    fn each_area_of_the_map_shows_what_its_cells_hold() {
+        let Layout { journal, table, control, .. } = Layout::new(64);
+        let (log, anywhere, control) = (journal.start, table.start + 3, control.start);
+        let writes = [
+            (log, Some(10)),
+            (log + 1, Some(20)),
+            (anywhere, None),
+            (control, None),
+            (control + 1, None),
+        ];
+        let mut history = history(&writes);
+        history.take(Entry::ControlDone { seq: 4 }).unwrap();
+        history.take(Entry::ControlDone { seq: 5 }).unwrap();
+        let there = [(log, 1), (anywhere, 3), (control, 4)]
+            .map(|(cell, seq)| (usize::try_from(cell).unwrap(), seq));
+        let found = picture(&history, &[lost(log + 1)], &reading(&there));
+        let tiles: Vec<String> = found.areas.iter().map(|it| it.tiles.to_string()).collect();
+        assert_eq!(found.cells_per_tile, 1);
+        assert_eq!(tiles[0], "kL..............");
+        assert_eq!(tiles[1].find('f'), Some(3), "{tiles:?}");
+        assert_eq!(tiles[2], "cx..");
+        assert!(tiles[3].chars().all(|it| it == '.'), "{tiles:?}");
+    }
+
+    #[test]
+    fn a_large_target_and_many_writes_make_no_larger_picture() {
+        let mut history = History::new(1..262_144, Nanos::ZERO);
+        for seq in 1..=20_000 {
+            history.take(Entry::Intended(intent(seq, seq))).unwrap();
+            let at = Nanos::new(seq * MS / 100);
+            history.take(Entry::Acknowledged { seq, at }).unwrap();
+        }
+        history.take(Entry::Cut { at: Nanos::new(201 * MS) }).unwrap();
+        let found = picture(&history, &[lost(19_000)], &vec![Observed::Whole(0); 262_143]);
+        assert!(found.slots.len() <= 101, "{}", found.slots.len());
+        assert_eq!(found.writes.iter().filter(|it| !it.is_there).count(), 1);
+        assert!((100..=129).contains(&found.writes.len()), "{}", found.writes.len());
+        let tiles: Vec<&Tiles> = found.areas.iter().map(|it| &it.tiles).collect();
+        let all: usize = tiles.iter().map(|it| it.0.len()).sum();
+        assert!((1000..=1028).contains(&all), "{all}");
+        let lost = |it: &&Tiles| it.0.contains(&TileState::Wrong(LossClass::Lost));
+        assert_eq!(tiles.into_iter().filter(lost).count(), 1);
+        assert!(serde_json::to_vec(&found).unwrap().len() < 16 << 10);
+    }
+
+    #[test]
+    fn a_slot_has_a_round_length() {
+        for (nanos, round) in [
+            (0, 1000),
+            (1001, 2000),
+            (400_000, 500_000),
+            (500_001, 1_000_000),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(round_up(nanos), round);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! A campaign in this process: a simulated disk or an array of them, its writer, its ledger, its verifier,
+//! one cut after the other, as fast as the processor goes.
+//!
+//! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files; how an array
+//! starts and is cut again ([`array`]).
+
+mod array;
+
+use durio_base::Nanos;
+use durio_block::{BlockError, Buffers, Clock, Completion, Engine, MonotonicClock, Ticks};
+use durio_nbd::{NbdEngine, NbdError};
+use durio_plan::proof::{Arm, DurablePath};
+use durio_raid::{AssembleError, CreateError};
+use durio_record::proof::CutFindings;
+use durio_simdisk::{Disk, Profile, SharedDisk, SimEngine};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::background::{BackgroundError, BackgroundServer};
+use crate::classify::{classify, gone};
+use crate::history::{History, HistoryError};
+use crate::layout::{CELL, Layout};
+use crate::ledger::{Entry, Ledger};
+use crate::power;
+use crate::reading::{Observed, observe, observe_cell};
+use crate::schedule::Schedule;
+use crate::served::Advertised;
+use crate::stamp::Owner;
+use crate::writer::{Writer, WriterError, prepare};
+
+pub use self::array::{ArrayDisks, ByArray};
+
+/// Bytes of a read of the verifier, at least.
+const READ: usize = 64 << 10;
+/// Queues between the engine and the disk, as a kernel has one for each processor.
+const QUEUES: u32 = 2;
+/// Acknowledged writes before a cut.
+const WRITES: std::ops::Range<u64> = 40..130;
+
+/// Why a simulation cannot go on. Losses are no errors.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The engine, which has no reason to fail.
+    #[error(transparent)]
+    Engine(#[from] BlockError),
+    /// The server.
+    #[error(transparent)]
+    Background(#[from] BackgroundError),
+    /// The way to the disk.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
+    /// The disks make no array.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// An array does not start that was not cut yet.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The engine of the array has no end.
+    #[error("the copies of the array do not become equal")]
+    Restless,
+    /// The writer, before the power was cut.
+    #[error(transparent)]
+    Writer(#[from] WriterError<std::convert::Infallible>),
+    /// The ledger contradicts itself.
+    #[error(transparent)]
+    Ledger(#[from] HistoryError),
+}
+
+/// How simulated disks are reached.
+pub trait Access {
+    /// What submits to them.
+    type Engine: Engine;
+
+    /// Those that lose their power together.
+    fn disks(&self) -> &[SharedDisk];
+
+    /// An engine, with disks that have power, and the bytes behind it.
+    ///
+    /// # Errors
+    /// If there is no way to them.
+    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError>;
+
+    /// Gives the power back after a cut, and an engine; `before` has operations in flight that the cut has
+    /// ended. None if the target did not come back whole.
+    ///
+    /// # Errors
+    /// As [`Access::connect`].
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError>;
+
+    /// Ends, between the two readings, what the target does by itself after a cut.
+    ///
+    /// # Errors
+    /// If that has no end.
+    fn settle(&mut self, _: &mut Self::Engine) -> Result<(), SimulationError> {
+        Ok(())
+    }
+
+    /// How long a life may last at most.
+    fn life_max(&self) -> Nanos;
+
+    /// Up to how long after an acknowledgement the power may go; zero if always at once.
+    fn phase_max(&self) -> Nanos;
+}
+
+/// The buffers of an engine: one for each operation in flight, and one more for controls.
+#[derive(Debug, Clone, Copy)]
+struct Slots {
+    count: usize,
+    bytes: usize,
+}
+
+impl Slots {
+    fn of(arm: Arm) -> Self {
+        let written = usize::try_from(arm.write_cells).unwrap_or(usize::MAX).saturating_mul(CELL);
+        Self { count: arm.depth as usize + 1, bytes: READ.max(written) }
+    }
+
+    fn buffers(self) -> Result<Buffers, BlockError> {
+        Buffers::try_new(self.count, self.bytes)
+    }
+}
+
+/// By a call, on a virtual clock.
+#[derive(Debug)]
+pub struct ByCall {
+    disk: [SharedDisk; 1],
+    slots: Slots,
+    seed: u64,
+}
+
+impl Access for ByCall {
+    type Engine = SimEngine;
+
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disk
+    }
+
+    fn connect(&mut self) -> Result<(SimEngine, u64), SimulationError> {
+        let [disk] = self.disk.clone();
+        let buffers = self.slots.buffers()?;
+        let size = disk.lock().size();
+        Ok((SimEngine::new(disk, QUEUES, Ticks(0), self.seed, buffers), size))
+    }
+
+    fn reconnect(&mut self, mut before: SimEngine) -> Result<Option<SimEngine>, SimulationError> {
+        if !power::restore(&self.disk[0]) {
+            return Ok(None);
+        }
+        // The same engine: what was in flight is answered with an error, and time goes on.
+        let mut completions = [Completion::default(); 8];
+        while before.exchange(&[], &mut completions)? > 0 {}
+        Ok(Some(before))
+    }
+
+    /// In its own time, of which it has any amount.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(60_000_000_000)
+    }
+
+    /// A commit of the honest pace.
+    fn phase_max(&self) -> Nanos {
+        Nanos::new(600_000)
+    }
+}
+
+/// Over NBD, by a socket in a folder of its own.
+#[derive(Debug)]
+pub struct ByNbd {
+    disk: [SharedDisk; 1],
+    slots: Slots,
+    server: Option<BackgroundServer>,
+}
+
+impl Access for ByNbd {
+    type Engine = NbdEngine<MonotonicClock>;
+
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disk
+    }
+
+    fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError> {
+        let [disk] = &self.disk;
+        let server = match self.server.take() {
+            Some(server) => server,
+            None => BackgroundServer::start(disk, Advertised::of(disk.lock().profile()))?,
+        };
+        let uri = self.server.insert(server).uri();
+        let engine = NbdEngine::connect(uri, MonotonicClock, self.slots.buffers()?)?;
+        let size = disk.lock().size();
+        Ok((engine, size))
+    }
+
+    fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError> {
+        drop(before);
+        if !power::restore(&self.disk[0]) {
+            return Ok(None);
+        }
+        Ok(Some(self.connect()?.0))
+    }
+
+    /// A disk in memory answers in microseconds; whoever waits longer waits for a processor.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(10_000_000_000)
+    }
+
+    /// Where the clock is the machine's, another moment would be another proof each time.
+    fn phase_max(&self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// A campaign on one disk, or on one array.
+#[derive(Debug)]
+pub struct Simulation<A: Access> {
+    access: A,
+    engine: Option<A::Engine>,
+    owner: Owner,
+    arm: Arm,
+    layout: Layout,
+    ledger: Ledger,
+    history: History,
+    next_seq: u64,
+    chance: Xoshiro256PlusPlus,
+    readings: [Vec<Observed>; 2],
+}
+
+impl Simulation<ByCall> {
+    /// A disk that is reached by a call, stamped by the arm's own path.
+    ///
+    /// # Errors
+    /// If stamping it fails.
+    ///
+    /// # Panics
+    /// If the disk is too small.
+    pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
+        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
+        Self::with(ByCall { disk, slots, seed }, arm, chance)
+    }
+}
+
+impl Simulation<ByNbd> {
+    /// A disk that is reached over NBD, by a socket in a folder for temporary files.
+    ///
+    /// # Errors
+    /// If it cannot be served there, or stamping it fails.
+    ///
+    /// # Panics
+    /// If the disk is too small.
+    pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
+        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
+        Self::with(ByNbd { disk, slots, server: None }, arm, chance)
+    }
+}
+
+impl Simulation<ByArray> {
+    /// An array of such disks that is reached by a call, stamped by the arm's own path.
+    ///
+    /// # Errors
+    /// If the disks make no array, or stamping it fails.
+    ///
+    /// # Panics
+    /// If the array is too small.
+    pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, SimulationError> {
+        let mut chance = campaign(seed);
+        let access = ByArray::new(disks, Slots::of(arm), chance.next_u64());
+        Self::with(access, arm, chance)
+    }
+}
+
+/// What decides of a campaign.
+fn campaign(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+impl<A: Access> Simulation<A> {
+    fn with(
+        mut access: A,
+        mut arm: Arm,
+        mut chance: Xoshiro256PlusPlus,
+    ) -> Result<Self, SimulationError> {
+        if arm.path == DurablePath::ODsync {
+            // There is no file that could be open so: each write says it itself.
+            arm.path = DurablePath::RwfDsync;
+        }
+        let (mut engine, size) = access.connect()?;
+        let layout = Layout::new(size / CELL as u64);
+        let mut run = [0; 16];
+        chance.fill_bytes(&mut run);
+        let owner = Owner { run, target: 1 };
+        prepare(&mut engine, owner, arm.path, layout.stamped())?;
+        let history = History::new(layout.stamped(), now(&engine));
+        Ok(Self {
+            access,
+            engine: Some(engine),
+            owner,
+            arm,
+            layout,
+            ledger: Ledger::default(),
+            history,
+            next_seq: 1,
+            chance,
+            readings: [Vec::new(), Vec::new()],
+        })
+    }
+
+    /// The disk, with its truth; of an array the first.
+    #[must_use]
+    pub fn disk(&self) -> &SharedDisk {
+        &self.access.disks()[0]
+    }
+
+    /// One life of the target: load, cut, verification. After a cut from which it did not come back there is
+    /// no other.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    ///
+    /// # Panics
+    /// If it did not come back from the cut before.
+    pub fn cut(&mut self) -> Result<CutFindings, SimulationError> {
+        let mut engine = self.engine.take().expect("the target came back");
+        self.load(&mut engine)?;
+        power::cut(self.access.disks());
+        for &entry in self.ledger.entries() {
+            self.history.take(entry)?;
+        }
+        self.history.take(Entry::Cut { at: now(&engine) })?;
+        let Some(mut engine) = self.access.reconnect(engine)? else {
+            return Ok(gone(Some(&self.history)));
+        };
+        let found = self.verify(&mut engine)?;
+        self.history.begin_life();
+        self.ledger.clear();
+        self.engine = Some(engine);
+        Ok(found)
+    }
+
+    fn load(&mut self, engine: &mut A::Engine) -> Result<(), SimulationError> {
+        let writes = WRITES.start + self.chance.next_u64() % (WRITES.end - WRITES.start);
+        let Arm { path, depth, .. } = self.arm;
+        let seed = self.chance.next_u64();
+        let schedule = Schedule::new(self.layout.clone(), &self.arm, self.next_seq, seed);
+        let after =
+            |engine: &A::Engine, span: u64| engine.clock().now().plus(engine.clock().ticks(span));
+        let until = after(engine, self.access.life_max().get());
+        let phase = self.access.phase_max().get();
+        // Half of the cuts come right after an acknowledgement, the others at any moment.
+        let phase = (self.chance.next_u64() % (2 * phase + 1)).saturating_sub(phase);
+        let mut writer = Writer::new((engine, &mut self.ledger), self.owner, path, depth, schedule);
+        writer.run(until, writes)?;
+        if phase > 0 {
+            let until = after(writer.engine(), phase);
+            writer.run(until, u64::MAX)?;
+        }
+        self.next_seq = writer.next_seq();
+        Ok(())
+    }
+
+    fn verify(&mut self, engine: &mut A::Engine) -> Result<CutFindings, SimulationError> {
+        let owner = self.owner;
+        let [first, second] = &mut self.readings;
+        observe(engine, owner, self.layout.stamped(), self.arm.depth, first)?;
+        self.access.settle(engine)?;
+        observe(engine, owner, self.layout.stamped(), self.arm.depth, second)?;
+        let again = |cell| observe_cell(engine, owner, cell);
+        Ok(classify(&mut self.history, [first, second], again)?)
+    }
+}
+
+fn now(engine: &impl Engine) -> Nanos {
+    Nanos::new(engine.clock().nanos(engine.clock().now().0))
+}

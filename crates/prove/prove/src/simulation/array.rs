@@ -1,0 +1,142 @@
+//! A target that is durio's own array of simulated disks.
+//!
+//! In: profiles of its members. Out: an engine over the array, which is assembled anew after each cut. Not
+//! here: what a cut leaves of a disk, and what the array does with that.
+
+use durio_base::Nanos;
+use durio_block::{Clock, Engine, Ticks};
+use durio_plan::proof::{ArrayLevel, ArrayTarget};
+use durio_raid::simulated::array::{ArrayEngine, Start, create_array};
+use durio_raid::{Fault, Level};
+use durio_simdisk::{Disk, Lie, Profile, SharedDisk, named};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Access, SimulationError, Slots};
+use crate::power;
+
+/// One start in so many is cut again, while superblocks are stored or copies are made equal.
+const CUT_AGAIN_ONE_IN: u64 = 4;
+/// Events of such a start, at most.
+const CUT_AGAIN_WITHIN: u64 = 200;
+
+/// An array, and the disks that it is made of.
+#[derive(Debug, Clone)]
+pub struct ArrayDisks {
+    /// How data is spread.
+    pub level: Level,
+    /// Its members, in their order. A lie begins when the array was created.
+    pub members: Vec<Profile>,
+    /// What is wrong with the engine on purpose; only with its feature `simulate`.
+    pub fault: Option<Fault>,
+}
+
+impl ArrayDisks {
+    /// Those of a target; none if its profile has no name here.
+    #[must_use]
+    pub fn of(target: &ArrayTarget) -> Option<Self> {
+        let lying = named(&target.profile)?.profile(target.size.get());
+        let honest = Profile { lies: Vec::new(), ..lying.clone() };
+        let lies = |member| target.liar.is_none_or(|it| it == member);
+        let member = |it| if lies(it) { lying.clone() } else { honest.clone() };
+        let level = match target.level {
+            ArrayLevel::Raid1 => Level::Mirrored,
+            ArrayLevel::Raid5 => Level::Parity,
+            ArrayLevel::Raid6 => Level::DoubleParity,
+            ArrayLevel::Raid10 => Level::StripedMirrors,
+        };
+        Some(Self { level, members: (0..target.members).map(member).collect(), fault: None })
+    }
+}
+
+/// By a call, on a virtual clock.
+#[derive(Debug)]
+pub struct ByArray {
+    level: Level,
+    fault: Option<Fault>,
+    disks: Vec<SharedDisk>,
+    /// Of each, what it tells once the array was created.
+    lies: Vec<Vec<Lie>>,
+    slots: Slots,
+    chance: Xoshiro256PlusPlus,
+}
+
+impl ByArray {
+    pub(super) fn new(disks: &ArrayDisks, slots: Slots, seed: u64) -> Self {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let honest = |it: &Profile| Profile { lies: Vec::new(), ..it.clone() };
+        let mut disk = |it| SharedDisk::new(Disk::new(honest(it), chance.next_u64()));
+        Self {
+            level: disks.level,
+            fault: disks.fault,
+            disks: disks.members.iter().map(&mut disk).collect(),
+            lies: disks.members.iter().map(|it| it.lies.clone()).collect(),
+            slots,
+            chance,
+        }
+    }
+
+    fn start(&mut self, at: Ticks) -> Result<ArrayEngine, SimulationError> {
+        let start = Start { at, seed: self.chance.next_u64(), fault: self.fault };
+        Ok(ArrayEngine::start(&self.disks, start, self.slots.buffers()?)?)
+    }
+
+    fn restore(&self) {
+        for disk in &self.disks {
+            if !power::restore(disk) {
+                // A smaller one is no member any more.
+                disk.lock().cut();
+            }
+        }
+    }
+}
+
+impl Access for ByArray {
+    type Engine = ArrayEngine;
+
+    fn disks(&self) -> &[SharedDisk] {
+        &self.disks
+    }
+
+    fn connect(&mut self) -> Result<(ArrayEngine, u64), SimulationError> {
+        let size = create_array(&self.disks, self.level)?;
+        for (disk, lies) in self.disks.iter().zip(&self.lies) {
+            lies.iter().for_each(|&lie| disk.lock().add_lie(lie));
+        }
+        Ok((self.start(Ticks(0))?, size))
+    }
+
+    fn reconnect(&mut self, before: ArrayEngine) -> Result<Option<ArrayEngine>, SimulationError> {
+        // What was in flight is gone with it.
+        let mut at = before.clock().now();
+        loop {
+            self.restore();
+            let mut array = match self.start(at) {
+                Ok(array) => array,
+                Err(SimulationError::Assemble(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            if !self.chance.next_u64().is_multiple_of(CUT_AGAIN_ONE_IN) {
+                return Ok(Some(array));
+            }
+            array.pass(self.chance.next_u64() % CUT_AGAIN_WITHIN);
+            power::cut(&self.disks);
+            at = array.clock().now();
+        }
+    }
+
+    fn settle(&mut self, array: &mut ArrayEngine) -> Result<(), SimulationError> {
+        array.replace_lost();
+        if array.settle() { Ok(()) } else { Err(SimulationError::Restless) }
+    }
+
+    /// In its own time, of which it has any amount.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(60_000_000_000)
+    }
+
+    /// A commit of the honest pace.
+    fn phase_max(&self) -> Nanos {
+        Nanos::new(600_000)
+    }
+}

@@ -1,0 +1,402 @@
+//! One power cut after the other on storage of another machine: load, cut, wait, restore, verify.
+//!
+//! In: an agent that comes to the witness, commands that cut the power and give it back, or somebody who
+//! does. Out: what each cut left, and what shows that it was one. Not here: verdicts; guests of the lab.
+//!
+//! ```text
+//!  agent comes ──► prepare (once) ──► load ──► cut ──► off ──► restore ──► agent comes ──► read twice
+//!        ▲                                                                                    │
+//!        └────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! All that is known stands in the ledger before it is acted on, so a witness that was killed goes on
+//! where it was: a life whose verification is not in the ledger is verified first.
+
+mod by_hand;
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use durio_base::{Bytes, Nanos};
+use durio_block::{ProcessGroup, ask};
+use durio_nbd::Address;
+use durio_plan::proof::{AgentTarget, Arm};
+use durio_record::proof::{CutEvidence, CutFindings, Inventory};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::classify::gone;
+use crate::evidence::compare;
+use crate::layout::{CELL, CELLS_MIN, USED_MAX};
+use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
+use crate::stamp::Owner;
+use crate::verify::settle;
+use crate::wire::{AgentSays, Introduction, WitnessSays};
+use crate::witness::{AgentLink, LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
+
+/// How long a command that cuts or restores may take.
+const COMMAND_MAX: Duration = Duration::from_secs(120);
+/// How long an agent may take for an answer: a reading of a large target is told part by part.
+const ANSWER: Duration = Duration::from_secs(600);
+/// Acknowledgements that are heard so long after the cut were on their way.
+const ON_THE_WAY: Nanos = Nanos::new(500_000_000);
+/// How long the witness listens after a cut.
+const AFTER_THE_CUT: Duration = Duration::from_secs(1);
+/// How long is waited for a message before the time is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// Acknowledgements before a cut, at least.
+const ACKNOWLEDGED_MIN: u64 = 64;
+
+/// Why a trial cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The witness or its agent.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("cannot {doing}: '{command}': {why}")]
+    Command {
+        /// What it is for.
+        doing: &'static str,
+        command: String,
+        /// How it failed.
+        why: String,
+    },
+    /// Something else, in words.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Who watches a trial: may wish that it ends, and is told what to do by hand.
+#[derive(Clone, Copy)]
+pub struct Operator<'a> {
+    /// True if it shall end.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Takes a line.
+    pub tell: &'a dyn Fn(String),
+}
+
+impl std::fmt::Debug for Operator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Operator")
+    }
+}
+
+impl Operator<'_> {
+    fn for_an_answer(&self) -> Patience<'_> {
+        Patience { time: ANSWER, stop: self.stop }
+    }
+
+    fn check(&self) -> Result<(), TrialError> {
+        if (self.stop)() { Err(WitnessError::Stopped.into()) } else { Ok(()) }
+    }
+
+    fn say(&self, text: &str) {
+        (self.tell)(format!("durio: {text}"));
+    }
+}
+
+/// Trials on one target.
+#[derive(Debug)]
+pub struct AgentTrials {
+    target: AgentTarget,
+    arm: Arm,
+    seed: u64,
+    server: WitnessServer,
+    /// None until the target is stamped.
+    book: Option<LedgerBook>,
+    ledger: PathBuf,
+    /// The agent of this life, if it was started here.
+    agent: Option<ProcessGroup>,
+    /// The agent that has verified the last life; the next load is its.
+    link: Option<(AgentLink, Introduction)>,
+    /// As the first agent told it, until somebody takes it.
+    inventory: Option<Box<Inventory>>,
+    has_told: bool,
+}
+
+impl AgentTrials {
+    /// Trials whose ledger is this file; one that is there is gone on with.
+    ///
+    /// # Errors
+    /// If the witness's address cannot be had, or the ledger is none.
+    pub fn new(
+        target: AgentTarget,
+        arm: Arm,
+        seed: u64,
+        ledger: PathBuf,
+    ) -> Result<Self, TrialError> {
+        let book = match File::options().read(true).write(true).open(&ledger) {
+            Ok(file) => Some(LedgerBook::resume(file)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(LedgerError::Io(error).into()),
+        };
+        let offset = book.as_ref().map_or(Nanos::ZERO, |it| it.state.last_at);
+        let address = target.listen.parse().map(Address::Tcp).map_err(|_| {
+            TrialError::Failed(format!("'{}' is no address and port", target.listen))
+        })?;
+        let server = WitnessServer::bind(&address, &target.token, offset)?;
+        let (agent, link, inventory) = (None, None, None);
+        let has_told = false;
+        Ok(Self { target, arm, seed, server, book, ledger, agent, link, inventory, has_told })
+    }
+
+    /// One life of the target.
+    ///
+    /// # Errors
+    /// See [`TrialError`]. Then nothing was decided, and the ledger has what is known.
+    pub fn cut(
+        &mut self,
+        operator: Operator<'_>,
+    ) -> Result<(CutEvidence, CutFindings), TrialError> {
+        let mut evidence = CutEvidence::default();
+        let (mut link, before) = match self.link.take() {
+            Some(known) => known,
+            None => self.come(operator)?,
+        };
+        if !std::mem::replace(&mut self.has_told, true) {
+            self.inventory.clone_from(&before.inventory);
+        }
+        if self.book.as_ref().is_some_and(|it| it.state.has_load) {
+            // This process ended between a load and its verification. Nobody saw that life's end, so
+            // nothing shows that it was a cut; but what was acknowledged must be there.
+            let at = self.server.now();
+            self.book()?.record(LedgerLine::Cut { at })?;
+            let findings = self.verify(&mut link, operator)?;
+            self.link = Some((link, before));
+            return Ok((evidence, findings));
+        }
+        if self.book.is_none() {
+            self.prepare(&mut link, &before, operator)?;
+        }
+        let silent = self.load(link, &mut evidence, operator)?;
+        self.agent = None;
+        self.wait(self.target.off, operator)?;
+        if self.target.restore.is_empty() && self.is_by_hand() {
+            operator.say(&format!("switch '{}' on", self.target.name));
+        }
+        command("restore the power", &self.target.restore)?;
+        let (mut link, after) = self.come(operator)?;
+        let acknowledged_after = evidence.acknowledged_after + self.heard_late(silent)?;
+        evidence = CutEvidence { acknowledged_after, ..compare(&before.power(), &after.power()) };
+        if after.size < before.size {
+            return Ok((evidence, gone(self.book()?.state.history.as_ref())));
+        }
+        let findings = self.verify(&mut link, operator)?;
+        self.link = Some((link, after));
+        Ok((evidence, findings))
+    }
+
+    /// What is under test, as the first agent told.
+    pub fn take_inventory(&mut self) -> Option<Box<Inventory>> {
+        self.inventory.take()
+    }
+
+    fn is_by_hand(&self) -> bool {
+        self.target.cut.is_empty()
+    }
+
+    /// Waits for an agent; one is started if the target says how.
+    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Introduction), TrialError> {
+        let stop = operator.stop;
+        if let Some((program, arguments)) = self.target.start.split_first() {
+            let Address::Tcp(witness) = self.server.address() else {
+                return Err(TrialError::Failed("the witness has no address".to_owned()));
+            };
+            let filled = |text: &String| {
+                let text = text.replace("{witness}", &witness.to_string());
+                text.replace("{token}", &self.target.token)
+            };
+            let mut command = Command::new(filled(program));
+            command.args(arguments.iter().map(filled)).stdin(Stdio::null()).stdout(Stdio::null());
+            // A word of its command line is seen by every user of this machine.
+            command.env("DURIO_TOKEN", &self.target.token);
+            let started = ProcessGroup::start(&mut command);
+            let fail = |error| failed("start the agent", &self.target.start, &error);
+            self.agent = Some(started.map_err(fail)?);
+        }
+        let patience = Duration::from_nanos(self.target.patience.get());
+        let agent = self.agent.as_ref();
+        let has_ended = || agent.is_some_and(|it| it.has_ended().unwrap_or(true));
+        match self.server.accept(patience, &|| stop() || has_ended()) {
+            Err(WitnessError::Stopped) if !stop() => {
+                let why = "ended before it came to the witness; what it says stands above";
+                Err(failed("start the agent", &self.target.start, &why))
+            }
+            known => Ok(known?),
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        link: &mut AgentLink,
+        agent: &Introduction,
+        operator: Operator<'_>,
+    ) -> Result<(), TrialError> {
+        let size = agent.size;
+        let usable = size.min(self.target.size.map_or(USED_MAX, Bytes::get));
+        let cells = usable / CELL as u64;
+        if cells < CELLS_MIN {
+            let text = format!("the target has {size} bytes; a proof needs 256 KiB");
+            return Err(TrialError::Failed(text));
+        }
+        let mut run = [0; 16];
+        Xoshiro256PlusPlus::seed_from_u64(self.seed).fill_bytes(&mut run);
+        let owner = Owner { run, target: 1 };
+        link.say(&WitnessSays::Prepare { owner, cells, arm: self.arm })?;
+        let AgentSays::Prepared = link.answer(operator.for_an_answer())? else {
+            return Err(WitnessError::Unexpected.into());
+        };
+        let file = File::options().read(true).write(true).create_new(true).open(&self.ledger);
+        let power = agent.power();
+        let head = LedgerHead { power, ..LedgerHead::new(owner, cells, self.arm) };
+        let mut book = LedgerBook::begin(file.map_err(LedgerError::Io)?, head)?;
+        book.record(LedgerLine::Prepared { at: self.server.now() })?;
+        self.book = Some(book);
+        Ok(())
+    }
+
+    /// Loads the target, and takes its power away. An agent that fell silent, and may yet say something,
+    /// is given back.
+    fn load(
+        &mut self,
+        mut link: AgentLink,
+        evidence: &mut CutEvidence,
+        operator: Operator<'_>,
+    ) -> Result<Option<AgentLink>, TrialError> {
+        let state = &self.book()?.state;
+        let (first_seq, LedgerHead { owner, cells, arm, .. }) =
+            (state.next_seq, state.head.clone());
+        let seed = self.seed.wrapping_add(first_seq);
+        link.say(&WitnessSays::Load { owner, cells, arm, first_seq, seed })?;
+        // Up to as long again, so that the cut comes at any phase of whatever the target does.
+        let load = self.target.load.get();
+        let more = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64() % (load + 1);
+        let span = Duration::from_nanos(load.saturating_add(more));
+        let (begin, mut heard) = (Instant::now(), LoadHeard::nothing_since(self.server.now()));
+        while begin.elapsed() < span || heard.acknowledged < ACKNOWLEDGED_MIN {
+            operator.check()?;
+            if begin.elapsed() > ANSWER.max(2 * span) {
+                return Err(TrialError::Failed("the agent writes too little".to_owned()));
+            }
+            self.hear(&mut link, &mut heard)?;
+        }
+        if self.is_by_hand() {
+            let (at, silent) = self.cut_by_hand(link, &operator)?;
+            self.book()?.record(LedgerLine::Cut { at })?;
+            return Ok(silent);
+        }
+        let begun_at = self.server.now();
+        self.cut_power(&mut link, &mut heard)?;
+        self.listen_after(&mut link, &mut heard, evidence)?;
+        // Somewhere in the command the power went; until the last acknowledgement it had not.
+        let at = begun_at.max(heard.last_at);
+        self.book()?.record(LedgerLine::Cut { at })?;
+        Ok(None)
+    }
+
+    /// Runs the command, and listens meanwhile: a machine that is slow to lose its power still
+    /// acknowledges.
+    fn cut_power(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
+        let words = self.target.cut.clone();
+        std::thread::scope(|scope| {
+            let cutting = scope.spawn(|| command("cut the power", &words));
+            let mut is_heard = true;
+            while is_heard && !cutting.is_finished() {
+                is_heard = self.is_heard(link, heard)?;
+            }
+            cutting.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault))
+        })
+    }
+
+    /// What was on its way when the power went is heard; what comes later shows that it did not go.
+    fn listen_after(
+        &mut self,
+        link: &mut AgentLink,
+        heard: &mut LoadHeard,
+        evidence: &mut CutEvidence,
+    ) -> Result<(), TrialError> {
+        let (begin, cut_at) = (Instant::now(), self.server.now());
+        let mut is_heard = true;
+        while is_heard && begin.elapsed() < AFTER_THE_CUT {
+            let before = heard.acknowledged;
+            is_heard = self.is_heard(link, heard)?;
+            let is_late = heard.last_at.get() > cut_at.get() + ON_THE_WAY.get();
+            evidence.acknowledged_after += u64::from(is_late && heard.acknowledged > before);
+        }
+        Ok(())
+    }
+
+    /// False if the target fails, or its machine has no power: at a cut that is what was wanted.
+    fn is_heard(
+        &mut self,
+        link: &mut AgentLink,
+        heard: &mut LoadHeard,
+    ) -> Result<bool, TrialError> {
+        match self.hear(link, heard) {
+            Err(TrialError::Witness(WitnessError::Ledger(error))) => Err(error.into()),
+            heard => Ok(heard.is_ok()),
+        }
+    }
+
+    fn hear(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
+        let Some(book) = &mut self.book else { return Err(not_stamped()) };
+        hear_load(link, &self.server, book, heard, LOOK)?;
+        Ok(())
+    }
+
+    fn verify(
+        &mut self,
+        link: &mut AgentLink,
+        operator: Operator<'_>,
+    ) -> Result<CutFindings, TrialError> {
+        let patience = operator.for_an_answer();
+        let book = self.book()?;
+        let (owner, cells) = (book.state.head.owner, book.state.head.cells);
+        let Some(before) = book.state.history.clone() else { return Err(not_stamped()) };
+        let first = link.reading(owner, cells, before.cells().start, patience)?;
+        let second = link.reading(owner, cells, before.cells().start, patience)?;
+        let again = |cell| Ok(link.again(owner, cell, patience)?);
+        settle(book, &before, [&first, &second], again)
+    }
+
+    fn book(&mut self) -> Result<&mut LedgerBook, TrialError> {
+        self.book.as_mut().ok_or_else(not_stamped)
+    }
+
+    fn wait(&self, span: Nanos, operator: Operator<'_>) -> Result<(), TrialError> {
+        let (begin, span) = (Instant::now(), Duration::from_nanos(span.get()));
+        while begin.elapsed() < span {
+            operator.check()?;
+            std::thread::sleep(LOOK.min(span));
+        }
+        Ok(())
+    }
+}
+
+fn not_stamped() -> TrialError {
+    TrialError::Failed("the target was not stamped".to_owned())
+}
+
+/// Runs a command of the user's to its end; none is fine.
+fn command(doing: &'static str, words: &[String]) -> Result<(), TrialError> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let answer = ask(Command::new(program).args(arguments), COMMAND_MAX);
+    let answer = answer.map_err(|error| failed(doing, words, &error))?;
+    if answer.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&answer.stderr);
+    Err(failed(doing, words, &format!("ended with {}: {}", answer.status, said.trim())))
+}
+
+fn failed(doing: &'static str, words: &[String], why: &dyn std::fmt::Display) -> TrialError {
+    TrialError::Command { doing, command: words.join(" "), why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! Writes stamped data by a durable path, and tells the witness what is coming and what is durable.
+//!
+//! In: an engine, a schedule, a witness. Out: messages to the witness, until a time or an error. Not
+//! here: when the power goes; which engine it is.
+//!
+//! A write is acknowledged when the call has returned that makes it durable, and no earlier: the write
+//! itself where that is durable, else a sync that began after the write had returned.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use durio_base::Nanos;
+use durio_block::{
+    BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
+};
+use durio_plan::proof::DurablePath;
+
+use crate::layout::{CELL, CELL_SECTORS};
+use crate::ledger::{Intent, Witness};
+use crate::schedule::Schedule;
+use crate::seal::seal_write;
+use crate::stamp::{LABEL_SEQ, Owner};
+use durio_simdisk::SECTOR;
+
+/// The writer waits for the witness once in so many writes.
+const STEP: usize = 32;
+
+/// Why a writer ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError<W> {
+    #[error(transparent)]
+    Engine(#[from] BlockError),
+    /// An operation failed.
+    #[error("write {seq} failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    Failed {
+        /// The write.
+        seq: u64,
+        /// The error's number.
+        errno: i32,
+    },
+    /// The witness is gone.
+    #[error("the witness is gone")]
+    Witness(W),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Slot {
+    Idle,
+    Writing(Intent),
+    Syncing(Intent),
+}
+
+/// A writer over an engine, which has a buffer of one write for each operation in flight, and one more
+/// for controls.
+#[derive(Debug)]
+pub struct Writer<'a, E: Engine, W: Witness> {
+    engine: &'a mut E,
+    witness: &'a mut W,
+    owner: Owner,
+    path: DurablePath,
+    depth: u32,
+    schedule: Schedule,
+    acknowledgements_left: u64,
+    announced: VecDeque<Intent>,
+    slots: Vec<Slot>,
+    operations: Vec<Operation>,
+    completions: Vec<Completion>,
+}
+
+impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
+    /// A writer that keeps `depth` operations in flight.
+    pub fn new(
+        (engine, witness): (&'a mut E, &'a mut W),
+        owner: Owner,
+        path: DurablePath,
+        depth: u32,
+        schedule: Schedule,
+    ) -> Self {
+        let slots = depth as usize + 1;
+        Self {
+            engine,
+            witness,
+            owner,
+            path,
+            depth,
+            schedule,
+            acknowledgements_left: 0,
+            announced: VecDeque::with_capacity(W::AHEAD),
+            slots: vec![Slot::Idle; slots],
+            operations: Vec::with_capacity(slots),
+            completions: vec![Completion::default(); slots],
+        }
+    }
+
+    #[must_use]
+    pub fn engine(&self) -> &E {
+        self.engine
+    }
+
+    /// Writes until this time, or until it has had so many acknowledgements. Then some operations may be in flight, which nobody was promised.
+    ///
+    /// # Errors
+    /// The first failure. No operation is tried again: after a failed sync nobody knows what is durable.
+    pub fn run(
+        &mut self,
+        until: Ticks,
+        acknowledgements_max: u64,
+    ) -> Result<(), WriterError<W::Error>> {
+        self.acknowledgements_left = acknowledgements_max;
+        loop {
+            self.announce()?;
+            self.fill_slots();
+            let count =
+                self.engine.exchange_until(&self.operations, &mut self.completions, until)?;
+            self.operations.clear();
+            if count == 0 && self.engine.clock().now() >= until {
+                return Ok(());
+            }
+            for at in 0..count {
+                self.completed(self.completions[at])?;
+            }
+            if self.acknowledgements_left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The number of the next write of a later writer.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.schedule.next_seq()
+    }
+
+    fn announce(&mut self) -> Result<(), WriterError<W::Error>> {
+        if self.announced.len() > W::AHEAD - STEP {
+            return Ok(());
+        }
+        let known = self.announced.len();
+        self.announced.extend(self.schedule.by_ref().take(W::AHEAD - known));
+        let new = &self.announced.make_contiguous()[known..];
+        self.witness.intend(new).map_err(WriterError::Witness)
+    }
+
+    fn fill_slots(&mut self) {
+        for slot in 0..self.depth {
+            if matches!(self.slots[slot as usize], Slot::Idle) {
+                self.write_controls();
+                // In order: a write that waits for another of its cell is waited for by all.
+                let Some(&intent) = self.announced.front() else { return };
+                if self.is_in_flight(&intent) {
+                    return;
+                }
+                self.announced.pop_front();
+                self.write(slot, intent);
+                // Together with it, so that a cut at any moment before its sync finds one.
+                self.write_controls();
+            }
+        }
+    }
+
+    /// Writes what comes next, as far as it is controls; one in flight, others are left out.
+    fn write_controls(&mut self) {
+        while let Some(intent) = self.announced.front().copied().filter(|it| it.is_control) {
+            self.announced.pop_front();
+            if matches!(self.slots[self.depth as usize], Slot::Idle) && !self.is_in_flight(&intent)
+            {
+                self.write(self.depth, intent);
+            }
+        }
+    }
+
+    fn is_in_flight(&self, intent: &Intent) -> bool {
+        let end = |it: &Intent| it.sector + u64::from(it.sectors);
+        self.slots.iter().any(|slot| match slot {
+            Slot::Writing(other) | Slot::Syncing(other) => {
+                other.sector < end(intent) && intent.sector < end(other)
+            }
+            Slot::Idle => false,
+        })
+    }
+
+    fn write(&mut self, slot: u32, intent: Intent) {
+        let length = usize::from(intent.sectors) * SECTOR;
+        let into = &mut self.engine.slot_mut(slot)[..length];
+        seal_write(self.owner, intent.seq, intent.sector, into);
+        let flags = if intent.is_control { WriteFlags::None } else { flags_of(self.path) };
+        let offset = intent.sector * SECTOR as u64;
+        let operation =
+            Operation { flags, ..operation(OperationKind::Write, slot, offset, length) };
+        self.operations.push(operation);
+        self.slots[slot as usize] = Slot::Writing(intent);
+    }
+
+    fn completed(&mut self, completion: Completion) -> Result<(), WriterError<W::Error>> {
+        let slot = completion.slot as usize;
+        let state = std::mem::replace(&mut self.slots[slot], Slot::Idle);
+        match state {
+            Slot::Writing(intent) => {
+                let length = usize::from(intent.sectors) * SECTOR;
+                check(intent.seq, completion.result, length)?;
+                match sync_of(self.path) {
+                    _ if intent.is_control => {
+                        self.witness.control_done(intent.seq).map_err(WriterError::Witness)
+                    }
+                    Some(kind) => {
+                        self.operations.push(operation(kind, completion.slot, 0, 0));
+                        self.slots[slot] = Slot::Syncing(intent);
+                        Ok(())
+                    }
+                    None => self.acknowledge(intent, &completion),
+                }
+            }
+            Slot::Syncing(intent) => {
+                check(intent.seq, completion.result, 0)?;
+                self.acknowledge(intent, &completion)
+            }
+            Slot::Idle => unreachable!("a completion of slot {slot}, which is idle"),
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        intent: Intent,
+        completion: &Completion,
+    ) -> Result<(), WriterError<W::Error>> {
+        self.acknowledgements_left = self.acknowledgements_left.saturating_sub(1);
+        let at = Nanos::new(self.engine.clock().nanos(completion.completed_at.0));
+        self.witness.acknowledge(intent.seq, at).map_err(WriterError::Witness)
+    }
+}
+
+/// Writes the label, stamps these cells with write 0, and makes them durable.
+///
+/// # Errors
+/// The first failure.
+pub fn prepare<E: Engine>(
+    engine: &mut E,
+    owner: Owner,
+    path: DurablePath,
+    cells: Range<u64>,
+) -> Result<(), WriterError<std::convert::Infallible>> {
+    // First: who finds stamps without a label knows nothing of the target.
+    seal_write(owner, LABEL_SEQ, 0, &mut engine.slot_mut(0)[..CELL]);
+    one(
+        engine,
+        Operation { flags: flags_of(path), ..operation(OperationKind::Write, 0, 0, CELL) },
+    )?;
+    let room = engine.slot_mut(0).len();
+    let step = (room / CELL) as u64;
+    let mut cell = cells.start;
+    while cell < cells.end {
+        let count = step.min(cells.end - cell);
+        let length = usize::try_from(count).unwrap_or(usize::MAX) * CELL;
+        let into = &mut engine.slot_mut(0)[..length];
+        for (bytes, cell) in into.chunks_mut(CELL).zip(cell..) {
+            seal_write(owner, 0, cell * CELL_SECTORS, bytes);
+        }
+        let write = operation(OperationKind::Write, 0, cell * CELL as u64, length);
+        one(engine, Operation { flags: flags_of(path), ..write })?;
+        cell += count;
+    }
+    match sync_of(path) {
+        Some(kind) => one(engine, operation(kind, 0, 0, 0)),
+        None => Ok(()),
+    }
+}
+
+/// One operation by itself.
+fn one<E: Engine>(
+    engine: &mut E,
+    operation: Operation,
+) -> Result<(), WriterError<std::convert::Infallible>> {
+    let mut completions = [Completion::default()];
+    let mut count = engine.exchange(&[operation], &mut completions)?;
+    while count == 0 {
+        count = engine.exchange(&[], &mut completions)?;
+    }
+    let length = usize::try_from(operation.length).unwrap_or(usize::MAX);
+    check(0, completions[0].result, length)
+}
+
+fn check<W>(seq: u64, result: i32, length: usize) -> Result<(), WriterError<W>> {
+    match usize::try_from(result) {
+        Ok(moved) if moved == length => Ok(()),
+        // A device takes less only if it has no more room.
+        Ok(_) => Err(WriterError::Failed { seq, errno: libc::ENOSPC }),
+        Err(_) => Err(WriterError::Failed { seq, errno: -result }),
+    }
+}
+
+fn operation(kind: OperationKind, slot: u32, offset: u64, length: usize) -> Operation {
+    Operation {
+        kind,
+        flags: WriteFlags::None,
+        link: false,
+        file: 0,
+        slot,
+        length: length as u64,
+        offset,
+        intended_start: Ticks(0),
+    }
+}
+
+fn sync_of(path: DurablePath) -> Option<OperationKind> {
+    match path {
+        DurablePath::Fsync => Some(OperationKind::Fsync),
+        DurablePath::Fdatasync => Some(OperationKind::Fdatasync),
+        DurablePath::RwfDsync | DurablePath::ODsync => None,
+    }
+}
+
+fn flags_of(path: DurablePath) -> WriteFlags {
+    if path == DurablePath::RwfDsync { WriteFlags::Dsync } else { WriteFlags::None }
+}

@@ -1,0 +1,101 @@
+//! Writes that are not on the medium yet, in the order in which they came.
+
+use std::sync::Arc;
+
+use durio_base::Nanos;
+
+use crate::image::{PAGE, Page, SectorMask};
+
+/// The part of a write that lies in one page.
+#[derive(Debug, Clone)]
+pub(crate) struct Cached {
+    /// The write's ticket.
+    pub(crate) write: u64,
+    pub(crate) connection: u32,
+    pub(crate) entered: Nanos,
+    /// Where it will be stored; not `home` where the disk misdirects it.
+    pub(crate) page: u64,
+    /// Where it belongs.
+    pub(crate) home: u64,
+    pub(crate) mask: SectorMask,
+    /// The page with these sectors in it; none for zeros.
+    pub(crate) data: Option<Arc<Page>>,
+    /// The number of the write's end, if it has ended.
+    pub(crate) ended: Option<u64>,
+    /// Somebody was told that it is durable.
+    pub(crate) promised: bool,
+    /// When a disk that acknowledges flushes early will have stored it.
+    pub(crate) due: Option<Nanos>,
+    /// Will never be stored.
+    pub(crate) dropped: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cache {
+    entries: Vec<Cached>,
+    /// An empty vector with room, so that a flush allocates nothing.
+    spare: Vec<Cached>,
+}
+
+impl Cache {
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.entries.len() * PAGE) as u64
+    }
+
+    pub(crate) fn push(&mut self, entry: Cached) {
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn oldest(&self) -> Option<&Cached> {
+        self.entries.first()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Cached> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Cached> {
+        self.entries.iter_mut()
+    }
+
+    /// The parts of one write; the latest writes are found first.
+    pub(crate) fn of_write(&mut self, write: u64) -> impl Iterator<Item = &mut Cached> {
+        let latest_first = self.entries.iter_mut().rev();
+        latest_first.skip_while(move |it| it.write != write).take_while(move |it| it.write == write)
+    }
+
+    pub(crate) fn all_of(&mut self, write: u64, holds: impl Fn(&Cached) -> bool) -> bool {
+        self.of_write(write).all(|it| holds(it))
+    }
+
+    /// Takes entries out, in order. What an older entry that stays has of the same sectors is void: it
+    /// must not be stored over a later write.
+    pub(crate) fn take(&mut self, mut takes: impl FnMut(&Cached) -> bool) -> Vec<Cached> {
+        let mut taken = std::mem::take(&mut self.spare);
+        let mut kept = 0;
+        for at in 0..self.entries.len() {
+            if takes(&self.entries[at]) {
+                let (page, mask) = (self.entries[at].page, self.entries[at].mask);
+                let older = self.entries[..kept].iter_mut();
+                older.filter(|it| it.page == page).for_each(|it| it.mask &= !mask);
+                // What is left in its place is dropped below.
+                taken.push(self.entries[at].clone());
+            } else {
+                self.entries.swap(kept, at);
+                kept += 1;
+            }
+        }
+        self.entries.truncate(kept);
+        taken
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<Cached> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// The memory of what was taken, for the next time.
+    pub(crate) fn give_back(&mut self, mut taken: Vec<Cached>) {
+        taken.clear();
+        self.spare = taken;
+    }
+}

@@ -1,0 +1,396 @@
+//! Which regions may differ between copies, and the map that says so durably.
+//!
+//! In: writes that begin and end, sweeps. Out: writes of pages, parts whose mark is stored. Not here: the
+//! block (`map_page.rs`).
+//!
+//! ```text
+//!            first write                 sweep, no writer           first write
+//!   clean ───────────────► dirty ─────────────────────────► clean ─────────────►
+//!                            │  a member is away               │
+//!                            └──────────────────────► stale ◄──┘ as dirty, without a writer
+//! ```
+//!
+//! A page is written to all copies of its set, a replacement's too. While that is on its way, further marks wait together for
+//! the next. A region that is dirty on all copies costs a write nothing.
+
+use durio_base::Nanos;
+
+use super::fault::Fault;
+use super::lanes::Phase;
+use super::membership::metadata_range;
+use super::output::GENERATION_MASK;
+use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
+use super::{Engine, Members, Run, Set};
+use crate::assembly::{OwnMarks, PlannedPage, own_marks};
+use crate::chain::Chain;
+use crate::geometry::{BLOCK, Place};
+use crate::layout;
+use crate::map_page::{self, DIRTY, PageName, STALE, UNSYNCED, regions_per_page};
+
+/// A region of a set.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Region {
+    /// Writes that keep it dirty.
+    pub(super) writers: u16,
+    /// What the map says, or will.
+    pub(super) byte: u8,
+    /// The map of each copy in sync says that it is dirty.
+    pub(super) durable: bool,
+    /// Copies may differ since before the start.
+    pub(super) needs_sync: bool,
+    /// A part of it could be read of no copy: it stays so until the next start.
+    pub(super) is_unreadable: bool,
+    /// Written since the last sweep.
+    pub(super) touched: bool,
+}
+
+/// A page of the map of a set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page {
+    pub(super) generation: u64,
+    /// A member that came back has this one: the next is later.
+    pub(super) generation_seen: u64,
+    pub(super) issued: Nanos,
+    /// Parts that wait for the next writing.
+    pub(super) waiting: Chain,
+    /// Parts that wait for the present one.
+    pub(super) riding: Chain,
+    /// Copies to which it is on its way.
+    pub(super) pending: Members,
+    pub(super) is_running: bool,
+    /// Something has changed since the last writing began.
+    pub(super) is_wanted: bool,
+}
+
+/// The slots of a page on one member.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PageSlots {
+    /// The slot that is written next.
+    pub(super) next: u8,
+    /// A page was stored since the member took its role.
+    pub(super) is_stored: bool,
+}
+
+impl Engine {
+    /// The region of a place, counted over all sets.
+    pub(super) fn region_at(&self, place: Place) -> u32 {
+        let within = (place.offset >> self.region_shift) as u32;
+        u32::from(place.set) * self.regions_per_set + within
+    }
+
+    fn page_of(&self, region: u32) -> u32 {
+        let (set, within) = (region / self.regions_per_set, region % self.regions_per_set);
+        let of_set = if self.has(Fault::FirstPageMarked) { 0 } else { within / regions_per_page() };
+        set * self.pages_per_set + of_set
+    }
+
+    /// Regions of a page, counted over all sets.
+    fn regions_of(&self, page: u32) -> std::ops::Range<usize> {
+        let (set, within) = (page / self.pages_per_set, page % self.pages_per_set);
+        let first = within * regions_per_page();
+        let end = (first + regions_per_page()).min(self.regions_per_set);
+        let base = set * self.regions_per_set;
+        (base + first) as usize..(base + end) as usize
+    }
+
+    /// Takes the map as it was found. Regions that are dirty on any copy are to be made the same; of stripes, only
+    /// if their parities were never made, for the log says what was on its way.
+    pub(super) fn load_map(&mut self, planned: &[PlannedPage]) {
+        for (page, plan) in (0_u32..).zip(planned) {
+            let set = page / self.pages_per_set;
+            if page % self.pages_per_set > 0 && self.has(Fault::FirstPageLoaded) {
+                continue;
+            }
+            for ((region, any), all) in self.regions_of(page).zip(&plan.any).zip(&plan.all) {
+                let is_dirty = any & DIRTY != 0;
+                let is_unsure = plan.is_lost || any & UNSYNCED != 0;
+                let needs_sync = is_dirty && (self.parities == 0 || is_unsure);
+                // Until that is done, also if it is not done before the next start.
+                let unsynced = if self.parities > 0 && needs_sync { UNSYNCED } else { 0 };
+                self.regions[region] = Region {
+                    byte: *any | unsynced,
+                    durable: all & DIRTY != 0 && is_dirty,
+                    needs_sync,
+                    ..Region::default()
+                };
+                self.unsynced += u32::from(needs_sync);
+            }
+            let state = &mut self.pages[page as usize];
+            // All copies get what one of them says: otherwise it is lost with that one.
+            state.is_wanted = plan.any != plan.all;
+            // A member that is not here may have the one that was on its way at the end.
+            state.generation = plan.generation + 2;
+            for (copy, next) in (0_u8..).zip(&plan.next_slots) {
+                let Set { in_sync, writable } = self.sets[set as usize];
+                let is_stored = in_sync & (1 << copy) != 0 && next.is_some();
+                let at = self.slots_at(set as u8 * self.stride + copy, page % self.pages_per_set);
+                self.page_slots[at] = PageSlots { next: next.unwrap_or(0), is_stored };
+                // Who lacks a page gets it.
+                let is_here = writable & (1 << copy) != 0;
+                self.pages[page as usize].is_wanted |= is_here && !is_stored;
+            }
+        }
+    }
+
+    /// Parities of this region may be wrong, and no log says how: they are made again, now or later.
+    pub(super) fn doubt_region(&mut self, offset: u64) {
+        let at = self.region_at(Place { set: 0, offset, column: 0 });
+        let region = &mut self.regions[at as usize];
+        region.byte |= DIRTY | UNSYNCED;
+        if !std::mem::replace(&mut region.needs_sync, true) {
+            self.unsynced += 1;
+        }
+        let page = self.page_of(at);
+        self.pages[page as usize].is_wanted = true;
+    }
+
+    /// The parities of a region are right: no start need make them again.
+    pub(super) fn note_synced(&mut self, region: u32, out: &mut Output) {
+        let byte = &mut self.regions[region as usize].byte;
+        if *byte & UNSYNCED != 0 {
+            *byte &= !UNSYNCED;
+            let page = self.page_of(region);
+            self.pages[page as usize].is_wanted = true;
+            self.start_page(page, out);
+        }
+    }
+
+    pub(super) fn slots_at(&self, place: u8, page_of_set: u32) -> usize {
+        (u32::from(place) * self.pages_per_set + page_of_set) as usize
+    }
+
+    /// The member in this place lacks the map of its set: it is written, all of it.
+    pub(super) fn want_map_for(&mut self, place: u8, out: &mut Output) {
+        let set = u32::from(place / self.stride);
+        for page in 0..self.pages_per_set {
+            let at = self.slots_at(place, page);
+            self.page_slots[at].is_stored = false;
+            let page = set * self.pages_per_set + page;
+            self.pages[page as usize].is_wanted = true;
+            self.start_page(page, out);
+        }
+    }
+
+    /// What a member that was away names itself is copied to it too, if it gets what the map names. Its
+    /// pages must not pass for later ones than those that it gets.
+    pub(super) fn take_marks(&mut self, place: u8, map: &[u8], by_map: bool) {
+        let set = place / self.stride;
+        for page in 0..self.pages_per_set {
+            let name = PageName { array: self.table.array, set, page };
+            let index = u32::from(set) * self.pages_per_set + page;
+            let regions = self.regions_of(index);
+            let OwnMarks { marks, next, generation } = own_marks(name, map);
+            if by_map {
+                for (region, mark) in self.regions[regions].iter_mut().zip(marks) {
+                    region.byte |= mark;
+                }
+            }
+            let seen = &mut self.pages[index as usize].generation_seen;
+            *seen = generation.max(*seen);
+            // Not over its newest page: a cut would leave it without any.
+            let at = self.slots_at(place, page);
+            self.page_slots[at].next = next;
+        }
+    }
+
+    /// True if no page is on its way.
+    pub(super) fn has_quiet_map(&self) -> bool {
+        self.pages.iter().all(|it| !it.is_running)
+    }
+
+    /// True if the member in this place has every page of the map of its set as it is now.
+    pub(super) fn has_map(&self, place: u8) -> bool {
+        let set = u32::from(place / self.stride);
+        (0..self.pages_per_set).all(|page| {
+            let is_stored = self.page_slots[self.slots_at(place, page)].is_stored;
+            is_stored && !self.pages[(set * self.pages_per_set + page) as usize].is_running
+        })
+    }
+
+    /// Marks the region of a part, which waits until that is stored.
+    pub(super) fn mark(&mut self, index: u16, out: &mut Output) {
+        let region = self.parts[usize::from(index)].region;
+        self.regions[region as usize].byte |= DIRTY;
+        let page = self.page_of(region);
+        let state = &mut self.pages[page as usize];
+        state.is_wanted = true;
+        self.parts[usize::from(index)].phase = Phase::Waiting;
+        if !self.has(Fault::MarkNotAwaited) {
+            self.pages[page as usize].waiting.push(index, &mut self.links);
+        }
+        self.start_page(page, out);
+    }
+
+    /// Writes every page that has changed.
+    pub(super) fn start_pages(&mut self, out: &mut Output) {
+        for page in 0..self.pages.len() as u32 {
+            self.start_page(page, out);
+        }
+    }
+
+    /// Writes a page to all copies, unless it is on its way or nothing has changed.
+    pub(super) fn start_page(&mut self, page: u32, out: &mut Output) {
+        let regions = self.regions_of(page);
+        let state = &mut self.pages[page as usize];
+        if state.is_running || !state.is_wanted || matches!(self.run, Run::Stopped(_)) {
+            return;
+        }
+        state.is_running = true;
+        state.is_wanted = false;
+        state.riding = std::mem::replace(&mut state.waiting, Chain::EMPTY);
+        state.generation = state.generation.max(state.generation_seen) + 1;
+        state.issued = self.now;
+        let generation = state.generation;
+        let (set, page_of_set) = (page / self.pages_per_set, page % self.pages_per_set);
+        let name = PageName { array: self.table.array, set: set as u8, page: page_of_set };
+        let block = self.first_page + page;
+        let regions = match self.has(Fault::NeighbourPageWritten) {
+            true => {
+                self.regions_of(set * self.pages_per_set + (page_of_set + 1) % self.pages_per_set)
+            }
+            false => regions,
+        };
+        let bytes = self.regions[regions].iter().map(|it| it.byte);
+        map_page::encode(name, generation, bytes, &mut self.metadata[metadata_range(block)]);
+        let mut copies = self.sets[set as usize].writable;
+        let is_mark = !self.pages[page as usize].riding.is_empty();
+        if is_mark && self.has(Fault::MarkOnOneMember) {
+            copies &= copies.wrapping_neg();
+        }
+        self.pages[page as usize].pending = copies;
+        for copy in (0..self.stride).filter(|copy| copies & (1 << copy) != 0) {
+            self.write_page(set as u8 * self.stride + copy, page, block, out);
+        }
+    }
+
+    fn write_page(&mut self, place: u8, page: u32, block: u32, out: &mut Output) {
+        let page_of_set = page % self.pages_per_set;
+        let slot = if self.has(Fault::OneMetadataSlot) {
+            0
+        } else {
+            self.page_slots[self.slots_at(place, page_of_set)].next
+        };
+        let generation = self.pages[page as usize].generation as u32 & GENERATION_MASK;
+        let tag = TagFields { owner: Owner::Page, role: place, generation, index: page }.pack();
+        out.ops.push(MemberOp {
+            device: self.device_numbers[usize::from(place)],
+            kind: MemberOpKind::Write,
+            offset: layout::map_slot(page_of_set, slot),
+            length: BLOCK as u32,
+            buffer: Buffer::Metadata(block),
+            tag,
+        });
+    }
+
+    /// A writing of a page has ended on one copy.
+    pub(super) fn page_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
+        let bit = 1 << (tag.role % self.stride);
+        let Some(state) = self.pages.get_mut(tag.index as usize) else { return };
+        let is_ours = state.generation as u32 & GENERATION_MASK == tag.generation;
+        if !is_ours || state.pending & bit == 0 {
+            return;
+        }
+        if outcome != Outcome::Done {
+            return self.fail_place(tag.role, out);
+        }
+        state.pending &= !bit;
+        let is_last = state.pending == 0;
+        let at = self.slots_at(tag.role, tag.index % self.pages_per_set);
+        let slots = &mut self.page_slots[at];
+        *slots = PageSlots { next: 1 - slots.next, is_stored: true };
+        if is_last {
+            self.page_stored(tag.index, out);
+        }
+    }
+
+    /// Every copy has the page: what waited for it goes on.
+    fn page_stored(&mut self, page: u32, out: &mut Output) {
+        let state = &mut self.pages[page as usize];
+        state.is_running = false;
+        let mut riding = std::mem::replace(&mut state.riding, Chain::EMPTY);
+        while let Some(index) = riding.pop(&self.links) {
+            let region = self.parts[usize::from(index)].region;
+            self.regions[region as usize].durable = true;
+            self.issue_writes(index, out);
+        }
+        self.start_page(page, out);
+        if self.run == Run::Starting {
+            self.start_update(out);
+        }
+    }
+
+    /// A copy failed: no page waits for it.
+    pub(super) fn release_pages(&mut self, place: u8, out: &mut Output) {
+        let (set, bit) = (u32::from(place / self.stride), 1 << (place % self.stride));
+        for page in set * self.pages_per_set..(set + 1) * self.pages_per_set {
+            let state = &mut self.pages[page as usize];
+            let was_pending = state.pending & bit != 0;
+            state.pending &= !bit;
+            if was_pending && state.pending == 0 {
+                self.page_stored(page, out);
+            }
+        }
+    }
+
+    /// A part that kept its region dirty does so no longer.
+    #[inline(always)]
+    pub(super) fn release_region(&mut self, index: u16) {
+        let part = &self.parts[usize::from(index)];
+        if part.holds_region {
+            let region = &mut self.regions[part.region as usize];
+            region.writers -= 1;
+            region.touched = true;
+        }
+    }
+
+    /// Clears what nobody has written since the last sweep; all that nobody writes if `at_once`.
+    pub(super) fn sweep(&mut self, at_once: bool, out: &mut Output) {
+        self.swept = self.now;
+        for page in 0..self.pages.len() as u32 {
+            let first = (page / self.pages_per_set) as usize * usize::from(self.width);
+            // A replacement is not asked: if it fails, it gets everything the next time.
+            let is_whole = (first..first + usize::from(self.width)).all(|at| self.is_read(at));
+            let may_have_writers = self.has(Fault::ClearUnderWriter);
+            let mut has_changed = false;
+            let regions = self.regions_of(page);
+            for region in &mut self.regions[regions] {
+                let is_idle = region.writers == 0 || may_have_writers;
+                let is_touched = std::mem::replace(&mut region.touched, false) && !at_once;
+                if !is_idle || is_touched || region.needs_sync {
+                    continue;
+                }
+                // While a member is away, what was dirty is what it lacks.
+                let was_written = region.byte & (DIRTY | STALE) != 0;
+                let rest = if was_written && !is_whole { STALE } else { 0 };
+                has_changed |= rest != region.byte;
+                region.byte = rest;
+                region.durable = false;
+            }
+            self.pages[page as usize].is_wanted |= has_changed;
+            self.start_page(page, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{complete_all, running, write};
+    use super::*;
+    use crate::geometry::Level;
+
+    #[test]
+    fn the_next_page_is_later_than_those_of_all_members_that_came_back() {
+        for generations in [[70, 50], [50, 70], [1, 70]] {
+            let (mut engine, mut out) = running(Level::Mirrored);
+            let name = PageName { array: engine.table.array, set: 0, page: 0 };
+            for (place, generation) in (2..).zip(generations) {
+                let mut map = vec![0; 2 * BLOCK as usize];
+                map_page::encode(name, generation, [].into_iter(), &mut map[BLOCK as usize..]);
+                engine.take_marks(place, &map, true);
+            }
+            engine.submit(write(1, 0), &mut out).unwrap();
+            complete_all(&mut engine, &mut out);
+            assert_eq!(engine.pages[0].generation, 71, "{generations:?}");
+        }
+    }
+}

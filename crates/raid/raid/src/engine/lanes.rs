@@ -1,0 +1,213 @@
+//! Parts of requests, and their order: what overlaps waits for what came before.
+//!
+//! In: parts. Out: parts that may begin. Not here: what they do then (`transfer.rs`).
+//!
+//! A part lies within one chunk, and a chunk has one lane: a list of the parts of its chunks in the
+//! order in which they came. A part begins when nothing before it in its lane overlaps it, unless both
+//! only read. So two writes of the same bytes reach all copies in the same order, and a read sees no
+//! write that is half done.
+
+use durio_base::Nanos;
+
+use super::fault::Fault;
+use super::output::Output;
+use super::{Engine, Members};
+use crate::chain::NONE;
+use crate::layout;
+
+/// What a part does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Read,
+    Write,
+    Zero,
+    /// In the background: from one copy to others, or compared with others.
+    Copy,
+}
+
+/// Where a part stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Free,
+    /// Behind another in its lane.
+    Queued,
+    /// In a list of those that can begin, or of those that wait for superblocks or for a mark.
+    Waiting,
+    /// Reads are on their way.
+    Reading,
+    /// Entries of the log are.
+    Logging,
+    /// Writes are on their way.
+    Writing,
+}
+
+/// Whether a part is made readable, piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mending {
+    No,
+    /// The piece at this byte of it.
+    At(u32),
+    Over,
+}
+
+/// A piece of a request within one chunk, or a background copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) offset: u64,
+    pub(super) issued: Nanos,
+    pub(super) length: u32,
+    pub(super) region: u32,
+    pub(super) buffer_offset: u32,
+    pub(super) generation: u32,
+    pub(super) request: u16,
+    pub(super) lane: u16,
+    pub(super) lane_next: u16,
+    pub(super) kind: PartKind,
+    pub(super) phase: Phase,
+    pub(super) set: u8,
+    /// Of a stripe.
+    pub(super) column: u8,
+    /// Copies with an operation on its way, a bit each.
+    pub(super) remaining: Members,
+    /// Copies that could not be read.
+    pub(super) tried: Members,
+    pub(super) mending: Mending,
+    /// Nothing overlaps it, not even reads.
+    pub(super) exclusive: bool,
+    /// Keeps its region dirty.
+    pub(super) holds_region: bool,
+}
+
+impl Part {
+    pub(super) const FREE: Self = Self {
+        offset: 0,
+        issued: Nanos::new(0),
+        length: 0,
+        region: 0,
+        buffer_offset: 0,
+        generation: 0,
+        request: NONE,
+        lane: 0,
+        lane_next: NONE,
+        kind: PartKind::Read,
+        phase: Phase::Free,
+        set: 0,
+        column: 0,
+        remaining: 0,
+        tried: 0,
+        mending: Mending::No,
+        exclusive: false,
+        holds_region: false,
+    };
+
+    /// `shares_slot` if those of one lane share a slot of the log.
+    fn conflicts(&self, other: &Self, shares_slot: bool) -> bool {
+        let overlaps = self.set == other.set
+            && self.offset < other.offset + u64::from(other.length)
+            && other.offset < self.offset + u64::from(self.length);
+        (self.exclusive || other.exclusive) && overlaps
+            || (self.exclusive && other.exclusive && shares_slot)
+    }
+}
+
+impl Engine {
+    /// The lane of the chunk at this byte of the array.
+    pub(super) fn lane_of(&self, at: u64) -> u16 {
+        let number = match self.parities {
+            0 => at >> self.chunk_shift,
+            // Of its stripe: those that share a slot of the log share a lane.
+            _ => layout::log_slot_of(&self.geometry, self.locate(at).offset),
+        };
+        number as u16 & (self.lanes.len() - 1) as u16
+    }
+
+    fn shares_slot(&self) -> bool {
+        self.parities > 0 && !self.has(Fault::LogSlotShared)
+    }
+
+    /// Takes a part into its lane; it begins at once if nothing there overlaps it.
+    #[inline(always)]
+    pub(super) fn enter_lane(&mut self, index: u16, out: &mut Output) {
+        let lane = &mut self.lanes[usize::from(self.parts[usize::from(index)].lane)];
+        if *lane == NONE {
+            *lane = index;
+            return self.begin(index, out);
+        }
+        self.queue(index, out);
+    }
+
+    /// The same, behind others.
+    fn queue(&mut self, index: u16, out: &mut Output) {
+        let lane = self.lanes[usize::from(self.parts[usize::from(index)].lane)];
+        let part = self.parts[usize::from(index)];
+        let mut must_wait = false;
+        let mut at = lane;
+        loop {
+            let before = &self.parts[usize::from(at)];
+            must_wait |= part.conflicts(before, self.shares_slot());
+            if before.lane_next == NONE {
+                break;
+            }
+            at = before.lane_next;
+        }
+        self.parts[usize::from(at)].lane_next = index;
+        if !must_wait || self.is_out_of_order(&part) {
+            self.begin(index, out);
+        }
+    }
+
+    fn is_out_of_order(&self, part: &Part) -> bool {
+        self.has(Fault::NoOrder) && part.kind != PartKind::Copy
+            || part.kind == PartKind::Copy
+                && match self.copier.scrub_number() {
+                    Some(_) => self.has(Fault::ScrubRacesWrite),
+                    None => self.has(Fault::RebuildRacesWrite),
+                }
+    }
+
+    /// Takes a part out of its lane; what waited for it alone becomes ready.
+    #[inline(always)]
+    pub(super) fn leave_lane(&mut self, index: u16) {
+        let &Part { lane, lane_next, .. } = &self.parts[usize::from(index)];
+        let head = &mut self.lanes[usize::from(lane)];
+        if *head == index {
+            *head = lane_next;
+            if lane_next == NONE {
+                return;
+            }
+        } else {
+            let mut before = *head;
+            while self.parts[usize::from(before)].lane_next != index {
+                before = self.parts[usize::from(before)].lane_next;
+            }
+            self.parts[usize::from(before)].lane_next = lane_next;
+        }
+        self.parts[usize::from(index)].lane_next = NONE;
+        self.wake_lane(lane);
+    }
+
+    fn wake_lane(&mut self, lane: u16) {
+        let head = self.lanes[usize::from(lane)];
+        let mut at = head;
+        while at != NONE {
+            let part = self.parts[usize::from(at)];
+            if part.phase == Phase::Queued && !self.is_blocked(head, at, &part) {
+                self.parts[usize::from(at)].phase = Phase::Waiting;
+                self.ready.push(at, &mut self.links);
+            }
+            at = part.lane_next;
+        }
+    }
+
+    fn is_blocked(&self, head: u16, index: u16, part: &Part) -> bool {
+        let mut at = head;
+        while at != index {
+            let before = &self.parts[usize::from(at)];
+            if part.conflicts(before, self.shares_slot()) {
+                return true;
+            }
+            at = before.lane_next;
+        }
+        false
+    }
+}

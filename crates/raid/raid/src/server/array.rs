@@ -1,0 +1,495 @@
+//! What all threads of a served array share: the engine, and what is known of its devices, behind one lock.
+//!
+//! In: requests, what has ended, time. Out: what each thread has to do. Not here: rings and buffers, which
+//! are each thread's own; whoever holds the lock makes no system call for a request.
+//!
+//! A thread takes the lock once for all that has come to it, and takes with it what came of that. What
+//! belongs to another (`due`) waits for that one, which is woken: an operation on a request's buffer or on
+//! a background copy belongs to whoever has the buffer, so a buffer is used by one ring alone. The engine's
+//! own blocks are written by whoever sees that they must be.
+
+use std::time::{Duration, Instant};
+
+use durio_base::Nanos;
+
+use super::{DEVICES_MAX, DeviceCounters, MemberFile, ServerError, ServerStatus};
+use crate::{
+    Answer, Buffer, Config, Engine, JoinAs, MemberOp, Newcomer, OpTag, Outcome, Output, Plan,
+};
+
+/// How often the engine is told the time.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// A longer time without a look at the clock was not the members'.
+const STEP_MAX: Duration = Duration::from_secs(1);
+
+/// Names a thread's request for the engine: the thread in the highest byte, then its own number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceName(pub(super) u32);
+
+impl PieceName {
+    pub(super) const fn new(thread: u8, index: u32) -> Self {
+        Self((thread as u32) << 24 | index)
+    }
+
+    pub(super) const fn thread(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    pub(super) const fn index(self) -> usize {
+        (self.0 & 0x00ff_ffff) as usize
+    }
+}
+
+/// Threads, a bit each.
+pub(super) type Threads = u64;
+
+/// What a thread has to do because of others, in this order; and what it tells.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    pub(super) ops: Vec<MemberOp>,
+    pub(super) answers: Vec<Answer>,
+    /// Its jobs that the engine has no room for.
+    pub(super) backlog: u32,
+}
+
+/// What the lock is for.
+#[derive(Debug)]
+pub(super) struct Array {
+    pub(super) engine: Engine,
+    pub(super) out: Output,
+    devices: Vec<DeviceCounters>,
+    /// Of each thread.
+    pub(super) due: Vec<Due>,
+    /// That the engine has.
+    pub(super) requests: u32,
+    metadata_in_flight: u32,
+    looked: Instant,
+    /// Threads that have looked at the clock since.
+    have_looked: Threads,
+    now: Duration,
+    told: Duration,
+    is_closing: bool,
+    is_over: bool,
+}
+
+impl Array {
+    pub(super) fn new(plan: Plan, config: &Config, members: &[MemberFile], threads: u8) -> Self {
+        let mut devices = vec![DeviceCounters::default(); DEVICES_MAX.into()];
+        for member in members {
+            let device = &mut devices[usize::from(member.device)];
+            (device.is_open, device.is_used) = (true, true);
+        }
+        let mut out = Output::default();
+        let mut array = Self {
+            engine: Engine::start(plan, config, &mut out),
+            out,
+            devices,
+            due: (0..threads).map(|_| Due::default()).collect(),
+            requests: 0,
+            metadata_in_flight: 0,
+            looked: Instant::now(),
+            have_looked: 0,
+            now: Duration::ZERO,
+            told: Duration::ZERO,
+            is_closing: false,
+            is_over: false,
+        };
+        // Members that are here and that the array does not trust.
+        array.drop_unused();
+        array
+    }
+
+    pub(super) fn threads(&self) -> Threads {
+        Threads::MAX >> (Threads::BITS as usize - self.due.len())
+    }
+
+    /// A thread has looked at the clock. A thread that does not, because it is held up, holds the clock for
+    /// all: what it is to hear of members is late through no fault of theirs.
+    pub(super) fn look(&mut self, thread: u8, now: Instant) {
+        self.have_looked |= 1 << thread;
+        if self.have_looked != self.threads() {
+            return;
+        }
+        self.have_looked = 0;
+        self.now += now.saturating_duration_since(self.looked).min(STEP_MAX);
+        self.looked = now;
+        if self.now - self.told >= TICK {
+            self.told = self.now;
+            let now = u64::try_from(self.now.as_nanos()).unwrap_or(u64::MAX);
+            self.engine.tick(Nanos::new(now), &mut self.out);
+        }
+    }
+
+    /// An operation has ended; false if its member was given up.
+    pub(super) fn ended(
+        &mut self,
+        device: u8,
+        is_good: bool,
+        is_read: bool,
+        is_metadata: bool,
+    ) -> bool {
+        self.metadata_in_flight -= u32::from(is_metadata);
+        let device = &mut self.devices[usize::from(device)];
+        device.in_flight -= 1;
+        match (is_good, is_read) {
+            (true, true) => device.reads += 1,
+            (true, false) => device.writes += 1,
+            (false, _) => device.errors += 1,
+        }
+        device.is_used
+    }
+
+    pub(super) fn completed(&mut self, tag: OpTag, outcome: Outcome) {
+        self.engine.completed(tag, outcome, &mut self.out);
+        self.note_lost();
+    }
+
+    pub(super) fn is_used(&self, device: u8) -> bool {
+        self.devices[usize::from(device)].is_used
+    }
+
+    /// Threads with jobs that the engine had no room for.
+    pub(super) fn waiting(&self) -> Threads {
+        let waits = |(at, it): (usize, &Due)| Threads::from(it.backlog > 0) << at;
+        self.due.iter().enumerate().map(waits).sum()
+    }
+
+    /// False if it is not to begin: its member was just given up.
+    pub(super) fn begins(&mut self, op: &MemberOp) -> bool {
+        let device = &mut self.devices[usize::from(op.device)];
+        if device.is_used {
+            device.in_flight += 1;
+            self.metadata_in_flight += u32::from(matches!(op.buffer, Buffer::Metadata(_)));
+        }
+        device.is_used
+    }
+
+    /// Who carries it out; none if anybody can.
+    pub(super) fn thread_of(buffer: Buffer) -> Option<u8> {
+        match buffer {
+            Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
+            Buffer::Copy(_) => Some(0),
+            // With stripes there is one thread.
+            Buffer::Metadata(_) | Buffer::Stripe { .. } | Buffer::None => None,
+        }
+    }
+
+    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    pub(super) fn note_lost(&mut self) {
+        if std::mem::take(&mut self.out.has_lost) {
+            self.drop_unused();
+        }
+    }
+
+    #[cold]
+    fn drop_unused(&mut self) {
+        let status = self.engine.status();
+        for (number, device) in (0..).zip(&mut self.devices) {
+            device.is_used &= status.roles.iter().any(|it| it.device == Some(number));
+        }
+        for due in &mut self.due {
+            due.ops.retain(|op| {
+                let device = &mut self.devices[usize::from(op.device)];
+                device.in_flight -= u32::from(!device.is_used);
+                device.is_used
+            });
+        }
+    }
+
+    /// True from the moment on in which nothing is left to do.
+    pub(super) fn is_over(&mut self) -> bool {
+        let is_quiet = || {
+            let is_free = self.requests == 0 && self.metadata_in_flight == 0;
+            is_free && self.due.iter().all(|it| it.backlog == 0)
+        };
+        let has_stopped = || self.engine.status().stopped.is_some();
+        self.is_over |= self.is_closing && (is_quiet() || has_stopped());
+        self.is_over
+    }
+
+    /// A thread has ended: the others do, too.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// It ends before anything was written.
+    pub(super) fn give_up(&mut self) {
+        self.out = Output::default();
+        self.end();
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+        self.engine.close(&mut self.out);
+    }
+
+    pub(super) const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        let waiting: u32 = self.due.iter().map(|it| it.backlog).sum();
+        ServerStatus {
+            engine: self.engine.status(),
+            devices: self.devices.clone(),
+            requests: self.requests + waiting,
+        }
+    }
+
+    pub(super) fn fail(&mut self, device: u8) {
+        self.engine.member_failed(device, &mut self.out);
+    }
+
+    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
+        Ok(self.engine.scrub(repair, &mut self.out)?)
+    }
+
+    pub(super) fn opened(&mut self, device: u8) {
+        self.devices[usize::from(device)] =
+            DeviceCounters { is_open: true, ..DeviceCounters::default() };
+    }
+
+    pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
+        let device = &mut self.devices[usize::from(newcomer.device)];
+        if device.is_used {
+            return Err(ServerError::Used);
+        }
+        if device.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        self.engine.add(what, newcomer, &mut self.out)?;
+        device.is_used = true;
+        Ok(())
+    }
+
+    pub(super) fn refuse_newcomer(
+        &self,
+        what: JoinAs,
+        newcomer: &Newcomer,
+    ) -> Result<(), ServerError> {
+        Ok(self.engine.refuse_newcomer(what, newcomer)?)
+    }
+
+    /// A device that nobody uses is as if it had never been here.
+    pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
+        let counters = &mut self.devices[usize::from(device)];
+        if counters.is_used {
+            return Err(ServerError::Used);
+        }
+        if counters.in_flight > 0 {
+            return Err(ServerError::Draining);
+        }
+        *counters = DeviceCounters::default();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Members;
+    use super::*;
+    use crate::{MemberOpKind, MemberState, Request, RequestKind};
+
+    /// That runs: its first superblocks are stored.
+    fn array(members: &Members) -> Array {
+        let config = Config { parts_max: 256, ..Config::default() };
+        let files = [members.member(0), members.member(1)];
+        let mut array = Array::new(members.plan(&[0, 1]), &config, &files, 2);
+        while !array.out.ops.is_empty() {
+            for op in std::mem::take(&mut array.out.ops) {
+                assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
+                assert!(array.ended(op.device, true, false, true));
+                array.completed(op.tag, Outcome::Done);
+            }
+        }
+        assert!(array.status().engine.is_running);
+        array
+    }
+
+    #[test]
+    fn a_thread_that_does_not_look_holds_the_clock() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let begin = array.looked;
+        for second in 1..100 {
+            array.look(0, begin + Duration::from_secs(second));
+        }
+        assert_eq!(array.now, Duration::ZERO);
+        array.look(1, begin + Duration::from_secs(100));
+        assert_eq!(array.now, STEP_MAX);
+        array.look(1, begin + Duration::from_millis(100_100));
+        array.look(0, begin + Duration::from_millis(100_200));
+        assert_eq!(array.now, STEP_MAX + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn what_was_left_for_a_thread_does_not_begin_when_its_member_is_given_up() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        // The mark of the region comes first, by anybody.
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(op.buffer).is_none());
+            assert!(array.ended(op.device, true, false, true));
+            array.completed(op.tag, Outcome::Done);
+        }
+        for op in std::mem::take(&mut array.out.ops) {
+            assert!(array.begins(&op) && Array::thread_of(op.buffer) == Some(1));
+            array.due[1].ops.push(op);
+        }
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));
+        array.fail(1);
+        array.note_lost();
+        assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (1, 0));
+        assert_eq!(array.due[1].ops[0].device, 0);
+    }
+
+    /// Does what the engine asks for, with this outcome; what has none stays on its way.
+    fn carry_out(array: &mut Array, mut outcome: impl FnMut(&MemberOp) -> Option<Outcome>) {
+        while !array.out.ops.is_empty() {
+            for op in std::mem::take(&mut array.out.ops) {
+                if !array.begins(&op) {
+                    continue;
+                }
+                let Some(outcome) = outcome(&op) else { continue };
+                let is_read = op.kind == MemberOpKind::Read;
+                let is_metadata = matches!(op.buffer, Buffer::Metadata(_));
+                array.ended(op.device, outcome == Outcome::Done, is_read, is_metadata);
+                array.completed(op.tag, outcome);
+            }
+        }
+    }
+
+    /// Both threads look at the clock, again and again after so long.
+    fn pass(array: &mut Array, looks: u64, each: Duration) {
+        for _ in 0..looks {
+            let now = array.looked + each;
+            array.look(0, now);
+            array.look(1, now);
+            carry_out(array, |_| Some(Outcome::Done));
+        }
+    }
+
+    /// Member 0, which is asked first while nothing is on its way, refuses so many reads.
+    fn refuse_reads(array: &mut Array, count: u64) {
+        let before = array.devices[0].errors;
+        for round in 0.. {
+            if array.devices[0].errors == before + count {
+                return;
+            }
+            assert!(round < 1000, "member 0 is not read");
+            let (offset, length) = (round % 64 * 16384, 512);
+            let PieceName(name) = PieceName::new(1, 5);
+            let request =
+                Request { tag: name.into(), kind: RequestKind::Read, offset, length, buffer: name };
+            array.engine.submit(request, &mut array.out).unwrap();
+            let mut refused = false;
+            carry_out(array, |op| {
+                let refuses = op.device == 0 && op.kind == MemberOpKind::Read && !refused;
+                refused |= refuses;
+                Some(if refuses { Outcome::Error } else { Outcome::Done })
+            });
+            let answers = std::mem::take(&mut array.out.answers);
+            assert!(answers.len() == 1 && answers[0].result.is_ok());
+        }
+    }
+
+    fn state(array: &Array, role: usize) -> MemberState {
+        array.status().engine.roles[role].state
+    }
+
+    #[test]
+    fn the_21st_read_that_fails_within_an_hour_ends_a_member() {
+        let members = Members::new();
+        let mut array = array(&members);
+        refuse_reads(&mut array, 20);
+        pass(&mut array, 3599, STEP_MAX);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        refuse_reads(&mut array, 1);
+        assert_eq!((state(&array, 0), array.devices[0].is_used), (MemberState::Faulty, false));
+        assert_eq!((array.devices[0].errors, array.devices[1].errors), (21, 0));
+    }
+
+    #[test]
+    fn errors_count_half_after_each_hour_and_the_counters_keep_all_of_them() {
+        let members = Members::new();
+        let mut array = array(&members);
+        refuse_reads(&mut array, 20);
+        pass(&mut array, 3600, STEP_MAX);
+        // 10 are left, so 10 more are 20.
+        refuse_reads(&mut array, 10);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        pass(&mut array, 7200, STEP_MAX);
+        // 5 are left.
+        refuse_reads(&mut array, 15);
+        assert_eq!(state(&array, 0), MemberState::InSync);
+        refuse_reads(&mut array, 1);
+        assert_eq!((state(&array, 0), array.devices[0].errors), (MemberState::Faulty, 46));
+    }
+
+    #[test]
+    fn a_member_has_30_seconds_for_an_answer_and_no_look_at_the_clock_more() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        let owes = |op: &MemberOp| op.device == 1 && matches!(op.buffer, Buffer::Request { .. });
+        carry_out(&mut array, |op| (!owes(op)).then_some(Outcome::Done));
+        assert_eq!(array.devices[1].in_flight, 1);
+        pass(&mut array, 120, TICK);
+        assert_eq!((array.now, state(&array, 1)), (Duration::from_secs(30), MemberState::InSync));
+        assert!(array.out.answers.is_empty());
+        pass(&mut array, 1, TICK);
+        assert_eq!((state(&array, 1), array.devices[1].is_used), (MemberState::Faulty, false));
+        let answers = std::mem::take(&mut array.out.answers);
+        assert_eq!(answers.iter().map(|it| it.result).collect::<Vec<_>>(), [Ok(())]);
+        // It is no error that a member has answered with, and it is still owed.
+        assert_eq!((array.devices[1].errors, array.devices[1].in_flight), (0, 1));
+    }
+
+    #[test]
+    fn a_server_ends_when_its_requests_and_its_own_blocks_have_ended_and_none_is_waiting() {
+        let members = Members::new();
+        let mut array = array(&members);
+        let PieceName(name) = PieceName::new(1, 5);
+        let (offset, length) = (0, 512);
+        let request =
+            Request { tag: name.into(), kind: RequestKind::Write, offset, length, buffer: name };
+        array.engine.submit(request, &mut array.out).unwrap();
+        carry_out(&mut array, |_| Some(Outcome::Done));
+        assert!(!array.is_over(), "nobody has asked for its end");
+        array.close();
+        // The mark of the region goes, on both members.
+        let mut left = Vec::new();
+        while let Some(op) = array.out.ops.pop() {
+            assert!(array.begins(&op) && matches!(op.buffer, Buffer::Metadata(_)));
+            left.push(op);
+        }
+        assert!(!left.is_empty() && !array.is_over());
+        array.requests = 1;
+        for op in left {
+            assert!(array.ended(op.device, true, false, true));
+            array.completed(op.tag, Outcome::Done);
+        }
+        carry_out(&mut array, |_| Some(Outcome::Done));
+        assert!(!array.is_over(), "a request is on its way");
+        array.requests = 0;
+        array.due[1].backlog = 1;
+        assert!(!array.is_over(), "a job waits");
+        array.due[1].backlog = 0;
+        assert!(array.is_over());
+    }
+
+    #[test]
+    fn a_name_has_a_thread_and_a_number() {
+        let name = PieceName::new(63, 0x00ab_cdef);
+        assert_eq!((name.thread(), name.index()), (63, 0x00ab_cdef));
+    }
+}

@@ -1,0 +1,286 @@
+//! Drives that something other than the engine wrote to between two starts: truncated, grown, copied back
+//! in part, or restored from an older image.
+//!
+//! In: a campaign between two lives. Out: a drive that is not to be trusted any more. Not here: drives that
+//! lie (`liars.rs`).
+//!
+//! A drive is damaged only if the others have all that was acknowledged, and a start without it is
+//! permitted. What has no trace in the superblocks is not done: a part between the two ends, an image
+//! that is not older than the superblocks at the end that stays, and an image of a run that ended in a
+//! crash, put back before the next: a member that was away for a moment looks the same.
+
+use durio_base::Nanos;
+use durio_simdisk::{Chance, Image, Request};
+
+use super::campaign::{Campaign, SMALL_PAGE};
+use super::drives::Drive;
+use super::reduction::Kind;
+use crate::claims::Damage;
+use crate::geometry::{BLOCK, SECTOR};
+use crate::superblock::{self, MemberState, Superblock, Table};
+use crate::{AssembleOptions, Found, Plan, assemble, layout};
+
+/// One life of this many begins with one.
+const SHARE: u64 = 12;
+
+/// All drives are copied in one life of this many; one copy is put back when the start must see its age.
+const COPY_SHARE: u64 = 4;
+
+/// An image of each drive, of an earlier life.
+pub(super) type Images = Vec<Option<Image>>;
+
+/// Images that were made while the array ran.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    images: Images,
+    /// Drives that took part in a clean stop since, a bit each.
+    pub(super) ended: u64,
+}
+
+/// What became of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Nothing behind this byte.
+    UpTo(u64),
+    /// The image's part instead of what was there, from and to this byte.
+    ImageIn(u64, u64),
+}
+
+impl Campaign {
+    /// Damages a drive now and then; its number.
+    pub(super) fn damage_some(&mut self) -> Result<Option<u8>, String> {
+        let mut chance = self.chance_of_its_own(0xda3a_9e00);
+        let is_drawn = chance.below(SHARE) == 0;
+        if !self.may_be_damaged() {
+            return Ok(None);
+        }
+        let damaged = if is_drawn { self.damage_one(&mut chance)? } else { None };
+        if chance.below(4) == 0 {
+            let images = self.drives.iter().map(|it| Some(it.disk.durable().clone()));
+            self.images = images.collect();
+        }
+        Ok(damaged)
+    }
+
+    fn may_be_damaged(&self) -> bool {
+        self.geometry.set_members() > 1
+            && self.liar.is_none()
+            && !self.hunts_starts
+            && !self.has_given_up
+            && self.page_regions == SMALL_PAGE
+            && self.reduction.has(Kind::Damages)
+    }
+
+    /// The step of a life at which all drives are copied.
+    pub(super) fn draw_copy(&self, steps: u64) -> Option<u64> {
+        let mut chance = self.chance_of_its_own(0xc0b1_e500);
+        let is_drawn = chance.below(COPY_SHARE) == 0 && self.may_be_damaged();
+        is_drawn.then(|| chance.below(steps.max(1)))
+    }
+
+    /// As a program does it that reads them while the array runs.
+    pub(super) fn copy_drives(&mut self) {
+        self.trace(|| "all drives are copied".to_owned());
+        let images = self.drives.iter().map(|it| Some(it.disk.durable().clone()));
+        let images = images.collect();
+        self.copies = Copies { images, ended: 0 };
+    }
+
+    /// After a clean stop, or when the others know that a later epoch counts, a drive is again what it was
+    /// while the array ran: the start must know that. Its number.
+    pub(super) fn put_copy_back(&mut self) -> Option<u8> {
+        if self.copies.images.is_empty() || !self.may_be_damaged() {
+            return None;
+        }
+        let device = self.chance_of_its_own(0xbacc_0b1e).below(self.drives.len() as u64) as u8;
+        let image = self.copies.images.get(usize::from(device))?.clone()?;
+        let now = self.drives[usize::from(device)].find(device).filter(|it| it.damage.is_none())?;
+        let size = now.superblock.device_bytes;
+        let Table { array, epoch, .. } = now.superblock.table;
+        let has_ended = self.copies.ended & (1 << device) != 0;
+        // The image of a drive that was away since then equals the drive.
+        let counts = self.counts_without(device).min(epoch);
+        let then = superblocks(&image, size);
+        let is_it = |it: &Superblock| {
+            let is_past = has_ended || it.table.epoch < counts;
+            it.member == now.superblock.member && it.table.array == array && is_past
+        };
+        let are_it = then.iter().flatten().all(is_it) && then.iter().any(Option::is_some);
+        if !are_it || !self.can_do_without(device) {
+            return None;
+        }
+        self.copies = Copies::default();
+        self.trace(|| format!("device {device} is again what it was while the array ran"));
+        self.drives[usize::from(device)].keep(Kept::ImageIn(0, size), Some(&image));
+        self.tally.put_back += 1;
+        self.serving &= !(1 << device);
+        self.model.lose_copy(self.number);
+        Some(device)
+    }
+
+    /// The last epoch that the others know to count.
+    fn counts_without(&mut self, device: u8) -> u64 {
+        let others = (0..).zip(&mut self.drives).filter(|(at, _)| *at != device);
+        let tables = others.filter_map(|(at, it)| it.find(at)).map(|it| it.superblock.table);
+        tables.max_by_key(|it| (it.epoch, it.revision)).map_or(0, |it| it.committed)
+    }
+
+    /// A drive that no later table has reached would have, beside others that were away, the votes of then.
+    pub(super) fn erase_unless_after(&mut self, device: u8, epoch: u64) {
+        let at = usize::from(device);
+        if self.drives[at].find(device).is_none_or(|it| it.superblock.table.epoch <= epoch) {
+            self.drives[at] = self.blank_drive(at);
+        }
+    }
+
+    fn damage_one(&mut self, chance: &mut Chance) -> Result<Option<u8>, String> {
+        let device = chance.below(self.drives.len() as u64) as u8;
+        let at = usize::from(device);
+        let before = self.drives[at].find(device).filter(|it| it.damage.is_none());
+        let Some(before) = before else { return Ok(None) };
+        if chance.below(6) == 0 {
+            let more = BLOCK * (1 + chance.below(8));
+            self.tally.damages += 1;
+            self.trace(|| format!("device {device} grows by {more}"));
+            self.drives[at].bytes += more;
+            return match self.drives[at].find(device) == Some(before) {
+                true => Ok(None),
+                false => Err(format!("device {device} grew, and is another")),
+            };
+        }
+        let size = before.superblock.device_bytes;
+        if !self.can_do_without(device) {
+            return Ok(None);
+        }
+        let blocks = size / BLOCK;
+        let cut = BLOCK * chance.below(blocks);
+        let end = cut + BLOCK * (2 + chance.below(blocks));
+        match chance.below(4) {
+            0 => {
+                self.trace(|| format!("device {device} is truncated to {cut}"));
+                self.drives[at].keep(Kept::UpTo(cut), None);
+                self.drives[at].bytes = cut;
+            }
+            1 => {
+                // At least the superblocks at its end.
+                let cut = cut.min(size - 2 * BLOCK);
+                self.trace(|| format!("device {device} is zero from {cut} on"));
+                self.drives[at].keep(Kept::UpTo(cut), None);
+            }
+            2 => {
+                let Some(image) = self.older_image(&before, true) else { return Ok(None) };
+                let (from, to) = match chance.below(2) {
+                    0 => (0, end.clamp(2 * BLOCK, size - 2 * BLOCK)),
+                    _ => (cut.clamp(2 * BLOCK, size - 2 * BLOCK), size),
+                };
+                self.trace(|| format!("device {device} has an older image from {from} to {to}"));
+                self.drives[at].keep(Kept::ImageIn(from, to), Some(&image));
+            }
+            _ => {
+                let Some(image) = self.older_image(&before, false) else { return Ok(None) };
+                self.trace(|| format!("device {device} is restored from an older image"));
+                self.drives[at].keep(Kept::ImageIn(0, size), Some(&image));
+                self.check_restored(device)?;
+            }
+        }
+        self.tally.damages += 1;
+        self.serving &= !(1 << device);
+        self.model.lose_copy(self.number);
+        Ok(Some(device))
+    }
+
+    /// A start that trusts the others alone has all that was acknowledged.
+    fn can_do_without(&mut self, device: u8) -> bool {
+        let mut found: Vec<Found> =
+            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+        for it in found.iter_mut().filter(|it| it.device == device) {
+            it.damage = Some(Damage::EndsDiffer);
+        }
+        let starts = |found: &[Found]| {
+            let plan = assemble(found, AssembleOptions::default());
+            plan.is_ok_and(|it| it.doubts.is_empty() && self.gives_nothing_up(&it))
+        };
+        let without: Vec<Found> = found.iter().filter(|it| it.device != device).cloned().collect();
+        let has_bad_log = self.geometry.level.parities() > 0 && self.may_be_unreadable;
+        !has_bad_log && starts(&found) && starts(&without)
+    }
+
+    /// An earlier image, whose superblocks are all older than those of the drive now; all of it is of an
+    /// earlier epoch than the others know to count, unless it is for a part.
+    fn older_image(&mut self, now: &Found, for_a_part: bool) -> Option<Image> {
+        let device = usize::from(now.device);
+        let counts = self.counts_without(now.device);
+        let image = self.images.get(device)?.clone()?;
+        let table = &now.superblock.table;
+        let size = now.superblock.device_bytes;
+        let then = superblocks(&image, size);
+        let oldest = superblocks(self.drives[device].disk.durable(), size);
+        let oldest = oldest.iter().map(|it| it.as_ref().map_or(0, |it| it.table.revision)).min()?;
+        let is_older = then.iter().flatten().all(|it| {
+            let is_of_now = it.member == now.superblock.member && it.table.array == table.array;
+            let is_old = match for_a_part {
+                true => it.table.revision < oldest,
+                false => it.table.epoch < table.committed.min(counts),
+            };
+            is_of_now && is_old && it.device_bytes == size
+        });
+        (is_older && then.iter().any(Option::is_some)).then_some(image)
+    }
+
+    /// All drives together know that it is old. It is erased then: beside others that were away it would have
+    /// the votes of then.
+    fn check_restored(&mut self, device: u8) -> Result<(), String> {
+        let found: Vec<Found> =
+            (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
+        let options = AssembleOptions { rejoin: true, fault: self.fault, ..Default::default() };
+        let plan = assemble(&found, options).map_err(|error| format!("restored: {error}"))?;
+        self.check_damaged(Some(device), &plan)?;
+        self.drives[usize::from(device)] = self.blank_drive(device.into());
+        Ok(())
+    }
+
+    /// It is not read, and not written to unless all of it is made anew.
+    pub(super) fn check_damaged(&mut self, damaged: Option<u8>, plan: &Plan) -> Result<(), String> {
+        let Some(device) = damaged else { return Ok(()) };
+        let is_damaged = self.drives[usize::from(device)].find(device);
+        let is_damaged = is_damaged.is_none_or(|it| it.damage.is_some());
+        let entries = plan.table.entries.iter().zip(&plan.devices);
+        for (entry, _) in entries.filter(|(_, it)| it.is_some_and(|it| it.device == device)) {
+            if is_damaged || entry.state == MemberState::InSync {
+                return Err(format!("device {device} is damaged, and used as {:?}", entry.state));
+            }
+        }
+        if is_damaged {
+            // The operator takes it for a new one.
+            self.drives[usize::from(device)] = self.blank_drive(device.into());
+        }
+        Ok(())
+    }
+}
+
+/// Those in the slots of a device of this size that are whole.
+fn superblocks(image: &Image, size: u64) -> [Option<Superblock>; 4] {
+    [0, 1, 2, 3].map(|slot| {
+        let mut block = vec![0; BLOCK as usize];
+        let place = layout::superblock_slot(size, slot).unwrap_or(0);
+        image.read(place / SECTOR, &mut block);
+        superblock::decode(&block, slot).ok()
+    })
+}
+
+impl Drive {
+    /// Writes over it behind everybody's back.
+    fn keep(&mut self, kept: Kept, image: Option<&Image>) {
+        let (from, to) = match kept {
+            Kept::UpTo(from) => (from, self.disk.size()),
+            Kept::ImageIn(from, to) => (from, to),
+        };
+        let mut data = vec![0; (to - from) as usize];
+        if let Some(image) = image {
+            image.read(from / SECTOR, &mut data);
+        }
+        let write = Request::Write { sector: from / SECTOR, data: &data, fua: true };
+        // An honest disk with power takes what is within its size.
+        let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
+    }
+}

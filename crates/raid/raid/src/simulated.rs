@@ -1,0 +1,214 @@
+//! Members that are simulated disks, and an array of them behind one interface.
+//!
+//! In: operations of the engine. Out: what a disk of durio-simdisk does with them. Not here: when an
+//! operation begins or ends ([`array`] has a virtual clock, `sim` a scheduler).
+
+pub mod array;
+
+use std::collections::BTreeMap;
+
+use durio_base::Nanos;
+use durio_block::Buffers;
+use durio_simdisk::{Disk, Leg, Request, Ticket};
+
+use crate::geometry::{BLOCK, SECTOR};
+use crate::layout;
+use crate::log_entry;
+use crate::{
+    Blocks, Buffer, COPY_BUFFERS, Engine, Found, MemberOp, MemberOpKind, Outcome, Recognized, Sum,
+    recognize,
+};
+
+/// An operation that the engine has asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) op: MemberOp,
+    /// None before it begins, and of one that the disk refuses.
+    pub(crate) ticket: Option<Ticket>,
+    /// Its disk has no FUA: a durable write is a write and a flush, as a kernel does it.
+    pub(crate) flushes: bool,
+}
+
+/// Memory that operations name.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// By the buffer of a request.
+    pub(crate) requests: Buffers,
+    copies: Vec<Vec<u8>>,
+    /// By part and member, when they are first used.
+    stripes: BTreeMap<(u16, u8), Vec<u8>>,
+    /// What was read to be compared with one of them.
+    compared: Vec<u8>,
+}
+
+impl Memory {
+    pub(crate) fn new(requests: Buffers, chunk: u32) -> Self {
+        let chunk = vec![0; chunk as usize];
+        let copies = vec![chunk.clone(); COPY_BUFFERS.into()];
+        Self { requests, copies, stripes: BTreeMap::new(), compared: chunk }
+    }
+
+    fn written<'a>(&'a self, op: &MemberOp, engine: &'a Engine) -> &'a [u8] {
+        let length = op.length as usize;
+        match op.buffer {
+            Buffer::Request { buffer, offset } => {
+                &self.requests.slot(buffer as usize)[offset as usize..][..length]
+            }
+            Buffer::Copy(number) => &self.copies[usize::from(number)][..length],
+            Buffer::Stripe { part, member } => {
+                self.stripes.get(&(part, member)).map_or(&[], |it| &it[..length])
+            }
+            Buffer::Metadata(block) => engine.metadata(block),
+            Buffer::None => &[],
+        }
+    }
+
+    fn read_into(&mut self, op: &MemberOp) -> &mut [u8] {
+        let length = op.length as usize;
+        match (op.kind, op.buffer) {
+            (MemberOpKind::Read, Buffer::Request { buffer, offset }) => {
+                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
+            }
+            (MemberOpKind::Read, Buffer::Copy(number)) => {
+                &mut self.copies[usize::from(number)][..length]
+            }
+            (MemberOpKind::Read, Buffer::Stripe { part, member }) => {
+                &mut self.stripe(part, member)[..length]
+            }
+            (MemberOpKind::Compare, _) => &mut self.compared[..length],
+            _ => &mut [],
+        }
+    }
+}
+
+impl Memory {
+    fn stripe(&mut self, part: u16, member: u8) -> &mut Vec<u8> {
+        let chunk = self.compared.len();
+        self.stripes.entry((part, member)).or_insert_with(|| vec![0; chunk])
+    }
+
+    /// Adds up.
+    pub(crate) fn add(&mut self, sum: &Sum) {
+        let length = sum.length as usize;
+        let bytes = match sum.from {
+            Buffer::Stripe { part, member } => self.stripe(part, member)[..length].to_vec(),
+            Buffer::Request { buffer, offset } => {
+                self.requests.slot(buffer as usize)[offset as usize..][..length].to_vec()
+            }
+            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+        };
+        let to = match sum.to {
+            Buffer::Stripe { part, member } => &mut self.stripe(part, member)[..length],
+            Buffer::Request { buffer, offset } => {
+                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
+            }
+            Buffer::Copy(_) | Buffer::Metadata(_) | Buffer::None => return,
+        };
+        sum.carry_out(to, &bytes);
+    }
+}
+
+impl Flight {
+    /// Begins; false if the disk refuses it. A durable write has FUA if the disk says that it has a
+    /// cache, as a kernel does it.
+    pub(crate) fn begin(
+        &mut self,
+        disk: &mut Disk,
+        now: Nanos,
+        engine: &Engine,
+        memory: &Memory,
+    ) -> bool {
+        let op = self.op;
+        let sector = op.offset / SECTOR;
+        let has_cache = disk.profile().declares_cache() && !self.flushes;
+        let request = match op.kind {
+            MemberOpKind::Read | MemberOpKind::Compare => Request::Read { sector },
+            MemberOpKind::Zero => {
+                let sectors = u64::from(op.length) / SECTOR;
+                Request::Zero { sector, sectors, fua: has_cache }
+            }
+            MemberOpKind::Log => {
+                let partial = memory.written(&op, engine);
+                let mut block = [0; BLOCK as usize];
+                engine.log_header(&op, partial, &mut block);
+                let data = [&block, partial].concat();
+                self.ticket =
+                    disk.begin(0, now, Request::Write { sector, data: &data, fua: has_cache }).ok();
+                return self.ticket.is_some();
+            }
+            kind => {
+                let fua = kind == MemberOpKind::Write && has_cache;
+                Request::Write { sector, data: memory.written(&op, engine), fua }
+            }
+        };
+        self.ticket = disk.begin(0, now, request).ok();
+        self.ticket.is_some()
+    }
+
+    pub(crate) fn end(&self, disk: &mut Disk, now: Nanos, memory: &mut Memory) -> Outcome {
+        let Some(ticket) = self.ticket else { return Outcome::Error };
+        if disk.end(ticket, now, memory.read_into(&self.op)).is_err() {
+            return Outcome::Error;
+        }
+        let is_durable =
+            matches!(self.op.kind, MemberOpKind::Write | MemberOpKind::Zero | MemberOpKind::Log);
+        if self.flushes && is_durable {
+            let flush = disk.carry_out(0, now, Request::Flush, &mut []);
+            return if flush.is_ok() { Outcome::Done } else { Outcome::Error };
+        }
+        let length = self.op.length as usize;
+        let is_compared = self.op.kind == MemberOpKind::Compare;
+        let is_equal = || match self.op.buffer {
+            Buffer::Stripe { part, member } => memory
+                .stripes
+                .get(&(part, member))
+                .is_some_and(|it| memory.compared[..length] == it[..length]),
+            _ => memory.compared[..length] == memory.copies[0][..length],
+        };
+        if is_compared && !is_equal() {
+            return Outcome::Differs;
+        }
+        Outcome::Done
+    }
+}
+
+/// What assembly reads of a disk that others see as of this size; none if it has no superblock.
+pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
+    let read_block = |place| {
+        let mut block = vec![0; BLOCK as usize];
+        read(disk, place, &mut block);
+        Ok::<_, std::convert::Infallible>(block)
+    };
+    let Ok(recognized) = recognize(bytes, read_block);
+    let Recognized { superblock, slot, damage } = recognized.ok()?;
+    let map_bytes = layout::map_bytes(&superblock.table.geometry);
+    let mut map = vec![0; usize::try_from(map_bytes).unwrap_or(0)];
+    let read_slot = |at: u64, into: &mut [u8]| disk.read(at / SECTOR, into, Leg::Any).is_ok();
+    let log = log_entry::read_log(&superblock.table.geometry, read_slot);
+    for (at, block) in
+        (layout::map_slot(0, 0)..).step_by(BLOCK as usize).zip(map.chunks_mut(BLOCK as usize))
+    {
+        read(disk, at, block);
+    }
+    Some(Found { device, superblock, slot, map, log, damage })
+}
+
+/// A block that cannot be read stays as it is.
+fn read(disk: &mut Disk, offset: u64, into: &mut [u8]) {
+    let _ = disk.read(offset / SECTOR, into, Leg::Any);
+}
+
+/// Writes the metadata of a new array to a disk with power, durably.
+pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
+    for (place, data) in blocks {
+        let write = Request::Write { sector: place / SECTOR, data: &data, fua: true };
+        // It has power, and places are within its size.
+        let _ = disk.carry_out(0, Nanos::ZERO, write, &mut []);
+    }
+}
+
+/// Zeros a disk, so that nobody takes it for a member; false if it has no power.
+pub(crate) fn make_blank(disk: &mut Disk) -> bool {
+    let zero = Request::Zero { sector: 0, sectors: disk.size() / SECTOR, fua: true };
+    disk.carry_out(0, Nanos::ZERO, zero, &mut []).is_ok()
+}

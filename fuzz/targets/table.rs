@@ -1,6 +1,0 @@
-//! Tables of published results.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = durio_audit::audit_table(bytes);
-});

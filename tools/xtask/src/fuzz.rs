@@ -1,0 +1,141 @@
+//! `cargo xtask fuzz`: the fuzz targets of `tools/fuzz/`, each for a moment, from good inputs.
+//!
+//! In: the package in `tools/fuzz/`. Out: libFuzzer's own output; an input that it found stays in
+//! `tools/fuzz/artifacts`. Not here: attacks on a whole durio (`attack`).
+//!
+//! cargo-fuzz is not used: it needs a nightly compiler for sanitizers, which find little where nothing
+//! is unsafe, and feedback from coverage is a pass of LLVM that a stable compiler runs as well.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cargo::{self, workspace_root};
+
+/// What is fuzzed, and where good inputs to begin with are.
+const TARGETS: [(&str, Option<&str>); 18] = [
+    ("campaign", Some("crates/measure/spec/specs")),
+    ("stack_bench", Some("crates/measure/spec/specs/stacks")),
+    ("profile", Some("crates/core/workload/profiles")),
+    ("job_file", Some("crates/durio/tests/fio")),
+    ("command_line", None),
+    ("fio_json", Some("crates/measure/fio/tests/fixtures")),
+    ("table", None),
+    ("settings", None),
+    ("events", Some("crates/core/record/tests/golden/v2")),
+    ("nbd_server", None),
+    ("nbd_client", None),
+    ("proof_spec", Some("crates/measure/spec/specs/proofs")),
+    ("proof_folder", Some("crates/core/record/tests/golden/proof1")),
+    ("write_log", None),
+    ("stamp", None),
+    ("ledger", None),
+    ("operation_trace", Some("crates/core/record/tests/golden/trace1")),
+    ("trace_text", Some("crates/core/observe/tests/traces")),
+];
+
+// Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of
+// the suite run beside it and nothing is optimised. No good input is longer than this but records,
+// whose lines are alike.
+// libFuzzer's limit of memory is on the whole process, its corpus included.
+const LIMITS: [&str; 4] = ["-timeout=60", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
+
+/// What cargo-fuzz 0.13 passes for a build without sanitizers: counters and comparisons of every edge.
+const FLAGS: [&str; 6] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// What is fuzzed, and for how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Seconds for each target
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) seconds: u32,
+    /// Only this target (can be repeated)
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) only: Vec<String>,
+}
+
+/// Runs the targets; what was found is a failure.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let known: Vec<_> = names().collect();
+    if let Some(name) = arguments.only.iter().find(|it| !known.contains(&it.as_str())) {
+        bail!("no target '{name}' among {}", known.join(", "));
+    }
+    let failed = failed_targets(&arguments.only, arguments.seconds)?;
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("error: failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+/// All targets.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TARGETS.iter().map(|(name, _)| *name)
+}
+
+/// The targets for which something was found, of those named or of all.
+pub(crate) fn failed_targets(only: &[String], seconds: u32) -> Result<Vec<&'static str>> {
+    let programs = build()?;
+    let mut failed = Vec::new();
+    for (name, seeds) in TARGETS {
+        let is_chosen = only.is_empty() || only.iter().any(|it| it == name);
+        if is_chosen && !is_sound(&programs.join(name), name, seeds, seconds)? {
+            failed.push(name);
+        }
+    }
+    Ok(failed)
+}
+
+/// Builds all targets, and gives the folder of their programs.
+fn build() -> Result<PathBuf> {
+    // With a triple cargo leaves build scripts and macros without the flags, which they cannot link.
+    let triple = host_triple()?;
+    let target = workspace_root().join("target/fuzz");
+    let mut command = cargo::command(&["build", "--quiet", "--release", "--target", &triple]);
+    command.current_dir(workspace_root().join("tools/fuzz"));
+    // Cargo prefers this variable to RUSTFLAGS and to configuration: a user's flags do not get in.
+    // A target folder of its own has a lock of its own, so other stages do not wait for this build.
+    command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    ensure!(command.status()?.success(), "the fuzz targets do not compile");
+    Ok(target.join(triple).join("release"))
+}
+
+/// The machine that this compiler compiles for.
+fn host_triple() -> Result<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().context("rustc does not start")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say for what it compiles")
+}
+
+/// True if nothing is found in so many seconds.
+fn is_sound(program: &Path, name: &str, seeds: Option<&str>, seconds: u32) -> Result<bool> {
+    let root = workspace_root();
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    // What was found interesting earlier, which git does not keep.
+    let corpus = root.join("target/fuzz-corpus").join(name);
+    let artifacts = root.join("tools/fuzz/artifacts").join(name);
+    // libFuzzer makes no folders itself.
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let mut command = Command::new(program);
+    // libFuzzer writes to the first folder that is named and only reads the others: seeds in the
+    // checkout stay as they are.
+    command.arg(corpus).args(seeds.map(|folder| root.join(folder))).args(LIMITS);
+    command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]);
+    println!("fuzz {name}");
+    // A target that crashes or times out removes nothing that it made.
+    Ok(command.env("TMPDIR", scratch.path()).status().context("cannot run it")?.success())
+}
