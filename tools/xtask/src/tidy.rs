@@ -18,6 +18,7 @@ mod spdx;
 mod text;
 mod tree;
 mod unsafety;
+mod walks;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -97,6 +98,7 @@ pub(crate) fn problems() -> Result<Vec<Problem>> {
     problems.extend(sources.iter().flat_map(unsafety::check));
     problems.extend(sources.iter().flat_map(text::check));
     problems.extend(schema::check(&sources, tree::read(&root, schema::DOCUMENT).ok().as_deref()));
+    problems.extend(walks::check(&root)?);
     problems.extend(figures::check(&root, &sources)?);
     problems.sort();
     problems.dedup();

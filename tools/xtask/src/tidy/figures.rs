@@ -1,7 +1,7 @@
 //! What the house measures of itself, and the ceilings that these numbers may not rise above.
 //!
-//! `tools/xtask/ceilings.toml` has a ceiling for each; `cargo xtask tidy --lower` lowers them to what is measured. A
-//! feature that needs more raises one by hand, where a reviewer sees it.
+//! `tools/xtask/ceilings.toml` has a ceiling for each; `cargo xtask tidy --lower` lowers them to what
+//! is measured. A feature that needs more raises one by hand, where a reviewer sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use syn::visit::{self, Visit};
 use super::cycles::cycles;
 use super::map::{is_test_file, lines_of, product_of};
 use super::tree::{self, Source};
-use super::{Problem, english};
+use super::{Problem, english, walks};
 
 /// The ceilings, by name.
 const CEILINGS: &str = "tools/xtask/ceilings.toml";
@@ -52,8 +52,16 @@ impl Figure {
     }
 }
 
+/// The figures of the sources and of the walks.
+fn all(root: &Path, sources: &[Source]) -> Result<Vec<Figure>> {
+    let mut figures = figures(sources);
+    let walks = walks::counts(&walks::walks(root)?);
+    figures.extend(walks.into_iter().map(|(name, count)| Figure::count(name, count)));
+    Ok(figures)
+}
+
 /// All figures of the sources.
-pub(super) fn figures(sources: &[Source]) -> Vec<Figure> {
+fn figures(sources: &[Source]) -> Vec<Figure> {
     let product: Vec<&Source> = sources.iter().filter(|it| !is_test_file(&it.path)).collect();
     let lines_in = |folder: &str| {
         let own = product.iter().filter(|source| source.is_in(folder));
@@ -63,15 +71,19 @@ pub(super) fn figures(sources: &[Source]) -> Vec<Figure> {
     let names = type_names(&product);
     let reused = names.values().filter(|count| **count > 1).count();
     let knots = cycles(&product);
-    let mut figures = vec![
-        Figure::count("lines of the product", crates),
+    let product_lines = |folder: &str| {
+        Figure::count(format!("lines of {folder}"), lines_in(&format!("crates/{folder}")))
+    };
+    let mut figures = vec![Figure::count("lines of the product", crates)];
+    figures.extend(["core", "measure", "prove", "raid", "durio"].map(product_lines));
+    figures.extend([
         Figure::count("lines of the tools", tools),
         Figure::ratio("files per 1000 lines", product.len(), crates + tools, 1000),
         Figure::ratio("type names used more than once, %", reused, names.len(), 100),
         Figure::count("cycles within crates", knots.len()),
         Figure::count("files of the largest cycle", knots.first().map_or(0, Vec::len)),
         Figure::count("documentation of three words or fewer", short_documentation(&product)),
-    ];
+    ]);
     let (patterns, words) = english::count(&product);
     let of_words =
         |(name, found)| Figure::ratio(format!("per 10,000 words: {name}"), found, words, 10_000);
@@ -93,13 +105,13 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Problem>> {
         };
         Some(Problem::new(CEILINGS, 1, what))
     };
-    Ok(figures(sources).into_iter().filter_map(problem).collect())
+    Ok(all(root, sources)?.into_iter().filter_map(problem).collect())
 }
 
 /// Lowers the ceilings to what is measured; none rises.
 pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
     let before = read(root)?;
-    let now = figures(sources).into_iter().map(Figure::ceiling);
+    let now = all(root, sources)?.into_iter().map(Figure::ceiling);
     let lowered = now.map(|now| match before.get(&now.name) {
         Some(before) if before.hundredths < now.hundredths => before.clone(),
         _ => now,
@@ -115,7 +127,7 @@ pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
 pub(super) fn draw(root: &Path, sources: &[Source]) -> Result<String> {
     let ceilings = read(root)?;
     let mut text = String::new();
-    for figure in figures(sources) {
+    for figure in all(root, sources)? {
         let ceiling = ceilings.get(&figure.name).map_or_else(|| "none".to_owned(), Figure::value);
         let _ = writeln!(text, "{:<84} {:>9}  ceiling {ceiling}", figure.name, figure.value());
     }
@@ -239,6 +251,8 @@ mod tests {
     fn a_ceiling_only_falls_and_a_figure_above_it_is_a_problem() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("tools/xtask")).unwrap();
+        let walk = "## Three walks\n### Rate\n- `a.rs`: `A`, `B`\n";
+        std::fs::write(root.path().join("ARCHITECTURE.md"), walk).unwrap();
         let source = |lines: usize| [Source::new("crates/a/src/b.rs", &"x\n".repeat(lines))];
         let told = |lines| {
             let problems = check(root.path(), &source(lines)).unwrap();
@@ -260,6 +274,41 @@ mod tests {
         assert_eq!(told(1), ["lines of the product: 1, above the ceiling of 0"]);
         lower(root.path(), &source(500)).unwrap();
         assert_eq!(told(1).len(), 1);
+        let ceilings = read(root.path()).unwrap();
+        assert_eq!(ceilings["types on the walk: Rate"].value(), "2");
+    }
+
+    #[test]
+    fn each_product_has_its_lines() {
+        let sources = [
+            Source::new(
+                "crates/core/a/src/b.rs",
+                "x
+y
+",
+            ),
+            Source::new(
+                "crates/raid/raid/src/b.rs",
+                "x
+y
+z
+",
+            ),
+            Source::new(
+                "crates/durio/src/main.rs",
+                "x
+",
+            ),
+        ];
+        let lines = |name: &str| {
+            let found = figures(&sources).into_iter().find(|figure| figure.name == name);
+            found.unwrap().value()
+        };
+        let names = ["core", "measure", "prove", "raid", "durio", "the product"];
+        assert_eq!(
+            names.map(|name| lines(&format!("lines of {name}"))),
+            ["2", "0", "0", "3", "1", "6"]
+        );
     }
 
     #[test]
