@@ -230,7 +230,7 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// What is wished of the run.
+    /// The options of the run.
     pub(crate) fn run_options(&self) -> RunOptions<'_> {
         let histograms = self.output.format().shows_histograms();
         RunOptions {

@@ -39,7 +39,7 @@ use durio_bench::BenchError;
 use crate::args::{Arguments, Command, Run};
 use crate::exit_code::Exit;
 
-/// Stands for the name of a run's own file in a plan that is only looked at.
+/// Placeholder for the name of a run's file in a plan that is only displayed.
 const PLAN_FILE_NAME: &str = ".durio-plan";
 
 /// Runs the command that was given.
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
         Command::Check(arguments) => check::check(arguments),
         Command::Durable(arguments) => durable::durable(*arguments),
         Command::Run(arguments) => match &arguments.spec {
-            // By its prefix alone: a file of such a name is meant by ./profile:NAME.
+            // By its prefix alone: a file of such a name is written ./profile:NAME.
             Some(spec) if profile::is_profile(spec) => profile::run(spec, &arguments),
             Some(spec) => {
                 let Run { duration, size, .. } = &arguments.job;
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, BenchError> {
     }
 }
 
-// Times and sizes of a spec are its own: it is scaled.
+// A spec has its own times and sizes, which are scaled.
 fn refuse_profile_options(
     spec: &Path,
     duration: Option<Nanos>,

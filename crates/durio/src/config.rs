@@ -1,8 +1,7 @@
 //! A user's defaults: options of commands, from a file.
 //!
-//! In: the words of a command line, and `durio/config.toml` in the configuration folder. Out: the words
-//! with the options that the file has and the user has not given. Not here: what an option means; the
-//! parser of the command line reads both.
+//! Takes the words of a command line, and `durio/config.toml` in the configuration folder; adds the
+//! file's options that the user has not given. The parser of the command line interprets both.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,14 +18,14 @@ use toml::{Table, Value};
 
 use crate::args::Arguments;
 
-/// Larger files are no options of anybody.
+/// A larger file is not a set of options.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Options that permit what cannot be undone. Only the person at the command line does that, each time.
+/// Options that permit irreversible changes. They must be given on the command line each time.
 const CONSENT: [&str; 7] =
     ["assume-clean", "create", "destroy", "force", "force-signature", "repair", "yes"];
 
-/// Names another file, or none if it is empty: for scripts that want no user's defaults.
+/// Names another file, or no file if it is empty: for scripts that ignore the user's defaults.
 const VARIABLE: &str = "DURIO_CONFIG";
 
 /// The defaults of every command.
@@ -38,7 +37,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads the file; empty where there is none.
+    /// Reads the file; empty if it does not exist.
     pub(crate) fn read() -> Result<Self, BenchError> {
         let Some(path) = path() else { return Ok(Self::default()) };
         let wrong = |why: String| {
@@ -73,7 +72,7 @@ impl Config {
         {
             (table, at) = (inner, at + 1);
         }
-        // What follows it is another program's.
+        // Words after it belong to another program.
         let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
         let is_given = |key: &str| {
             let long = format!("--{key}");
@@ -94,8 +93,8 @@ impl Config {
     }
 }
 
-/// Why root does not take options from a file of this owner and mode: whoever can write to it would add
-/// options to root's commands.
+/// Why root does not take options from a file of this owner and mode: a user who can write to it
+/// could add options to root's commands.
 fn distrusted(is_root: bool, owner: u32, mode: u32) -> Option<String> {
     const OTHERS_WRITE: u32 = 0o022;
     match (is_root, owner) {
@@ -113,7 +112,7 @@ fn path() -> Option<PathBuf> {
     }
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
-        // A relative one is to be ignored, says the XDG base directory specification.
+        // The XDG base directory specification says to ignore a relative path.
         path.is_absolute().then_some(path)
     };
     let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;

@@ -9,11 +9,11 @@ use durio_record::Outcome;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,
-    /// The verdict that was asked for is negative.
+    /// The requested verdict is negative.
     Negative,
     /// It was not done, or not to its end.
     Failed(BenchErrorKind),
-    /// What a command that durio ran for the user ended with.
+    /// The exit code of a command that durio ran for the user.
     Command(u8),
 }
 
@@ -34,13 +34,13 @@ impl Exit {
             Self::Failed(BenchErrorKind::Fault) => 4,
             // 128 + SIGINT, as shells have it.
             Self::Failed(BenchErrorKind::Interrupted) => 130,
-            // As timeout(1) has it, and 125 for a failure of its own.
+            // As in timeout(1), and 125 for a failure of the lab itself.
             Self::Failed(BenchErrorKind::TimeLimit) => 124,
             Self::Failed(BenchErrorKind::LabFailed) => 125,
         }
     }
 
-    /// That of a command that showed what it read: all of it, or not to the end.
+    /// The code of a command that showed a file: completely, or not to the end.
     pub(crate) const fn of_read(is_damaged: bool) -> Self {
         if is_damaged { Self::CANNOT_MEASURE } else { Self::Fine }
     }

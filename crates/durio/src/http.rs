@@ -1,9 +1,9 @@
 //! A server of a few pages: one request a connection, no bodies, and limits for everything.
 //!
-//! In: an address, a page for each path. Out: answers. Not here: what a page shows.
+//! Takes an address and a page for each path, and answers requests.
 //!
-//! A request's body is neither read nor allocated, and pipelined requests are not answered. A client gets
-//! five seconds in all; whatever it does, the others are answered meanwhile.
+//! A request's body is neither read nor allocated, and pipelined requests are not answered. A
+//! client gets five seconds in all, and cannot delay the answers to others.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -18,12 +18,12 @@ use crate::output;
 
 /// From the first byte of a request to the last of its answer.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// For what a client still sends when it has been answered: closed earlier, the kernel would reset the
-/// connection, and the client lose the answer.
+/// Time to read a client's remaining input after the answer: an earlier close would make the kernel
+/// reset the connection, and the client would lose the answer.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 /// Request line and headers.
 const HEAD_BYTES: usize = 8 << 10;
-/// Of more, the oldest is closed: an honest client is done within milliseconds.
+/// Beyond this, the oldest is closed: an honest client is done within milliseconds.
 const CONNECTIONS: usize = 32;
 /// Between attempts where the system refuses.
 const RETRY: Duration = Duration::from_millis(100);
@@ -32,15 +32,15 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct Page {
     /// Its media type.
     pub(crate) kind: &'static str,
-    /// What it shows.
+    /// The contents.
     pub(crate) body: Vec<u8>,
     /// Seconds after which a browser asks again.
     pub(crate) refresh: Option<u32>,
 }
 
-/// Answers requests until the process ends, in threads of its own.
+/// Answers requests until the process ends, in separate threads.
 ///
-/// Gives the address, whose port the system has chosen where 0 was asked for.
+/// Returns the address, with the port that the system chose if 0 was requested.
 ///
 /// # Errors
 /// If the address cannot be had.
@@ -90,7 +90,8 @@ fn accept_connections(site: &Arc<Site>, listener: TcpListener) {
                 output::remark(&format!("durio: http://{} was closed: {error}", site.address));
                 listener = None;
             }
-            // A client that has gone again, or too few descriptors: others wait until there are some.
+            // The client is already gone, or descriptors are short: others wait until there are
+            // some.
             Err(error) => {
                 if !is_failing {
                     let text = format!(
@@ -106,7 +107,7 @@ fn accept_connections(site: &Arc<Site>, listener: TcpListener) {
     }
 }
 
-/// True for what accept(2) says of a socket that listens no more.
+/// True for the errors of accept(2) on a socket that no longer listens.
 fn is_end(error: &io::Error) -> bool {
     let ends = [Errno::INVAL, Errno::BADF, Errno::NOTSOCK];
     ends.iter().any(|end| error.raw_os_error() == Some(end.raw_os_error()))
@@ -123,10 +124,10 @@ fn open_connection(site: &Arc<Site>, stream: TcpStream, connections: &mut VecDeq
     let stream = Arc::new(stream);
     let (site, client) = (Arc::clone(site), Arc::clone(&stream));
     let named = thread::Builder::new().name("durio-http".to_owned());
-    // A client that is gone, or too slow, is told nothing. One without a thread is closed.
+    // A client that is gone, or too slow, gets no error. One without a thread is closed.
     let answered = named.spawn(move || {
         let _ = answer(&site, &client);
-        // The descriptor goes with the next connection.
+        // The descriptor is closed at the next connection.
         let _ = client.shutdown(Shutdown::Both);
     });
     if let Ok(thread) = answered {
@@ -152,7 +153,8 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
             None => (Status::NOT_FOUND, is_head, None),
         },
     };
-    // A client that was told of its own slowness has had its time: this is for the few bytes of that.
+    // A client that gets the error about its slowness has used up its time: allow for those few
+    // bytes.
     let deadline = deadline.max(Instant::now() + RETRY);
     write_before(stream, &written(status, is_head, page), deadline)?;
     stream.shutdown(Shutdown::Write)?;
@@ -161,7 +163,7 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// An answer as it is sent.
+/// The bytes of an answer.
 fn written(status: Status, is_head: bool, page: Option<Page>) -> Vec<u8> {
     let Status(code, reason) = status;
     let page = page.unwrap_or_else(|| {
@@ -195,7 +197,7 @@ fn read_head(stream: &TcpStream, deadline: Instant) -> io::Result<String> {
         let ends = [&b"\r\n\r\n"[..], b"\n\n"].map(|end| position(&head, end));
         if let Some(end) = ends.into_iter().flatten().min() {
             head.truncate(end);
-            // What is no UTF-8 is in a value that nobody looks at, or a path that is not there.
+            // Invalid UTF-8 is in an unused value, or in a path that does not exist.
             return Ok(String::from_utf8_lossy(&head).into_owned());
         }
         if head.len() >= HEAD_BYTES {
@@ -249,7 +251,7 @@ fn before(
     }
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     is_head: bool,
@@ -272,7 +274,7 @@ impl Status {
     const VERSION: Self = Self(505, "HTTP Version Not Supported");
 }
 
-/// Reads a head (RFC 9112), as far as it is of use here.
+/// Parses a head (RFC 9112), as far as needed here.
 fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
     let mut lines = head.lines();
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
@@ -284,7 +286,7 @@ fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
     let mut hosts = Vec::new();
     for line in lines {
         let (name, value) = line.split_once(':').ok_or(Status::MALFORMED)?;
-        // A blank before the colon, or at the begin of the line, is how requests are smuggled.
+        // Requests are smuggled by a blank before the colon, or at the start of the line.
         if name.is_empty() || name.contains([' ', '\t']) {
             return Err(Status::MALFORMED);
         }
@@ -295,7 +297,7 @@ fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
     let is_old = version == "HTTP/1.0";
     let host = match hosts[..] {
         [host] => Some(host),
-        // Before HTTP/1.1 there was none, and before it there was no browser that runs scripts.
+        // HTTP/1.0 did not require the header, and browsers of that age run no scripts.
         [] if is_old => None,
         _ => return Err(Status::MALFORMED),
     };
@@ -318,8 +320,8 @@ fn parse(head: &str, listening: IpAddr) -> Result<Request, Status> {
     Ok(Request { is_head: method == "HEAD", path })
 }
 
-/// True for names that no other site can have: an address of loopback, and `localhost` (RFC 6761). The
-/// port is that of a tunnel, maybe.
+/// True for names that no other site can have: an address of loopback, and `localhost` (RFC 6761).
+/// The port is ignored, because it may be that of a tunnel.
 fn names_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

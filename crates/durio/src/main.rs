@@ -1,8 +1,8 @@
 //! The command line of durio: arguments, commands, terminal, exit codes.
 //!
-//! In: arguments, environment, signals. Out: answers on stdout, progress and errors on stderr, an
-//! exit code from the table in `exit_code.rs`.
-//! Not here: what is done; that is in the other crates, and `durio-bench` joins them.
+//! Takes arguments, environment and signals; writes answers to stdout, progress and errors to
+//! stderr, and exits with a code from the table in `exit_code.rs`. The other crates do the work;
+//! `durio-bench` joins them.
 
 mod args;
 mod commands;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage::show_usage(error),
     };
-    // By now everything was unwound and so cleaned up; what is left to give is an exit code.
+    // Unwinding has cleaned up everything; only the exit code remains.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| commands::run(arguments)));
     let fault = |_| {
         Err(BenchError::new(BenchErrorKind::Fault, "a fault in durio: see the message above")

@@ -1,5 +1,5 @@
-//! What all commands that measure have in common: a plan is carried out while the terminal watches,
-//! and its report printed.
+//! Common parts of all commands that measure: carry out a plan with progress on the terminal, and
+//! print its report.
 
 use std::path::PathBuf;
 
@@ -19,21 +19,21 @@ use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-/// Names a run, and removes what dead runs left behind.
+/// Names a run, and removes the remains of dead runs.
 pub(crate) fn begin(command: &str, options: &Measuring) -> Result<Execution, BenchError> {
     let execution = Execution::begin(command, &options.run_options())?;
     clear_up();
     Ok(execution)
 }
 
-/// Removes what dead runs left behind, and tells of it.
+/// Removes the remains of dead runs, and reports that.
 pub(crate) fn clear_up() {
-    // First: a setting that a killed run left changed would be in every figure.
+    // First: a setting left changed by a killed run would affect every result.
     output::remarks(restore_settings());
     output::remarks(clear_leftovers(LookFor::Marked));
 }
 
-/// What is at `paths`, with what `options` permit.
+/// Looks up `paths`, with the permissions of `options`.
 pub(crate) fn locate<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &'a Measuring,
@@ -41,8 +41,8 @@ pub(crate) fn locate<'a>(
     durio_bench::locate(paths, options.permission())
 }
 
-/// Refuses targets that do not exist: whoever misspells a directory, or has not mounted it, would else
-/// measure the filesystem above it.
+/// Refuses targets that do not exist: with a misspelt or unmounted directory, durio would measure
+/// the filesystem above it.
 pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), BenchError> {
     let absent = plan.targets.iter().find_map(|target| match &target.kind {
         TargetKind::NewFile { directory, file_name, named: true, .. } => {
@@ -61,8 +61,7 @@ pub(crate) fn refuse_absent(plan: &Plan, options: &Measuring) -> Result<(), Benc
     }
 }
 
-/// Runs `plan` on what was looked up for it, records it, prints the report. The exit code does not
-/// know verdicts.
+/// Runs `plan` on the held targets, records it, prints the report. The exit code ignores verdicts.
 pub(crate) fn execute(
     execution: &Execution,
     plan: &Plan,
@@ -70,17 +69,17 @@ pub(crate) fn execute(
     options: &Measuring,
 ) -> Result<(Exit, Findings), BenchError> {
     consent(plan.cost(), options)?;
-    // Before the first file: whoever stops durio from now on finds a record that says so.
+    // Before the first file, so that a stop from now on leaves a record that says so.
     let stop = stop_on_signals()?;
     output::remarks(memory_remark(plan));
     conclude(execution.execute(plan, held, &stop, &Terminal::new(options.quiet))?, options)
 }
 
-// So much is agreed with by whoever starts a command.
+// Starting a command implies consent to this much.
 pub(crate) const TIME_MAX: Nanos = Nanos::from_secs(600);
 const BYTES_MAX: Bytes = Bytes::from_gib(16);
 
-/// Says what it costs, and asks, where that is much.
+/// Announces a high cost, and asks for consent.
 pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError> {
     let Cost { time, written, writing, space } = cost;
     if time <= TIME_MAX && written <= BYTES_MAX && space <= BYTES_MAX {
@@ -110,7 +109,7 @@ pub(crate) fn consent(cost: Cost, options: &Measuring) -> Result<(), BenchError>
     }
 }
 
-/// Goes on with an interrupted run in its own folder.
+/// Continues an interrupted run in its folder.
 pub(crate) fn resume(
     execution: &Execution,
     interrupted: &Interrupted,
@@ -124,7 +123,7 @@ pub(crate) fn resume(
 
 fn conclude(executed: Executed, options: &Measuring) -> Result<(Exit, Findings), BenchError> {
     let Executed { findings, outcome } = executed;
-    // A report without a figure would only hide the error that follows.
+    // A report without results would only hide the error that follows.
     if outcome.is_ok() || !findings.workloads.is_empty() {
         output::report(options.output, &findings)?;
     }

@@ -1,7 +1,7 @@
 //! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error.
 //!
-//! What is text goes through here to be spelt out (`durio_report::visible_lines`): names, paths and the
-//! messages of other programs steer no terminal. What durio-report wrote is spelt out already.
+//! Text is made visible here (`durio_report::visible_lines`): names, paths and the messages of
+//! other programs cannot control the terminal. Output of durio-report is visible already.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::args::Output;
 use crate::exit_code::Exit;
 
-/// Columns of a table where stdout is no terminal.
+/// Columns of a table if stdout is not a terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// Writes text that has no styles to stdout.
@@ -27,10 +27,10 @@ pub(crate) fn answer_text(text: &str) -> Result<(), BenchError> {
 /// Writes a document to stdout, or a report, as they are.
 pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
     let mut stdout = Stream(io::stdout().lock());
-    // Flushed here: what is still buffered would fail at the exit, where nobody looks at it.
+    // Flushed here: a failure to write the rest at exit would go unnoticed.
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
-        // Whoever reads has enough: that is no error of ours.
+        // The reader has closed the pipe: not an error of ours.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             let error = BenchError::of(BenchErrorKind::CannotMeasure, error);
@@ -39,7 +39,7 @@ pub(crate) fn answer(bytes: &[u8]) -> Result<(), BenchError> {
     }
 }
 
-/// Says what is about to happen and asks on the terminal; where nobody can be asked, that is wrong use.
+/// Announces an action and asks for consent on the terminal; wrong use without a terminal.
 pub(crate) fn agreed(what: &str) -> Result<bool, BenchError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(BenchError::wrong_use(format!("{what}, and nobody can be asked here"))
@@ -56,14 +56,14 @@ pub(crate) fn remarks<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) 
     lines.into_iter().for_each(|line| remark(&format!("durio: {line}")));
 }
 
-/// Says who can come to an address where durio listens, unless only this machine can.
+/// Warns which machines can reach an address where durio listens, unless only this machine can.
 pub(crate) fn warn_of_reach(address: SocketAddr, can: &str) {
     if !address.ip().to_canonical().is_loopback() {
         remark(&format!("durio: {address} is not loopback: every machine that reaches it {can}"));
     }
 }
 
-/// A standard stream. A terminal that was closed is for its writer what a closed pipe is.
+/// A standard stream. A closed terminal counts as a closed pipe.
 pub(crate) struct Stream<W>(pub(crate) W);
 
 impl<W: Write + AsFd> Write for Stream<W> {
@@ -104,13 +104,13 @@ pub(crate) fn report(wished: Output, report: &impl Report) -> Result<(), BenchEr
     }
 }
 
-/// That there is no such format of what is asked, and what there is.
+/// The error for a format that the command does not support, with the formats that it does.
 pub(crate) fn unsupported(wished: Output, hint: &str) -> BenchError {
     let format = wished.format();
     BenchError::wrong_use(format!("--format {format} is not supported here")).hint(hint)
 }
 
-/// Refuses fio's format for what it has no place for: before hours of measuring, not after.
+/// Refuses fio's format for results that it cannot represent: before hours of measuring, not after.
 pub(crate) fn refuse_fio(wished: Output, parts: &str) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {
@@ -133,16 +133,16 @@ pub(crate) fn columns(stream: &impl AsFd) -> usize {
     columns.ok().filter(|&columns| columns > 0).unwrap_or(WIDTH_WITHOUT_TERMINAL)
 }
 
-// As <https://no-color.org> and <https://bixense.com/clicolors> have it, and the terminal itself.
+// As in <https://no-color.org> and <https://bixense.com/clicolors>, and by the terminal.
 pub(crate) fn takes_colour() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
-// A terminal of which nothing is known gets no colours, as one that is `dumb`; also from clap, which asks
-// the same library.
+// An unknown terminal gets no colours, like a `dumb` one; also from clap, which asks the same
+// library.
 pub(crate) fn begin() {
     let is_unknown = std::env::var_os("TERM").is_some_and(|kind| kind.is_empty());
-    // Who forces colours knows the terminal better.
+    // A user who forces colours knows the terminal better.
     if is_unknown && std::env::var_os("CLICOLOR_FORCE").is_none() {
         ColorChoice::Never.write_global();
     }
@@ -154,8 +154,8 @@ pub(crate) fn stderr_can_be_redrawn() -> bool {
     io::stderr().is_terminal() && !kind.is_empty() && kind != "dumb"
 }
 
-/// Writes a line to stderr; there is nobody to tell if that fails. Further lines, such as another
-/// program's, are indented: a name with line breaks makes no line that looks like durio's.
+/// Writes a line to stderr, ignoring failures. Further lines, such as another program's, are
+/// indented: a name with line breaks cannot imitate a line of durio's.
 pub(crate) fn remark(text: &str) {
     let text = visible_lines(text.trim_end());
     let mut lines = text.split('\n');

@@ -1,4 +1,4 @@
-//! What goes on, on stderr: remarks, and progress as a live bar on a terminal, a line per step elsewhere.
+//! Progress on stderr: remarks, and a live bar on a terminal, a line per step elsewhere.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::output;
 // How often the bar is drawn without news, so that a stall is seen as a stall.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Stderr, which is told what goes on.
+/// Stderr, for progress and remarks.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     quiet: bool,
@@ -99,7 +99,7 @@ impl Progress {
         }
         self.pace.begin();
         let name = name_of(plan, step);
-        // Nobody knows when others end: the bar stays where it is, and the figures go on.
+        // The end of other steps is unknown: the bar stays where it is, and the numbers continue.
         let length = match step.limit {
             Limit::Duration(_) => step.span().saturating_sub(step.pause_before),
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => Nanos::ZERO,
@@ -143,12 +143,12 @@ impl Progress {
     }
 
     fn begin(&self, name: &str, length: u64) {
-        // The terminal may have been made wider or narrower meanwhile.
+        // The terminal's width may have changed.
         self.bar.set_style(style(output::columns(&io::stderr())));
         self.bar.reset();
         // A bar of no length would be drawn as done.
         self.bar.set_length(length.max(1));
-        // The bar goes past `output`, and the name is the user's.
+        // The bar bypasses `output`, and the name is the user's.
         self.bar.set_prefix(visible(name));
         self.bar.set_message("");
         if self.kind == Kind::Bar {
@@ -187,12 +187,12 @@ impl RunObserver for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // Also after an error or a panic: what follows on stderr begins on a line of its own.
+        // Also after an error or a panic: later output on stderr starts on a new line.
         self.bar.finish_and_clear();
     }
 }
 
-/// How long a run takes beside what its plan says: what is between the steps takes time too.
+/// How much longer a run takes than its plan says: the time between steps counts too.
 #[derive(Default)]
 struct Pace {
     begun: Option<Instant>,
@@ -208,13 +208,13 @@ impl Pace {
         self.planned = Nanos::new(self.planned.get().saturating_add(step.span().get()));
     }
 
-    /// How long it has taken, and the end that is to be expected with `into` of a step done; none where
-    /// no step's time is known.
+    /// The elapsed time, and the expected end with `into` of a step done; `None` if no step's time
+    /// is known.
     fn left(&self, plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<String> {
         let elapsed = self.begun?.elapsed();
         let planned = planned_left(plan, index, round, into)?;
         let pace = match self.planned.as_secs_f64() {
-            // Of less no pace can be told.
+            // Too short to derive a pace.
             planned if planned < 1.0 => 1.0,
             planned => (elapsed.as_secs_f64() / planned).clamp(1.0, 3.0),
         };
@@ -230,7 +230,7 @@ impl Pace {
     }
 }
 
-/// What the plan has left to do with `into` of a step done; none if no time is known of any step.
+/// The plan's remaining time with `into` of a step done; `None` if no step's time is known.
 fn planned_left(plan: &Plan, index: u32, round: u32, into: Nanos) -> Option<Nanos> {
     let current = plan.steps.get(index as usize)?;
     let rounds = |step: &Step| u64::from(plan.rounds_of(step).map_or(1, |rounds| rounds.max));
@@ -255,7 +255,7 @@ fn whole_seconds(seconds: f64) -> String {
     if seconds == 0 { "0 s".to_owned() } else { clock(Nanos::from_secs(seconds)) }
 }
 
-/// Which step of how many, and what it does.
+/// The step's number, the number of steps, and its name.
 fn name_of(plan: &Plan, step: &Step) -> String {
     let several = plan.locations().len() > 1;
     let location = plan.target_of(&step.load).location.as_ref();
@@ -280,7 +280,7 @@ fn words(figures: &LiveFigures) -> String {
     }
 }
 
-/// One line of so many columns: the figures come before the bar, and both before a long name.
+/// A line of this many columns: the numbers come before the bar, and both before a long name.
 fn style(columns: usize) -> ProgressStyle {
     let template = match columns {
         0..60 => {

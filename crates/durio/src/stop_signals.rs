@@ -1,13 +1,13 @@
-//! Signals that end a command in order, and what makes it end without.
+//! Signals that end a command in order, and the rule by which a repeated one ends it at once.
 //!
-//! In: SIGINT, SIGTERM, SIGHUP. Out: a flag that the command looks at; the process's end when a
-//! person asks again. Not here: what an orderly end is.
+//! SIGINT, SIGTERM and SIGHUP set a flag that the command polls; when a person repeats the signal,
+//! the process ends.
 //!
-//! One wish to end arrives as several signals. A terminal that closes sends SIGHUP to its foreground
-//! group (the kernel, drivers/tty/tty_jobctrl.c), and its shell sends it to every job again; `timeout`
-//! signals its child and then the group that both are in (coreutils, src/timeout.c); npm and others
-//! hand on the SIGINT that the terminal has sent to the whole group already. So a hang-up never
-//! hurries, and a SIGINT or SIGTERM only some time after the first one.
+//! One request to end arrives as several signals. A terminal that closes sends SIGHUP to its
+//! foreground group (the kernel, drivers/tty/tty_jobctrl.c), and its shell sends it to every job
+//! again; `timeout` signals its child and then the group of both (coreutils, src/timeout.c); npm
+//! and others forward the SIGINT that the terminal has already sent to the whole group. So a
+//! hang-up never hurries, and a SIGINT or SIGTERM only some time after the first one.
 
 use std::fs;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const SAME_WISH: Duration = Duration::from_millis(500);
 /// The first signal ends the command in order; a person's second SIGINT or SIGTERM at once.
 pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
     let stop = stop_in_order()?;
-    // Without SIGHUP: a shell sends it again to every job, and nobody has asked twice.
+    // Without SIGHUP: a shell sends it to every job again, which is not a second request.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot_handle)?;
     let mut wish = Wish::default();
     let watch = move || {
@@ -47,7 +47,7 @@ pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
 /// Any number of signals end the command in order.
 pub(crate) fn stop_in_order() -> Result<StopFlag, BenchError> {
     let stop = StopFlag::default();
-    // A handler would undo what nohup(1) has set.
+    // A handler would override nohup(1).
     let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         signal_hook::flag::register(signal, stop.as_atomic()).map_err(cannot_handle)?;
@@ -68,7 +68,7 @@ fn cannot_handle(error: std::io::Error) -> BenchError {
     BenchError::of(BenchErrorKind::CannotMeasure, error).context("cannot handle signals")
 }
 
-// Under nohup(1) a hang-up is ignored, and shall stay so.
+// Under nohup(1) hang-ups are ignored, and must stay so.
 fn is_hang_up_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(ignored_signals).is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)

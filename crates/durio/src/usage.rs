@@ -1,4 +1,4 @@
-//! What is said to a command line that is wrong, with what was probably meant.
+//! The message for a wrong command line, with the likely intention.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub(crate) fn show_usage(mut error: clap::Error) -> ExitCode {
     if error.use_stderr() {
         let hint = hint(&error);
         if hint.is_some() {
-            // clap's tips look at the spelling alone: `--quiet` for fio's `--direct`.
+            // clap's tips compare only spelling: `--quiet` for fio's `--direct`.
             error.remove(ContextKind::SuggestedArg);
             error.remove(ContextKind::Suggested);
         }
@@ -57,7 +57,7 @@ fn wrong_words(error: &clap::Error) -> String {
     visible_lines(&anstream::adapter::strip_str(&text).to_string())
 }
 
-// What to do, where durio knows it better than clap.
+// The remedy, where durio knows it better than clap.
 fn hint(error: &clap::Error) -> Option<String> {
     let text_of = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -84,7 +84,7 @@ fn hint(error: &clap::Error) -> Option<String> {
                 "SPEC is a campaign and says this itself; one job takes --target PATH instead";
             is_spec.then(|| hint.to_owned())
         }
-        // As in fio, where `--buffered=1` is `--buffered`.
+        // As in fio, where `--buffered=1` means `--buffered`.
         ErrorKind::TooManyValues => {
             let option = text_of(ContextKind::InvalidArg)?;
             Some(format!("{option} is given without a value"))
@@ -104,7 +104,7 @@ fn hint(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// What durio has in the place of options that fio's users know.
+/// durio's counterparts of options that fio's users know.
 const FIO_WORDS: [(&str, &str); 22] = [
     ("--numjobs", "--jobs N"),
     ("--iodepth", "--depth N"),
@@ -130,7 +130,7 @@ const FIO_WORDS: [(&str, &str); 22] = [
     ("--output-format", "--format FORMAT"),
 ];
 
-/// What to give instead of an option that the command does not have: one of fio's, or one of another
+/// The replacement for an option that the command does not have: one of fio's, or one of another
 /// command of durio.
 fn foreign_option(word: &str) -> Option<String> {
     let name = word.split(['=', ' ']).next()?;
@@ -207,7 +207,7 @@ pub(crate) fn refuse_split_quantities(line: &[OsString]) -> Result<(), BenchErro
         } else {
             None
         };
-        // What exists is a path, whatever it is called.
+        // An existing path is meant as a path, whatever its name.
         if let Some(meant) = meant.filter(|_| !Path::new(unit).exists()) {
             let text = format!("'{option} {number} {unit}' has a blank between number and unit");
             return Err(BenchError::wrong_use(text).hint(format!("write {option} {meant}")));

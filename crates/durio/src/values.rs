@@ -14,7 +14,8 @@ use durio_spec::written::thousandths;
 use durio_workload::profile::known_databases;
 use durio_workload::{PerMille, SyncMethod, check_workloads, did_you_mean};
 
-/// A name that shells complete. Who uses it knows which names there are, and says which was meant.
+/// A name that shells complete. The command that uses it knows the valid names, and suggests the
+/// closest.
 #[derive(Clone, Copy)]
 pub(crate) struct Completed(fn() -> Vec<String>);
 
@@ -110,7 +111,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 pub(crate) fn period(text: &str) -> Result<Nanos, String> {
     let period: Nanos =
         text.parse().map_err(|error: durio_base::ParseQuantityError| error.to_string())?;
-    // A probe takes two seconds, and shall stay a small part of the load.
+    // A probe takes two seconds, and must stay a small part of the load.
     match period >= Nanos::from_secs(10) {
         true => Ok(period),
         false => Err(format!("{period} is too short; a probe takes 2 s: give 10s or more")),
@@ -141,7 +142,7 @@ pub(crate) fn scale(text: &str) -> Result<u32, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngineChoice {
     pub(crate) kind: EngineKind,
-    /// Of fio; its default by depth, if absent.
+    /// fio's name of the engine; absent for fio's default by depth.
     pub(crate) fio_engine: Option<String>,
 }
 
@@ -199,7 +200,7 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
             "'{text}' is no metric; expected a workload and one of {figures}, such as commit.p99"
         )
     };
-    // The figure p99.9 has a dot of its own.
+    // The figure p99.9 contains a dot.
     let (workload, figure) = text.split_once('.').ok_or_else(wrong)?;
     let figure = RunFigure::ALL.into_iter().find(|it| it.name() == figure).ok_or_else(wrong)?;
     Ok(Metric { workload: workload.to_owned(), figure })
@@ -269,7 +270,7 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
     Ok(Setting { name, value, place: "--setting".to_owned() })
 }
 
-/// What makes a write durable, by its word.
+/// The durable path of a write, by its name.
 pub(crate) fn durable_path(text: &str) -> Result<DurablePath, String> {
     let words = DurablePath::ALL.map(DurablePath::word);
     DurablePath::ALL.into_iter().find(|it| it.word() == text).ok_or_else(|| {

@@ -1,10 +1,10 @@
-//! `cargo xtask attack`: seeded attacks on a built durio, and what came through.
+//! `cargo xtask attack`: seeded attacks on a built durio, and those that succeeded.
 //!
-//! In: a seed, a built durio. Out: a table with a row for each kind of attack, the same for the same
-//! seed; exit code 1 if anything was wrong. Not here: mending it.
+//! Prints a table with a row for each kind of attack, the same for the same seed; exit code 1 if
+//! any attack succeeded.
 //!
 //! Everything happens in one folder, on loop devices over files of that folder, and for root in
-//! namespaces of its own (`arena`). What is found says how to repeat it: `--only ROW --case K`.
+//! private namespaces (`arena`). Each finding says how to repeat it: `--only ROW --case K`.
 
 mod archives;
 mod arena;
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The words that make these again, but for what only the outer process does.
+    /// The arguments that recreate these, without those for the outer process.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--seed".to_owned(), self.seed.to_string()];
         words.extend(self.only.iter().flat_map(|it| ["--only".to_owned(), it.clone()]));
@@ -86,10 +86,10 @@ impl Arguments {
 }
 
 /// The seed of the everyday suite.
-// Fixed, so that what failed once fails in the next call too.
+// Fixed, so that a failure repeats in the next call.
 const EVERYDAY_SEED: u64 = 12;
 
-/// The part of a test suite: of the everyday one, a minute or two; of the long one, all.
+/// Part of the test suite: the everyday one takes a minute or two, the long one everything.
 pub(crate) fn suite(durio: &Path, is_long: bool) -> Result<Vec<Outcome>> {
     let arguments = Arguments {
         seed: EVERYDAY_SEED,
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The table, which has nothing in it that differs from one run to the next.
+/// Prints the table, which is identical from one run to the next.
 fn print(outcomes: &[Outcome]) {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);

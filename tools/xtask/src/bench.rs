@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: durio measured, with the installed fio beside it in the same run.
+//! `cargo xtask bench`: durio measured, next to the installed fio in the same run.
 //!
-//! In: this checkout, fio, valgrind, strace. Out: tables, in Markdown, and the goals that hold.
-//! With `--write` they replace what docs/benchmarks.md has of that bench. Not here: absolute claims. Only ratios of the same run mean something on a shared machine; the
-//! method is in docs/benchmarks.md.
+//! Needs this checkout, fio, valgrind and strace; prints tables in Markdown and the goals that
+//! hold. With `--write` they replace that bench's part of docs/benchmarks.md, which has the method.
+//! Only ratios of the same run mean something on a shared machine.
 
 mod agree;
 mod build;
@@ -97,7 +97,7 @@ enum Bench {
 /// Exit code of a process that Ctrl-C ended.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Runs one bench; with `--check`, a goal that does not hold is a failure.
+/// Runs one bench; with `--check`, a missed goal is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Bench::Databases(these) = &arguments.bench
         && let Some(code) = these.cannot(arguments.write)?

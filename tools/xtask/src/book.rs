@@ -1,8 +1,7 @@
 //! `cargo xtask book`: the book in docs/.
 //!
-//! In: docs/, and what the built durio prints of itself. Out: the generated pages of docs/reference,
-//! the book in target/book by mdbook, and a line for each broken link. Not here: any text of the book
-//! that the program does not know.
+//! Takes docs/ and the built durio's output. Writes the generated pages of docs/reference and, with
+//! mdbook, the book in target/book, and prints a line for each broken link.
 //!
 //! ```text
 //! durio --help, explain, profile, plan ──► pages ──► docs/reference/*.md ─┐
@@ -23,10 +22,10 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo;
 use pages::{Explained, Page};
 
-/// Where the sources of the book are, and SUMMARY.md, which says what belongs to it.
+/// The folder of the book's sources and of SUMMARY.md, which lists its pages.
 const SOURCES: &str = "docs";
 
-/// A program that the book needs is missing: durio's own code for what cannot be done here.
+/// A program that the book needs is missing: durio's exit code for unavailable features.
 const CANNOT: u8 = 3;
 
 /// What is asked for.
@@ -70,13 +69,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     build(&mdbook, &root, &pages, &explained, arguments.external)
 }
 
-/// What is wrong with the sources: pages that are not current, links that lead nowhere.
+/// Faults of the sources: outdated pages, broken links.
 pub(crate) fn problems(program: &Path) -> Result<Vec<String>> {
     let root = cargo::workspace_root();
     let (pages, explained) = pages::pages(program)?;
     let mut problems = Vec::new();
     for page in &pages {
-        // A page that is missing is not current either.
+        // A missing page is outdated too.
         if fs::read_to_string(root.join(&page.path)).unwrap_or_default() != page.text {
             problems.push(format!("{}: not current; cargo xtask book writes it anew", page.path));
         }

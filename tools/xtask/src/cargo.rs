@@ -1,7 +1,6 @@
 //! Cargo, called on this workspace.
 //!
-//! In: arguments. Out: commands that are ready to run, and the workspace's metadata.
-//! Not here: what the answers mean.
+//! Returns commands that are ready to run, and the workspace's metadata.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The folder of the workspace's manifest.
 pub(crate) fn workspace_root() -> PathBuf {
-    // From the build: cargo runs this in whichever folder it was called.
+    // From the build: cargo runs this in the caller's folder.
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.ancestors().nth(2).unwrap_or(xtask).to_owned()
 }
@@ -29,7 +28,7 @@ pub(crate) fn crate_folder(name: &str) -> Result<String> {
 
 /// Cargo in the workspace's folder, without an input.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    // Cargo names itself to what it runs; another version may come first on the search path.
+    // Cargo names itself in the environment; another version may come first on the search path.
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace_root()).stdin(Stdio::null());
@@ -39,7 +38,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The workspace's packages and the resolved graph of what they use.
+/// The workspace's packages and the resolved graph of their dependencies.
 pub(crate) fn metadata() -> Result<Metadata> {
     let mut query = MetadataCommand::new();
     query.current_dir(workspace_root()).exec().context("cargo metadata failed")

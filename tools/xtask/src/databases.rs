@@ -1,10 +1,10 @@
-//! `cargo xtask databases`: what real databases do to the file of their log, seen by strace.
+//! `cargo xtask databases`: the writes of real databases to their log files, seen by strace.
 //!
-//! In: databases that are installed here. Out: for each and for 1, 8 and 32 clients what its log does, as
-//! Markdown; with `--write` in docs/method/databases.md, which the profiles cite. Not here: the profiles.
+//! Prints for each installed database and for 1, 8 and 32 clients the behaviour of its log, as
+//! Markdown; with `--write` puts it in docs/method/databases.md, which the profiles cite.
 //!
-//! strace slows a database down: rates are those of a traced database, and as its syncs take the same time as
-//! before, fewer commits may share one than otherwise.
+//! strace slows a database down: rates are those of a traced database. Its syncs take the same time
+//! as before, so fewer commits may share one than otherwise.
 
 mod evidence;
 mod figures;
@@ -31,7 +31,7 @@ const DOCUMENT: &str = "docs/method/databases.md";
 
 const CLIENTS: [u32; 3] = [1, 8, 32];
 
-/// Something that is needed is not installed.
+/// A requirement is not installed.
 const CANNOT: u8 = 3;
 
 #[derive(Debug, clap::Subcommand)]
@@ -110,7 +110,7 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Database>> {
     names.iter().map(find).collect()
 }
 
-/// Says which packages are missing, for the databases and beside them; none if all are here.
+/// Reports missing packages, of the databases and of `beside`; `None` if all are installed.
 pub(crate) fn cannot(databases: &[&Database], beside: &[Program]) -> Option<ExitCode> {
     let missing = missing(databases, beside);
     if missing.is_empty() {
@@ -127,7 +127,7 @@ pub(crate) fn cannot(databases: &[&Database], beside: &[Program]) -> Option<Exit
 /// A program and its package.
 type Program = (&'static str, &'static str);
 
-/// The packages of programs that are not here.
+/// The packages of missing programs.
 fn missing(databases: &[&Database], beside: &[Program]) -> BTreeSet<&'static str> {
     let path = server::search_path();
     let is_here = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -135,7 +135,7 @@ fn missing(databases: &[&Database], beside: &[Program]) -> BTreeSet<&'static str
     needed.filter(|(program, _)| !is_here(program)).map(|(_, package)| *package).collect()
 }
 
-/// The name of the filesystem of a folder, which must be one that a sync means something to.
+/// The name of a folder's filesystem, which must be one on which syncs have an effect.
 pub(crate) fn real_filesystem(folder: &Path) -> Result<String> {
     ensure!(folder.is_dir(), "there is no folder {}", folder.display());
     let name = bench::filesystem(folder);

@@ -1,7 +1,7 @@
-//! `cargo xtask dist`: what is installed, packed.
+//! `cargo xtask dist`: packages for installation.
 //!
-//! In: this checkout. Out: in `target/dist/packages` a Debian package, a tarball, the same with a
-//! static binary, and their checksums. Not here: uploading anything.
+//! Makes in `target/dist/packages` a Debian package, a tarball, the same with a static binary, and
+//! their checksums. Uploads nothing.
 //!
 //! ```text
 //!   build ─ contents ─┬─ deb ─────┬─ try_out
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     glibc: Version,
 }
 
-/// What was made.
+/// The packages made.
 pub(crate) struct Packages {
     folder: PathBuf,
     deb: Option<PathBuf>,

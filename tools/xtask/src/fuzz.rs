@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: the fuzz targets of `tools/fuzz/`, each for a moment, from good inputs.
 //!
-//! In: the package in `tools/fuzz/`. Out: libFuzzer's own output; an input that it found stays in
-//! `tools/fuzz/artifacts`. Not here: attacks on a whole durio (`attack`).
+//! Runs the package in `tools/fuzz/` and passes on libFuzzer's output; inputs that it finds stay in
+//! `tools/fuzz/artifacts`. `attack` attacks a whole durio.
 //!
 //! cargo-fuzz is not used: it needs a nightly compiler for sanitizers, which find little where nothing
 //! is unsafe, and feedback from coverage is a pass of LLVM that a stable compiler runs as well.
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo::{self, workspace_root};
 
-/// What is fuzzed, and where good inputs to begin with are.
+/// The targets, each with the folder of good inputs to start from.
 const TARGETS: [(&str, Option<&str>); 18] = [
     ("campaign", Some("crates/measure/spec/specs")),
     ("stack_bench", Some("crates/measure/spec/specs/stacks")),
@@ -36,13 +36,13 @@ const TARGETS: [(&str, Option<&str>); 18] = [
     ("trace_text", Some("crates/core/observe/tests/traces")),
 ];
 
-// Some 256 MiB for an input, as in `cargo xtask attack`; for the time much more, since other stages of
-// the suite run beside it and nothing is optimised. No good input is longer than this but records,
-// whose lines are alike.
-// libFuzzer's limit of memory is on the whole process, its corpus included.
+// Some 256 MiB for an input, as in `cargo xtask attack`; much more for the time, since other stages
+// of the suite run concurrently and nothing is optimised. Only records are longer good inputs, and
+// their lines are alike. libFuzzer's limit of memory is on the whole process, its corpus included.
 const LIMITS: [&str; 4] = ["-timeout=60", "-rss_limit_mb=512", "-max_len=65536", "-print_funcs=0"];
 
-/// What cargo-fuzz 0.13 passes for a build without sanitizers: counters and comparisons of every edge.
+/// The flags of cargo-fuzz 0.13 for a build without sanitizers: counters and comparisons of every
+/// edge.
 const FLAGS: [&str; 6] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     pub(crate) only: Vec<String>,
 }
 
-/// Runs the targets; what was found is a failure.
+/// Runs the targets; a finding is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let known: Vec<_> = names().collect();
     if let Some(name) = arguments.only.iter().find(|it| !known.contains(&it.as_str())) {
@@ -82,7 +82,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TARGETS.iter().map(|(name, _)| *name)
 }
 
-/// The targets for which something was found, of those named or of all.
+/// The targets with findings, among those named or all.
 pub(crate) fn failed_targets(only: &[String], seconds: u32) -> Result<Vec<&'static str>> {
     let programs = build()?;
     let mut failed = Vec::new();
@@ -103,7 +103,7 @@ fn build() -> Result<PathBuf> {
     let mut command = cargo::command(&["build", "--quiet", "--release", "--target", &triple]);
     command.current_dir(workspace_root().join("tools/fuzz"));
     // Cargo prefers this variable to RUSTFLAGS and to configuration: a user's flags do not get in.
-    // A target folder of its own has a lock of its own, so other stages do not wait for this build.
+    // A separate target folder has a separate lock, so other stages do not wait for this build.
     command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
     ensure!(command.status()?.success(), "the fuzz targets do not compile");
     Ok(target.join(triple).join("release"))
@@ -118,11 +118,11 @@ fn host_triple() -> Result<String> {
     host.map(str::to_owned).context("rustc does not say for what it compiles")
 }
 
-/// True if nothing is found in so many seconds.
+/// True if nothing is found in `seconds`.
 fn is_sound(program: &Path, name: &str, seeds: Option<&str>, seconds: u32) -> Result<bool> {
     let root = workspace_root();
     let scratch = tempfile::tempdir().context("no temporary folder")?;
-    // What was found interesting earlier, which git does not keep.
+    // Inputs found interesting earlier, which git does not keep.
     let corpus = root.join("target/fuzz-corpus").join(name);
     let artifacts = root.join("tools/fuzz/artifacts").join(name);
     // libFuzzer makes no folders itself.
@@ -136,6 +136,6 @@ fn is_sound(program: &Path, name: &str, seeds: Option<&str>, seconds: u32) -> Re
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-verbosity=0", &format!("-max_total_time={seconds}")]);
     println!("fuzz {name}");
-    // A target that crashes or times out removes nothing that it made.
+    // A target that crashes or times out does not remove its files.
     Ok(command.env("TMPDIR", scratch.path()).status().context("cannot run it")?.success())
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask lab`: what the lab boots and is not part of the checkout.
+//! `cargo xtask lab`: files that the lab boots and that are not part of the checkout.
 //!
-//! In: Debian's packages, from the mirror that apt is set up for. Out: kernels in the folder where durio looks for
-//! them, and drivers built for them. Not here: booting (`durio lab`), installing anything.
+//! Gets Debian's packages from the mirror that apt is set up for; puts kernels into the folder
+//! where durio looks for them, and drivers built for them. Installs nothing; `durio lab` boots.
 
 mod debian;
 mod kernel;
@@ -53,7 +53,7 @@ fn kernels_folder() -> Result<PathBuf> {
     Ok(cache_folder()?.join("kernels"))
 }
 
-/// What can be fetched or made again.
+/// Files that can be fetched or made again.
 fn cache_folder() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));

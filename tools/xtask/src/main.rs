@@ -1,7 +1,6 @@
-//! `cargo xtask`: the project's own commands.
+//! `cargo xtask`: the project's commands for developers.
 //!
-//! In: the checkout that this file is part of. Out: text for a developer, and an exit code.
-//! Not here: anything that durio itself needs.
+//! Works on the checkout that this file is part of; durio itself needs none of it.
 //!
 //! A new command is a module, a variant of [`Command`] and an arm in [`run`].
 

@@ -1,10 +1,10 @@
 //! `cargo xtask mutants`: do the tests see faults in the code whose faults would be wrong results or
 //! lost data?
 //!
-//! In: the crates of [`SCOPE`], a sample size and a seed. Out: a table of mutants found and missed per
-//! crate, and each missed one; exit code 1 if a crate is below the goal. Not here: how a mutant is
-//! made and run (cargo-mutants, installed below the target folder; [`constants`]), or mutants that no test
-//! can see ([`equivalent`]).
+//! Takes the crates of [`SCOPE`], a sample size and a seed. Prints a table of mutants found and
+//! missed per crate, and each missed one; exit code 1 if a crate is below the goal. cargo-mutants
+//! (installed below the target folder) and [`constants`] make and run mutants; [`equivalent`] lists
+//! those that no test can see.
 
 mod constants;
 mod equivalent;
@@ -22,12 +22,11 @@ use serde_json::Value;
 use crate::{bench, cargo};
 use equivalent::Equivalents;
 
-/// The version that the list of equivalent mutants was made with: another one may name mutants
-/// differently.
+/// The version used for the list of equivalent mutants: another one may name mutants differently.
 const VERSION: &str = "27.1.0";
 
-/// The crates whose faults would be wrong results or lost data, with the files that matter if not all
-/// do.
+/// The crates whose faults would be wrong results or lost data, with the relevant files if not all
+/// are.
 const SCOPE: [(&str, &[&str]); 6] = [
     ("durio-base", &[]),
     ("durio-judge", &[]),
@@ -40,7 +39,7 @@ const SCOPE: [(&str, &[&str]); 6] = [
 /// Share of viable mutants that must be found, in percent.
 const GOAL_PERCENT: f64 = 90.0;
 
-/// Seconds after which a test run counts as stuck, also beside other work.
+/// Seconds after which a test run counts as stuck, even under load.
 const TIMEOUT_SECONDS: &str = "300";
 
 /// Which mutants are tried.
@@ -79,7 +78,7 @@ impl Mutant {
     }
 }
 
-/// What became of the mutants of a crate.
+/// The outcomes of a crate's mutants.
 #[derive(Debug, Default)]
 struct Outcome {
     all: usize,
@@ -215,7 +214,7 @@ fn mutant(listed: &Value) -> Option<Mutant> {
     })
 }
 
-/// As many as wanted, drawn without replacement, in their order.
+/// `count` mutants, drawn without replacement, in their order.
 fn sample<T: Clone>(mutants: &[T], count: Option<usize>, seed: u64) -> Vec<T> {
     let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut keyed: Vec<_> =
@@ -253,7 +252,7 @@ fn try_out(
         "{name}: {} mutants",
         chosen.map_or("all".to_owned(), |chosen| chosen.len().to_string())
     );
-    // Its progress is for the person that waits, not part of the table.
+    // Its progress is for the waiting user, not part of the table.
     let status = command.stdout(Stdio::null()).status().context("cargo-mutants does not start")?;
     let path = folder.join("mutants.out/outcomes.json");
     let text = fs::read_to_string(&path)
@@ -287,8 +286,8 @@ fn difference(root: &Path, mutants: &[Mutant]) -> Result<String> {
     Ok(text)
 }
 
-/// The counts of cargo-mutants's own record, of the mutants that are wanted; none if the tests fail
-/// without a mutant.
+/// The counts from cargo-mutants's record, of the wanted mutants; `None` if the tests fail without
+/// a mutant.
 fn outcome(record: &Value, is_wanted: impl Fn(&str) -> bool) -> Option<Outcome> {
     let mut outcome = Outcome::default();
     for each in record["outcomes"].as_array()? {
@@ -308,8 +307,8 @@ fn outcome(record: &Value, is_wanted: impl Fn(&str) -> bool) -> Option<Outcome> 
     Some(outcome)
 }
 
-/// A text as a regular expression that matches it alone. Only what is special is escaped: `\<` would be
-/// the start of a word.
+/// A regular expression that matches only this text. Only special characters are escaped: `\<`
+/// would be the start of a word.
 fn escaped(text: &str) -> String {
     let mut pattern = String::new();
     for letter in text.chars() {

@@ -1,7 +1,7 @@
 //! The programs of other projects that tests use, and the Debian packages they come from.
 //!
-//! In: the state of this machine. Out: the names of what is missing, for `DURIO_TEST_MISSING`.
-//! Not here: what a test does without them. As root, what is missing is installed first.
+//! Inspects this machine; returns the names of missing programs, for `DURIO_TEST_MISSING`. As root,
+//! installs missing packages first.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -15,7 +15,7 @@ use crate::lab;
 
 const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];
 
-/// How it is found out that something is there.
+/// How to detect a requirement.
 #[derive(Debug, Clone, Copy)]
 enum Probe {
     /// A program of the requirement's name is on the search path.
@@ -26,7 +26,7 @@ enum Probe {
     Python(&'static str),
 }
 
-/// Something that a test needs, under the name by which tests ask for it.
+/// A requirement of tests, under the name that they use for it.
 #[derive(Debug, Clone, Copy)]
 struct Requirement {
     name: &'static str,
@@ -38,7 +38,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: Probe::Program, packages }
 }
 
-/// What only a long run needs: a fresh Debian to install durio in.
+/// Requirements of a long run only: a fresh Debian to install durio in.
 const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
 
 const REQUIREMENTS: [Requirement; 25] = [
@@ -68,7 +68,7 @@ const REQUIREMENTS: [Requirement; 25] = [
     program("nbdkit", &["nbdkit"]),
     program("qemu-io", &["qemu-utils"]),
     program("sqlite3", &["sqlite3"]),
-    // libFuzzer, of which the fuzz targets are made, is C++.
+    // libFuzzer, which the fuzz targets link, is C++.
     program("g++", &["g++"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),
     // Debian strips ensurepip from python3; without it `python3 -m venv` fails.
@@ -84,12 +84,12 @@ const REQUIREMENTS: [Requirement; 25] = [
     },
 ];
 
-/// Installs what is missing if that can be done; says and returns what is missing afterwards.
+/// Installs missing packages if possible; prints and returns those still missing.
 pub(crate) fn provide() -> Vec<&'static str> {
     let mut missing = missing();
     if !missing.is_empty() && is_root() && finds("apt-get") {
         install(&packages_of(&missing));
-        // What counts is what is there now, not what apt said.
+        // The installed programs count, not apt's exit code.
         missing = self::missing();
     }
     println!("{}", advice(&missing));
@@ -109,7 +109,7 @@ pub(crate) fn search_path() -> OsString {
     env::join_paths(folders).unwrap_or(given)
 }
 
-/// True if this program of a long run is there, installed now if need be.
+/// True if this program of a long run exists, after installing it if needed.
 pub(crate) fn provide_one(name: &str) -> bool {
     let wanted = LONG.iter().find(|requirement| requirement.name == name);
     if let Some(requirement) = wanted.filter(|it| !is_there(it))
@@ -142,7 +142,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 fn install(packages: &BTreeSet<&str>) {
-    // A failed update is no reason to stop: the lists at hand may do.
+    // A failed update is not fatal: the existing lists may do.
     if !succeeds(apt_get().arg("update")) {
         eprintln!("apt-get update failed");
     }
@@ -153,7 +153,7 @@ fn install(packages: &BTreeSet<&str>) {
 
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
-    // A package that asks a question would wait for ever.
+    // A package that asks a question would wait forever.
     command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     command
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask prove`: proofs that are too long for the tests.
 //!
-//! In: nothing but the checkout and a kernel of the lab. Out: durio's own table of what came out and what
-//! was expected, its exit code, and how long it took. Not here: the cells, and what is expected of them
-//! (the built-in proof spec `prove-matrix`).
+//! Needs the checkout and a kernel of the lab. Prints durio's table of results and expectations,
+//! and the elapsed time; returns durio's exit code. The built-in proof spec `prove-matrix` has the
+//! cells and their expected results.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn matrix(only: &[String]) -> Result<ExitCode> {
     durio.args(only.iter().flat_map(|text| ["--only", text]));
     let status = durio.status().context("cannot run durio")?;
     println!("{} s", begin.elapsed().as_secs());
-    // Ended by a signal, it has told nothing.
+    // Ended by a signal, it has reported nothing.
     let code = status.code().and_then(|it| u8::try_from(it).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

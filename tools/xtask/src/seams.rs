@@ -1,7 +1,7 @@
-//! Proof that what newcomers add touches one existing file at most.
+//! Proof that an extension touches one existing file at most.
 //!
-//! In: the patches in `tools/xtask/seams`, each of which adds a toy as ARCHITECTURE.md says. Out: a test for
-//! each, and one for the tree that has all of them: it must compile. Not here: whether a toy is any good.
+//! Takes the patches in `tools/xtask/seams`, each of which adds a toy as ARCHITECTURE.md says. Runs
+//! a test for each, and one for the tree that has all of them: it must compile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,17 +12,17 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
 
-/// How many existing files a toy may touch, beside tests and documents.
+/// How many existing files a toy may touch, not counting tests and documents.
 // A seam that needs a second file is in the wrong place and should move first (CONTRIBUTING.md).
 const TOUCHED_MAX: usize = 1;
 
-/// What became of a toy.
+/// The outcome of a toy.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) is_good: bool,
 }
 
-/// Shows what becomes of each toy.
+/// Tests and reports each toy.
 pub(crate) fn run() -> Result<ExitCode> {
     let outcomes = outcomes()?;
     for outcome in &outcomes {
@@ -38,7 +38,7 @@ pub(crate) fn outcomes() -> Result<Vec<Outcome>> {
     let copy = target.join("seams");
     renew(&cargo::workspace_root(), &copy)?;
     let mut outcomes = Vec::new();
-    // All into one copy: one check of it costs less than one for each, and they must go together.
+    // All in one copy: one check costs less than one for each, and they must work together.
     for patch in patches()? {
         let text = fs::read_to_string(&patch)?;
         let (touched, fits) = (touched(&text), apply(&patch, &copy, &target)?);
@@ -46,7 +46,7 @@ pub(crate) fn outcomes() -> Result<Vec<Outcome>> {
         println!("{name}: touches {}", touched.join(", "));
         outcomes.push(Outcome { name, is_good: fits && touched.len() <= TOUCHED_MAX });
     }
-    // The same folder for what is built: crates of others are there already.
+    // The same target folder: it already has the dependencies' builds.
     let mut check = cargo::command(&["check", "--workspace", "--quiet"]);
     let status = check.current_dir(&copy).env("CARGO_TARGET_DIR", &target).status()?;
     outcomes.push(Outcome { name: "seams together".to_owned(), is_good: status.success() });
@@ -67,7 +67,7 @@ fn touched(patch: &str) -> Vec<&str> {
     old.filter(|path| !path.contains("/tests/") && !path.ends_with(".md")).collect()
 }
 
-/// True if the patch fits. Outside of any repository git takes paths from the folder that it is in.
+/// True if the patch applies. Outside any repository git resolves paths from the current folder.
 fn apply(patch: &Path, copy: &Path, ceiling: &Path) -> Result<bool> {
     let mut git = Command::new("git");
     // With git's three lines of context a patch would break whenever a neighbour in a list changes.
@@ -76,8 +76,8 @@ fn apply(patch: &Path, copy: &Path, ceiling: &Path) -> Result<bool> {
     Ok(status.context("git does not start")?.success())
 }
 
-/// Makes `copy` what the checkout is, with changes that are not committed. What is equal is not
-/// written again, so that cargo need not build it again.
+/// Makes `copy` equal to the checkout, uncommitted changes included. Equal files are not written
+/// again, so that cargo does not rebuild them.
 fn renew(root: &Path, copy: &Path) -> Result<()> {
     let wanted = files(root)?;
     let is_stale = |path: &&PathBuf| !wanted.contains(*path);
@@ -95,7 +95,7 @@ fn renew(root: &Path, copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What git knows or would take.
+/// Files that git tracks or would add.
 fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let output = Command::new("git").args(list).current_dir(root).output()?;

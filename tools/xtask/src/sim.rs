@@ -1,7 +1,7 @@
 //! `cargo xtask sim raid`: power cuts of simulated arrays, and the faults that they must find.
 //!
-//! In: a seed, a number of cuts. Out: how many cuts without a violation, how fast; or the violation and
-//! how to replay it and a smaller case of it, with exit code 1. Not here: the simulation (durio-raid).
+//! Prints how many cuts passed without a violation and how fast; or the violation, how to replay
+//! it, and a smaller case of it, with exit code 1. durio-raid has the simulation.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -116,7 +116,7 @@ fn print_simulation(scenario: Scenario, cuts: u64) -> bool {
     true
 }
 
-/// The violation, and the same as a smaller case.
+/// Prints the violation, and a smaller case of it.
 fn print_violation(scenario: Scenario, violation: &Violation) {
     println!("cut {}: {}", violation.cut, violation.what);
     let reduction = Reduction::default();
@@ -155,7 +155,7 @@ fn print_tally(tally: &Tally) {
 
 fn print_replay(case: &Case) -> bool {
     let (events, violation) = replay(case);
-    // Whoever reads only the begin of it closes the pipe.
+    // A reader that wants only the beginning closes the pipe.
     let _ = writeln!(io::stdout(), "{}", events.join("\n"));
     violation.is_none()
 }
@@ -187,7 +187,7 @@ fn print_faults(scenario: Scenario, cuts: u64) -> bool {
     is_good
 }
 
-/// Lies that can be seen and were not are bad, and so are promises that they broke.
+/// Lies that could be seen but were not are bad, and so are promises that they broke.
 fn print_lies(scenario: Scenario, cuts: u64) -> bool {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
@@ -214,13 +214,13 @@ fn print_lies(scenario: Scenario, cuts: u64) -> bool {
     is_good
 }
 
-/// Without what the model knew.
+/// Without the model's knowledge.
 fn short(what: &str) -> &str {
     what.split([';', '{']).next().unwrap_or(what)
 }
 
-/// The part of a test suite, half of it on stripes: the violation, and the command that replays it. Each day
-/// has a seed, which is printed first.
+/// Part of the test suite, half of it on stripes: the violation, and the command that replays it.
+/// Each day has a seed, which is printed first.
 pub(crate) fn suite(cuts: u64) -> Option<String> {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |it| it.as_secs() / 86_400);
     println!("simulated cuts of RAID: seed {seed}");

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every check and every test, and the sum.
 //!
-//! In: the checkout and this machine. Out: what failed, with its output, what was skipped and why, how
-//! long each stage took, and as the very last line `N passed, N failed, N skipped`.
-//! Not here: the meaning of a tool's output (`output`), the accounting (`tally`).
+//! Prints failures with their output, skips with their reasons, the time of each stage, and as the
+//! very last line `N passed, N failed, N skipped`. `output` parses the tools' output, `tally`
+//! counts.
 //!
 //! ```text
 //!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─────────────────────────┬─ long tests ─ instructions ─ dist ─ attack
@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
     long: bool,
 }
 
-/// Runs all stages, whatever fails on the way.
+/// Runs all stages, even after failures.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let session = Session::default();
-    // First: what it installs decides which tests are skipped.
+    // First: the programs that it installs decide which tests are skipped.
     let missing = session.timed("packages", packages::provide).join(",");
     // Before minutes of compiling: these take seconds.
     session.stage("fmt", stages::fmt);
@@ -60,9 +60,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     // The pages that are generated from the program, on the build that the tests made.
     session.stage("book", stages::book);
-    // The build that is there: the tests made the debug one, the long tests the release one.
+    // The existing build: the tests made the debug one, the long tests the release one.
     let profile = if arguments.long { "release" } else { "debug" };
-    // Alone: it looks for whatever a command leaves anywhere on the machine.
+    // Alone: it checks the whole machine for leftovers.
     session.stage("attack", || stages::attack(profile, arguments.long));
     Ok(if session.print_summary() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 struct Session(Mutex<(Vec<(String, Duration)>, Tally)>);
 
 impl Session {
-    /// Runs what needs no order beside each other: black-box tests mostly wait, for devices, for
-    /// guests and for the end of runs, while compilers never do.
+    /// Runs independent stages concurrently: black-box tests mostly wait, for devices, for guests
+    /// and for the end of runs, while compilers never do.
     fn run_lanes(&self, arguments: &Arguments, programs: Vec<stages::Program>, missing: &str) {
         let (black_box, others): (Vec<_>, Vec<_>) =
             programs.into_iter().partition(stages::Program::is_black_box);

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler knows.
+//! `cargo xtask tidy`: the project's rules that no compiler checks.
 //!
-//! In: the manifests, the resolved graph and the sources of the workspace. Out: one line for each
-//! problem, `file:line: what, and what to do`. Not here: fixing anything.
+//! Takes the manifests, the resolved graph and the sources of the workspace. Prints one line for
+//! each problem, `file:line: what, and what to do`.
 //!
 //! A new rule is a module with a check over plain data, and a line in [`problems`].
 
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints every problem on a line of its own.
+/// Prints each problem on a separate line.
 pub(crate) fn print(problems: &[Problem]) {
     for problem in problems {
         println!("{problem}");
@@ -105,7 +105,7 @@ pub(crate) fn problems() -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// The number, from one, of the first line that `is_it` holds for; one if there is none.
+/// The number, from one, of the first line for which `is_it` holds; one if none does.
 fn line_where(text: &str, is_it: impl Fn(&str) -> bool) -> usize {
     text.lines().position(is_it).map_or(1, |index| index + 1)
 }

@@ -81,7 +81,7 @@ impl Bytes {
     }
 }
 
-// Powers of 1024, as most who write so mean them.
+// Powers of 1024, as these words are usually meant.
 const UNIT_NAMES: [(&str, &str); 9] = [
     ("kilobytes", "KiB"),
     ("megabytes", "MiB"),
@@ -97,7 +97,7 @@ const UNIT_NAMES: [(&str, &str); 9] = [
 fn unit_scale(unit: &str) -> Option<u64> {
     match unit {
         "" | "B" | "b" => Some(1),
-        // Before the letters of any case: only here the case tells decimal units.
+        // Before the case-insensitive units: only these use case to mark decimal units.
         "kB" => Some(1_000),
         "MB" => Some(1_000_000),
         "GB" => Some(1_000_000_000),

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What is wrong with the text.
+/// The problem with the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseErrorKind {
     /// Nothing, or only blanks.
     Empty,
     /// The part before the unit is not a decimal number.
     NotANumber,
-    /// The part after the number is no unit of this quantity.
+    /// The part after the number is not a unit of this quantity.
     UnknownUnit,
     /// The value does not fit in 64 bits.
     TooLarge,

@@ -35,7 +35,7 @@ impl Nanos {
         Self(count)
     }
 
-    // What is longer than 584 years, as a mutated document may say, is that long.
+    // A longer time, as in a mutated document, saturates at 584 years.
 
     /// `count` microseconds.
     #[must_use]

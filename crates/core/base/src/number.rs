@@ -5,10 +5,10 @@ use crate::{ParseErrorKind, ParseQuantityError};
 // Digits kept after the decimal point; more are refused rather than rounded.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// Reads `text` as number and unit, and multiplies by what `unit_scale` says of the unit.
+/// Reads `text` as a number and a unit, and multiplies the number by the unit's scale.
 ///
-/// The scale is the count of smallest units (bytes, nanoseconds) in one of the unit; `None` for
-/// an unknown unit. `names` are units in full with what is written for them, for the message.
+/// The scale is the count of smallest units (bytes, nanoseconds) in one unit; `None` for an unknown
+/// unit. `names` pairs full unit names with their short forms, for the message.
 pub(crate) fn parse_scaled(
     text: &str,
     expected: &'static str,
@@ -48,8 +48,8 @@ pub(crate) fn parse_scaled(
     u64::try_from(scaled / divisor).map_err(|_| fail(ParseErrorKind::TooLarge))
 }
 
-// The unit in full of which this is the begin: `mins` and `Minute` are `m`. The first of several is
-// the usual one.
+// The unit whose full name this abbreviates: `mins` and `Minute` mean `m`. The first of several
+// matches is the usual one.
 fn meant_unit<'n>(unit: &str, names: &[(&str, &'n str)]) -> Option<&'n str> {
     let lower = unit.to_lowercase();
     let exact = names.iter().find(|(_, written)| *written == lower);

@@ -24,7 +24,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// A word as one would type it: one with signs that a shell takes otherwise stands in quotes.
+/// A word as a user would type it: quoted if the shell gives one of its characters a meaning.
 #[must_use]
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,:+@%{}".contains(c);

@@ -1,8 +1,7 @@
 //! The four system calls of Linux's own asynchronous I/O (linux/aio_abi.h), as far as durio needs
 //! them.
 //!
-//! In: control blocks. Out: events, or the system's error. Not here: slots, stamps, what a refusal
-//! means (`engines/aio.rs`).
+//! The meaning of a refusal, slots and stamps are in `engines/aio.rs`.
 //!
 //! The C library has no wrappers for these calls, and libaio adds nothing to them; its reading of
 //! the completion ring in user space is not used.
@@ -42,23 +41,24 @@ pub(crate) struct ControlBlock {
     pub(crate) event_file: u32,
 }
 
-/// `struct io_event`: what came of it.
+/// `struct io_event`: the result.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event {
     /// [`ControlBlock::data`].
     pub(crate) data: u64,
-    /// Address of the control block; durio uses the block again meanwhile.
+    /// Address of the control block, which durio may have reused by then.
     pub(crate) block: u64,
     /// Bytes, zero or a negated errno.
     pub(crate) result: i64,
-    /// Of USB gadgets only.
+    /// Used by USB gadgets only.
     pub(crate) second_result: i64,
 }
 
 const _: () = assert!(size_of::<ControlBlock>() == 64 && size_of::<Event>() == 32);
 
-/// An `aio_context_t`, destroyed when dropped; the kernel then waits for what is in flight.
+/// An `aio_context_t`; dropping it destroys it, for which the kernel waits for operations in
+/// flight.
 #[derive(Debug)]
 pub(crate) struct Context(libc::c_ulong);
 
@@ -77,7 +77,7 @@ impl Context {
     ///
     /// # Safety
     /// Every pointer must lead to a control block that is valid for reads and writes during the
-    /// call; the memory that the blocks name must stay valid, and be used by nobody else, until
+    /// call; the memory that the blocks name must stay valid, and have no other user, until
     /// their events are there.
     #[inline]
     pub(crate) unsafe fn submit(&self, blocks: &mut [*mut ControlBlock]) -> io::Result<usize> {

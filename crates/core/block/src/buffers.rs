@@ -39,7 +39,7 @@ pub(crate) struct Memory {
     layout: Layout,
 }
 
-// SAFETY: nothing is read or written through it but by `Buffers`, each in slots of its own.
+// SAFETY: only `Buffers` reads and writes through it, each in separate slots.
 unsafe impl Send for Memory {}
 // SAFETY: as above; its own fields never change.
 unsafe impl Sync for Memory {}
@@ -134,7 +134,7 @@ impl Buffers {
     /// The address of a slot, for the kernel.
     ///
     /// # Panics
-    /// If there is no such slot, or if it is bare.
+    /// If the slot does not exist or is bare.
     #[inline]
     pub(crate) fn slot_pointer(&self, slot: usize) -> *mut u8 {
         if slot >= self.count {
@@ -153,7 +153,7 @@ impl Buffers {
     /// The contents of a slot.
     ///
     /// # Panics
-    /// If there is no such slot, or if it is bare.
+    /// If the slot does not exist or is bare.
     #[inline]
     pub fn slot_mut(&mut self, slot: usize) -> &mut [u8] {
         let pointer = self.slot_pointer(slot);
@@ -167,7 +167,7 @@ impl Buffers {
     /// the kernel only for the time of a call.
     ///
     /// # Panics
-    /// If there is no such slot, or if it is bare.
+    /// If the slot does not exist or is bare.
     #[inline]
     #[must_use]
     pub fn slot(&self, slot: usize) -> &[u8] {
@@ -178,7 +178,7 @@ impl Buffers {
     }
 }
 
-/// Out of line: what is printed would be kept in memory where it is checked.
+/// Out of line: inlined, the printed values would be kept in memory at the check.
 #[cold]
 fn no_such(slot: usize, count: usize) -> ! {
     panic!("slot {slot} of {count}")
@@ -191,9 +191,9 @@ const MAPPED_FROM_BYTES: libc::c_int = 256 << 10;
 /// Has allocations from 256 KiB on come from the kernel, as pages that are zero and take no memory
 /// until they are written to, for the rest of the process.
 ///
-/// glibc does so from 128 KiB on, until the first of them is freed: then it takes all that are no
-/// larger from its heap, where zeroing touches what the heap was extended by in advance. Thousands of
-/// jobs took a gigabyte that way.
+/// glibc does so from 128 KiB on, until the first of them is freed: then it takes all of up to that
+/// size from its heap, where zeroing touches the memory by which the heap was extended in advance.
+/// Thousands of jobs took a gigabyte that way.
 pub fn map_large_allocations() {
     #[cfg(target_env = "gnu")]
     // Justification: no crate in use wraps the call.

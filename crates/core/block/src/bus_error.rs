@@ -1,13 +1,12 @@
 //! Copies to and from mapped files that end with an error where a page cannot be had.
 //!
-//! In: addresses, one side of them mapped. Out: whether every page was there. Not here: which files are
-//! mapped (`engines/mmap`).
+//! Which files are mapped is decided in `engines/mmap`.
 //!
-//! A page that a device cannot read, that lies behind a file's new end, or for which a full filesystem
-//! has no block is SIGBUS, which ends a process. The handler puts anonymous memory in the place of the
-//! rest of the copy, so that it runs to its end, and marks it. It uses atomics of its own thread and
-//! mmap(2) alone, which may be called there; mmap(2) fails where the process has no memory or mapping
-//! left, and then the signal ends it.
+//! A page that a device cannot read, that lies behind a file's new end, or for which a full
+//! filesystem has no block raises SIGBUS, which ends a process. The handler replaces the rest of
+//! the copy with anonymous memory, so that the copy runs to its end, and marks it. It uses only its
+//! thread's atomics and mmap(2), which may be called there; if the process has no memory or mapping
+//! left, mmap(2) fails and the signal ends the process.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -39,7 +38,7 @@ thread_local! {
 /// What SIGBUS did before.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Has pages that cannot be had end a copy and not the process, from the first call on.
+/// Makes missing pages end a copy instead of the process, from the first call on.
 pub(crate) fn catch() {
     PREVIOUS.get_or_init(|| {
         // Justification: rustix leaves signal handlers to libc.
@@ -55,8 +54,8 @@ pub(crate) fn catch() {
     });
 }
 
-/// Copies `length` bytes, of which `mapped` is one side; false if a page of it cannot be had. Then
-/// anonymous memory is in its place, and of the pages behind it: the mapping shows the file no longer.
+/// Copies `length` bytes, of which `mapped` is one side; false if one of its pages is missing. Then
+/// anonymous memory replaces that page and those behind it: the mapping no longer shows the file.
 ///
 /// # Safety
 /// Both sides are valid for `length` bytes as memory, do not overlap, and the pages around `mapped`
@@ -71,7 +70,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, length: usize, mapped: *
         copying.end.store((begin + length).next_multiple_of(page), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         // Justification: a copy is what this engine measures.
-        // SAFETY: as the caller says; a fault is answered by the handler, and the copy goes on.
+        // SAFETY: as the caller promises; the handler resolves a fault, and the copy continues.
         unsafe { ptr::copy_nonoverlapping(from, to, length) };
         compiler_fence(Ordering::SeqCst);
         copying.end.store(0, Ordering::Relaxed);
@@ -89,8 +88,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     // SAFETY: all zeros is the default action.
     let default = || unsafe { std::mem::zeroed() };
     let previous = PREVIOUS.get().copied().unwrap_or_else(default);
-    // SAFETY: sigaction and raise may be called in a handler. A fault happens again when this returns,
-    // a signal that was sent is sent again; both find what was there before.
+    // SAFETY: sigaction and raise may be called in a handler. A fault happens again when this
+    // returns, and a sent signal is raised again; both then meet the previous disposition.
     unsafe {
         libc::sigaction(signal, &raw const previous, ptr::null_mut());
         if code <= 0 {

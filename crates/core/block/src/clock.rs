@@ -152,7 +152,7 @@ const CALIBRATION_SPAN: Duration = Duration::from_millis(20);
 const CALIBRATION_PAIRS: usize = 8;
 
 impl TscClock {
-    /// Measures the counter's rate; sleeps 20 ms. `None` where there is no such counter.
+    /// Measures the counter's rate; sleeps 20 ms. `None` if the processor lacks the counter.
     #[must_use]
     pub fn calibrate() -> Option<Self> {
         let (ticks_before, nanos_before) = tightest_pair()?;
@@ -191,7 +191,7 @@ fn tightest_pair() -> Option<(u64, u64)> {
 #[inline]
 #[expect(clippy::unnecessary_wraps, reason = "other architectures have none")]
 fn read_tsc() -> Option<u64> {
-    // Justification: there is no safe way to read the counter, and the vDSO costs twice as much.
+    // Justification: the counter has no safe read, and the vDSO costs twice as much.
     // SAFETY: RDTSC has no memory operands; user space may execute it unless the process asked
     // the kernel to forbid it (prctl PR_SET_TSC), which durio does not.
     Some(unsafe { core::arch::x86_64::_rdtsc() })

@@ -1,8 +1,6 @@
-//! What a device says of itself when it is asked, which may differ from what the kernel takes it for.
+//! What a device reports about itself when asked, which may differ from the kernel's view.
 //!
-//! In: the path of a device node. Out: [`NvmeIdentity`], [`NvmePowerCounters`], [`CachingPage`],
-//! [`DmTable`], the file below a loop device. Not here: files of the kernel (`durio-observe`), and any
-//! judgement.
+//! Takes the path of a device node. The kernel's files about devices are read in `durio-observe`.
 //!
 //! Devices are asked through a descriptor that is open for reading only, by commands that change
 //! nothing: NVMe Identify, Get Features and Get Log Page, SCSI MODE SENSE, the table of a device-mapper
@@ -72,8 +70,9 @@ struct LoopStatus {
 
 const _: () = assert!(size_of::<LoopStatus>() == 232, "the size of loop_info64");
 
-/// The file that a loop device stands on, by that file's numbers: its name, which sysfs has, may lead to
-/// another file by now or to none. None for what is no loop device, is not in use, or may not be asked.
+/// The file behind a loop device, by device and inode number: its name in sysfs may lead to another
+/// file by now, or to none. None if the device is not a loop device, is not in use, or may not be
+/// asked.
 #[must_use]
 pub fn loop_backing(device: &Path) -> Option<TargetIdentity> {
     let file = open_node("ask the loop device", device, true).ok()?;

@@ -67,7 +67,7 @@ pub struct Operation {
     pub length: u64,
     /// First byte in the target.
     pub offset: u64,
-    /// When it should start, for open loops; engines with a clock of their own start it then.
+    /// Start time in open loops; engines with a private clock start it then.
     pub intended_start: Ticks,
 }
 
@@ -79,14 +79,14 @@ pub struct Completion {
     /// Bytes moved, zero for syncs, or a negated errno.
     pub result: i32,
     /// When the submitting call had returned; equals `completed_at` where submission is completion,
-    /// and may be later for what was seen while a refused submission was repeated.
+    /// and may be later for a completion seen while a refused submission was repeated.
     pub submitted_at: Ticks,
     /// When the completion was seen.
     pub completed_at: Ticks,
 }
 
-/// What an engine can do. What it cannot, it answers with -EOPNOTSUPP, never with something else;
-/// the successor of a link that it cannot do is cancelled as that of any failed operation.
+/// An engine's features. It answers unsupported operations with -EOPNOTSUPP, and never replaces
+/// them; the successor of an unsupported link is cancelled like that of any failed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// More than one operation can be in flight.
@@ -104,7 +104,7 @@ pub struct Capabilities {
 pub struct EngineFacts {
     /// Features in use: registered buffers, ring flags, ….
     pub features: Vec<String>,
-    /// What was wanted and could not be had, with the reason.
+    /// Features that were wanted and unavailable, with the reason.
     pub fallbacks: Vec<String>,
 }
 

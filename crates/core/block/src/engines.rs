@@ -1,11 +1,8 @@
 //! Every engine by its name: the one list of them.
 //!
-//! In: a kind and what an engine is built over. Out: the engine, given to whoever drives it. Not here:
-//! what an engine does, which is in its own file.
-//!
-//! An engine is a file in `engines/` with an [`Engine`] and an [`EngineDescriptor`], and two lines here:
-//! its module, and its place in the list. Whoever drives engines is an [`EngineUser`], so that its loop
-//! is compiled for each of them: no call per operation goes through a table.
+//! An engine is a file in `engines/` with an [`Engine`] and an [`EngineDescriptor`], and two lines
+//! here: its module, and its place in the list. The driver of an engine is an [`EngineUser`], so
+//! that its loop is compiled for each engine: no call per operation goes through a table.
 
 mod aio;
 mod looks;
@@ -46,23 +43,23 @@ pub struct EngineSetup<C> {
     pub entries: u32,
     /// A sync holds up whatever comes after it.
     pub blocking_syncs: bool,
-    /// The order of accesses, as the kernel was told of it by `fadvise`.
+    /// The order of accesses, as `fadvise` gave it to the kernel.
     pub advice: Option<Advice>,
 }
 
 /// Drives an engine, whichever it is.
 pub trait EngineUser<C: Clock>: Sized {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Takes the engine.
     fn drive<E: Engine<Clock = C>>(self, engine: E) -> Self::Output;
 
-    /// Is told why there is none.
+    /// Takes the error that prevented the engine.
     fn refused(self, error: BlockError) -> Self::Output;
 }
 
-/// What is to be known of an engine before there is one.
+/// The facts about an engine that are known before it exists.
 pub trait EngineDescriptor {
     /// The name that users write and read.
     const NAME: &'static str;

@@ -1,4 +1,4 @@
-//! The one error of this crate: what kind, what was being done, to what, and the system's word.
+//! This crate's only error: its kind, the operation, its object, and the system's error.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// No space, or over quota.
     NoSpace,
-    /// In use by somebody else.
+    /// In use by another process.
     Busy,
     /// The kernel, filesystem or device cannot do this.
     Unsupported,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
 pub struct BlockError {
     /// What callers can act on.
     pub kind: ErrorKind,
-    /// What was being done, as "cannot {operation}".
+    /// The operation, as "cannot {operation}".
     pub operation: &'static str,
     /// The file or device, if one is known.
     pub path: Option<PathBuf>,

@@ -1,13 +1,10 @@
-//! A folder that is held open, so that what is made in it is made in that very folder.
+//! A folder that is held open, so that files made in it are made in that very folder.
 //!
-//! In: a folder's path, once; then names in it. Out: new files, folders and links in it, and files that
-//! are replaced whole. Not here: what is written.
-//!
-//! A path is looked up again by every call, and who can write to one of its folders can put a link in
-//! between. So the folder is opened once, and everything else goes by one name at a time below its
-//! descriptor: no link is followed, and nothing that exists is opened to be overwritten. This walk
-//! does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on kernels and
-//! in containers that refuse that call.
+//! Every call looks a path up again, and a user with write access to one of its folders can put a
+//! link in between. So the folder is opened once, and everything else goes by one name at a time
+//! below its descriptor: no link is followed, and no existing file is opened to be overwritten.
+//! This walk does what openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and works on
+//! kernels and in containers that refuse that call.
 
 mod own;
 
@@ -28,7 +25,7 @@ use rustix::process::geteuid;
 
 use crate::regular_file::open_regular_at;
 
-/// Nobody but the owner may write, whatever the umask.
+/// Only the owner may write, whatever the umask.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 const HOLDING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -44,7 +41,7 @@ impl Folder {
     /// The folder that the user's path leads to, by links too.
     ///
     /// # Errors
-    /// If there is none, or it cannot be opened.
+    /// If it does not exist or cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let place = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Self { held: open(place, HOLDING, Mode::empty())?, path: path.to_owned() })
@@ -69,7 +66,7 @@ impl Folder {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         let parent = Self::open_or_make(path.parent().unwrap_or(Path::new("")))?;
         let folder = parent.make_folder(name)?;
-        // The parent may be anybody's: they may have put something else there meanwhile.
+        // The parent may belong to another user, who may have replaced the folder.
         folder.check_owner()?;
         Ok(Self { path: path.to_owned(), ..folder })
     }
@@ -80,8 +77,8 @@ impl Folder {
         &self.path
     }
 
-    /// Refuses, as root, a folder in which somebody else can put or exchange files: what durio writes
-    /// there would be theirs.
+    /// Refuses, as root, a folder in which another user can add or exchange files: durio's files
+    /// there would be under that user's control.
     ///
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] with the reason, for root alone.
@@ -101,21 +98,21 @@ impl Folder {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
     }
 
-    /// Who we are to this filesystem: what new files of ours belong to. NFS takes root for nobody, and
-    /// others have one owner for all files.
+    /// The user that owns new files of this process on this filesystem. NFS maps root to `nobody`,
+    /// and other filesystems have one owner for all files.
     fn own_id(&self) -> io::Result<u32> {
         let user = geteuid().as_raw();
         if fstat(&self.held)?.st_uid == user {
             return Ok(user);
         }
-        // What cannot be made here cannot be told apart either.
+        // If no file can be made here, its owner cannot be determined.
         Ok(self.make_unnamed().and_then(|file| Ok(fstat(&file)?.st_uid)).unwrap_or(user))
     }
 
     /// The folder of this name in it.
     ///
     /// # Errors
-    /// If there is none, or a link.
+    /// If it does not exist, or is a link.
     pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let name = single(name.as_ref())?;
         let held = openat(&self.held, name, HOLDING | OFlags::NOFOLLOW, Mode::empty())?;
@@ -175,10 +172,11 @@ impl Folder {
         }
     }
 
-    /// Opens a file of our own, to read it and to go on writing it.
+    /// Opens an own file, to read it and to continue writing it.
     ///
     /// # Errors
-    /// If it is not there, is no regular file, has other names elsewhere, or belongs to somebody else.
+    /// If it does not exist, is not a regular file, has other names elsewhere, or has another
+    /// owner.
     pub fn open_own(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.held, single(name.as_ref())?, flags, Mode::empty());
@@ -191,7 +189,7 @@ impl Folder {
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
             return Err(refused("it is not a regular file"));
         }
-        // Somebody may have linked a file of their own, or of another user, to this name.
+        // Another user may have linked a file to this name.
         if facts.st_nlink != 1 {
             return Err(refused("it has other names (hard links)"));
         }
@@ -201,7 +199,7 @@ impl Folder {
         Ok(file.into())
     }
 
-    /// Opens a file of our own to add to its end, or makes it, for its owner alone.
+    /// Opens an own file to append to it, or makes it, for its owner alone.
     ///
     /// # Errors
     /// As [`Folder::open_own`], but for a file that is not there.
@@ -236,11 +234,11 @@ impl Folder {
         open_regular_at(&self.held, Path::new(single(name.as_ref())?))
     }
 
-    /// Replaces a file at once: whoever reads it sees the old one or this one, whole, also after a
-    /// power loss. What has the name is not opened; a link of that name is replaced, not followed.
+    /// Replaces a file at once: readers see the old or the new one, whole, also after a power loss.
+    /// An existing file is not opened; a link of that name is replaced, not followed.
     ///
     /// # Errors
-    /// If it cannot be written, for example because the disk is full; the old one stays then.
+    /// If it cannot be written, for example because the disk is full; the old file stays then.
     pub fn replace(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
         let name = single(name.as_ref())?;
         let mut new = std::ffi::OsString::from(".");
@@ -259,7 +257,7 @@ impl Folder {
         renamed.and_then(|()| self.sync())
     }
 
-    /// Gives a file in it another name, in the place of what has that.
+    /// Renames a file in it, replacing any file of the new name.
     ///
     /// # Errors
     /// If it cannot be renamed.
@@ -267,7 +265,7 @@ impl Folder {
         Ok(renameat(&self.held, single(from.as_ref())?, &self.held, single(to.as_ref())?)?)
     }
 
-    /// Removes a file or link; nothing of that name is no error.
+    /// Removes a file or link; a missing file is not an error.
     ///
     /// # Errors
     /// If it cannot be removed.

@@ -1,13 +1,12 @@
 //! The guard: what exists is held by one descriptor, known by its numbers, and written to only with a
 //! permit.
 //!
-//! In: a path that a user named, what is known of its use, why it may be written to. Out: a
-//! [`HeldTarget`], and of that a [`WritePermit`]: the only value by which something that was there
-//! before durio is opened for writing. Not here: who uses a device (durio-observe), and what the words
-//! of the permission were (the command line).
+//! A [`HeldTarget`] comes from a path that a user named, and a [`WritePermit`] from it: the only
+//! value by which something that existed before durio is opened for writing. durio-observe finds
+//! who uses a device; the command line reads the words of the permission.
 //!
-//! A name is looked up once. Whatever becomes of it afterwards, what was looked at, what was permitted
-//! and what is written to are one thing, because all of them are the one descriptor.
+//! A name is looked up once. Whatever becomes of the name, the object that was looked at, permitted
+//! and written to is the same, because one descriptor stands for it throughout.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -108,7 +107,7 @@ impl HeldTarget {
         self.kind
     }
 
-    /// By which it is known.
+    /// The numbers by which it is known.
     #[must_use]
     pub const fn identity(&self) -> TargetIdentity {
         self.identity
@@ -142,12 +141,12 @@ impl HeldTarget {
             .map_err(|error| BlockError { path: Some(self.path.clone()), ..error })
     }
 
-    /// Tells other durios that a file is being read (`flock`, shared), as long as the lock lives. Nodes
-    /// of devices are not locked: udev locks them too, for moments, and waits while they are locked
-    /// (systemd, BLOCK_DEVICE_LOCKING).
+    /// Shows other durio processes that a file is being read (`flock`, shared), as long as the lock
+    /// lives. Nodes of devices are not locked: udev locks them too, for moments, and waits while
+    /// they are locked (systemd, BLOCK_DEVICE_LOCKING).
     ///
     /// # Errors
-    /// [`GuardRefusal::Locked`] if somebody has locked it to write to it.
+    /// [`GuardRefusal::Locked`] if another process has locked it to write to it.
     pub fn lock_to_read(&self) -> Result<Option<OwnedFd>, GuardRefusal> {
         if !matches!(self.kind, TargetType::File(_)) {
             return Ok(None);
@@ -178,8 +177,8 @@ impl HeldTarget {
 
     /// The one way to a permit to write to what existed before.
     ///
-    /// It is claimed by the way: a device exclusively (nobody can mount it or make it part of an array
-    /// meanwhile), a file by a lock that other durios obey.
+    /// The permit claims the target: a device exclusively (it cannot be mounted or become part of
+    /// an array), a file by a lock that other durio processes obey.
     ///
     /// # Errors
     /// Why it must not be written to.
@@ -215,12 +214,12 @@ impl HeldTarget {
     }
 }
 
-/// What is known of the use of a thing that shall be overwritten.
+/// The known uses of a target that is about to be overwritten.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Who uses it, a clause each: "/dev/sdb1 is mounted on /data".
     pub users: Vec<String>,
-    /// What is recognised on it: "ext4".
+    /// The signatures on it: "ext4".
     pub signatures: Vec<String>,
 }
 
@@ -229,18 +228,18 @@ pub struct Usage {
 pub enum WriteReason {
     /// `--destroy` named it.
     Named {
-        /// `--force-signature` was given: what is recognised on it may be lost.
+        /// `--force-signature` was given: signatures on it may be lost.
         force_signature: bool,
     },
     /// It is /dev/null or the like.
     KeepsNothing,
-    /// It is a layer that durio built, or stands on what durio was permitted to overwrite.
+    /// It is a layer that durio built, or is on a device that durio was permitted to overwrite.
     Built,
-    /// It is a member of an array that the user starts: [`MEMBER_SIGNATURE`] is on it, and nothing else.
+    /// It is a member of an array that the user starts: [`MEMBER_SIGNATURE`] is its only signature.
     Member,
 }
 
-/// What is recognised on a member of one of durio's own arrays.
+/// The signature of a member of a durio array.
 pub const MEMBER_SIGNATURE: &str = "durio raid";
 
 impl WriteReason {
@@ -252,7 +251,7 @@ impl WriteReason {
 /// Why something must not be written to.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardRefusal {
-    /// Somebody uses it.
+    /// It is in use.
     #[error("it is in use: {}", .0.join("; "))]
     InUse(Vec<String>),
     /// Something is on it.
@@ -261,7 +260,7 @@ pub enum GuardRefusal {
     /// It should be a member of one of durio's arrays.
     #[error("it is no member of a durio RAID")]
     NoMember,
-    /// Somebody holds the device for itself, possibly in another namespace.
+    /// A process holds the device exclusively, possibly in another namespace.
     #[error("somebody has it open exclusively")]
     Claimed,
     /// The file is open for writing: by a program, a loop device, swap.
@@ -283,7 +282,7 @@ pub enum GuardRefusal {
 pub struct WritePermit {
     target: HeldTarget,
     reason: WriteReason,
-    /// As long as it is open, nobody else may have the thing for itself.
+    /// While this is open, no other process can have the target exclusively.
     claim: Option<OwnedFd>,
 }
 
@@ -317,10 +316,10 @@ impl WritePermit {
     }
 }
 
-/// Something that exists and is to be measured, with what may be done to it.
+/// An existing target to measure, with its permitted uses.
 #[derive(Debug)]
 pub enum TargetAccess {
-    /// It may be read; the lock tells other durios so.
+    /// It may be read; the lock shows that to other durio processes.
     Read(HeldTarget, Option<OwnedFd>),
     /// It may be overwritten.
     Write(WritePermit),
@@ -348,7 +347,7 @@ impl TargetAccess {
     }
 }
 
-/// What exists of the places to be measured, each by the path that the user named.
+/// The existing places to measure, each by the path that the user named.
 #[derive(Debug, Clone, Default)]
 pub struct HeldTargets(Vec<Arc<TargetAccess>>);
 
@@ -361,7 +360,7 @@ impl HeldTargets {
     /// What `path` led to when it was looked up.
     ///
     /// # Errors
-    /// If it was not looked up: then nobody has asked whether it may be written to.
+    /// If it was not looked up: then whether it may be written to was never checked.
     pub fn find(&self, path: &Path) -> Result<Arc<TargetAccess>, BlockError> {
         let found = self.0.iter().find(|access| access.target().path() == path);
         found.cloned().ok_or_else(|| BlockError::at("open without a look at", path, Errno::PERM))
@@ -374,19 +373,20 @@ const SET_SIGNAL: libc::c_int = 10;
 /// NFS, SMB, CIFS, FUSE, 9p (include/uapi/linux/magic.h).
 const OF_A_SERVER: [u32; 5] = [0x6969, 0xfe53_4d42, 0xff53_4d42, 0x6573_5546, 0x0102_1997];
 
-/// Asks for a read lease, which the kernel gives only if nobody has the file open for writing
+/// Asks for a read lease, which the kernel gives only if no process has the file open for writing
 /// (fcntl(2), F_SETLEASE): programs, loop devices, swap, the NFS server. It is given back at once.
 ///
-/// False also where nobody can tell: leases are for a file's owner and CAP_LEASE, some filesystems have
-/// none, and on those of a network the server's word (no delegation, no oplock) looks like a refusal.
+/// False also where this cannot be determined: leases are for a file's owner and CAP_LEASE, some
+/// filesystems have none, and on network filesystems the server's answer (no delegation, no oplock)
+/// looks like a refusal.
 fn has_writers(file: BorrowedFd<'_>) -> bool {
     let magic = rustix::fs::fstatfs(file).ok().and_then(|it| u32::try_from(it.f_type).ok());
     if magic.is_none_or(|magic| OF_A_SERVER.contains(&magic)) {
         return false;
     }
     let number = file.as_raw_fd();
-    // Whoever opens the file meanwhile is told by this signal, which is ignored by default; the one
-    // that is sent otherwise, SIGIO, would end the process.
+    // Opening the file during the lease raises this signal, which is ignored by default; the usual
+    // one, SIGIO, would end the process.
     // SAFETY: plain calls on a descriptor that is borrowed; no memory is handed over.
     let answer = unsafe {
         libc::fcntl(number, SET_SIGNAL, libc::SIGURG);

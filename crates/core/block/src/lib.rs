@@ -8,16 +8,16 @@
 //!   no I/O          (blocking)      (blocking)      (asynchronous)  (asynchronous)
 //! ```
 //!
-//! In: [`Operation`]s with offset, length, buffer slot and flags. Out: [`Completion`]s with the
-//! kernel's result and two time stamps.
-//! Not here: which operations (durio-workload), figures (durio-analyse), printing.
+//! Takes [`Operation`]s with offset, length, buffer slot and flags, and gives [`Completion`]s with
+//! the kernel's result and two time stamps. durio-workload chooses the operations, durio-analyse
+//! computes results.
 //!
-//! [`MemberRing`] is no engine: one ring over the members of an array, where a buffer is on its way to
-//! several files.
+//! [`MemberRing`] is not an engine: it is one ring over the members of an array, where a buffer is
+//! on its way to several files.
 //!
-//! Beside them stands what every crate uses to touch the machine safely: a [`Folder`] that is held by
-//! its descriptor, files that are read within a bound ([`read_bounded`]), programs that are asked
-//! within a time ([`ask`]).
+//! The crate also holds what every crate uses to touch the machine safely: a [`Folder`] that is
+//! held by its descriptor, files that are read within a bound ([`read_bounded`]), programs that are
+//! asked within a time ([`ask`]).
 //!
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
 //! while no Rust reference exists, mapped files and the signal of a page that cannot be had, ring
@@ -31,14 +31,14 @@
 //!
 //! ```text
 //!  path ──► HeldTarget ──► use_of ──► HeldTarget::permit ──► WritePermit ──► opened for writing
-//!           one look-up,   durio-      refuses what is used,  held until     by each job; fio gets
-//!           O_PATH         observe     what was not named     the run ends   /proc/PID/fd/N
+//!           one look-up,   durio-      refuses a target in    held until     by each job; fio gets
+//!           O_PATH         observe     use or not named       the run ends   /proc/PID/fd/N
 //! ```
 //!
 //! | to write to | the value, and who makes it |
 //! |---|---|
 //! | a file or device that existed | `WritePermit`, of `HeldTarget::permit` (`core/block/src/guard.rs`); `measure/bench/src/locate.rs` asks for it by the words of `--destroy`, and for layers that were just built |
-//! | a member of an array of durio's own | the same, because of the superblock that is on it; `measure/bench/src/array` asks |
+//! | a member of a durio array | the same, because of the superblock that is on it; `measure/bench/src/array` asks |
 //! | a file that durio makes | `NewFile`, of `core/block/src/made_file.rs`: made with O_EXCL, marked, removed on proof |
 //! | the devices of a build | `PermittedCommand` and `PermittedWrite`, of `Grounds` (`measure/layers/src/permit.rs`): made by this build, or declared, named and unused. mkfs claims its device itself, so this permit holds the device open without a claim |
 //! | what a dead build left | `Proven`, of `measure/layers/src/proof.rs`: the journal's identity, compared once more |
@@ -48,12 +48,12 @@
 //! A name is looked up once, in `HeldTarget::open`; all that follows uses the descriptor.
 //! docs/what-durio-touches.md says the same for users, and `cargo xtask attack` attacks it: seeded
 //! mutations, kills, races, changing devices and hostile names against the built program, with a
-//! witness that hashes what is not durio's. Its small scale is a stage of `cargo xtask test`.
+//! witness that hashes all other files. Its small scale is a stage of `cargo xtask test`.
 //!
-//! What is read from folders and files of others has a bound and is a regular file
+//! Reads of others' folders and files are bounded and take only regular files
 //! (`core/block/src/regular_file.rs`); programs that are asked something have a time limit and end
-//! as a group (`program.rs`); what others named is spelt out where it enters a page, a table, a
-//! cell or a line of stderr (`measure/report/src/visible.rs`), while JSON carries it whole.
+//! as a group (`program.rs`); names from others are spelt out where they enter a page, a table, a
+//! cell or a line of stderr (`measure/report/src/visible.rs`), while JSON carries them whole.
 #![expect(unsafe_code, reason = "the crate that owns the kernel's asynchronous interfaces")]
 
 mod aio_calls;

@@ -1,13 +1,12 @@
 //! Files that durio makes, and their removal.
 //!
-//! In: a directory. Out: an open file, without a name where the filesystem has that (O_TMPFILE), else
-//! under a random name of durio's own; and the removal of exactly that file. Not here: the journal
-//! that remembers it (durio-record), and what existed before ([`crate::open`]).
+//! A new file has no name where the filesystem supports that (O_TMPFILE), else a random one;
+//! exactly that file is removed. The journal that remembers it is in durio-record.
 //!
-//! A name that a user gave is never used: whatever has that name is the user's, at any time. What
-//! needs a name carries a mark: the random word in its name, the same word in an extended attribute,
-//! and the numbers by which the filesystem tells its inodes apart. None of them is enough alone: a
-//! copy has the attribute, a file that was overwritten in place all of them.
+//! A user's name is never used: a file under such a name is the user's, at any time. A file that
+//! needs a name carries a mark: the random word in its name, the same word in an extended
+//! attribute, and the numbers by which the filesystem identifies its inodes. Each alone is too
+//! weak: a copy has the attribute, a file that was overwritten in place has all of them.
 
 mod removal;
 #[cfg(test)]
@@ -44,10 +43,11 @@ pub struct NewFile {
     directory: OwnedFd,
 }
 
-/// Filesystems that do not sync a file without a name as they sync another, so that its figures would
-/// be of no database's file: Btrfs (its log leaves out what has no link,
-/// `btrfs_log_inode_parent` in fs/btrfs/tree-log.c; Linux 6.18 was seen to send the same flushes), ZFS (`zfs_log_write` leaves out what is unlinked),
-/// F2FS (its fsync takes a whole checkpoint instead), bcachefs (not known).
+/// Filesystems that sync a file without a name unlike other files, so that its results would not
+/// apply to a database's: Btrfs (its log leaves out files without a link, `btrfs_log_inode_parent`
+/// in fs/btrfs/tree-log.c; Linux 6.18 was seen to send the same flushes), ZFS (`zfs_log_write`
+/// leaves out unlinked files), F2FS (its fsync takes a whole checkpoint instead), bcachefs (not
+/// known).
 const SYNC_BY_NAME: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e];
 
 /// Makes a file without a name in `directory`; none where the filesystem has no such files, or does not

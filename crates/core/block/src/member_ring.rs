@@ -1,20 +1,20 @@
 //! One io_uring over several files: the members of an array.
 //!
-//! In: files, buffers, operations that name a member, a place, a buffer and a tag. Out: completions by
-//! tag. Not here: which member gets what (durio-raid); clocks and measuring, which engines do.
+//! durio-raid decides which member gets what. Clocks and measuring belong to the engines.
 //!
 //! ```text
 //!  lend(Buffers) ──► LentBuffer ──► push, once for each member ──► exchange ──► MemberCompletion
 //!                        └────────────────── take_back ◄───────────────┘
 //! ```
 //!
-//! A buffer is lent to the ring as long as any operation may use it. One that is asked back earlier is
-//! kept until the last of its operations has ended, and is lost to the caller: so a member that does not
-//! answer can be given up, and the kernel never writes to memory that somebody else has.
+//! A buffer is lent to the ring as long as any operation may use it. A buffer that is asked back
+//! earlier is kept until the last of its operations has ended, and is lost to the caller: so a
+//! member that does not answer can be given up, and the kernel never writes to memory that has
+//! another user.
 //!
-//! The ring keeps a member's file open, and what claims it, until no operation is on its way, also when
+//! The ring keeps a member's file open, and its claim, until no operation is on its way, also when
 //! the process is killed: the kernel lets go of a ring's files when its last request has ended. So
-//! whoever gets the claim next meets no late write.
+//! the next holder of the claim meets no late write.
 //!
 //! [`MemberRing::buffers`] makes buffers whose pages the kernel knows: it need not look them up and pin them
 //! for each operation.
@@ -35,7 +35,7 @@ use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
 const WAKE: u64 = u64::MAX;
-/// Names the end of a wait in which nothing came.
+/// Identifies the end of a wait without an event.
 const PATIENCE: u64 = u64::MAX - 1;
 /// Names, with a tag, what a ublk queue waits for.
 const UBLK: u64 = 1 << 63;
@@ -54,7 +54,7 @@ pub enum MemberAction {
     Read,
     /// Write the buffer; durable at its completion with [`WriteFlags::Dsync`].
     Write(WriteFlags),
-    /// Make durable what was completed before.
+    /// Make durable what completed before.
     Flush,
 }
 
@@ -64,9 +64,9 @@ pub struct MemberOperation {
     /// The member, as it was given to [`MemberRing::set_member`].
     pub member: u32,
     pub action: MemberAction,
-    /// Bytes from the begin of the file.
+    /// Bytes from the start of the file.
     pub offset: u64,
-    /// Bytes, from the begin of the buffer on; of no meaning for a flush.
+    /// Bytes, from the start of the buffer; ignored for a flush.
     pub length: u32,
     /// Comes back with the completion.
     pub tag: u32,
@@ -113,13 +113,13 @@ impl RingWaker {
 struct Lent {
     buffer: Buffers,
     in_flight: u32,
-    /// Nobody asks for it any more.
+    /// The caller has given it up.
     is_given_up: bool,
     /// The kernel keeps its pages.
     is_registered: bool,
 }
 
-/// A ring over members, to be made in the thread that uses it.
+/// A ring over members, made in the thread that uses it.
 pub struct MemberRing {
     ring: IoUring,
     members: u32,
@@ -145,8 +145,8 @@ impl std::fmt::Debug for MemberRing {
 }
 
 impl MemberRing {
-    /// A ring for so many members, none of which is there yet. `depth` operations are handed to the
-    /// kernel in one call; more may be on their way.
+    /// A ring for `members` members, none of which is there yet. `depth` operations are handed to
+    /// the kernel in one call; more may be on their way.
     ///
     /// # Errors
     /// If the kernel has no io_uring or forbids it.
@@ -177,14 +177,14 @@ impl MemberRing {
         })
     }
 
-    /// Takes the file of a member, and a descriptor that claims it for this process. Without a file the
-    /// member is not there any more: what is on its way to it goes on, and ends some time.
+    /// Takes the file of a member, and a descriptor that claims it for this process. Without a file
+    /// the member is gone: operations on their way to it continue, and end at some time.
     ///
     /// # Errors
     /// If the kernel does not register the file.
     ///
     /// # Panics
-    /// If there is no such member.
+    /// If the member does not exist.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "closed here: the ring has references of its own"
@@ -204,8 +204,9 @@ impl MemberRing {
         Ok(())
     }
 
-    /// Makes buffers of one slot each, to be lent to this ring: the kernel keeps their pages for it. Where
-    /// that is not permitted (RLIMIT_MEMLOCK of plain users before Linux 5.12), they are as any others.
+    /// Makes buffers of one slot each, to be lent to this ring: the kernel keeps their pages for
+    /// it. Where that is not permitted (RLIMIT_MEMLOCK of plain users before Linux 5.12), they are
+    /// ordinary buffers.
     ///
     /// # Errors
     /// If the memory is not there.
@@ -243,14 +244,14 @@ impl MemberRing {
         LentBuffer(u32::try_from(self.lent.len() - 1).unwrap_or(NO_BUFFER))
     }
 
-    /// What is in a buffer that is lent; none while an operation is on its way with it.
+    /// The contents of a lent buffer; none while an operation on it is on its way.
     #[must_use]
     pub fn contents(&self, buffer: &LentBuffer) -> Option<&[u8]> {
         let lent = self.lent.get(buffer.0 as usize)?.as_ref();
         lent.filter(|it| it.in_flight == 0).map(|it| it.buffer.slot(0))
     }
 
-    /// Gives a buffer back; none if an operation is on its way with it, after which it is freed.
+    /// Returns a buffer; none if an operation is on its way with it, after which it is freed.
     pub fn take_back(&mut self, buffer: LentBuffer) -> Option<Buffers> {
         let LentBuffer(index) = self.idle(buffer)?;
         self.free_lent.push(index);
@@ -292,14 +293,14 @@ impl MemberRing {
         self.requests.pop_front()
     }
 
-    /// Answers one, with bytes or a negated errno. What was read is in the buffer, of a chunk, which the
-    /// next request of this tag gets.
+    /// Answers a request, with bytes or a negated errno. The buffer holds the data of a read; it
+    /// has the size of a chunk, and the next request of this tag gets it.
     ///
     /// # Errors
     /// If the kernel takes nothing more.
     ///
     /// # Panics
-    /// If there is no such request, or the buffer is too small or not lent.
+    /// If the request does not exist, or the buffer is too small or not lent.
     pub fn answer(&mut self, tag: u16, result: i32, buffer: LentBuffer) -> Result<(), BlockError> {
         self.await_request(tag, Some(result), buffer)
     }
@@ -331,7 +332,7 @@ impl MemberRing {
     /// If the kernel takes nothing more.
     ///
     /// # Panics
-    /// If there is no such member, if a transfer has no buffer, or more bytes than its buffer.
+    /// If the member does not exist, or a transfer has no buffer or more bytes than its buffer.
     pub fn push(
         &mut self,
         operation: MemberOperation,
@@ -372,10 +373,10 @@ impl MemberRing {
         }
     }
 
-    /// Hands over what was pushed and adds what has ended to `completions`. If nothing has, it waits:
-    /// for a completion, for a wake, and no longer than `patience`, which counts from an earlier call if
-    /// that did not use it up; not at all with no patience. True if a patience has passed since the last
-    /// call, so whoever always has one need not look at a clock.
+    /// Hands over the pushed operations and adds those that ended to `completions`. If none has, it
+    /// waits for a completion or a wake, at most `patience`, which counts from an earlier call if
+    /// that did not use it up; with no patience it does not wait. True if a patience has passed
+    /// since the last call, so a caller that always passes one need not read a clock.
     ///
     /// # Errors
     /// If the kernel refuses. A failed operation is a completion with a negative result.
@@ -405,7 +406,7 @@ impl MemberRing {
         Ok(())
     }
 
-    /// Hands over what was pushed, and waits for so many completions.
+    /// Hands over the pushed operations, and waits for `wanted` completions.
     fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
         loop {
             let queued = self.ring.submission().len();
@@ -497,9 +498,9 @@ impl Drop for MemberRing {
     /// Waits for everything in flight: the kernel may write to the buffers until then.
     fn drop(&mut self) {
         let drained = self.drain();
-        // Now, and not some time after the ring is closed: whoever comes next finds no claim.
+        // Now, not some time after the ring is closed: the next user must find no claim.
         let _ = self.ring.submitter().unregister_files();
-        // What the kernel may still fill.
+        // Buffers that the kernel may still fill.
         let waiting = self.ublk.iter_mut().flat_map(UblkQueue::waiting);
         for LentBuffer(index) in waiting {
             self.lent[index as usize].iter_mut().for_each(|it| it.buffer.leak());

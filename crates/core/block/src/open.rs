@@ -27,7 +27,7 @@ pub struct OpenMode {
     pub exclusive: bool,
 }
 
-/// An open target, and what it turned out to be.
+/// An open target, and whether O_DIRECT is in force.
 #[derive(Debug)]
 pub struct OpenTarget {
     /// The open file.
@@ -41,7 +41,7 @@ pub struct OpenTarget {
 pub struct Alignment {
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
-    /// Of offsets and lengths.
+    /// Alignment of offsets and lengths.
     #[serde(rename = "offset_bytes")]
     pub offset: Bytes,
 }
@@ -106,16 +106,17 @@ pub(crate) fn reopen(file: &OwnedFd, mode: OpenMode) -> Result<OpenTarget, Block
 /// What the kernel says about direct I/O on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectIo {
-    /// Nothing: kernels before 6.1, and filesystems that do not tell.
+    /// Nothing: kernels before 6.1, and filesystems that do not report it.
     Unknown,
-    /// It is not possible, also where opening with O_DIRECT succeeds: what is opened so goes through
-    /// the page cache all the same (ext4 with data=journal, encrypted or compressed files).
+    /// It is not possible, also where opening with O_DIRECT succeeds: I/O through such a descriptor
+    /// goes through the page cache all the same (ext4 with data=journal, encrypted or compressed
+    /// files).
     Impossible,
     /// It is possible with this alignment.
     Possible(Alignment),
     /// It is possible with this alignment; with that of memory alone reads pass the cache too, and
-    /// writes are taken and go through the filesystem's cache (ZFS: writes that are no whole records;
-    /// OpenZFS 2.3, module/zfs/zfs_vnops.c, `zfs_setup_direct` and `zfs_write`).
+    /// writes are taken and go through the filesystem's cache (ZFS: writes other than whole
+    /// records; OpenZFS 2.3, module/zfs/zfs_vnops.c, `zfs_setup_direct` and `zfs_write`).
     CachesParts(Alignment),
 }
 

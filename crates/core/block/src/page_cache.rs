@@ -1,8 +1,7 @@
 //! A range of the page cache: written by sync_file_range(2), which rustix does not wrap, or dropped; and
 //! whether a file's kernel and filesystem know that call and the flags of pwritev2(2).
 //!
-//! In: an open file, a range. Out: what the kernel said. Not here: when, and what stands in for what is
-//! missing (`durio-run`).
+//! `durio-run` decides when, and what replaces a missing call.
 
 use std::io;
 use std::io::IoSliceMut;
@@ -24,7 +23,7 @@ pub(crate) fn sync_file_range(file: BorrowedFd<'_>, offset: u64, length: u64) ->
 }
 
 fn call(file: BorrowedFd<'_>, offset: u64, length: u64, flags: u32) -> Result<(), Errno> {
-    // What is beyond the kernel's range becomes negative, which it refuses.
+    // A value beyond the kernel's range becomes negative, which it refuses.
     let (offset, length) = (offset.cast_signed(), length.cast_signed());
     let file = file.as_raw_fd();
     // Justification: no crate in use wraps the call.
@@ -55,8 +54,8 @@ pub fn probe_range_sync(file: impl AsFd) -> Result<(), BlockError> {
     call(file.as_fd(), 0, 1, 0).map_err(|errno| BlockError::new("sync a range of the file", errno))
 }
 
-/// Asks the kernel to drop the clean pages of `length` bytes from `offset` on. What is dirty is
-/// written first on a device, which waits for it; of a file it stays.
+/// Asks the kernel to drop the clean pages of `length` bytes from `offset` on. Dirty pages of a
+/// device are first written, which is waited for; those of a file stay.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -86,7 +85,7 @@ pub fn probe_write_flags(file: impl AsFd, flags: WriteFlags) -> Result<(), Block
     let flags = ReadWriteFlags::from_bits_retain(flags.bits().cast_unsigned());
     let mut byte = [0];
     match rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], BEYOND, flags) {
-        // A read that fails for another reason says nothing about flags; the write will tell.
+        // A read that fails for another reason says nothing about flags; the write will show.
         Err(errno @ (Errno::OPNOTSUPP | Errno::NOSYS)) => {
             Err(BlockError::new("write with a flag", errno))
         }

@@ -1,12 +1,12 @@
 //! Short programs that are asked something: a version, a list, a status.
 //!
-//! In: a command, a time limit. Out: what it said and how it ended, or an error within the limit. Not
-//! here: programs that are followed while they run (a guest, fio, what builds a stack).
+//! Programs that are followed while they run (a guest, fio, a stack's builder) are handled
+//! elsewhere.
 //!
-//! A program that hangs must not hold durio up, nor may one that leaves a child behind which keeps its
-//! output open (a wrapper script). So it leads a process group of its own, which is ended as a whole
-//! when it has ended or its time is over; output is taken up to then, not to its end. If durio is
-//! killed, the program is by the kernel.
+//! A program that hangs must not hold durio up, nor one that leaves a child behind which keeps its
+//! output open (a wrapper script). So the program leads a process group, which is ended as a whole
+//! when the program has ended or its time is over; output is taken up to then, not to its end. If
+//! durio is killed, the kernel kills the program.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,13 +23,13 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 
-/// How long a program may take that tells its version or the like. Most take milliseconds; a busy
+/// How long a program may take to report its version or the like. Most take milliseconds; a busy
 /// machine with cold caches takes seconds.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Of each stream so much is kept; what follows is dropped.
+/// Bytes kept of each stream; the rest is dropped.
 const KEPT_BYTES: usize = 1 << 20;
-/// How often is looked where the kernel cannot say when a program ends.
+/// Interval of looks where the kernel cannot say when a program ends.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What a program said, and how it ended.
@@ -63,14 +63,14 @@ pub fn end_with_this_thread(command: &mut Command) {
 /// whole when this goes.
 #[derive(Debug)]
 pub struct ProcessGroup {
-    /// What was started; its streams can be taken.
+    /// The started program; its streams can be taken.
     pub leader: Child,
     is_killed: bool,
 }
 
 impl ProcessGroup {
-    /// Starts the command in a group of its own, so that a terminal's Ctrl-C does not reach it. It
-    /// ends with the thread that calls this.
+    /// Starts the command in a separate process group, so that a terminal's Ctrl-C does not reach
+    /// it. It ends with the thread that calls this.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -93,7 +93,7 @@ impl ProcessGroup {
         Ok(self.is_killed || waitid(WaitId::Pid(self.pid()), look)?.is_some())
     }
 
-    /// Kills what is left of the group, and says how the program ended.
+    /// Kills the rest of the group, and returns how the program ended.
     ///
     /// # Errors
     /// What waiting for it gives.
@@ -219,8 +219,8 @@ impl Output {
         Self { pipe: Some(pipe.into()), kept: Vec::new() }
     }
 
-    /// Takes what is there now, at most as much as a pipe holds, lest one that is filled all the time
-    /// be read for ever.
+    /// Takes the available bytes, at most a pipe's capacity, so that a pipe that is filled all the
+    /// time is not read for ever.
     fn take(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         let mut part = [0; 4096];

@@ -1,10 +1,9 @@
-//! Files that are read whole or in part, whatever somebody put in their place.
+//! Regular files that are read whole or in part, and refusal of anything else in their place.
 //!
-//! In: a path, a bound. Out: an open file, its bytes. Not here: what they mean, targets.
-//!
-//! A FIFO blocks whoever opens it until somebody writes, a terminal or a disk has no end, and opening
-//! some devices does something (a watchdog starts). So what a name stands for is asked before it is
-//! opened, the opening does not wait, and what was opened is asked again: it may have been exchanged.
+//! Opening a FIFO blocks until it has a writer, a terminal or a disk has no end, and opening some
+//! devices has effects (a watchdog starts). So a name's type is checked before it is opened, the
+//! opening does not wait, and the type is checked again on the open file: it may have been
+//! exchanged.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,8 +15,8 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, openat, statat,
 };
 
-/// Opens a file that a program wrote beside others, such as those of a run folder: a regular file and
-/// no link.
+/// Opens a file that a program wrote among others, such as those of a run folder: a regular file,
+/// not a link.
 ///
 /// # Errors
 /// If it is anything else, or cannot be opened.
@@ -43,7 +42,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
     check_kind(kind(statat(CWD, path, AtFlags::empty())?.st_mode), true)?;
     let file = openat(CWD, path, READING, Mode::empty())?;
     check_kind(kind(fstat(&file)?.st_mode), true)?;
-    // Open without a writer, a pipe has ended; else its bytes are waited for.
+    // A pipe that was opened without a writer reads as ended; otherwise reads wait for bytes.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
 }
@@ -70,7 +69,7 @@ fn check_kind(kind: FileType, may_be_pipe: bool) -> io::Result<()> {
 /// [`io::ErrorKind::FileTooLarge`] if there are more; what reading gives.
 pub fn read_bounded(file: impl Read, max: Bytes) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more tells what is too long from what just fits.
+    // One byte more separates a file that is too long from one that just fits.
     file.take(max.get().saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max.get() {
         let reason = format!("it is larger than {max}");

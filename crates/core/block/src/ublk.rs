@@ -1,7 +1,6 @@
 //! Block devices that a process serves: the kernel's ublk (linux/ublk_cmd.h), as far as durio needs it.
 //!
-//! In: the shape of a device; answers to requests. Out: a block device, its requests. Not here: what
-//! becomes of a request (durio-raid); the ring that carries them ([`crate::MemberRing`]).
+//! durio-raid handles the requests; [`crate::MemberRing`] carries them.
 //!
 //! ```text
 //!  control.rs   add ──► start ──► stop ──► delete       /dev/ublk-control
@@ -9,11 +8,11 @@
 //!  queue.rs       └► fetch ──► request ──► commit       /dev/ublkcN, a thread and MemberRing each
 //! ```
 //!
-//! A device has queues, among which the kernel divides the processors: a request comes in the queue of the
-//! one that asks. It says that it has no volatile cache, and gets reads and writes within a chunk: the
-//! kernel cuts them. Requests for zeroes carry no data and may go over several. Discards are not
-//! offered. If its server dies, users wait; a server that finds the device by its mark goes on
-//! with it, and gets again what was not answered.
+//! A device has queues, among which the kernel divides the processors: a request comes in the queue
+//! of the processor that asks. It says that it has no volatile cache, and gets reads and writes
+//! within a chunk: the kernel cuts them. Requests for zeroes carry no data and may span several
+//! chunks. Discards are not offered. If its server dies, users wait; a server that finds the device
+//! by its mark takes it over, and gets unanswered requests again.
 
 mod control;
 mod queue;
@@ -29,7 +28,7 @@ pub const UBLK_NEEDS: &str = "the kernel module ublk_drv, of Linux 6.0 or later"
 pub struct UblkShape {
     /// Bytes.
     pub size: u64,
-    /// No read or write crosses a multiple of so many bytes: a power of two from 4 KiB on.
+    /// No read or write crosses a multiple of this many bytes: a power of two from 4 KiB on.
     pub chunk: u32,
     /// Bytes that a request for zeroes may have, a multiple of a block.
     pub zeroes_max: u32,
@@ -39,7 +38,7 @@ pub struct UblkShape {
     pub queues: u16,
     /// Requests of a queue that are on their way, up to 4096.
     pub depth: u16,
-    /// Names what is served, so that a device is found again whose server has died. Not zero.
+    /// Identifies the served array, so that a device whose server died is found again. Not zero.
     pub mark: u64,
 }
 

@@ -1,8 +1,7 @@
-//! What the kernel says of a block device.
+//! The kernel's facts about a block device.
 //!
-//! In: the device's directory in sysfs. Out: [`BlockFacts`]. Not here: what it stands on.
-//!
-//! A partition has few facts of its own: its queue, cache and model are those of the disk below.
+//! Reads a device's directory in sysfs. A partition has few facts: its queue, cache and model are
+//! those of the disk below.
 
 use std::path::Path;
 
@@ -31,11 +30,11 @@ pub enum WriteCache {
     WriteThrough,
 }
 
-/// What the kernel says of a block device; absent is what it does not show.
+/// The kernel's facts about a block device; absent if it does not show them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockFacts {
-    /// Of the whole device.
+    /// Size of the whole device.
     #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
     /// The device's own name for itself.
@@ -67,7 +66,7 @@ pub struct BlockFacts {
     /// How many requests the scheduler holds.
     pub nr_requests: Option<u64>,
     pub read_ahead_kib: Option<u64>,
-    /// The memory node nearest to the device; absent also where the kernel says there is none.
+    /// The memory node nearest to the device; also absent if the kernel names none.
     pub numa_node: Option<i32>,
     /// The hypervisor offers a flush; known for virtio-blk only.
     pub virtio_flush: Option<bool>,
@@ -187,7 +186,7 @@ pub enum CloudDisk {
 }
 
 impl CloudDisk {
-    /// By the names that the provider gives it; none if they are no cloud's, as far as is known.
+    /// The provider, by the names it gives its disks; none if no known cloud uses the names.
     #[must_use]
     pub fn of(vendor: &str, model: &str) -> Option<Self> {
         // SCSI pads vendors with blanks, and Azure's model alone is a plain `Virtual Disk`.

@@ -1,7 +1,6 @@
 //! Block devices in sysfs: their numbers, where they are, what kind they are, and their neighbours.
 //!
-//! In: a device number, a name, or a device's directory. Out: directories of devices.
-//! Not here: filesystems, files, facts.
+//! Finds the directories of devices by number, name or directory; their facts are read elsewhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +16,7 @@ pub(crate) struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// True for the numbers that filesystems without a device of their own are given.
+    /// True for the numbers given to filesystems without a device.
     pub(crate) fn is_anonymous(self) -> bool {
         self.major == 0
     }
@@ -96,8 +95,8 @@ pub(crate) fn scsi_disk_of(dir: &SystemDir) -> Option<SystemDir> {
     dir.children("device/scsi_disk").into_iter().next()
 }
 
-/// The names of the devices that the one in `dir` stands on (`slaves`), or that stand on it (`holders`),
-/// with their directories.
+/// The names of the devices below the one in `dir` (`slaves`), or above it (`holders`), with their
+/// directories.
 pub(crate) fn linked(
     root: &SystemDir,
     dir: &SystemDir,

@@ -1,8 +1,9 @@
-//! What tracers wrote of the requests of devices, as a capture tells it of files.
+//! Traces of devices' requests, as capture events of files.
 //!
-//! In: the texts of blkparse, perf script, perf trace, the kernel's trace, iosnoop or biosnoop, each line by
-//! itself ([`line`]). Out: [`CaptureEvent`]s: each device is a file, a request that was issued and completed a
-//! write at its place, durable if it has FUA, a flush a sync. Not here: what they add up to (`durio-analyse`).
+//! The texts are those of blkparse, perf script, perf trace, the kernel's trace, iosnoop or
+//! biosnoop, each line by itself ([`line`]). Each device becomes a file in the [`CaptureEvent`]s, a
+//! request that was issued and completed a write at its place, durable if it has FUA, a flush a
+//! sync.
 
 mod line;
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! What a capture tells while it runs, as data: from the runner, which traces, to the analyser.
-//!
-//! Not here: tracing (`durio-run`), what it adds up to (`durio-analyse`).
+//! Events of a running capture, as data: from the runner (`durio-run`), which traces, to the
+//! analyser (`durio-analyse`).
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +27,7 @@ pub enum CaptureEvent {
         call: &'static TracedCall,
         /// Process and descriptor.
         holder: (u32, i32),
-        /// The descriptor's file; none where it was gone before anybody could look.
+        /// The descriptor's file; none if it was gone before it could be looked at.
         file: Option<usize>,
         /// Where it writes, if the call says so.
         offset: Option<u64>,
@@ -44,7 +43,7 @@ pub enum CaptureEvent {
         /// What it returned.
         result: i64,
     },
-    /// A device got a request, of whomever.
+    /// A device got a request, from any process.
     Issued {
         /// Its place among [`CaptureEnd::devices`].
         device: usize,
@@ -65,7 +64,7 @@ pub struct CapturedFile {
     /// The flags of open(2).
     #[serde(with = "flag_names")]
     pub flags: u32,
-    /// Bytes of it when it was met; none where only what was done to it is known.
+    /// Its size in bytes when first met; none if only operations on it are known.
     #[serde(rename = "size_bytes")]
     pub size: Option<u64>,
 }
@@ -90,7 +89,7 @@ impl CapturedFile {
         OPEN_FLAGS.iter().any(|(it, flag)| *it == name && self.flags & flag == *flag)
     }
 
-    /// Of the flags that matter those that it was opened with, by their names.
+    /// Names of the relevant flags that it was opened with.
     #[must_use]
     pub fn flag_names(&self) -> Vec<&'static str> {
         OPEN_FLAGS.iter().map(|it| it.0).filter(|it| self.has(it)).collect()
@@ -123,7 +122,7 @@ pub struct CapturedDevice {
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// False for devices whose driver takes what is queued as it is.
+    /// False for devices whose driver takes queued I/O as it is.
     pub has_requests: bool,
 }
 
@@ -156,10 +155,11 @@ pub struct CaptureEnd {
     pub lost_requests: u64,
     /// Processor time of the capturing process, nanoseconds.
     pub cpu_ns: u64,
-    /// What the watched processes did with and without a trace; none where nobody counted it.
+    /// Write calls of the watched processes with and without a trace; none if they were not
+    /// counted.
     pub write_calls: Option<WriteCallRates>,
     /// What the text of a tracer cannot show, in a sentence.
     pub not_shown: Option<String>,
-    /// Bytes of each file at the end, by its number; none of those that are gone.
+    /// Bytes of each file at the end, by its number; none for files that are gone.
     pub sizes: Vec<Option<u64>>,
 }

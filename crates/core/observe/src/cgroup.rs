@@ -1,7 +1,6 @@
 //! The limits that a control group (version 2) sets on this process.
 //!
-//! In: the root of `/sys` and `/proc`. Out: [`CgroupLimits`] and the time spent throttled.
-//! Not here: version 1, whose limits are given as unknown.
+//! Reads [`CgroupLimits`] and the time spent throttled; limits of version 1 count as unknown.
 //!
 //! A limit holds for everything below it, so the effective one is the tightest on the way up.
 
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::SystemDir;
 
-/// What the control groups allow; `None` is no limit, or none that is shown.
+/// The limits of the control groups; `None` is unlimited or not shown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
@@ -38,7 +37,7 @@ pub(crate) fn read_cgroup_limits(root: &SystemDir) -> CgroupLimits {
     CgroupLimits {
         memory_max: groups
             .iter()
-            // `max`, which is no limit, is no number either; so it is in cpu.max.
+            // `max`, for unlimited, is not a number; likewise in cpu.max.
             .filter_map(|group| group.number("memory.max"))
             .min()
             .map(Bytes::new),

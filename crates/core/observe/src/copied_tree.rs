@@ -1,8 +1,6 @@
 //! A copy of another machine's `/sys` and `/proc`, read as that machine would be.
 //!
-//! In: the folder that holds the copy. Out: [`Stack`] and [`Host`]. Not here: this machine.
-//!
-//! A copy has no device nodes and no mounts, so that what a path is follows from the copied list of
+//! A copy has no device nodes and no mounts, so a path's type follows from the copied list of
 //! mounts and from sysfs.
 
 use std::io;

@@ -1,7 +1,6 @@
 //! The kernel's counters of one block device, and of all processors together.
 //!
-//! In: a device's name; `/proc/stat` and the control group's `cpu.stat`. Out: [`DeviceCounters`],
-//! [`CpuCounters`] and differences. Not here: rates; those are the analyser's.
+//! [`DeviceCounters`] and [`CpuCounters`], and their differences; the analyser computes rates.
 
 use std::path::Path;
 
@@ -53,8 +52,8 @@ pub struct DeviceCounters {
     pub flushes_completed: Option<u64>,
     /// Milliseconds of all flushes.
     pub flush_ms: Option<u64>,
-    /// The kernel counts nothing of this device (queue/iostats is off, or its driver never counts):
-    /// its zeros are no figures.
+    /// The kernel counts nothing for this device (queue/iostats is off, or its driver never
+    /// counts): its zeros are not counts.
     #[serde(skip_serializing_if = "is_false")]
     pub not_counted: bool,
 }
@@ -65,20 +64,20 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl DeviceCounters {
-    /// What was counted after `earlier`; zero where a counter has gone back.
+    /// The counts after `earlier`; zero where a counter has gone back.
     ///
     /// `in_flight` stays as it is, for it is a level.
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let (mut since, mut earlier) = (self.clone(), earlier.clone());
-        // A device that is attached anew under the name begins at zero.
+        // A device that is attached again under the name starts at zero.
         for (now, before) in since.counts().into_iter().zip(earlier.counts()) {
             *now = now.saturating_sub(*before);
         }
         for (now, before) in since.later_counts().into_iter().zip(earlier.later_counts()) {
             *now = now.zip(*before).map(|(now, before)| now.saturating_sub(before));
         }
-        // A level: what was under way before says nothing of it.
+        // A level: the number in flight earlier is irrelevant to it.
         since.in_flight = self.in_flight;
         // Switched off at either end, something was missed in between.
         since.not_counted |= earlier.not_counted;
@@ -125,7 +124,7 @@ impl DeviceCounters {
 /// The counters of the device or partition that the kernel calls `name`.
 ///
 /// # Errors
-/// If there is no such device, or its counters cannot be read.
+/// If the device does not exist, or its counters cannot be read.
 pub fn read_device_counters(name: &str) -> Result<DeviceCounters, StackError> {
     device_counters_in(&SystemDir::live_root(), name)
 }
@@ -182,14 +181,14 @@ pub struct CpuCounters {
     /// Microseconds for which this process's control groups were held back; absent where no group
     /// has a limit on processors to show.
     pub cgroup_throttled_usec: Option<u64>,
-    /// Context switches of all processors; absent in records that have it not. Unlike the rest these
-    /// are no ticks.
+    /// Context switches of all processors; absent in records without them. Unlike the rest these
+    /// are not ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_switches: Option<u64>,
 }
 
 impl CpuCounters {
-    /// What was counted after `earlier`; zero where a counter has gone back.
+    /// The counts after `earlier`; zero where a counter has gone back.
     #[must_use]
     pub fn saturating_since(&self, earlier: &Self) -> Self {
         let both = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));

@@ -1,12 +1,9 @@
-//! What a look at devices adds to the files of the kernel: tables of volumes, first bytes of
-//! filesystems, and what devices say of themselves.
+//! Answers of devices that the kernel's files lack: tables of volumes, first bytes of filesystems,
+//! and devices' reports about themselves.
 //!
-//! In: a device's directory in sysfs. Out: facts and bytes, or that it cannot be told and why.
-//! Not here: what is said of a device by files.
-//!
-//! The walk takes this as a [`DeviceProbe`], so that a copied tree is read without asking this machine's
-//! devices: its tables of volumes are those of a file `dmsetup_table` at its root (what `dmsetup
-//! table` prints), and its first bytes those of a file `dev/NAME`.
+//! The walk takes this as a [`DeviceProbe`], so that a copied tree is read without asking this
+//! machine's devices: its tables of volumes are those of a file `dmsetup_table` at its root (the
+//! output of `dmsetup table`), and its first bytes those of a file `dev/NAME`.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -37,7 +34,7 @@ pub(crate) trait DeviceProbe {
     /// The first bytes of the device in `dir`, or fewer if it is shorter; none if it cannot be read.
     fn first_bytes(&self, dir: &SystemDir) -> Option<Vec<u8>>;
 
-    /// What the disk in `dir`, attached by `bus`, says of itself.
+    /// The report of the disk in `dir`, attached by `bus`, about itself.
     fn identity(&self, dir: &SystemDir, bus: Option<&str>) -> Vec<Fact>;
 }
 

@@ -1,8 +1,7 @@
-//! Whether a device, or an image in a file, may be overwritten: who uses it and what is on it.
+//! Whether a device, or an image in a file, may be overwritten: its users and its contents.
 //!
-//! In: a path. Out: [`DeviceUse`]. Not here: the decision, which is the command line's.
-//!
-//! What cannot be read is an error, for a doubt must not look like an unused device.
+//! The command line decides. Anything unreadable is an error, for a doubt must not look like an
+//! unused device.
 
 use std::fs::{self, File};
 use std::io;
@@ -26,29 +25,29 @@ use crate::{StackError, StackErrorKind};
 /// A place where a device is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountUse {
-    /// The mounted device: the one asked for, a part of it, or one that stands on it.
+    /// The mounted device: the one asked for, a part of it, or one built on it.
     pub device: String,
     /// Where, in this process's view or in that of the first process.
     pub mount_point: String,
 }
 
-/// Who uses a device and what is written on it.
+/// The users and contents of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceUse {
     /// The kernel's name of the device, or the path of a file.
     pub device: String,
-    /// Of the device or file.
+    /// Size of the device or file.
     pub size: Bytes,
     /// The serial number of the device, or of the disk that a partition is on.
     pub serial: Option<String>,
     /// The partitions that the kernel knows on it.
     pub partitions: Vec<String>,
-    /// Where it, a part of it, or something that stands on it is mounted.
+    /// Where it, a part of it, or a device built on it is mounted.
     pub mounts: Vec<MountUse>,
     /// Which of these are swap.
     pub swaps: Vec<String>,
-    /// What stands on it or on a part of it.
+    /// Holders of it or of a part of it.
     pub holders: Vec<Holder>,
     /// Programs that have it open for writing: "postgres (process 812)". Those of other users are seen
     /// by root alone.
@@ -58,18 +57,18 @@ pub struct DeviceUse {
     pub claimed: bool,
     /// Both ends were read; false only for a device in use, and then `signatures` is empty.
     pub readable: bool,
-    /// What is recognised on it and on its partitions.
+    /// Signatures on it and on its partitions.
     pub signatures: Vec<Signature>,
 }
 
 impl DeviceUse {
-    /// True if writing to it would go behind somebody's back.
+    /// True if another user would be harmed by a write.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.claimed || !self.users().is_empty()
     }
 
-    /// Who uses it, a clause each; nobody may be known though it is claimed.
+    /// Its users, a clause each; may be empty though it is claimed.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
         let mounted = |it: &MountUse| format!("{} is mounted on {}", it.device, it.mount_point);
@@ -93,7 +92,7 @@ impl DeviceUse {
         Usage { users, signatures }
     }
 
-    /// The names of what is on it, each once.
+    /// The names of its signatures, each once.
     #[must_use]
     pub fn signature_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -106,7 +105,7 @@ impl DeviceUse {
     }
 }
 
-/// Finds out who uses the block device or the file at `path`, and what is written on it.
+/// Finds the users and contents of the block device or the file at `path`.
 ///
 /// Both ends of it and of its partitions are read; nothing is written.
 ///
@@ -121,7 +120,7 @@ pub fn device_use(path: &Path) -> Result<DeviceUse, StackError> {
     use_of(&target)
 }
 
-/// The same of what is held already, whatever its name leads to by now.
+/// The same for a held target, whatever its name leads to by now.
 ///
 /// # Errors
 /// As [`device_use`].
@@ -144,8 +143,8 @@ pub fn use_of(target: &HeldTarget) -> Result<DeviceUse, StackError> {
     Ok(found)
 }
 
-/// True if the directory is one in which the system keeps its device nodes (devtmpfs, or in a container
-/// what is mounted at /dev): a file that is made there is in memory.
+/// True if the directory is one in which the system keeps its device nodes (devtmpfs, or in a
+/// container the mount at /dev): a file that is made there is in memory.
 #[must_use]
 pub fn holds_device_nodes(directory: &Path) -> bool {
     let Ok(identity) = identify(directory) else { return false };
@@ -176,7 +175,7 @@ fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackErr
                 .ok_or_else(|| StackError::new(StackErrorKind::Unreadable, target.path()))
         }
         (TargetType::File(_), TargetIdentity::Inode(device, inode)) => {
-            // Only for messages: what is looked for is the inode.
+            // Only for messages: the search is by inode.
             let path = std::path::absolute(target.path());
             let path = path.unwrap_or_else(|_| target.path().to_owned());
             Ok(Subject::File { path, device: number(device), inode })
@@ -185,7 +184,7 @@ fn subject_of(root: &SystemDir, target: &HeldTarget) -> Result<Subject, StackErr
     }
 }
 
-/// All but what only the device itself can tell.
+/// Everything except the answers that only the device itself can give.
 fn usage_in(system: System<'_>, subject: &Subject) -> Result<DeviceUse, StackError> {
     let family = Family::of(system, subject);
     let mut holders = family.holders.clone();

@@ -1,6 +1,4 @@
-//! What a volume's table says: its kinds of targets, and what is set in their parameters.
-//!
-//! In: the segments of a volume, without keys. Out: named values. Not here: reading a table.
+//! Facts of a volume's table, which comes without keys: its kinds of targets, and their parameters.
 //!
 //! Orders of parameters are those of the kernel's Documentation/admin-guide/device-mapper.
 

@@ -1,8 +1,5 @@
-//! A device with all that would be hurt by writing to it: its partitions, and whatever stands on
-//! any of them.
-//!
-//! In: a device or a file. Out: the devices concerned, and who stands on whom.
-//! Not here: mounts and swap.
+//! A device with everything that a write to it would harm: its partitions, and the holders of any
+//! of them. Mounts and swap are looked at elsewhere.
 
 use std::path::PathBuf;
 
@@ -13,12 +10,12 @@ use crate::identity::{Identity, System};
 use crate::source::device_of_source;
 use crate::system_dir::SystemDir;
 
-/// Something that stands on a device.
+/// A device or filesystem built on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The device below.
     pub device: String,
-    /// What stands on it: an array, a volume, a loop device, a filesystem of several devices.
+    /// The holder: an array, a volume, a loop device, a filesystem of several devices.
     pub holder: String,
 }
 
@@ -30,7 +27,7 @@ pub(crate) enum Subject {
     File {
         /// For messages.
         path: PathBuf,
-        /// Of its filesystem.
+        /// Device of its filesystem.
         device: DeviceNumber,
         /// Within that.
         inode: u64,
@@ -86,10 +83,9 @@ impl Family {
             Subject::Device(dir) => family.add_with_partitions(dir),
             Subject::File { .. } => family.add_loops_on_file(&loops, system, subject),
         }
-        // What holds the whole disk holds a part of it too; its other parts are no concern.
+        // A holder of the whole disk holds a part of it too; the disk's other parts do not matter.
         family.members.extend(subject.disk().filter(|disk| !family.has(&disk.name())));
-        // Members are added while they are gone through: what stands on one may have holders
-        // itself.
+        // Members are added during the loop: a holder may have holders itself.
         let mut next = 0;
         while let Some(dir) = family.members.get(next).cloned() {
             family.add_holders_of(system.root, &dir);
@@ -121,7 +117,7 @@ impl Family {
         }
     }
 
-    /// The kernel does not list a loop device among the holders of what it stands on.
+    /// The kernel does not list a loop device among the holders of its backing device.
     fn add_loops_on_device(&mut self, loops: &[LoopDevice], system: System<'_>, dir: &SystemDir) {
         for (loop_dir, backing) in loops {
             let below = device_of_source(system, backing.as_os_str());
@@ -146,7 +142,7 @@ impl Family {
     }
 }
 
-/// A loop device, and what it stands on.
+/// A loop device, and its backing path.
 type LoopDevice = (SystemDir, PathBuf);
 
 /// All that are in use.

@@ -1,13 +1,11 @@
-//! What is known of a mounted filesystem: which of its options matter, and how it is laid out (blocks,
-//! journal, stripes, profiles, features).
+//! A mounted filesystem: its relevant options, and its layout (blocks, journal, stripes, profiles,
+//! features).
 //!
-//! In: a mount entry and what statvfs said; the root of `/sys` and `/proc`, the device below, and what
-//! may be asked of it. Out: [`FilesystemFacts`] and the kind of layer; named values. Not here: the fields
-//! of a superblock (`superblock`), and judging an option, which is the analyser's.
+//! The analyser judges the options; `superblock` reads the fields of a superblock.
 //!
-//! Of all filesystems only ext4 shows what is in effect, defaults of the superblock included. btrfs shows
-//! its layout in sysfs. ext4 and XFS show next to nothing of it there: theirs is in the superblock, where
-//! the device may be read; else what the mount's options say.
+//! Only ext4 shows the options in effect, with defaults of the superblock. btrfs shows its layout
+//! in sysfs. ext4 and XFS show next to nothing of theirs there: it comes from the superblock if the
+//! device may be read, else from the mount's options.
 
 use durio_base::Bytes;
 use durio_block::Alignment;
@@ -29,15 +27,15 @@ pub struct FilesystemFacts {
     pub fs_type: String,
     /// Where it is mounted.
     pub mount_point: String,
-    /// What is mounted: a device, a server's export, a name.
+    /// The mounted object: a device, a server's export, a name.
     pub source: String,
-    /// Of the mount, then of the filesystem, in order, each once.
+    /// Options of the mount, then of the filesystem, in order, each once.
     pub options: Vec<String>,
     /// Those of the options that bear on durability or speed.
     pub relevant_options: Vec<String>,
     /// Either the mount or the filesystem is read-only.
     pub read_only: bool,
-    /// Of the whole filesystem.
+    /// Size of the whole filesystem.
     #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// Available to a process without privileges.
@@ -84,7 +82,7 @@ pub(crate) fn layer_kind(fs_type: &str) -> LayerKind {
     }
 }
 
-/// The facts of one mount; whether it is backed by memory is told by what lies below it.
+/// The facts of one mount; the layers below show whether it is backed by memory.
 pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &Identity) -> FilesystemFacts {
     let options: Vec<String> =
         mount.options.iter().map(|option| option.to_string_lossy().into_owned()).collect();
@@ -110,7 +108,7 @@ const NO_JOURNAL: &str = "<none>";
 
 /// The facts of the filesystem on the device that the kernel calls `device`.
 ///
-/// `effective_options`: what is in effect, joined by commas. `journal`: `yes` or `none`.
+/// `effective_options`: the options in effect, joined by commas. `journal`: `yes` or `none`.
 pub(crate) fn filesystem_state(root: &SystemDir, fs_type: &str, device: &str) -> Vec<Fact> {
     if !EXT.contains(&fs_type) {
         return Vec::new();
@@ -179,7 +177,7 @@ fn transaction_blocks(root: &SystemDir, device: &str) -> Option<String> {
         inode.is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let text = root.children("proc/fs/jbd2").iter().find(|it| of_device(it))?.text("info")?;
-    // The sentence is made for people, and may change: anything else than a number is left out.
+    // The sentence is made for people, and may change: only a number is taken.
     let (count, _) = text.split_once("each up to ")?.1.split_once(' ')?;
     count.parse::<u64>().is_ok().then(|| count.to_owned())
 }
@@ -203,7 +201,7 @@ const PROFILES: [&str; 9] =
 fn btrfs(root: &SystemDir, member: &str) -> Vec<Fact> {
     let Some(filesystem) = btrfs_of_member(root, member) else { return Vec::new() };
     let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
-    // Besides the profiles the folder has files of figures.
+    // The folder has files with numbers in addition to the profiles.
     let profile = |kind: &str| {
         let mut names = filesystem.names(format!("allocation/{kind}"));
         names.retain(|name| PROFILES.contains(&name.as_str()));

@@ -1,7 +1,5 @@
-//! The machine, as far as it bears on a figure: processors, memory, limits, settings of the kernel.
-//!
-//! In: the root of `/sys`, `/proc` and `/etc`. Out: [`Host`], and the processors of each NUMA node. Not
-//! here: devices and filesystems.
+//! The machine, as far as it affects results: processors, memory, limits, settings of the kernel,
+//! and the processors of each NUMA node.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +41,7 @@ pub struct Host {
     pub numa_nodes: u32,
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
-    /// What could be had without swapping when this was read.
+    /// Memory available without swapping when this was read.
     #[serde(rename = "memory_available_bytes")]
     pub memory_available: Bytes,
     #[serde(rename = "swap_bytes")]
@@ -60,13 +58,13 @@ pub struct Host {
     pub tsc_reliable: bool,
     /// What the control groups allow.
     pub cgroup: CgroupLimits,
-    /// Settings of the kernel that explain a figure.
+    /// Settings of the kernel that explain a result.
     pub kernel_parameters: Vec<Fact>,
     /// What the kernel traced when this was read: by folder of the tracing files, the tracer and the
     /// events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tracing: Vec<Fact>,
-    /// What stands between this process and the kernel; none in records that have it not.
+    /// Software between this process and the kernel; none in records without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessFacts>,
     /// The lab that this machine is a guest of; none elsewhere, and in records that have it not.
@@ -122,7 +120,7 @@ fn memory_field(meminfo: &str, name: &str) -> Bytes {
 
 /// Files that hold one value each, and one that holds a list with the chosen value in brackets.
 const PARAMETERS: &[&str] = &[
-    // How much gathers in memory before it is written, and before writers are held back. Of each
+    // How much gathers in memory before it is written, and before writers are held back. In each
     // pair of bytes and ratio one is zero, and the other counts.
     "proc/sys/vm/dirty_background_bytes",
     "proc/sys/vm/dirty_background_ratio",
@@ -140,10 +138,10 @@ const PARAMETERS: &[&str] = &[
     "proc/sys/kernel/perf_event_paranoid",
     // All jobs over libaio share this many operations in flight.
     "proc/sys/fs/aio-max-nr",
-    // A resync takes the devices' time up to the first, and down to the second beside other I/O.
+    // A resync takes the devices' time up to the first, and down to the second next to other I/O.
     "proc/sys/dev/raid/speed_limit_max",
     "proc/sys/dev/raid/speed_limit_min",
-    // Two threads share what one processor can do, so that figures depend on their neighbours.
+    // Two threads share one processor's capacity, so results depend on neighbours.
     "sys/devices/system/cpu/smt/active",
     "sys/module/intel_idle/parameters/max_cstate",
     // Off by default: a FUA write to a SATA disk is then a write and a flush.
@@ -160,7 +158,7 @@ const PARAMETERS: &[&str] = &[
 ];
 const PARAMETER_OF_CHOICE: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Words of the command line that matter; the rest may hold what is nobody's business.
+/// Words of the command line that matter; the rest may be private.
 const BOOT_NAMES: &str = "idle intel_idle.max_cstate processor.max_cstate intel_pstate amd_pstate \
     iommu intel_iommu amd_iommu isolcpus mitigations nohz_full nosmt pcie_aspm preempt rcu_nocbs \
     threadirqs tsc";
@@ -184,7 +182,7 @@ fn kernel_parameters(root: &SystemDir) -> Vec<Fact> {
 
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Words in a machine's description that only virtual ones carry, and who makes them.
+/// Words in a machine's description that only virtual ones carry, and their hypervisors.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("KVM", "kvm"),
     ("QEMU", "qemu"),
@@ -283,7 +281,7 @@ fn hypervisor_by_description(root: &SystemDir) -> Option<String> {
     found.filter(|_| !metal).map(|(_, name)| (*name).to_owned())
 }
 
-/// What the firmware says of the machine.
+/// The firmware's entry about the machine.
 pub(crate) fn dmi(root: &SystemDir, name: &str) -> Option<String> {
     root.text(format!("sys/class/dmi/id/{name}"))
 }

@@ -1,7 +1,7 @@
-//! What statx and statvfs say of a path.
+//! The facts that statx and statvfs give about a path.
 //!
-//! In: a path. Out: its kind, device number, mount and space. Not here: `/sys` and `/proc`.
-//! The walk takes this as a function, so that tests can describe files that do not exist.
+//! The kind, device number, mount and space of a path. The walk takes this as a function, so that
+//! tests can describe files that do not exist.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) struct Identity {
     pub(crate) kind: FileKind,
     /// Absolute and without symbolic links.
     pub(crate) absolute: PathBuf,
-    /// Of the filesystem that holds it.
+    /// Device of the filesystem that holds it.
     pub(crate) device: DeviceNumber,
     /// Within that filesystem; with its device the same for all names of a file.
     pub(crate) inode: u64,
@@ -87,7 +87,7 @@ fn kind_of(stat: &Statx) -> FileKind {
 }
 
 fn direct_io_of(stat: &Statx) -> Option<Alignment> {
-    // Before Linux 6.1, and of what is no file or block device, nothing is said.
+    // Linux before 6.1 reports nothing, and later ones only files and block devices.
     has(stat, StatxFlags::DIOALIGN).then(|| Alignment {
         memory: Bytes::new(u64::from(stat.stx_dio_mem_align)),
         offset: Bytes::new(u64::from(stat.stx_dio_offset_align)),
@@ -95,7 +95,7 @@ fn direct_io_of(stat: &Statx) -> Option<Alignment> {
 }
 
 fn space(stat: &StatVfs) -> (Bytes, Bytes) {
-    // Counts are of fragments, not of f_bsize (statvfs(3)); f_bavail leaves out what is root's.
+    // Counts are in fragments, not in f_bsize (statvfs(3)); f_bavail leaves out root's reserve.
     let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(stat.f_frsize));
     (bytes(stat.f_blocks), bytes(stat.f_bavail))
 }

@@ -1,7 +1,6 @@
 //! What a guest of durio's lab knows about the lab.
 //!
-//! In: the file `run/durio/lab`, which the lab puts into its guests. Out: [`LabFacts`]; none anywhere
-//! else. Not here: the lab.
+//! The lab puts the file `run/durio/lab` into its guests; other machines have no [`LabFacts`].
 
 use std::fmt;
 
@@ -13,9 +12,10 @@ use crate::system_dir::SystemDir;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabTiming {
-    /// Instructions: figures repeat on any machine, and are software cost without contention.
+    /// Instructions: results repeat on any machine, and are software cost without contention.
     Counted,
-    /// The host's time: figures are of an emulation, or of a guest beside whatever else the host does.
+    /// The host's time: results are those of an emulation, or of a guest that shares the host with
+    /// other work.
     Wall,
 }
 
@@ -31,7 +31,7 @@ impl LabTiming {
         }
     }
 
-    /// What figures from there are, for a reader of the report.
+    /// The meaning of results from there, for a reader of the report.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -54,14 +54,14 @@ pub struct LabFacts {
     pub timing: LabTiming,
     /// How instructions are carried out: `tcg` (emulation) or `kvm`.
     pub accelerator: String,
-    /// Why it is emulated although its clock is the host's: what is wrong with KVM, in one line.
+    /// Why it is emulated although its clock is the host's: the problem with KVM, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_kvm: Option<String>,
     /// QEMU's version.
     pub qemu_version: String,
     /// The processor that is shown to the guest.
     pub cpu_model: String,
-    /// Counted only: the clock goes on by 2 to the power of this, in nanoseconds, per instruction.
+    /// Counted only: each instruction advances the clock by 2 to the power of this, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icount_shift: Option<u8>,
     /// What the guest's root is: `hermetic` (its own memory) or `shared` (the host's, read-only).
@@ -110,7 +110,7 @@ impl LabFacts {
 
 pub(crate) fn lab_facts(root: &SystemDir) -> Option<LabFacts> {
     let path = LabFacts::PATH.trim_start_matches('/');
-    // A file of another form is somebody else's, and says nothing.
+    // A file of another form is not the lab's, and is ignored.
     LabFacts::of_text(&root.text(path)?)
 }
 

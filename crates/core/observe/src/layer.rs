@@ -1,7 +1,6 @@
 //! The tree of layers under a path.
 //!
-//! In: nothing; plain data. Out: [`Stack`], [`Layer`] and ways to walk them.
-//! Not here: reading the system.
+//! [`Stack`] and [`Layer`] are plain data, with ways to walk them.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +62,7 @@ pub struct Layer {
     /// What only this kind of layer has.
     #[serde(default)]
     pub facts: Vec<Fact>,
-    /// What it stands on; several for arrays.
+    /// The layers below; several for arrays.
     #[serde(default)]
     pub below: Vec<Layer>,
 }
@@ -114,7 +113,7 @@ impl Layer {
 /// The tree of layers under a path, top to bottom.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stack {
-    /// The path as given; bytes that are no text are replaced.
+    /// The path as given; bytes that are not text are replaced.
     pub target: String,
     /// The path itself: a file, a directory or a device.
     pub root: Layer,
@@ -139,10 +138,10 @@ impl Stack {
     }
 }
 
-/// The kernel names of the block devices that stand on no other, each once, in order.
+/// The kernel names of the block devices without another one below, each once, in order.
 ///
-/// These are the ones whose counters tell what reaches the hardware. A loop device on a
-/// filesystem without a device (tmpfs, NFS) is one of them.
+/// Their counters show the I/O that reaches the hardware. A loop device on a filesystem without a
+/// device (tmpfs, NFS) is one of them.
 #[must_use]
 pub fn leaf_devices(stack: &Stack) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

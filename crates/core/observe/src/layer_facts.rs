@@ -1,9 +1,8 @@
-//! The facts that only one kind of block layer has, and where a device stands: the offset of a partition
+//! The facts that only one kind of block layer has, and a device's place: the offset of a partition
 //! against the blocks below, the link to the bus, the driver.
 //!
-//! In: the kind and the device's directory in sysfs. Out: named values. Not here: tables of volumes
-//! (`dm_facts`), and what the device says of itself (`device_probe`).
-//! A file that holds a fact as it is told is one more row here.
+//! Tables of volumes are in `dm_facts`, the device's own reports in `device_probe`. A file that
+//! holds a fact as it is shown is one more row here.
 
 use crate::Fact;
 use crate::block_facts::from_sectors;
@@ -75,7 +74,7 @@ const DISK: &[Row] = &[
 const PARTITION: &[Row] =
     &[("partition", "partition", Form::Text), ("alignment_offset", "alignment_offset", Form::Text)];
 
-/// Settings of the request queue that explain a figure, for every kind that has a queue.
+/// Settings of the request queue that explain a result, for every kind that has a queue.
 const QUEUE: &[Row] = &[
     ("wbt_lat_usec", "queue/wbt_lat_usec", Form::Text),
     ("nomerges", "queue/nomerges", Form::Text),
@@ -184,7 +183,7 @@ fn raid0(layout: u32) -> Option<&'static str> {
     }
 }
 
-/// Where parity and data stand in each stripe.
+/// The place of parity and data in each stripe.
 fn parity(layout: u32) -> Option<&'static str> {
     Some(match layout {
         0 => "left-asymmetric",
@@ -205,8 +204,8 @@ fn parity(layout: u32) -> Option<&'static str> {
     })
 }
 
-/// Beginnings of the names of those above a disk, and the bus that they stand for; the first that is
-/// found counts, for a USB bridge has a SCSI host below it.
+/// Prefixes of the names of devices above a disk, and the bus that each means; the first match
+/// counts, for a USB bridge has a SCSI host below it.
 const BUSES: &[(&str, &str)] = &[
     ("usb", "usb"),
     ("session", "iscsi"),
@@ -245,14 +244,14 @@ fn scsi_driver(dir: &SystemDir) -> Option<String> {
 /// What partitions are aligned to by convention.
 const MIB: u64 = 1 << 20;
 
-/// What is left of a partition's start over whole blocks of the disk, over its optimal requests, and
-/// over MiB; zero is aligned.
+/// The remainder of a partition's start over whole blocks of the disk, over its optimal requests,
+/// and over MiB; zero is aligned.
 fn alignment(dir: &SystemDir) -> Vec<Fact> {
     let Some(start) = dir.number("start").map(|sectors| from_sectors(sectors).get()) else {
         return Vec::new();
     };
     let of_disk = |file: &str| dir.join("..").number::<u64>(format!("queue/{file}"));
-    // An optimal size of zero is one that the device does not tell.
+    // An optimal size of zero means that the device does not report one.
     let left_over = |boundary: Option<u64>| start.checked_rem(boundary?).map(|it| it.to_string());
     Fact::known([
         ("start_bytes", Some(start.to_string())),
@@ -291,7 +290,7 @@ const LINK: [(&str, &str); 4] = [
 
 /// The PCIe link nearest to the device: that of the NVMe or of the host adapter before it.
 fn link(dir: &SystemDir) -> Vec<Fact> {
-    // No further: folders above a copied tree are none of that machine's.
+    // No further: folders above a copied tree do not belong to that machine.
     let within_sysfs = dir.ancestors().take_while(|above| above.name() != "devices");
     // A function inside of the root complex has no link, and the kernel says so in its way.
     let has_link = |above: &SystemDir| {
@@ -324,11 +323,11 @@ pub(crate) fn hardware_queues(dir: &SystemDir) -> Option<String> {
     (count > 0).then(|| count.to_string())
 }
 
-/// Settings of null_blk that decide what its figures mean.
+/// Settings of null_blk that decide the meaning of its results.
 const NULL_BLOCK: [&str; 5] =
     ["memory_backed", "completion_nsec", "irqmode", "queue_mode", "cache_size"];
 
-/// Of a device that was made by configfs, its own; else those of the module, which may have changed
+/// The device's settings if configfs made it; else those of the module, which may have changed
 /// since it was made.
 fn null_block(root: &SystemDir, dir: &SystemDir) -> Vec<Fact> {
     if !dir.name().starts_with("nullb") {

@@ -1,10 +1,10 @@
-//! What lies under a path, and what machine this is, as data: [`Stack`], [`Host`], the counters
-//! of a device and of the processors, whether a device is in use ([`DeviceUse`]), and what a trace of
-//! the kernel says ([`TraceText`]).
+//! The layers under a path, and this machine, as data: [`Stack`], [`Host`], the counters of a
+//! device and of the processors, whether a device is in use ([`DeviceUse`]), and the events of a
+//! trace of the kernel ([`TraceText`]).
 //!
-//! In: a path, `/sys`, `/proc`, statx and statvfs; of devices that may be read, the superblock and
-//! their own word. Out: values that can be saved and compared.
-//! Not here: printing, verdicts on what was found. Nothing is written or opened for writing.
+//! Values come from `/sys`, `/proc`, statx and statvfs, and if a device may be read from its
+//! superblock and its answers; they can be saved and compared. Nothing is written or opened for
+//! writing.
 //!
 //! A file of the kernel that is absent is a value (`None`), not an error: kernels, drivers and
 //! containers differ in what they show.

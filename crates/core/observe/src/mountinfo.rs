@@ -1,7 +1,6 @@
 //! The list of mounts, `/proc/self/mountinfo`.
 //!
-//! In: the text as bytes, for paths need not be UTF-8. Out: entries, and the entry of a path.
-//! Not here: what an option means.
+//! The text is bytes, for paths need not be UTF-8.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,7 +18,7 @@ pub(crate) struct MountEntry {
     pub(crate) mount_point: PathBuf,
     pub(crate) fs_type: String,
     pub(crate) source: OsString,
-    /// Of the mount, then of the filesystem, each once.
+    /// Options of the mount, then of the filesystem, each once.
     pub(crate) options: Vec<OsString>,
     /// Either the mount or the filesystem is read-only.
     pub(crate) read_only: bool,
@@ -35,18 +34,18 @@ impl MountEntry {
     }
 }
 
-/// What is mounted at a directory.
+/// A mount at a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
     /// Its type: `ext4`.
     pub filesystem: String,
     /// The kernel's number of its device: `8:1`.
     pub device: String,
-    /// What was mounted, as mount was given it.
+    /// The mounted object, as mount was given it.
     pub source: OsString,
 }
 
-/// What is mounted at the directory, the topmost last.
+/// Mounts at the directory, the topmost last.
 #[must_use]
 pub fn mounted_at(mount_point: &Path) -> Vec<Mounted> {
     let mount_point = fs::canonicalize(mount_point).unwrap_or(mount_point.to_owned());
@@ -73,14 +72,14 @@ pub(crate) fn mount_of<'a>(
     mount_id: Option<u64>,
     absolute: &Path,
 ) -> Option<&'a MountEntry> {
-    // Of mounts that cover each other only the identifier tells which one the file is on.
+    // If mounts cover each other only the identifier shows which one the file is on.
     let by_id = mounts.iter().find(|entry| Some(entry.id) == mount_id);
     by_id.or_else(|| mount_by_prefix(mounts, absolute))
 }
 
 fn mount_by_prefix<'a>(mounts: &'a [MountEntry], absolute: &Path) -> Option<&'a MountEntry> {
     let above = mounts.iter().filter(|entry| absolute.starts_with(&entry.mount_point));
-    // Of several on the same directory the last one covers the others, and max_by_key keeps it.
+    // The last of several on one directory covers the others, and max_by_key keeps it.
     above.max_by_key(|entry| entry.mount_point.components().count())
 }
 
@@ -89,7 +88,7 @@ fn parse_entry(line: &[u8]) -> Option<MountEntry> {
     let mut head = || fields.next();
     let (id, _parent, device) = (head()?, head()?, head()?);
     let (root, mount_point, mount_options) = (head()?, head()?, head()?);
-    // Between the options and the hyphen stand any number of optional fields.
+    // Any number of optional fields come between the options and the hyphen.
     fields.by_ref().find(|field| *field == b"-")?;
     let (fs_type, source) = (fields.next()?, fields.next()?);
     let super_options = fields.next().unwrap_or_default();

@@ -1,7 +1,6 @@
 //! The controllers that lead to an NVMe namespace, where the kernel joins several into one device.
 //!
-//! In: the device's directory in sysfs. Out: each controller with its path, and facts of them. Not here: paths that
-//! are devices of their own (dm-multipath), which are layers.
+//! Paths that are separate devices (dm-multipath) are layers, and not handled here.
 //!
 //! With native multipath, which is the kernel's default, a namespace lies below its subsystem, and `device` leads
 //! there: transport, address and state are those of the controllers (drivers/nvme/host/multipath.c).
@@ -15,11 +14,11 @@ pub(crate) struct NvmePath {
     /// `nvme1c2n1`; the controller's name where the kernel shows no path.
     name: String,
     pub(crate) controller: SystemDir,
-    /// Which of several ways are good (ANA), where the subsystem tells.
+    /// Which of several paths are good (ANA), if the subsystem reports it.
     access: Option<String>,
 }
 
-/// The ways to a namespace below a subsystem; none of any other device.
+/// The paths to a namespace below a subsystem; none for other devices.
 pub(crate) fn nvme_paths(dir: &SystemDir) -> Vec<NvmePath> {
     let subsystem = dir.follow("device").filter(|it| it.name().starts_with("nvme-subsys"));
     let Some(subsystem) = subsystem else { return Vec::new() };

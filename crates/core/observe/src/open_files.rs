@@ -1,7 +1,6 @@
 //! Processes and the files that they hold open, as `/proc` has them.
 //!
-//! In: the root in which `proc` and `sys` are; a process, a unit, a directory. Out: numbers of processes
-//! and threads, files with their flags. Not here: watching them.
+//! Lists processes and threads of a process, a unit or a directory, and files with their flags.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,13 +13,13 @@ use crate::survey::DELETED;
 /// A file that a process has open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
-    /// As the kernel names it now; one that is deleted has the name that it had.
+    /// As the kernel names it now; a deleted file keeps its last name.
     pub path: PathBuf,
     /// The flags of open(2), as `fdinfo` has them.
     pub flags: u32,
     /// Where the next write without an offset goes.
     pub position: Option<u64>,
-    /// Bytes of it now; none of a device.
+    /// Its present size in bytes; none for a device.
     pub size: Option<u64>,
 }
 
@@ -37,7 +36,7 @@ fn processes(root: &Path) -> Vec<u32> {
     numbers(&root.join("proc"))
 }
 
-/// The threads of a process; none if there is no such process.
+/// The threads of a process; none if the process does not exist.
 #[must_use]
 pub fn threads_of(root: &Path, process: u32) -> Vec<u32> {
     numbers(&root.join(format!("proc/{process}/task")))
@@ -54,8 +53,8 @@ pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
     status(root, thread, "Tgid:")
 }
 
-/// Calls of a process that wrote, so far, as the kernel counts them whether or not anybody traces; none where
-/// it does not (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
+/// Write calls of a process so far, which the kernel counts with or without a trace; none if it
+/// does not count (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
 #[must_use]
 pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
     let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
@@ -81,8 +80,8 @@ pub fn family_of(root: &Path, process: u32) -> Vec<u32> {
     found
 }
 
-/// The processes of a unit of systemd, by the folder of its control group; none if there is no such
-/// unit that runs.
+/// The processes of a unit of systemd, by the folder of its control group; none if no such unit
+/// runs.
 #[must_use]
 pub fn processes_of_unit(root: &Path, unit: &str) -> Option<Vec<u32>> {
     let has_type = UNIT_TYPES.iter().any(|it| unit.ends_with(it));
@@ -137,12 +136,12 @@ pub fn descriptors(root: &Path, process: u32) -> Vec<u32> {
     numbers(&root.join(format!("proc/{process}/fd")))
 }
 
-/// What a descriptor of a process is now; none if it is closed, or no file.
+/// The open file of a process's descriptor; none if it is closed or not a file.
 #[must_use]
 pub fn open_file(root: &Path, process: u32, fd: u32) -> Option<OpenFile> {
     let link = root.join(format!("proc/{process}/fd/{fd}"));
     let mut path = fs::read_link(&link).ok()?;
-    // Sockets and pipes are named socket:[7], and devices of /dev hold nobody's data but block devices.
+    // Sockets and pipes are named socket:[7], and in /dev only block devices hold data.
     if !path.as_os_str().as_bytes().starts_with(b"/") {
         return None;
     }

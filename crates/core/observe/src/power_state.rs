@@ -1,9 +1,8 @@
-//! What changes on a machine when its power goes: the identifier of its boot, and what its drives count.
+//! The state that a power loss changes on a machine: the identifier of its boot, and its drives'
+//! counters. A [`PowerState`] is compared with an earlier one.
 //!
-//! In: a stack. Out: [`PowerState`], to be compared with one from before. Not here: what follows.
-//!
-//! NVMe drives are asked by the kernel, SATA drives by smartctl of smartmontools where it is installed.
-//! What cannot be asked is said, with the reason.
+//! NVMe drives are asked by the kernel, SATA drives by smartctl of smartmontools where it is
+//! installed. Drives that cannot be asked are reported with the reason.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +21,7 @@ pub struct PowerState {
     /// The kernel's identifier of this boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// The drives that a target stands on.
+    /// The drives below a target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveCounters>,
 }
@@ -33,14 +32,14 @@ pub struct PowerState {
 pub struct DriveCounters {
     /// Its serial number, or the kernel's name where it shows none.
     pub drive: String,
-    /// How often it lost power without having been told: `unsafe_shutdowns` of NVMe, attribute 174 of
-    /// SATA or, without it, 192.
+    /// How often it lost power without a notice: `unsafe_shutdowns` of NVMe, attribute 174 of SATA
+    /// or, without it, 192.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
     /// How often it got power: `power_cycles` of NVMe, attribute 12 of SATA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
-    /// Why there is no counter.
+    /// Why the counter is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
@@ -52,7 +51,7 @@ impl PowerState {
         *self == Self::default()
     }
 
-    /// Of a target whose drives nobody can ask.
+    /// State of a target whose drives cannot be asked.
     #[must_use]
     pub fn of_machine() -> Self {
         let boot_id = SystemDir::live_root().text("proc/sys/kernel/random/boot_id");
@@ -102,8 +101,8 @@ fn missing(why: String) -> DriveCounters {
     DriveCounters { missing: Some(why), ..DriveCounters::default() }
 }
 
-/// Numbers of attributes (SMART Attribute Descriptions, and Intel's for its drives): power losses that
-/// the drive was not told of, emergency retracts of the heads or what an SSD counts there, power-ons.
+/// Numbers of attributes (SMART Attribute Descriptions, and Intel's for its drives): power losses
+/// without notice to the drive, emergency retracts of the heads or an SSD's equivalent, power-ons.
 const UNEXPECTED_LOSS: u64 = 174;
 const UNSAFE_SHUTDOWN: u64 = 192;
 const POWER_CYCLES: u64 = 12;

@@ -1,7 +1,5 @@
-//! What stands between this process and the kernel: preloaded libraries, filters, tracers.
-//!
-//! In: the root of `/proc` and `/etc`. Out: [`ProcessFacts`], and what else runs, by name. Not here: whether a sync call does
-//! what it says; that is measured.
+//! Software between this process and the kernel: preloaded libraries, filters, tracers; and the
+//! names of other running programs. Whether a sync call works is measured elsewhere.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +16,7 @@ const PROCESSES_MAX: usize = 100_000;
 /// (<https://www.flamingspork.com/projects/libeatmydata/>) and those that people write for tests.
 const SYNC_SWALLOWERS: &[&str] = &["eatmydata", "nosync", "nofsync", "no-fsync", "fakefsync"];
 
-/// What stands between this process, as the run used it, and the kernel; absent is what is not shown.
+/// Software between this process, as in this run, and the kernel; absent if not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessFacts {
@@ -36,7 +34,7 @@ pub struct ProcessFacts {
     pub kernel_version: Option<String>,
 }
 
-/// Reads what is shown; never fails, for every part may be absent.
+/// Never fails, for every part may be absent.
 pub(crate) fn process_facts(root: &SystemDir) -> ProcessFacts {
     ProcessFacts {
         preload_environment: preload_environment(root),

@@ -1,10 +1,8 @@
-//! What lies below a block device that a process serves (ublk): what the process has open.
+//! The layers below a block device that a process serves (ublk): the files that the process has
+//! open, and the array facts of a durio superblock on them.
 //!
-//! In: the kernel's name of the device. Out: paths of what is below, and what a superblock of durio's
-//! says of the array. Not here: the layers that these paths lead to.
-//!
-//! The kernel links such a device to nothing. Its server has the character device of the same number
-//! open, and its own devices too; that is asked of `/proc`, which needs the right to look at the
+//! The kernel links such a device to nothing. Its server has the character device of the same
+//! number open, and its own devices too; `/proc` shows them, which needs the right to look at the
 //! process, and no answer of a server that may hang.
 
 use std::fs;
@@ -50,7 +48,7 @@ pub(crate) fn served(
         let link = server.join(format!("fd/{file}"));
         let Ok(path) = fs::read_link(link.path()) else { continue };
         let is_device = is_block(&path);
-        // A pipe or a socket is no path, and would make one wait.
+        // A pipe or a socket is not a path, and would block a reader.
         let is_file = !is_device && path.is_absolute() && link.path().is_file();
         let head = (is_device || is_file).then(|| first_bytes_of(link.path())).flatten();
         let facts = head.as_deref().and_then(array_facts);

@@ -1,7 +1,5 @@
-//! What is written on a device, told by magic numbers.
-//!
-//! In: both ends of a device, which are read only. Out: names and places of what was recognised, and
-//! whether somebody holds the device. Not here: whether what was found is whole.
+//! Recognises the contents of a device by magic numbers at both ends, and whether a process holds
+//! it.
 //!
 //! When in doubt it reports: a signature too many costs one more option on the command line, one
 //! too few costs data.
@@ -24,7 +22,7 @@ pub struct Signature {
     pub device: String,
     /// What it is: `ext4`, `xfs`, `lvm2`, `md 1.2`, `gpt`.
     pub name: String,
-    /// Where it stands on that device.
+    /// Its offset on that device.
     pub offset: Bytes,
 }
 
@@ -133,7 +131,7 @@ fn ext(sample: &Sample) -> Option<Found> {
     Some((name, EXT_MAGIC))
 }
 
-/// The mark stands at the end of the first page, whose size depends on the machine.
+/// The mark is at the end of the first page, whose size depends on the machine.
 fn swap(sample: &Sample) -> Option<Found> {
     // A system that is suspended to disk puts the last in the place of the others
     // (kernel/power/swap.c).
@@ -144,7 +142,7 @@ fn swap(sample: &Sample) -> Option<Found> {
     Some(("swap", place))
 }
 
-/// The label of a physical volume stands in one of the first four sectors.
+/// The label of a physical volume is in one of the first four sectors.
 fn lvm(sample: &Sample) -> Option<Found> {
     let mut sectors = (0..4).map(|sector| sector * 512);
     let place =
@@ -177,8 +175,8 @@ fn md(sample: &Sample) -> Vec<Found> {
         .collect()
 }
 
-/// A member of one of durio's own arrays has two superblocks in its first blocks and two in its last whole
-/// ones (docs/formats/raid-superblock.md).
+/// A member of a durio array has two superblocks in its first blocks and two in its last whole ones
+/// (docs/formats/raid-superblock.md).
 fn durio_raid(sample: &Sample) -> Option<Found> {
     let end = sample.size & !4095;
     let places = [Some(0), Some(4096), end.checked_sub(8192), end.checked_sub(4096)];
@@ -220,7 +218,7 @@ fn explains_boot_sector((name, _): &Found) -> bool {
     matches!(*name, "gpt" | "vfat" | "exfat" | "ntfs")
 }
 
-/// Holds the first label of ZFS, the longest of all that stand at the beginning.
+/// Holds the first label of ZFS, the longest signature at the beginning.
 const HEAD_LEN: u64 = 256 << 10;
 
 /// Holds the last two labels of ZFS (2 × 256 KiB), which end at a multiple of 256 KiB.
@@ -281,7 +279,7 @@ pub(crate) fn read_sample(file: &File, start: u64, size: u64) -> io::Result<Samp
 fn read_at(file: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut bytes = vec![0; len];
-    // Less than was asked for is an error: what was not read may hold anything.
+    // A short read is an error: the unread bytes may hold anything.
     file.read_exact_at(&mut bytes, offset)?;
     Ok(bytes)
 }

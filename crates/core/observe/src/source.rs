@@ -1,7 +1,5 @@
-//! From what a mount or a list of swaps names to the block device.
-//!
-//! In: a name such as `/dev/sda1` or `/dev/mapper/vg-data`. Out: the device's directory in sysfs.
-//! Not here: filesystems.
+//! From a name that a mount or a list of swaps gives, such as `/dev/sda1` or `/dev/mapper/vg-data`,
+//! to the block device's directory in sysfs.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +12,7 @@ use crate::system_dir::SystemDir;
 /// The block device that `source` names, by its node or, where `/dev` lacks it, by its name.
 pub(crate) fn device_of_source(system: System<'_>, source: &OsStr) -> Option<SystemDir> {
     let path = Path::new(source);
-    // `tmpfs` and the like name nothing, and a relative path was relative to whoever mounted it.
+    // `tmpfs` and the like name nothing, and a relative path was relative to the mounting process.
     if !path.is_absolute() {
         return None;
     }

@@ -1,9 +1,7 @@
-//! What strace wrote of a program's calls, as a capture tells it.
+//! A program's calls in the text of `strace -f -ttt -T -y`, as capture events ([`CaptureEvent`]) in
+//! the order of time. strace does not see devices.
 //!
-//! In: the text of `strace -f -ttt -T -y`. Out: [`CaptureEvent`]s in the order of time, and how it went.
-//! Not here: what they add up to (`durio-analyse`); devices, which strace does not see.
-//!
-//! A line is a call, or one half of a call during which another thread was told of:
+//! A line is a call, or one half of a call during which another thread was reported:
 //!
 //! ```text
 //! 812 1700000000.000100 pwrite64(7</pg/wal/1>, "\320\227"..., 8192, 0) = 8192 <0.000012>
@@ -11,9 +9,9 @@
 //! 813 1700000000.000400 <... fdatasync resumed>) = 0 <0.000950>
 //! ```
 //!
-//! What strace quotes of contents is passed over. The text does not say which threads share descriptors: one
-//! number with one path is taken for one descriptor. If nobody saw it being opened, its flags are not known,
-//! and positions count from its first write.
+//! Quoted contents are passed over. The text does not say which threads share descriptors: one
+//! number with one path is taken for one descriptor. If its opening was not seen, its flags are not
+//! known, and positions count from its first write.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -22,17 +20,17 @@ use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
 use crate::trace_text::{TraceTextError, each_line, not_of_calls};
 use crate::tracefs::{CallRole, TRACED_CALLS, TracedCall};
 
-/// A call that is told of.
+/// A call that a capture reports.
 pub(crate) fn traced_call(name: &str) -> Option<&'static TracedCall> {
     TRACED_CALLS.iter().find(|it| it.name == name)
 }
 
-/// What is no storage, or no file that a database would write.
+/// Paths that are not storage, or not a file that a database would write.
 const NO_FILES: [&str; 5] = ["/dev/null", "/dev/tty", "/dev/pts/", "/proc/", "/sys/"];
 
 const DAY: u64 = 86_400_000_000_000;
 
-/// In 1973, which no clock shows: such a time counts from something else.
+/// A date in 1973, which no clock shows: such a time is relative.
 const LONG_AGO: u64 = 100_000_000_000_000_000;
 
 /// Reads a trace to its end.
@@ -87,7 +85,7 @@ struct Trace<'e> {
     files: Vec<Option<u64>>,
     /// The path of each descriptor of which the position is known.
     positions: HashMap<i32, String>,
-    /// Calls that have begun, by thread.
+    /// Calls that have started, by thread.
     begun: HashMap<u32, Begun>,
     tasks: HashSet<u32>,
     calls: u64,
@@ -99,7 +97,7 @@ struct Trace<'e> {
     is_coarse: bool,
     /// Each time counts from that of the line before (`-r`).
     is_relative: bool,
-    /// The same, but what the first of them counts from is not there.
+    /// The same, but the line before the first of them is missing.
     lacks_first_line: bool,
     goes_back: bool,
     first: Option<u64>,
@@ -109,7 +107,7 @@ struct Trace<'e> {
     last: u64,
 }
 
-/// A call that has begun: when, its text, and itself if a capture was told.
+/// A call that has started: when, its text, and itself if a capture reports it.
 struct Begun {
     at: u64,
     text: String,
@@ -139,10 +137,10 @@ impl<'e> Trace<'e> {
         }
     }
 
-    /// Takes a line; what is no call that counts is passed over.
+    /// Takes a line; ignores lines without a relevant call.
     fn line(&mut self, line: &str) {
         let text = line.trim();
-        // Of its times strace pads those of -r alone.
+        // strace pads the times of -r alone.
         let is_padded = line.starts_with(' ');
         let (task, rest) = task_of(text);
         let Some((at, rest)) = self.time_of(rest, is_padded) else {
@@ -187,7 +185,7 @@ impl<'e> Trace<'e> {
             .try_fold(0_u64, |sum, field| sum.checked_mul(60)?.checked_add(field.parse().ok()?))?;
         let mut nanos = nanoseconds(seconds, part)?;
         self.is_coarse &= !word.contains('.');
-        // With `-r` and `-t` both stand there.
+        // With `-r` and `-t` the line has both.
         let rest = rest.trim_start();
         let rest = match rest.strip_prefix("(+").and_then(|rest| rest.split_once(") ")) {
             Some((_, rest)) => rest,
@@ -207,7 +205,7 @@ impl<'e> Trace<'e> {
         Some((nanos, rest))
     }
 
-    /// Tells that a call begins; none of what is not told.
+    /// Reports that a call starts; none for calls that are not reported.
     fn begin(&mut self, task: u32, text: &str, at: u64) -> Option<&'static TracedCall> {
         let (call, arguments) = call_of(text)?;
         if call.role == CallRole::Open {
@@ -262,9 +260,9 @@ impl<'e> Trace<'e> {
         let has = |name: &str| arguments.split(['|', ',', ' ']).any(|it| it == name);
         let flags =
             OPEN_FLAGS.iter().filter(|(name, _)| has(name)).fold(0, |sum, (_, it)| sum | it);
-        // Whoever appends begins where the file ends, and that is where positions count from.
+        // An appending file starts at the file's end, and positions count from there.
         let is_empty = has("O_TRUNC") || has("O_EXCL") || has("O_APPEND");
-        // What is only read has none of these, and takes no flag away from who writes.
+        // A file that is only read has none of these, and takes no flag away from its writers.
         if flags > 0 || is_empty {
             self.file(path, Some((flags, is_empty.then_some(0))));
         }
@@ -308,7 +306,8 @@ impl<'e> Trace<'e> {
     }
 }
 
-/// What stands behind ` = `: `8192 <0.000012>`, `7</x> <0.000066>`, `-1 ENOSPC (No space left) <0.000008>`.
+/// The part after ` = `: `8192 <0.000012>`, `7</x> <0.000066>`, `-1 ENOSPC (No space left)
+/// <0.000008>`.
 struct Answer<'t> {
     result: i64,
     descriptor: Option<(i32, &'t str)>,
@@ -316,7 +315,7 @@ struct Answer<'t> {
 }
 
 impl<'t> Answer<'t> {
-    /// None of a call that never returned (`?`).
+    /// None for a call that never returned (`?`).
     fn of(text: &'t str) -> Option<Self> {
         let (answer, took) = match text.strip_suffix('>').and_then(|it| it.rsplit_once(" <")) {
             Some((answer, took)) => (answer, seconds(took)),
@@ -359,7 +358,7 @@ fn nanoseconds(seconds: u64, part: &str) -> Option<u64> {
 /// A call of those that count, and its arguments: `pwrite64`, `7</pg/wal/1>, "\320\227"..., 8192, 0`.
 fn call_of(text: &str) -> Option<(&'static TracedCall, &str)> {
     let (name, arguments) = text.split_once('(')?;
-    // Before the name may stand its number (-n), or an address (-i).
+    // The name may follow its number (-n), or an address (-i).
     Some((traced_call(name.rsplit(' ').next()?)?, arguments))
 }
 
@@ -371,13 +370,15 @@ pub(crate) fn is_call(line: &str) -> bool {
 /// `7</pg/wal/1>…`: the descriptor, and its path.
 fn descriptor(text: &str) -> Option<(i32, &str)> {
     let (number, rest) = text.split_once('<')?;
-    // In a path strace writes such signs as \\74 and \\76; of a device -yy adds what it is: `</dev/sda<block 8:0>>`.
+    // In a path strace writes such signs as \\74 and \\76; -yy adds the type of a device:
+    // `</dev/sda<block 8:0>>`.
     let (path, _) = rest.split_once('>')?;
     let (path, _) = path.split_once('<').unwrap_or((path, ""));
     Some((number.parse().ok()?, before_it_was_deleted(path)))
 }
 
-/// Without what the kernel adds to the path of a deleted file; a file may be named so, and its folder is no file.
+/// Without the kernel's suffix on the path of a deleted file. A file may be named ` (deleted)`:
+/// then the rest is a folder, and the suffix stays.
 fn before_it_was_deleted(path: &str) -> &str {
     path.strip_suffix(" (deleted)").filter(|it| !it.ends_with('/')).unwrap_or(path)
 }
@@ -394,7 +395,7 @@ fn where_it_writes(name: &str, arguments: &str) -> (Option<u64>, bool) {
         "pwritev2" => {
             let flags = from_end.next().unwrap_or_default();
             let offset = from_end.next().and_then(|it| it.parse().ok());
-            // -1 stands for the descriptor's position, and is no number here.
+            // -1 means the descriptor's position, and is not a number here.
             (offset, flags.split('|').any(|it| it == "RWF_DSYNC" || it == "RWF_SYNC"))
         }
         _ => (None, false),

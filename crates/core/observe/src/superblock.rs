@@ -1,7 +1,5 @@
-//! What a filesystem's superblock says of its geometry.
-//!
-//! In: the first bytes of the device that it is on. Out: named values. Not here: reading, and
-//! whether the filesystem is whole.
+//! The geometry that a filesystem's superblock gives, from the first bytes of its device. The
+//! superblock is not checked.
 //!
 //! Places of fields are those of the kernel's Documentation/filesystems/ext4/super.rst and of the XFS
 //! Algorithms and Data Structures book, chapter Superblocks.
@@ -78,8 +76,8 @@ fn ext(bytes: &[u8]) -> Option<Vec<Fact>> {
     ]))
 }
 
-/// The size of the journal's inode, which is kept here too: its high and its low half are the last of
-/// seventeen words. A journal on a device of its own has none.
+/// The size of the journal's inode, which is kept here too: its high and its low half are the last
+/// of seventeen words. A journal on a separate device has none.
 fn ext_journal(superblock: &Fields<'_>) -> Option<String> {
     const INODE_BACKUP: u8 = 1;
     let has_journal = superblock.u32(0x5c)? & 0x4 != 0;
@@ -118,7 +116,7 @@ fn xfs(bytes: &[u8]) -> Option<Vec<Fact>> {
     }
     // A log without a stripe unit has 0 or 1 there.
     let log_unit = superblock.u32(196).filter(|unit| *unit > 1);
-    // A log on a device of its own begins at zero here.
+    // A log on a separate device starts at zero here.
     let log = if superblock.u64(48)? == 0 { "external" } else { "internal" };
     Some(known([
         ("block_size_bytes", Some(block.to_string())),

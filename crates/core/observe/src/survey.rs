@@ -1,9 +1,6 @@
 //! The walk from a path down to the devices.
 //!
-//! In: the root of `/sys` and `/proc`, and a function that identifies a path. Out: a [`Stack`].
-//! Not here: the content of any layer's facts.
-//!
-//! Whatever vanishes or is hidden half-way becomes a layer of kind `Unknown`; only the target
+//! A layer that vanishes or is hidden half-way becomes a layer of kind `Unknown`; only the target
 //! itself must exist.
 
 use std::cell::Cell;
@@ -36,7 +33,7 @@ pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 /// The tree of layers under a file, a directory or a device.
 ///
-/// For a file that is still to be made, ask for its directory.
+/// For a file that does not exist yet, ask for its directory.
 ///
 /// # Errors
 /// If `path` does not exist or may not be looked at. What cannot be found out below it is a layer
@@ -71,7 +68,7 @@ impl<'a> Survey<'a> {
     /// The layer of a path that another layer names.
     fn layer_at(&self, path: &Path, depth: usize) -> Layer {
         match (self.system.identify)(path) {
-            // A relative name is relative to whoever made the layer, not to this process.
+            // A relative name is relative to the process that made the layer, not to this one.
             Ok(identity) if path.is_absolute() => self.layer_of(path, &identity, depth),
             _ => unknown(path.display().to_string()),
         }
@@ -136,7 +133,7 @@ impl<'a> Survey<'a> {
         match layer_kind(&mount.fs_type) {
             LayerKind::Memory | LayerKind::Network => Vec::new(),
             LayerKind::Overlay => self.below_overlay(mount, depth),
-            // fuseblk (ntfs-3g) has the number of its device, and plain FUSE one of its own.
+            // fuseblk (ntfs-3g) has the number of its device, and plain FUSE an anonymous one.
             LayerKind::Fuse if mount.device.is_anonymous() => Vec::new(),
             _ => self.below_filesystem(mount, depth),
         }
@@ -167,7 +164,7 @@ impl<'a> Survey<'a> {
         if !mount.device.is_anonymous() {
             return vec![self.device_layer(mount.device, depth)];
         }
-        // btrfs, bcachefs and ZFS have a number of their own: only the source leads to devices.
+        // btrfs, bcachefs and ZFS have anonymous numbers: only the source leads to devices.
         let named = devices_of_source(self.system, &mount.source);
         let devices = match <[SystemDir; 1]>::try_from(named) {
             // mountinfo names only one of several devices.

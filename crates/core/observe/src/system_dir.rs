@@ -1,7 +1,6 @@
 //! Reading the small text files of `/sys` and `/proc`.
 //!
-//! In: a directory, which in tests is a made-up tree. Out: texts, numbers and names, with `None`
-//! for whatever is absent, empty or refused. Not here: what any file means.
+//! In tests the directory is a made-up tree. Files that are absent, empty or refused give `None`.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -74,7 +73,7 @@ impl SystemDir {
 
     /// The directory that `relative` leads to, with every symbolic link resolved.
     pub(crate) fn follow(&self, relative: impl AsRef<Path>) -> Option<Self> {
-        // The real path tells what stands above a device: the bus, the host adapter.
+        // The real path shows the devices above: the bus, the host adapter.
         let path = fs::canonicalize(self.path.join(relative)).ok()?;
         path.is_dir().then_some(Self { path })
     }
@@ -143,7 +142,7 @@ impl SystemDir {
     /// A path that a file holds, whatever its bytes, without the newline that sysfs adds.
     pub(crate) fn path_value(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
         let mut bytes = self.bytes(relative)?;
-        // Only the one that the kernel adds: a path may end with blanks and line ends of its own.
+        // Only the one that the kernel adds: a path may end with blanks and line ends.
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
@@ -202,7 +201,7 @@ fn ends_of_range(range: &str) -> Option<(u32, u32)> {
 /// More processors than any machine has: a list beyond it is a mistake.
 const PROCESSORS_MAX: u32 = 1 << 16;
 
-/// The processors or nodes that a list such as `0-3,8` names; none if it is no such list.
+/// The processors or nodes in a list such as `0-3,8`; none if the text is not such a list.
 #[must_use]
 pub fn numbers_in_list(list: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();

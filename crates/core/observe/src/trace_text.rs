@@ -1,6 +1,5 @@
-//! Texts of tracers: their lines, within bounds, and which tracer wrote a text that another reader was given.
-//!
-//! In: bytes of a file that anybody wrote. Out: whole lines; the name of the tracer. Not here: what lines say.
+//! Texts of tracers: their lines, within bounds, and which tracer wrote a text that another reader
+//! was given. The file may come from any user.
 
 use std::io::{BufRead, Read};
 
@@ -21,9 +20,10 @@ impl TraceTextError {
 /// Bytes of a line: strace with `-s` quotes much of a write, and a megabyte is more than any.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Reads whole lines until the text ends, or is none any more: returns why if it was cut off.
+/// Reads whole lines until the text ends, or stops being text: returns why if it was cut off.
 ///
-/// A log that was torn by a crash may have gigabytes of zeros behind its last line, none of which is read.
+/// A log that was torn by a crash may have gigabytes of zeros behind its last line, which are not
+/// read.
 pub(crate) fn each_line(
     mut text: impl BufRead,
     mut take: impl FnMut(&str),
@@ -56,7 +56,7 @@ pub(crate) fn each_line(
     }
 }
 
-/// How files begin that a tracer reads itself, or that have to be unpacked.
+/// The first bytes of files that only the tracer reads, or that have to be unpacked.
 const BINARY: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "it is packed by gzip: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "it is packed by zstd: unpack it first"),
@@ -70,7 +70,7 @@ const BINARY: [(&[u8], &str); 6] = [
     (b"\x07taee", "it is what blktrace writes: give what blkparse makes of it"),
 ];
 
-/// A text by one of its lines, that is no trace of requests: what it is, and what to do.
+/// Recognises by one of its lines a text without requests: its type, and what to do.
 pub(crate) fn not_of_requests(line: &str) -> Option<&'static str> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let has = |word: &str| words.contains(&word);
@@ -99,12 +99,12 @@ pub(crate) fn not_of_requests(line: &str) -> Option<&'static str> {
             "it is the output of blkparse by a format (-f) without '%S + %n': run it without -f",
         );
     }
-    // Of bio… and ext4slower, fileslower and their kin.
+    // Tables of bio… and ext4slower, fileslower and their kin.
     let is_table = has("COMM") && (has("PID") || has("TID")) && !has("SECTOR");
     is_table.then_some("it is a table of another tracer: biosnoop of bcc shows each request")
 }
 
-/// The same of one that is no trace of system calls.
+/// The same for a text without system calls.
 pub(crate) fn not_of_calls(line: &str) -> Option<&'static str> {
     if line.contains("usecs/call") {
         return Some("it is the table of strace -c, which has sums: run it without -c");

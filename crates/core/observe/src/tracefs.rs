@@ -1,12 +1,9 @@
-//! The kernel's tracing files: where they are, what their texts say, and what the kernel traces now.
+//! The kernel's tracing files: where they are, their texts as data, and what the kernel traces now.
 //!
-//! In: the list of mounts, texts of `trace` and of `per_cpu/cpu*/stats`. Out: the folder, and events as
-//! data.
-//! Not here: making an instance, switching events on, removing it; that is the runner's.
-//!
-//! Steps read the text of `trace`: its times are in whole microseconds (of some clocks in that clock's
-//! own ticks), and in return its form has hardly changed in ten years. A capture, which runs beside a
-//! database, reads the ring buffer itself (`binary`, `calls`): making text costs more than the events do.
+//! The runner makes an instance, switches events on, and removes it. Steps read the text of
+//! `trace`: its times are in whole microseconds (of some clocks in that clock's ticks), and in
+//! return its form has hardly changed in ten years. A capture, which runs next to a database, reads
+//! the ring buffer itself (`binary`, `calls`): making text costs more than the events do.
 
 mod binary;
 #[cfg(test)]
@@ -51,8 +48,8 @@ pub fn find_tracefs(root: &Path) -> Option<PathBuf> {
     direct.chain(within).find(|folder| folder.is_dir())
 }
 
-/// The number of the block device that the kernel calls `name`, major and minor; none if there is no
-/// such device.
+/// The number of the block device that the kernel calls `name`, major and minor; none if the device
+/// does not exist.
 #[must_use]
 pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
     let dir = block_node::by_name(&SystemDir::at(root), name)?;
@@ -60,14 +57,14 @@ pub fn block_device_number(root: &Path, name: &str) -> Option<(u32, u32)> {
     Some((number.major, number.minor))
 }
 
-/// True if the kernel gives the device requests of its own (blk-mq); false for those whose driver
-/// takes what is queued as it is: zram, pmem, brd, and the heads of NVMe multipath.
+/// True if the kernel gives the device requests (blk-mq); false if its driver takes queued I/O as
+/// it is: zram, pmem, brd, and the heads of NVMe multipath.
 #[must_use]
 pub fn has_request_queue(root: &Path, name: &str) -> bool {
     block_node::by_name(&SystemDir::at(root), name).is_some_and(|dir| dir.contains("mq"))
 }
 
-/// So many events are named, the others counted.
+/// Number of events that are named; the others are counted.
 const NAMED_MAX: usize = 4;
 
 /// What the kernel traces now: per folder the tracer and the events that are on. Nothing where the

@@ -1,11 +1,10 @@
-//! The settings of kernel and devices that advice is about, as they stand, each with its file.
+//! The current settings of kernel and devices that advice is about, each with its file.
 //!
-//! In: the root of `/sys`, `/proc` and `/etc`, and a stack. Out: [`Readings`].
-//! Not here: what a value means, and whether it is a good one.
+//! Gives [`Readings`], and no judgement.
 //!
-//! A file that is absent gives no reading; one whose content is no text of the documented form is
-//! handed on as it is, so that whoever judges can say what stands there. A new reading is one more row
-//! here, or a function for what takes more than one file.
+//! A file that is absent gives no reading; contents of an undocumented form are passed on
+//! unchanged, so that the judge can report them. A new reading is one more row here, or a function
+//! if it takes more than one file.
 
 use std::path::Path;
 
@@ -19,7 +18,7 @@ use crate::layer_facts::hardware_queues;
 use crate::process_facts::names_of_processes;
 use crate::system_dir::{Form, SystemDir};
 
-// Longer contents are cut: no setting is that long, and a wrong file shall not fill a report.
+// Longer contents are cut: no setting is that long, and a wrong file must not fill a report.
 const VALUE_CHARS_MAX: usize = 200;
 
 /// Where the power states of the first processor are; the others have the same.
@@ -28,7 +27,7 @@ const CPU_IDLE: &str = "sys/devices/system/cpu/cpu0/cpuidle";
 /// By which systemd starts the timer that trims filesystems.
 const TRIM_TIMER: &str = "etc/systemd/system/timers.target.wants/fstrim.timer";
 
-/// One setting as it stands.
+/// The current value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The kernel's name of the setting, such as `read_ahead_kb`.
@@ -60,9 +59,9 @@ pub struct LayerReadings {
 /// The settings of a machine and of the devices of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Readings {
-    /// Of the machine.
+    /// Readings of the machine.
     pub host: Vec<Reading>,
-    /// Of each block device, each once, top to bottom.
+    /// Readings of each block device, each once, top to bottom.
     pub layers: Vec<LayerReadings>,
 }
 
@@ -183,7 +182,7 @@ fn irqbalance(root: &SystemDir) -> Option<String> {
 fn trim_timer(root: &SystemDir) -> Option<String> {
     // The link may lead out of a made-up root; that it is there is what counts.
     let enabled = root.path().join(TRIM_TIMER).symlink_metadata().is_ok();
-    // Elsewhere trimming is up to cron or to nobody: nothing can be said.
+    // Elsewhere cron trims, or nothing does: the state is unknown.
     let systemd = root.contains("etc/systemd/system");
     systemd.then(|| if enabled { "enabled" } else { "absent" }.to_owned())
 }
@@ -206,12 +205,12 @@ fn transport(dir: &SystemDir) -> Option<String> {
         ("/ata", "sata"),
         ("/end_device", "sas"),
     ];
-    // The kernel's libata shows SATA disks as SCSI ones; the path tells.
+    // The kernel's libata shows SATA disks as SCSI ones; the path shows the difference.
     let found = by_path.iter().find(|(part, _)| path.contains(part));
     Some(found.map_or("scsi", |(_, word)| word).to_owned())
 }
 
-/// The limits that control groups set on this device; none if there are none.
+/// The limits that control groups set on this device; none if it is unlimited.
 fn io_max(root: &SystemDir, layer: &Layer) -> Option<String> {
     let number = layer.device.as_deref()?;
     let limits = read_cgroup_limits(root).io_max;
@@ -226,10 +225,10 @@ fn io_max(root: &SystemDir, layer: &Layer) -> Option<String> {
 /// A setting: its name, which is the kernel's (Documentation/ABI/stable/sysfs-block), its file and form.
 type Row = (&'static str, &'static str, Form);
 
-/// Of every block device, relative to its directory in sysfs.
+/// Files of every block device, relative to its directory in sysfs.
 const BLOCK: &[Row] = &[
     ("scheduler", "queue/scheduler", Form::Choice),
-    // The same file: the one in use stands in brackets among those that can be chosen.
+    // The same file: brackets mark the one in use among those that can be chosen.
     ("schedulers", "queue/scheduler", Form::Text),
     ("nomerges", "queue/nomerges", Form::Text),
     ("read_ahead_kb", "queue/read_ahead_kb", Form::Text),
@@ -259,7 +258,7 @@ const BLOCK: &[Row] = &[
     ("max_link_width", "device/device/max_link_width", Form::Text),
 ];
 
-/// Of an array besides, relative to its directory in sysfs.
+/// Further files of an array, relative to its directory in sysfs.
 const MD: &[Row] = &[
     ("level", "md/level", Form::Text),
     ("raid_disks", "md/raid_disks", Form::Text),
@@ -274,7 +273,7 @@ const MD: &[Row] = &[
     ("bitmap_chunk_size", "md/bitmap/chunksize", Form::Text),
 ];
 
-/// Of the machine, relative to the root.
+/// Files of the machine, relative to the root.
 const HOST: &[Row] = &[
     ("governor", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", Form::Text),
     ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource", Form::Text),
@@ -285,7 +284,7 @@ const HOST: &[Row] = &[
     ),
     ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled", Form::Choice),
     ("swappiness", "proc/sys/vm/swappiness", Form::Text),
-    // Of bytes and ratio one is in use and the other reads 0 (sysctl/vm.rst).
+    // Either bytes or ratio is in use and the other reads 0 (sysctl/vm.rst).
     ("dirty_background_bytes", "proc/sys/vm/dirty_background_bytes", Form::Text),
     ("dirty_bytes", "proc/sys/vm/dirty_bytes", Form::Text),
     ("dirty_ratio", "proc/sys/vm/dirty_ratio", Form::Text),

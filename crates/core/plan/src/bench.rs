@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is measured of a layer that has several devices.
+/// The devices that are measured in a layer with several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeveralDevices {
@@ -13,7 +13,7 @@ pub enum SeveralDevices {
     All,
 }
 
-/// A published figure of a point.
+/// A published result for a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedShare {
     /// Name of the stack.

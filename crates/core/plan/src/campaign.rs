@@ -41,11 +41,11 @@ pub enum Experiment {
 pub enum SectionKind {
     /// They bring the targets into their state.
     Precondition,
-    /// They stand side by side.
+    /// They are independent.
     Single,
     /// They are the points of a ladder.
     Ladder {
-        /// What is varied: the axis of the steps' levels.
+        /// The varied parameter: the axis of the steps' levels.
         axis: String,
     },
     /// They answer one question about durable writes; the levels of a step say where it is.
@@ -65,7 +65,7 @@ pub enum SectionKind {
     },
 }
 
-/// The figure by which rounds are judged.
+/// The result by which rounds are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tracking {
@@ -96,7 +96,7 @@ pub enum Until {
     SteadyState {
         /// Position of the tracked step within the section.
         tracked: u32,
-        /// What is tracked of it.
+        /// The tracked result.
         tracking: Tracking,
         /// Rounds of the window.
         window: u32,
@@ -160,7 +160,7 @@ impl Section {
 
 /// What a device's maker and seller say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-// Users write it in specs: a misspelt key must be an error, not a figure that is missing.
+// Users write it in specs: a misspelt key must be an error, not a missing value.
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
     /// Price of all devices of the target, in `currency`.
@@ -199,7 +199,7 @@ pub enum RaidLevel {
     Raid6,
 }
 
-/// What is said of a target's layout and environment.
+/// A target's layout and environment, as declared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
@@ -220,7 +220,7 @@ pub struct Declared {
     pub sheet: Option<Sheet>,
 }
 
-/// What the user says of one target.
+/// The user's declarations about one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeclaredTarget {
     /// The target's name in the plan.
@@ -236,21 +236,21 @@ pub struct DeclaredTarget {
 pub struct Campaign {
     /// Short name.
     pub name: String,
-    /// What it shows, and after whom.
+    /// What it shows, and the work that it follows.
     pub summary: String,
     /// Its sections, in the order of the steps.
     pub sections: Vec<Section>,
-    /// What is said of the targets.
+    /// Declarations about the targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub declared: Vec<DeclaredTarget>,
     /// What a wider campaign of the same kind would measure and this one does not, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// Durations are these thousandths of what the spec says: then figures are provisional.
+    /// Durations are this many thousandths of the spec's; below 1000, results are provisional.
     // Plans without the field are whole.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub time_scale_per_mille: u32,
-    /// What is done otherwise than by what it stands for, and else is to be known of its figures.
+    /// Deviations from the modelled benchmark, and other facts a reader of the results needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Hash of the spec, by which an interrupted campaign is known again.
@@ -299,7 +299,7 @@ impl Campaign {
             if rounds.max == 0 || section.steps == 0 {
                 return fail("has no rounds");
             }
-            // A slope needs two rounds, and whoever judges them takes the tracked step by its place.
+            // A slope needs two rounds, and the judge takes the tracked step by its index.
             if let Until::SteadyState { tracked, window, .. } = rounds.until
                 && (tracked >= section.steps || window < 2)
             {

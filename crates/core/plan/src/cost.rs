@@ -1,22 +1,20 @@
-//! What carrying out a plan costs at most, as far as that is known before.
-//!
-//! In: a plan. Out: time, bytes written, space. Not here: who is asked whether that is too much.
+//! The upper bound of a plan's time, bytes written and space, as far as the plan determines them.
 
 use durio_base::{Bytes, Nanos};
 
 use crate::{FileLayout, Limit, Plan, Rounds, Step, TargetKind};
 
-/// What a plan costs at most, with all rounds. Steps that are bounded by operations or bytes take time
-/// that nobody knows before, and steps that are bounded by time write as fast as the storage takes it.
+/// What a plan costs at most, with all rounds. Steps that end by operations or bytes take an
+/// unknown time, and steps that end by time write as fast as the storage accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
-    /// Of the steps that time ends.
+    /// Duration of the steps that end by time.
     pub time: Nanos,
-    /// What is laid out, and what steps write that bytes or operations end.
+    /// Bytes of the laid-out files, and of the steps that end by bytes or operations.
     pub written: Bytes,
-    /// How long steps write that time ends.
+    /// Time for which steps that end by time write.
     pub writing: Nanos,
-    /// The files that are made.
+    /// The files to make.
     pub space: Bytes,
 }
 
@@ -79,8 +77,8 @@ impl Plan {
 }
 
 impl Step {
-    /// The time of one round that is known before: none of a step that bytes or operations end but its
-    /// pause.
+    /// The time of one round that is known before: only the pause, if the step ends by bytes or
+    /// operations.
     #[must_use]
     pub fn span(&self) -> Nanos {
         let limit = match self.limit {

@@ -1,8 +1,7 @@
 //! The plan: everything that a run will do, as plain data.
 //!
-//! In: nothing; other crates fill it. Out: a value that is read before anything is written, saved
-//! with every result, and run.
-//! Not here: parsing, I/O, clocks.
+//! Other crates fill the plan; it is read before anything is written, saved with every result, and
+//! run.
 
 mod bench;
 mod campaign;
@@ -69,15 +68,15 @@ pub struct Plan {
     pub seed: u64,
     /// The clock of all latencies.
     pub clock: ClockChoice,
-    /// What is read and written.
+    /// The files and devices to read and write.
     pub targets: Vec<Target>,
-    /// What is done, in order, one after the other.
+    /// The steps, in order, one after the other.
     pub steps: Vec<Step>,
     /// What joins the steps, if they are a campaign's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<Campaign>,
-    /// What the figures are judged by, so that a record keeps it. In records of plans that have
-    /// none, those of `durio check` are judged by what this durio knows.
+    /// The thresholds for the results, saved with the record. A record of `durio check` whose plan
+    /// has none is judged by this durio's thresholds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
 }
@@ -86,7 +85,7 @@ impl Plan {
     /// The first target of `load`.
     ///
     /// # Panics
-    /// If the load names a target that the plan does not have: whoever built the plan is wrong.
+    /// If the load names a target that the plan does not have: a bug in the plan's builder.
     #[must_use]
     pub fn target_of(&self, load: &Load) -> &Target {
         &self.targets[load.target]
@@ -134,7 +133,7 @@ impl Plan {
     /// The time at most of all steps that are bounded by time, without layout and further rounds.
     #[must_use]
     pub fn duration(&self) -> Nanos {
-        // Layout and further rounds depend on what is measured.
+        // Layout and further rounds depend on measurements.
         let nanos = self.steps.iter().filter_map(|step| match step.limit {
             Limit::Duration(span) | Limit::VolumeWithin { duration: span, .. } => {
                 Some(span.get() + step.ramp.get())

@@ -29,7 +29,7 @@ impl<P: Into<PathBuf>> From<P> for RawPath {
 impl fmt::Display for RawPath {
     /// The saved form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // JSON is text, and a path is bytes: what is not UTF-8 must come back unchanged.
+        // JSON is text and a path is bytes: bytes that are not UTF-8 must come back unchanged.
         for chunk in self.0.as_os_str().as_bytes().utf8_chunks() {
             write!(f, "{}", chunk.valid().replace('\\', "\\\\"))?;
             for byte in chunk.invalid() {
@@ -40,7 +40,7 @@ impl fmt::Display for RawPath {
     }
 }
 
-/// Reads the saved form; an escape that it never writes is kept as it stands.
+/// Reads the saved form; an unknown escape is kept unchanged.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,11 +1,12 @@
-//! The plan of a proof: which targets are tried in which way, how often their power is cut, and what is
-//! expected of them.
+//! The plan of a proof: which targets are tried in which way, how often their power is cut, and the
+//! expected outcome.
 
 use durio_base::{Bytes, Nanos};
 use durio_block::EngineKind;
 use serde::{Deserialize, Serialize};
 
-/// Numbers of cuts by name, with what 95 % confidence allows to say after so many without a loss.
+/// Numbers of cuts by name, with the claim that 95 % confidence allows after that many cuts without
+/// a loss.
 pub const CUT_PRESETS: [(&str, u32); 4] = [
     // Not every second cut loses something: no gross liar.
     ("smoke", 5),
@@ -41,30 +42,30 @@ pub struct ProofPlan {
 pub struct ProofSeries {
     /// Its name: `flush-ignored/fdatasync/1`.
     pub name: String,
-    /// What is written to.
+    /// The target of the writes.
     pub target: ProofTarget,
     /// How; nothing where a user's command decides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<Arm>,
     /// Cuts, or crash states, after which it ends without a loss.
     pub cuts: u32,
-    /// What should come out, where somebody knows.
+    /// The expected outcome, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
 }
 
-/// What is written to.
+/// The target of the writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ProofTarget {
-    /// A simulated disk of this profile, cut in durio's own process.
+    /// A simulated disk of this profile, cut within durio's process.
     Simulated {
         profile: String,
         size: Bytes,
         /// How it is reached.
         via: SimulatedVia,
     },
-    /// Durio's own array of simulated disks, which lose their power together, in durio's own process.
+    /// A durio array of simulated disks that lose power together, within durio's process.
     Array(ArrayTarget),
     /// Storage of a machine whose agent comes to the witness, and whose power commands cut.
     Agent(AgentTarget),
@@ -74,7 +75,7 @@ pub enum ProofTarget {
     Command(CommandTarget),
 }
 
-/// An array of durio's own, of simulated disks.
+/// A durio array of simulated disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayTarget {
     /// How data is spread.
@@ -102,7 +103,7 @@ impl ArrayTarget {
     }
 }
 
-/// How an array of durio's own spreads data.
+/// How a durio array spreads data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrayLevel {
@@ -140,7 +141,7 @@ impl ArrayLevel {
         }
     }
 
-    /// Whether there is an array of so many.
+    /// Whether an array may have this many members.
     #[must_use]
     pub const fn takes(self, members: u32) -> bool {
         match self {
@@ -170,16 +171,16 @@ pub struct AgentTarget {
     pub name: String,
     /// Where the witness waits for the agent: an address and a port, 0 for any.
     pub listen: String,
-    /// What only those know who may speak to the witness.
+    /// The secret for speaking to the witness.
     pub token: String,
     /// Command that starts an agent; none if it starts by itself. `{witness}` and `{token}` stand for
     /// the witness's address and the token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<String>,
-    /// Command that takes the power away; when it ends, it is gone. None if somebody does it by hand.
+    /// Command that cuts the power, which is off when it ends. None if a person cuts it by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<String>,
-    /// Command that gives it back; none if nothing needs to be done.
+    /// Command that restores the power; none if nothing needs to be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restore: Vec<String>,
     /// How long the power stays away.
@@ -188,7 +189,7 @@ pub struct AgentTarget {
     pub load: Nanos,
     /// How long the machine may take to come back.
     pub patience: Nanos,
-    /// Bytes to use, from the begin; 1 GiB without it.
+    /// Bytes to use, from the start; 1 GiB without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
 }
@@ -198,7 +199,7 @@ pub struct AgentTarget {
 pub struct GuestTarget {
     /// The profile of each disk, by its name. Its lie begins when the guest has made its layers.
     pub profile: String,
-    /// The only disk that tells that lie, from 0; all without it.
+    /// The only disk with that lie, from 0; all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liar: Option<u32>,
     /// The size of each disk.
@@ -207,7 +208,7 @@ pub struct GuestTarget {
     pub front_end: FrontEnd,
     /// Whether that device has a volatile write cache. Without it QEMU sends every write with FUA.
     pub write_cache: bool,
-    /// What lies on them.
+    /// The layers on the disks.
     pub layers: GuestLayers,
     /// How the guest's writer submits.
     pub engine: EngineKind,
@@ -228,7 +229,7 @@ pub struct CommandTarget {
     /// What sh runs once, before the disk begins to lie and before the first cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// What sh runs after each cut, to find what is missing.
+    /// The sh script that looks for missing data after each cut.
     pub check: String,
     /// Where all three run, if the guest has it.
     pub directory: String,
@@ -254,9 +255,9 @@ pub struct CommandGuest {
     /// The kernel's release or image; the newest without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether its root is this machine's, read-only below a layer of memory; else it is its own.
+    /// Whether its root is this machine's, read-only below a layer of memory; else it is separate.
     pub shares_root: bool,
-    /// Programs for a root of its own.
+    /// Programs for a separate root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Files and folders of this machine that it gets a copy of: where they are here and there.
@@ -309,7 +310,7 @@ pub enum GuestLayers {
     MdRaid1,
     /// The device of an array of three disks with parity, of the kernel's md.
     MdRaid5,
-    /// The device of a mirror of two disks, of durio's own, by ublk.
+    /// A durio mirror of two disks, served by ublk.
     DurioRaid1,
     /// A file on ext4 on that, all of which was written before.
     DurioRaid1Ext4,
@@ -350,7 +351,7 @@ impl GuestLayers {
         matches!(self, Self::Raw | Self::MdRaid1 | Self::MdRaid5 | Self::DurioRaid1)
     }
 
-    /// What lies on an array of durio's own, if there is one.
+    /// The layers on top of a durio array, if there is one.
     #[must_use]
     pub const fn on_durio_raid(self) -> Option<Self> {
         match self {
@@ -391,7 +392,7 @@ impl ProofTarget {
     }
 }
 
-/// What is done to a target.
+/// How a target is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arm {
     /// What makes writes durable.
@@ -426,7 +427,7 @@ impl Arm {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileWrites {
-    /// Where it was written before. A device takes nothing else.
+    /// Where it was written before. Devices allow only this.
     #[default]
     Overwrite,
     /// Its log at its end, so that it grows: its new size must last too.
@@ -497,7 +498,7 @@ impl DurablePath {
     }
 }
 
-/// What somebody who knows the target expects.
+/// The outcome that the user expects of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "expect")]
 pub enum Expected {
@@ -530,17 +531,17 @@ pub enum LossClass {
     Gone,
     /// It cannot be read.
     Unreadable,
-    /// A write stands where another belongs.
+    /// A write is in another's place.
     Misdirected,
-    /// Data that nobody wrote.
+    /// Data that was never written.
     Corrupt,
-    /// What was certain since an earlier cut, and was not written since, is another.
+    /// A block has changed that was certain since an earlier cut and not written since.
     Collateral,
     /// Reads contradict each other.
     Unstable,
     /// An acknowledged write is not there; something older is.
     Lost,
-    /// Of an acknowledged write some sectors are there.
+    /// Only some sectors of an acknowledged write are there.
     Torn,
     /// The check of a user's command says so.
     CheckFailed,

@@ -50,7 +50,7 @@ pub enum CompletionTime {
     Taken,
 }
 
-/// What the kernel is told of the accesses of a load (posix_fadvise).
+/// Advice to the kernel about the accesses of a load (posix_fadvise).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessAdvice {

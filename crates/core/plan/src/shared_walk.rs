@@ -1,8 +1,8 @@
 //! Sequential jobs that walk the same blocks.
 //!
-//! In: a step and its targets. Out: how many of its jobs begin at one block of one target. The first
-//! to reach a block brings it into a cache or has just written it, so the others are not measured on
-//! the storage. fio does so by default; durio only where a plan says so.
+//! Counts the jobs of a step that start at the same block of a target. The first to reach a block
+//! brings it into a cache or has just written it, so the others do not measure the storage. fio
+//! does so by default; durio only where a plan says so.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,7 @@ impl Plan {
             }
         }
         let mut walks: BTreeMap<usize, u32> = BTreeMap::new();
-        // One warning for each target is enough: of several such blocks the most walked one is
-        // told.
+        // One warning per target is enough: the one for its most walked block.
         for ((target, _), jobs) in begins.into_iter().filter(|(_, jobs)| *jobs > 1) {
             let most = walks.entry(target).or_default();
             *most = jobs.max(*most);

@@ -1,4 +1,4 @@
-//! A step: loads that run at the same time, for so long.
+//! A step: loads that run at the same time, up to a limit.
 
 use durio_base::{Bytes, Nanos};
 use durio_block::EngineKind;
@@ -43,22 +43,22 @@ pub enum Limit {
     },
 }
 
-/// Whose figures a step gives.
+/// What a step's results describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// durio's own cost per I/O, on the null target.
+    /// durio's cost per I/O, on the null target.
     SelfCost,
-    /// Nobody's: it brings the target into the state in which it is measured.
+    /// Nothing: the step brings the target into the state in which it is measured.
     Precondition,
     /// The target's.
     Measure,
-    /// Nobody's: a few commits are made while the kernel traces what reaches the devices.
+    /// Nothing: the step makes a few commits while the kernel traces what reaches the devices.
     Trace,
-    /// Nobody's: a few commits are made through the C library and through the kernel's own calls,
-    /// and the flushes that reach the devices are counted.
+    /// Nothing: the step makes a few commits through the C library and through direct system calls,
+    /// and counts the flushes that reach the devices.
     ProbeSyncCalls,
-    /// Nobody's: one job makes a few operations, one at a time, while the kernel traces where their
+    /// Nothing: one job makes a few operations, one at a time, while the kernel traces where their
     /// time goes.
     TracePath,
 }
@@ -97,9 +97,9 @@ pub struct Load {
     /// Further targets: job k works on target k modulo their number, the first one counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_targets: Vec<usize>,
-    /// Each job works on so many targets in turn, an access each: job k on the group k modulo the
-    /// number of groups, which are so many targets that follow each other. Each of them has the
-    /// region of the workload, and the sync of a write is one of the write's target.
+    /// Each job works on this many targets in turn, with one access each: job k takes group k
+    /// modulo the number of groups, and a group is that many consecutive targets. Each target has
+    /// the workload's region, and a write's sync goes to the write's target.
     // Records of plans before it have one target for each job.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub targets_each: u32,
@@ -136,13 +136,13 @@ pub struct Load {
     /// Where the latency of an asynchronous operation ends.
     #[serde(default, skip_serializing_if = "is_default")]
     pub completion_time: CompletionTime,
-    /// What the kernel is told of the accesses.
+    /// Advice to the kernel about the accesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<AccessAdvice>,
 }
 
 impl Load {
-    /// A load of `workload` on `target` in a closed loop, with nothing else out of the ordinary.
+    /// A load of `workload` on `target` in a closed loop, with defaults for the rest.
     #[must_use]
     pub fn new(target: usize, workload: Workload, engine: EngineKind) -> Self {
         Self {
@@ -214,7 +214,7 @@ impl Load {
     #[must_use]
     pub fn buffer_bytes(&self) -> Bytes {
         let slots = u64::from(self.workload.in_flight_max()) * u64::from(self.slots_each());
-        // The sum is told before anything is allocated, so it must not wrap around.
+        // The sum is reported before anything is allocated, so it must not wrap around.
         Bytes::new(self.workload.transfer_max().get().saturating_mul(slots))
     }
 
@@ -288,7 +288,7 @@ impl Load {
     }
 
     fn validate(&self, targets: usize) -> Result<(), String> {
-        // Whoever runs the plan takes targets by these indices without asking again.
+        // The runner indexes targets with these numbers and does not check them again.
         if let Some(unknown) = self.targets().find(|&target| target >= targets) {
             return Err(format!("names target {unknown} of {targets}"));
         }
@@ -303,7 +303,7 @@ impl Load {
                 "has {count} targets, no multiple of the {each} that each job uses"
             ));
         }
-        // A target without a job would not be measured, and its figures would be missed.
+        // A target without a job would not be measured, and its results would be missing.
         if self.workload.jobs < self.groups() {
             return Err(format!("has {} jobs for {count} targets", self.workload.jobs));
         }
@@ -358,7 +358,7 @@ pub struct JobPlace {
 /// A coordinate of a step in a ladder or a map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ParameterValue {
-    /// What is varied: jobs, depth, block_size, rate, …
+    /// The varied parameter: jobs, depth, block_size, rate, …
     pub axis: String,
     /// Its value, in the axis' own unit (bytes, nanoseconds, per second, a plain number).
     pub value: f64,
@@ -370,7 +370,7 @@ impl ParameterValue {
     /// The label with its axis, where it is a bare number: `jobs 4`, `o_dsync`.
     #[must_use]
     pub fn words(&self) -> String {
-        // `o_dsync` says what it is, 4 does not.
+        // The label `o_dsync` explains itself, 4 does not.
         match self.label.starts_with(|first: char| first.is_ascii_digit()) {
             true => format!("{} {}", self.axis.replace('_', " "), self.label),
             false => self.label.clone(),
@@ -378,22 +378,22 @@ impl ParameterValue {
     }
 }
 
-/// Loads that run at the same time, for so long.
+/// Loads that run at the same time, up to a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Position in the plan.
     pub index: u32,
-    /// Whose figures it gives.
+    /// What its results describe.
     pub role: Role,
     // In one object with the step, as records had it before steps had further loads.
     #[serde(flatten)]
     pub load: Load,
-    /// What is done at the same time.
+    /// Loads that run at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Load>,
     /// When it ends, after the ramp.
     pub limit: Limit,
-    /// Time at the start that is recorded apart and not part of the figures.
+    /// Time at the start that is recorded apart and left out of the results.
     #[serde(rename = "ramp_ns")]
     pub ramp: Nanos,
     /// Length of the recorded intervals.
@@ -418,8 +418,8 @@ pub struct Step {
     // plan.
     #[serde(rename = "pause_before_ns", default, skip_serializing_if = "is_default")]
     pub pause_before: Nanos,
-    /// What the target or the kernel refuses of it is recorded, and the run goes on with the next
-    /// step; nothing stands in for it.
+    /// If the target or the kernel refuses it, the refusal is recorded and the run continues with
+    /// the next step; nothing replaces it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub declinable: bool,
     /// Index of its section in the plan's campaign.
@@ -481,7 +481,7 @@ impl Step {
     /// All workers of all loads.
     #[must_use]
     pub fn jobs(&self) -> u32 {
-        // Of a damaged plan the sum may be anything until it is refused.
+        // A damaged plan may have any sum until it is refused.
         self.loads().map(|load| load.workload.jobs).fold(0, u32::saturating_add)
     }
 
@@ -508,7 +508,7 @@ impl Step {
                 (true, Limit::Volume(bytes) | Limit::VolumeWithin { volume: bytes, .. }) => {
                     Some(load.written_max(bytes))
                 }
-                // An operation of a log is a record, and each may be a batch of its own.
+                // An operation of a log is a record, and each may be a separate batch.
                 (true, Limit::Operations(count)) => {
                     Some(count.saturating_mul(load.written_each_max().get()))
                 }

@@ -1,4 +1,4 @@
-//! What is read and written.
+//! The files and devices to read and write.
 
 use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
@@ -23,9 +23,9 @@ pub enum FileLayout {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TargetKind {
-    /// A file that durio lays out in `directory` and removes at the end. Without a name
-    /// (O_TMPFILE) where the filesystem has that, else under a random one of durio's own: what has
-    /// the name that a user gave is the user's.
+    /// A file that durio lays out in `directory` and removes at the end. It has no name (O_TMPFILE)
+    /// where the filesystem supports that, else a random one: files under a user's name are the
+    /// user's.
     NewFile {
         directory: RawPath,
         /// What it is called in texts.
@@ -45,13 +45,12 @@ pub enum TargetKind {
     Scripted,
 }
 
-/// What is read and written.
+/// A file or device to read and write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Short name within the plan: data, log, segment, device, null.
     pub name: String,
-    /// The path that the user named and under which this target lies; none for durio's own
-    /// null target.
+    /// The user's path under which this target lies; none for durio's null target.
     pub location: Option<RawPath>,
     /// Kind and place.
     #[serde(flatten)]
@@ -68,7 +67,7 @@ impl Target {
     #[must_use]
     pub fn may_be_written(&self) -> bool {
         match self.kind {
-            // What durio makes is its own; what was there before needs the user's word.
+            // durio may write to what it makes; existing targets need the user's permission.
             TargetKind::NewFile { .. } | TargetKind::NullDevice { .. } | TargetKind::Scripted => {
                 true
             }

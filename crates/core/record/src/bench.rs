@@ -1,8 +1,8 @@
-//! The bench folder: one manifest, and beside it a run folder for each point of each stack.
+//! The bench folder: one manifest, and a run folder ([`crate::RunFolder`]) for each point of each
+//! stack.
 //!
-//! In: what a bench is about to do, and what has become of each layer. Out: the same, read back, also
-//! from the folder of a bench that was killed. The format is described in
-//! docs/formats/bench-folder.md. Not here: the runs themselves ([`crate::RunFolder`]).
+//! The folder of a killed bench can be read back too. docs/formats/bench-folder.md describes the
+//! format.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ impl BenchFolder {
     }
 }
 
-/// A bench: what was asked, and what has become of it so far.
+/// A bench: the request, and its state so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchManifest {
     /// [`BENCH_FOLDER_SCHEMA`] of the writer.
@@ -48,7 +48,7 @@ pub struct BenchManifest {
     pub durio_version: String,
     /// Begin, in RFC 3339.
     pub started: String,
-    /// The command line; bytes that are no text are replaced.
+    /// The command line; bytes that are not text are replaced.
     pub command: Vec<String>,
     /// The name that its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct BenchManifest {
     pub time_scale_per_mille: u32,
     /// Sizes in thousandths of what the spec says; those of `stacks` are scaled.
     pub size_scale_per_mille: u32,
-    /// What was measured of a layer with several devices.
+    /// The devices measured in a layer with several.
     pub several_devices: SeveralDevices,
     /// What others found on points of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +78,7 @@ pub struct BenchManifest {
     pub stacks: Vec<BenchStack>,
 }
 
-/// A stack and what has become of it.
+/// A stack and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchStack {
     /// The stack as it was to be built, scaled.
@@ -93,7 +93,7 @@ pub struct BenchStack {
     pub tear_down: Option<TearDown>,
 }
 
-/// A layer and what has become of it.
+/// A layer and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchLayer {
     /// Its word in a spec: `md`, `xfs`.
@@ -102,10 +102,10 @@ pub struct BenchLayer {
     pub label: String,
     /// How far it has come.
     pub state: LayerState,
-    /// Name of the run folder, beside the manifest; nothing if no run was begun.
+    /// Name of the run folder, next to the manifest; nothing if no run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// Its devices; of a filesystem those that it stands on.
+    /// Its devices; for a filesystem, the devices below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     /// Where the filesystem was mounted.
@@ -129,9 +129,9 @@ pub enum LayerState {
     Built,
     /// All workloads were run on it.
     Measured,
-    /// A run was begun on it and did not come to its end.
+    /// Its run was started and did not finish.
     Partial,
-    /// It could not be built, or its run not be begun.
+    /// It could not be built, or its run not be started.
     Failed,
     // A bench of a newer durio is shown as far as this one knows it.
     /// Something that this durio does not know.

@@ -1,13 +1,14 @@
 //! Latencies as the measured loop takes them: counts in the bucket layout of HdrHistogram.
 //!
-//! In: one latency at a time, some 20 instructions each, where the crate's histogram with an exact
-//! side takes 60 (and an asynchronous operation has three latencies). Out: a [`Latency`], made off the
-//! loop. A test holds the layout against the crate's for every power of two and more.
+//! [`BucketCounts`] takes one latency at a time in some 20 instructions, where the crate's
+//! histogram with an exact side takes 60 (and an asynchronous operation has three latencies). It
+//! becomes a [`Latency`] outside the loop. A test holds the layout against the crate's for every
+//! power of two and more.
 //!
-//! Only what a job writes to in its loop is a [`BucketCounts`], 330 KiB long; all else is sparse, which
-//! lets a step have thousands of jobs. Which buckets are in use is noted when one is first counted in: whoever
-//! collects the counts of many jobs, many times in a step, looks at no others, and takes little of the
-//! processor from those who are measured.
+//! Only a job's counters in its loop are [`BucketCounts`], 330 KiB long; all others are sparse, so
+//! a step can have thousands of jobs. A bucket is noted when it first gets a count: collecting the
+//! counts of many jobs, many times in a step, visits no other buckets, and takes little processor
+//! time from the measured jobs.
 
 use crate::{Exact, LATENCY_NS_MAX, Latency};
 
@@ -21,7 +22,7 @@ const HALF_MAGNITUDE: u32 = 10;
 /// Buckets up to [`LATENCY_NS_MAX`]: 2048 << 31 ns is the first power above it.
 pub(crate) const BUCKETS: usize = 33 << HALF_MAGNITUDE;
 
-/// Counts per bucket, and the exact sum and bounds beside them.
+/// Counts per bucket, and the exact sum and bounds.
 #[derive(Debug, Clone)]
 pub struct BucketCounts {
     counts: Box<[u64; BUCKETS]>,
@@ -35,7 +36,8 @@ pub struct BucketCounts {
 
 impl Default for BucketCounts {
     fn default() -> Self {
-        // On the heap from the begin, as zero pages of the kernel: only what is counted takes memory.
+        // On the heap from the start, as zero pages of the kernel: only counted buckets take
+        // memory.
         Self {
             counts: zeros(),
             used: zeros(),
@@ -52,7 +54,7 @@ fn zeros<T: Copy + Default>() -> Box<[T; BUCKETS]> {
     all.try_into().unwrap_or_else(|_| unreachable!("the length is the array's"))
 }
 
-/// The bucket of a value; from [`BUCKETS`] on for what is beyond the last.
+/// The bucket of a value; [`BUCKETS`] or more for values beyond the last.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "at most 55 << 10, from 64 bits of value")]
 pub(crate) fn bucket_of(nanos: u64) -> usize {
@@ -88,8 +90,8 @@ impl BucketCounts {
     /// Bytes of memory once all buckets are in use.
     pub const BYTES: u64 = (BUCKETS * (size_of::<u64>() + size_of::<u16>())) as u64;
 
-    /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h, as the crate
-    /// does; sum and maximum stay exact.
+    /// Takes one latency. A value beyond the last bucket (73 minutes) is counted as 1 h, as the
+    /// crate does; sum and maximum stay exact.
     #[inline(always)]
     pub fn record(&mut self, nanos: u64) {
         self.record_many(nanos, 1);
@@ -137,7 +139,7 @@ impl BucketCounts {
         &self.used[..self.used_count]
     }
 
-    /// True if there is no latency.
+    /// True if it holds no latencies.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used_count == 0

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 /// What callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordErrorKind {
-    /// There is no run folder at the path.
+    /// The path does not lead to a run folder.
     NotARunFolder,
     /// The folder was written by a newer durio.
     NewerSchema,
     /// A file of the folder is not what its format says.
     Malformed,
-    /// The folder can be written to by somebody else, and durio is root.
+    /// Another user can write to the folder, and durio is root.
     NotOurs,
     /// Reading or writing failed.
     Io,
@@ -24,7 +24,7 @@ pub enum RecordErrorKind {
 pub struct RecordError {
     /// What callers can act on.
     pub kind: RecordErrorKind,
-    /// What was being done, as "cannot {operation}".
+    /// The operation, as "cannot {operation}".
     pub operation: &'static str,
     pub path: PathBuf,
     pub source: Box<dyn std::error::Error + Send + Sync>,
@@ -48,7 +48,7 @@ impl RecordError {
         Self { kind: RecordErrorKind::Io, operation, path, source: source.into() }
     }
 
-    /// An error of the system, or of a file that is no record's: of another kind, or too long.
+    /// An error of the system, or of a file that is not a record's: of another kind, or too long.
     pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {

@@ -39,7 +39,7 @@ pub enum Event {
     JobEnded(JobEnded),
     /// A step has ended.
     StepEnded(StepEnded),
-    /// A step was refused; the run goes on.
+    /// A step was refused; the run continues.
     StepDeclined(StepDeclined),
     /// An error ended the step.
     Error(StoppedBy),
@@ -56,7 +56,7 @@ pub enum Event {
     PathTraced(PathTraced),
     /// Sync calls were compared.
     SyncCallsProbed(SyncCallsProbed),
-    /// An interrupted run goes on.
+    /// An interrupted run continues.
     RunResumed(RunResumed),
     /// The run has ended.
     RunEnded(RunEnded),
@@ -67,7 +67,7 @@ pub enum Event {
 /// An event with its time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimedEvent {
-    /// Since the run's begin.
+    /// Since the run's start.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
     #[serde(flatten)]
@@ -78,7 +78,7 @@ impl TimedEvent {
     /// Reads a line of the record.
     ///
     /// # Errors
-    /// If it is no JSON, or not what its kind of event has.
+    /// If it is not JSON, or lacks a field of its kind of event.
     pub fn read(line: &[u8]) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
         struct Head<'l> {
@@ -133,12 +133,12 @@ impl Event {
         }
     }
 
-    /// Checks that the numbers of an event can be: what was read from a file may be damaged, and
-    /// nobody who reckons with it should have to think of that.
+    /// Checks that the numbers of an event are possible: a file may be damaged, and code that
+    /// computes with them must not have to allow for that.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let operations = match self {
             Self::Interval(interval) => {
-                // Rates are divided by what lies between.
+                // Rates are divided by the time between.
                 if interval.from > interval.to || interval.to.get() > QUANTITY_MAX {
                     return Err(format!("an interval from {} to {}", interval.from, interval.to));
                 }

@@ -1,5 +1,5 @@
-//! What is in a run folder beside its events: names, the manifest, the environment; and the names of run
-//! folders.
+//! The contents of a run folder other than its events: names, the manifest, the environment; and
+//! the names of run folders.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -23,7 +23,7 @@ pub mod file_names {
     pub const HISTOGRAMS: &str = "histograms.hlog";
     /// The files that durio made and removed.
     pub const JOURNAL: &str = "journal.jsonl";
-    /// What was found, as `durio report --format json` prints it.
+    /// The findings, as `durio report --format json` prints them.
     pub const FINDINGS: &str = "findings.json";
     /// The report for a browser.
     pub const REPORT: &str = "report.html";
@@ -39,7 +39,7 @@ pub struct Manifest {
     pub durio_version: String,
     /// Begin, in RFC 3339.
     pub started: String,
-    /// The command line; bytes that are no text are replaced.
+    /// The command line; bytes that are not text are replaced.
     pub command: Vec<String>,
     /// The name that its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

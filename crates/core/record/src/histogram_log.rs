@@ -25,7 +25,7 @@ impl<W: Write> HistogramLogWriter<W> {
         Ok(Self::resumed(writer))
     }
 
-    /// Goes on with a log that has its header.
+    /// Continues a log that has its header.
     pub(crate) fn resumed(writer: W) -> Self {
         Self { writer, serializer: V2DeflateSerializer::new(), full: LatencyHistogram::new() }
     }
@@ -77,7 +77,7 @@ impl<R: BufRead> HistogramLogReader<R> {
             self.line.clear();
             let mut limited = Read::take(&mut self.reader, LINE_LENGTH_MAX);
             limited.read_until(b'\n', &mut self.line)?;
-            // The end, a line that was not finished when the run was killed, or none of a record.
+            // The end, a line left unfinished by a kill, or a line that is not from a record.
             let Some(line) = self.line.strip_suffix(b"\n") else { return Ok(None) };
             if let Some(text) = entry_tagged(line, tag) {
                 return Ok(self.payload.read(text));

@@ -31,7 +31,7 @@ pub struct MadeFile {
     pub path: RawPath,
     /// Device and inode; none while the file is being made.
     pub identity: Option<(u64, u64)>,
-    /// What else tells it from every other file; none in journals of versions that had none.
+    /// Further identification; none in journals of versions that had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<FileMark>,
     /// Its size since it was laid out; none before, and of files that grow.
@@ -39,7 +39,7 @@ pub struct MadeFile {
     pub size: Option<Bytes>,
     /// True once it is removed.
     pub removed: bool,
-    /// True once the user was told that it stays.
+    /// True once its staying was reported to the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
 }
@@ -61,7 +61,7 @@ const PATH_MAX: Bytes = Bytes::from_kib(4);
 pub struct Leftovers(StateFolder);
 
 impl Leftovers {
-    /// Of durio's state folder.
+    /// The leftovers in durio's state folder.
     #[must_use]
     pub fn below(state: &StateFolder) -> Self {
         Self(state.clone())
@@ -113,8 +113,7 @@ impl Journal {
             .check_owner()
             .and_then(|()| {
                 let file = folder.make_file_with(file_names::JOURNAL, 0o600)?;
-                // The name too: a journal that a power cut takes away leaves files that nobody
-                // knows of.
+                // The name too: a power cut that removed the journal would leave unknown files.
                 folder.sync().map(|()| file)
             })
             .map_err(|error| RecordError::io("make", &path, error))?;
@@ -124,11 +123,11 @@ impl Journal {
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
 
-    /// Goes on with the journal of an interrupted run, of whose files nothing is left.
+    /// Continues the journal of an interrupted run whose files are all gone.
     ///
     /// # Errors
-    /// If it cannot be written, the run lives, or a file of it could not be looked at so far: what goes
-    /// on would take later changes of that file for the run's own.
+    /// If it cannot be written, the run lives, or one of its files could not be looked at so far:
+    /// the run would take later changes of that file for its own.
     pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
         let fail = |error| RecordError::io("go on with", &path, error);
@@ -143,8 +142,8 @@ impl Journal {
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
 
-    /// Holds the journal of a run that has ended, of whose files nothing is left, so that nobody goes on
-    /// with it; none if the run has no journal.
+    /// Holds the journal of an ended run whose files are all gone, so that no process continues it;
+    /// none if the run has no journal.
     ///
     /// # Errors
     /// If the run lives, a file of it may be left, or the journal is not the user's own.
@@ -161,7 +160,7 @@ impl Journal {
         }
     }
 
-    /// Remembers what was made or removed, before the next step.
+    /// Remembers a file that was made or removed, before the next step.
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -173,7 +172,7 @@ impl Journal {
         if !made.removed {
             self.left.push(made.path.clone());
         }
-        // On disk before the file is made: after a power cut nothing is there that nobody knows of.
+        // On disk before the file is made: a power cut must not leave unknown files.
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         let written = written.and_then(|()| self.live());
         written.map_err(|error| RecordError::io("write", &self.path, error))
@@ -187,9 +186,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the journal; true if all files of it are gone. What was not removed is left to the next run.
+    /// Ends the journal; true if all its files are gone. The next run removes the others.
     pub fn end(self) -> bool {
-        // Looked at, not reckoned: a removal that failed leaves its file, and the pointer must lead to it.
+        // Looked at, not computed: a failed removal leaves its file, and the pointer must lead to
+        // it.
         let gone = self.left.iter().all(|path| is_gone(path.as_path()));
         if let Some(pointer) = self.pointer.filter(|_| gone) {
             // A pointer that stays leads to a journal whose files are all marked as removed.
@@ -234,11 +234,11 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<Pointer, RecordErro
     let folder = state
         .make_part(StatePart::Leftovers)
         .map_err(|error| RecordError::io("make the folder", &place, error))?;
-    // Whoever follows the pointer has another working directory.
+    // Readers of the pointer have another working directory.
     let absolute =
         fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
     let name = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
-    // Nobody shall read half a pointer: it would lead nowhere, and be forgotten.
+    // Half a pointer must not be readable: it would lead nowhere, and be forgotten.
     if let Err(error) = folder.replace(&name, absolute.as_os_str().as_bytes()) {
         // It may be there, and not last.
         let _ = folder.remove_file(&name);

@@ -1,9 +1,8 @@
-//! The folder of a comparison of kernels: one manifest, and beside it a bench folder for each repeat
-//! on each kernel.
+//! The folder of a comparison of kernels: one manifest, and a bench folder ([`crate::bench`]) for
+//! each repeat on each kernel.
 //!
-//! In: what is compared, and which benches are there so far. Out: the same, read back, also from the
-//! folder of a comparison that was killed. The format is described in
-//! docs/formats/lab-compare-folder.md. Not here: the benches themselves ([`crate::bench`]).
+//! The folder of a killed comparison can be read back too. docs/formats/lab-compare-folder.md
+//! describes the format.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ pub const LAB_COMPARE_FOLDER_SCHEMA: u32 = 1;
 /// The file that makes a folder one of a comparison.
 pub const LAB_COMPARE_MANIFEST: &str = "lab-compare.json";
 
-/// A comparison: what was asked, and what has become of it so far.
+/// A comparison: the request, and its state so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabCompareManifest {
     /// [`LAB_COMPARE_FOLDER_SCHEMA`] of the writer.
@@ -29,9 +28,9 @@ pub struct LabCompareManifest {
     pub durio_version: String,
     /// Begin, in RFC 3339.
     pub started: String,
-    /// The command line; bytes that are no text are replaced.
+    /// The command line; bytes that are not text are replaced.
     pub command: Vec<String>,
-    /// The kernels as they were given, the baseline first; bytes that are no text are replaced.
+    /// The kernels as they were given, the baseline first; bytes that are not text are replaced.
     pub kernels: [String; 2],
     /// How many benches of each kernel were asked for.
     pub repeats: u32,
@@ -47,7 +46,7 @@ pub struct LabCompareManifest {
 /// One bench of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabCompareBench {
-    /// Of which kernel.
+    /// The kernel of this bench.
     pub side: LabCompareSide,
     /// Which repeat, from 1.
     pub repeat: u32,

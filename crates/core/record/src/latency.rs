@@ -1,11 +1,11 @@
-//! Latencies of many operations: a histogram, and beside it what a histogram cannot keep exactly.
+//! Latencies of many operations: a histogram, and the exact values that it cannot keep.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::SparseHistogram;
 
-/// The largest latency that a histogram tells apart: 1 h.
+/// The largest latency that a histogram resolves: 1 h.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of every histogram.
@@ -16,9 +16,9 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 pub struct Exact {
     pub count: u64,
     pub sum_ns: u64,
-    /// The smallest; 0 if there is none.
+    /// The smallest; 0 without latencies.
     pub min_ns: u64,
-    /// The largest; 0 if there is none.
+    /// The largest; 0 without latencies.
     pub max_ns: u64,
 }
 
@@ -53,7 +53,7 @@ impl Exact {
     }
 }
 
-/// A histogram of 1 ns to 1 h with three significant digits, and the exact side beside it.
+/// A histogram of 1 ns to 1 h with three significant digits, and the exact side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyHistogram {
     /// Count, sum, smallest and largest.
@@ -79,8 +79,8 @@ impl LatencyHistogram {
         Self { exact: Exact::default(), histogram }
     }
 
-    /// Takes one latency. What is beyond the last bucket (73 minutes) is counted as 1 h; the
-    /// exact side stays exact.
+    /// Takes one latency. A value beyond the last bucket (73 minutes) is counted as 1 h; the exact
+    /// side stays exact.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
         self.exact.record(nanos);
@@ -149,7 +149,7 @@ impl From<&LatencyHistogram> for Latency {
 }
 
 impl Latency {
-    /// The histogram; none if there is no latency, or if the record lost it.
+    /// The histogram; none without latencies, or if the record lost it.
     #[must_use]
     pub fn histogram(&self) -> Option<&SparseHistogram> {
         self.histogram.as_ref()

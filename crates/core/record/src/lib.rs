@@ -1,8 +1,8 @@
-//! The record: what a run did and saw, in a folder that every report is made from.
+//! The record: a run's plan, environment and [`Event`]s, in a folder that every report is made
+//! from.
 //!
-//! In: a plan, an environment and [`Event`]s, one after the other. Out: the same, read back.
-//! The format is described in docs/formats/run-folder.md; this crate is the only one that knows it.
-//! Not here: figures derived from the events (durio-analyse), and any device.
+//! docs/formats/run-folder.md describes the format, which only this crate knows. durio-analyse
+//! derives the results.
 
 pub mod bench;
 mod bucket_counts;

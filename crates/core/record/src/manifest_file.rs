@@ -1,10 +1,8 @@
-//! The folders of records, and the documents in them that are read and replaced whole: manifests, also
-//! those of benches and comparisons, which grow with what they tell of, plans, and reports.
+//! The folders of records, and the documents in them that are read and replaced whole: manifests,
+//! also those of benches and comparisons, which grow with their contents, plans, and reports.
 //!
-//! In: a value. Out: the same, read back, if its schema is known. Not here: what it holds.
-//!
-//! A folder may come from anybody. What is read is a regular file of a bounded length; what is written
-//! goes into the folder that is held, by new files alone, and as root into none of somebody else.
+//! A folder may come from any user. Reads take regular files of a bounded length; writes go into
+//! the held folder, by new files alone, and as root never into another user's folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +23,7 @@ struct Schema {
     schema: u32,
 }
 
-/// What a manifest says of the folder that it makes a record.
+/// The manifest of a folder, which makes it a record.
 pub trait FolderManifest: Serialize + DeserializeOwned {
     /// The name of its file.
     const FILE: &'static str;
@@ -37,11 +35,11 @@ pub trait FolderManifest: Serialize + DeserializeOwned {
     const READING: &'static str;
 }
 
-/// A folder of other records' folders with a manifest that says what they are, written or read.
+/// A folder of other records' folders, with a manifest about them, written or read.
 #[derive(Debug)]
 pub struct ManifestFolder<M> {
     folder: Folder,
-    /// What was asked, and what had become of it when the folder was made or opened.
+    /// The request, and its state when the folder was made or opened.
     pub manifest: M,
 }
 
@@ -65,15 +63,15 @@ impl<M: FolderManifest> ManifestFolder<M> {
     /// Opens the folder at `path`. Fields that are not known are passed over.
     ///
     /// # Errors
-    /// If it is no such folder, is of a newer schema, or its manifest cannot be read.
+    /// If the folder is of another kind or a newer schema, or its manifest cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = open_folder(path, M::READING)?;
         let manifest = read(&folder, M::FILE, M::SCHEMA, M::READING)?;
         Ok(Self { folder, manifest })
     }
 
-    /// Replaces the manifest at once: whoever reads it sees the old one or this one, whole, also
-    /// after a power loss.
+    /// Replaces the manifest at once: readers see the old or the new one, whole, also after a power
+    /// loss.
     ///
     /// # Errors
     /// If it cannot be written, for example because its disk is full; the old one stays then.
@@ -120,8 +118,7 @@ pub(crate) fn check_owner(folder: &Folder) -> Result<(), RecordError> {
     })
 }
 
-/// Replaces the file at once: whoever reads it sees the old one or this one, whole, also after a
-/// power loss.
+/// Replaces the file at once: readers see the old or the new one, whole, also after a power loss.
 pub(crate) fn replace(
     folder: &Folder,
     name: &str,
@@ -130,7 +127,7 @@ pub(crate) fn replace(
     replace_bytes(folder, name, &to_json(&folder.path().join(name), manifest)?)
 }
 
-/// The same of a file that is no manifest.
+/// The same for a file that is not a manifest.
 pub(crate) fn replace_bytes(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
     // Each time: the folder may have changed hands since it was opened.
     check_owner(folder)?;
@@ -165,7 +162,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     })?;
     let path = folder.path().join(name);
     let malformed = |error| RecordError::malformed("read", &path, error);
-    // First of all: what a newer durio has changed must be told as that, not as a wrong field.
+    // First of all: changes of a newer durio must be reported as such, not as a wrong field.
     let Schema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema > schema_known {
         let reason = format!(
@@ -176,7 +173,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map_err(malformed)
 }
 
-/// Reads a document that stands beside a manifest.
+/// Reads a document next to a manifest.
 pub(crate) fn read_json<T: DeserializeOwned>(
     folder: &Folder,
     name: &str,
@@ -189,12 +186,12 @@ pub(crate) fn read_json<T: DeserializeOwned>(
 
 /// The path of a folder inside of `folder`; none for a name that leads out of it.
 pub(crate) fn within(folder: &Path, name: &str) -> Option<PathBuf> {
-    // A manifest may come from anybody: no name in it leads to other folders.
+    // A manifest may come from any user: names in it must not lead to other folders.
     let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
     is_plain.then(|| folder.join(name))
 }
 
-/// None if there is no such file.
+/// None if the file does not exist.
 fn bytes(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, RecordError> {
     let read = folder.open_file(name).and_then(|file| read_bounded(file, LENGTH_MAX));
     match read {

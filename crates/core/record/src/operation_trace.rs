@@ -1,8 +1,7 @@
-//! What a database wrote and synced, operation by operation: what `durio capture --trace` keeps and
-//! `durio replay` does again.
+//! A database's writes and syncs, operation by operation: `durio capture --trace` keeps them, and
+//! `durio replay` does them again.
 //!
-//! In: files and operations. Out: gzipped lines of JSON and back (docs/formats/other-documents.md). Not here: how
-//! operations are seen, and doing them.
+//! The form is gzipped lines of JSON (docs/formats/other-documents.md).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -19,7 +18,7 @@ pub const OPERATION_TRACE_SCHEMA: &str = "durio-trace-1";
 /// A write or a sync that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TracedOperation {
-    /// When it began, nanoseconds; in a trace since the first one's begin.
+    /// When it started, nanoseconds; in a trace since the start of the first operation.
     pub begin: u64,
     /// How long it took, nanoseconds; at least 1.
     pub nanos: u64,
@@ -43,28 +42,28 @@ impl TracedOperation {
     }
 }
 
-/// An operation that was done again; times are nanoseconds since the replay's begin.
+/// A replayed operation; times are nanoseconds since the replay's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayedOperation {
     /// Its place among the operations of the trace.
     pub operation: usize,
     /// When it should begin.
     pub due: u64,
-    /// When everything was done that it had to wait for.
+    /// When all operations that it had to wait for were done.
     pub ready: u64,
     /// When it began.
     pub begin: u64,
     pub end: u64,
 }
 
-/// Files and what was done to them.
+/// Files and the operations on them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationTrace {
     /// The document of the capture that it was made in (`durio capture --json`).
     pub capture: Value,
     /// Files, each once for every way that it was opened in.
     pub files: Vec<CapturedFile>,
-    /// In the order in which they began.
+    /// In the order of their starts.
     pub operations: Vec<TracedOperation>,
 }
 
@@ -136,10 +135,10 @@ impl OperationTrace {
         out.finish()?.flush()
     }
 
-    /// Reads one.
+    /// Reads a trace.
     ///
     /// # Errors
-    /// If it cannot be read, or with `InvalidData` if it is no trace, or not a whole one.
+    /// If it cannot be read, or with `InvalidData` if it is not a trace, or not a whole one.
     pub fn read(input: impl Read) -> io::Result<Self> {
         let mut input = BufReader::new(GzDecoder::new(input));
         let mut line = Vec::new();
@@ -185,7 +184,7 @@ impl OperationTrace {
     }
 }
 
-/// What the packing says of a file that is cut off, or in which bytes have changed.
+/// The error of a packed file that is cut off, or in which bytes have changed.
 fn damaged(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => invalid("it is cut off"),

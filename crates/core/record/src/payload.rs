@@ -1,9 +1,9 @@
 //! An entry of the histogram log, decoded: HdrHistogram's V2 form, compressed, in Base64.
 //!
-//! In: the text of an entry. Out: a [`SparseHistogram`], or nothing for what is not one of a record's
-//! histograms. The form is a cookie and a length, then a zlib stream of a header of 40 bytes and
-//! counts, one after the other in LEB128 of at most 9 bytes, zigzag; a negative number is a run of
-//! empty buckets (github.com/HdrHistogram: AbstractHistogram, "V2 encoding").
+//! Entries that are not one of a record's histograms give nothing. The form is a cookie and a
+//! length, then a zlib stream of a header of 40 bytes and counts, one after the other in LEB128 of
+//! at most 9 bytes, zigzag; a negative number is a run of empty buckets (github.com/HdrHistogram:
+//! AbstractHistogram, "V2 encoding").
 //!
 //! The crate's own reader makes a full histogram, and takes a damaged entry's word for how much
 //! memory it needs; this one has buffers of a size that no entry of a record exceeds.
@@ -55,7 +55,7 @@ impl PayloadReader {
         }
         let length = outer.u32()?;
         let stream = outer.0.get(..usize::try_from(length).ok()?)?;
-        // Into a buffer of the largest size that is right: what claims to be more ends here.
+        // Into a buffer of the largest valid size: an entry that claims more ends here.
         self.inflater.reset(true);
         let status = self.inflater.decompress(stream, &mut self.inflated, FlushDecompress::Finish);
         if status.ok()? != Status::StreamEnd {
@@ -122,7 +122,7 @@ fn zigzag(value: u64) -> i64 {
     if value & 1 == 0 { half } else { !half }
 }
 
-/// What is left of big-endian fields.
+/// The remaining big-endian fields.
 struct Fields<'b>(&'b [u8]);
 
 impl Fields<'_> {

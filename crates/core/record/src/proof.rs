@@ -1,8 +1,7 @@
-//! A proof folder: the plan, and what each power cut left.
+//! A proof folder: the plan, and one [`CutRecord`] for each power cut.
 //!
-//! In: a plan, and one [`CutRecord`] after the other. Out: the same, read back, also from the folder of
-//! a proof that was killed. The format is described in docs/formats/proof-folder.md. Not here: how
-//! losses are found (durio-prove), what follows from many cuts (durio-analyse).
+//! The folder of a killed proof can be read back too. docs/formats/proof-folder.md describes the
+//! format. durio-prove finds the losses, durio-analyse draws conclusions from many cuts.
 
 mod loss_picture;
 
@@ -26,7 +25,7 @@ pub const PROOF_MANIFEST: &str = "proof.json";
 /// A line for each cut.
 pub const CUTS: &str = "cuts.jsonl";
 
-/// A proof: what was asked, and how it ended.
+/// A proof: the request, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofManifest {
     /// [`PROOF_FOLDER_SCHEMA`] of the writer.
@@ -37,9 +36,9 @@ pub struct ProofManifest {
     pub durio_version: String,
     /// Begin, in RFC 3339.
     pub started: String,
-    /// The command line; bytes that are no text are replaced.
+    /// The command line; bytes that are not text are replaced.
     pub command: Vec<String>,
-    /// What is tried.
+    /// The plan of the trials.
     pub plan: ProofPlan,
     /// How it ended; nothing while it runs, and for ever if it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,16 +55,16 @@ impl FolderManifest for ProofManifest {
 /// The folder of a proof.
 pub type ProofFolder = ManifestFolder<ProofManifest>;
 
-// Somebody may send a folder with a line without an end. A disk of 4 GiB whose every cell is lost, at
-// some 200 bytes each, fits.
+// A folder from another user may hold a line without an end. A disk of 4 GiB whose every cell is
+// lost, at some 200 bytes each, fits.
 const LINE_LENGTH_MAX: u64 = 256 << 20;
 
-/// What is under test, as the machine tells that has it.
+/// The system under test, as reported by the machine that has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     /// The machine with the target; of a guest, the one on which QEMU runs.
     pub host: Host,
-    /// The layers of the target; none of a guest's, and of one that is reached over NBD.
+    /// The layers of the target; none for a guest's, or for one that is reached over NBD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
     /// QEMU's version, of a guest.
@@ -85,11 +84,11 @@ pub struct CutRecord {
     pub cut: u32,
     /// What shows that the power was gone.
     pub evidence: CutEvidence,
-    /// What was found after it.
+    /// The findings after it.
     pub findings: CutFindings,
-    /// From the load's begin to the verification's end, in this machine's time.
+    /// From the load's start to the verification's end, in this machine's time.
     pub took_ns: u64,
-    /// What was under test: with the first cut of a series, and the first after each resumption.
+    /// The system under test: with the first cut of a series, and the first after each resumption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Box<Inventory>>,
 }
@@ -110,19 +109,19 @@ pub struct CutEvidence {
     /// The machine's boot identifier changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebooted: Option<bool>,
-    /// It was no cut: a crash state of a recorded life was put on the disk, this one.
+    /// Instead of a cut, this crash state of a recorded life was put on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Acknowledgements that came after the cut: then it was none.
+    /// Acknowledgements that came after the cut: any of them shows that it was not a cut.
     #[serde(default)]
     pub acknowledged_after: u64,
 }
 
-/// What stands in place of a write.
+/// The contents in place of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub enum InPlace {
-    /// An older write of the same place; 0 is what was there before the first.
+    /// An older write of the same place; 0 is the state before the first.
     Older {
         /// Its number.
         seq: u64,
@@ -139,7 +138,7 @@ pub enum InPlace {
     Zeros,
     /// Ones in every bit.
     Ones,
-    /// The write, but for so many bits.
+    /// The write, with this many bits flipped.
     FlippedBits {
         bits: u16,
     },
@@ -169,7 +168,7 @@ pub struct Finding {
     pub seq: u64,
     /// How long before the cut that write was acknowledged; none if it was certain since an earlier cut.
     pub acknowledged_before_ns: Option<u64>,
-    /// What is there instead, in the first of them.
+    /// The contents there instead, in the first of them.
     pub found: InPlace,
 }
 
@@ -182,7 +181,7 @@ pub struct Controls {
     pub lost: u64,
 }
 
-/// What the writes that nobody was promised have become.
+/// The fate of the writes that were never promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InFlight {
     /// Cells where such a write is.
@@ -191,11 +190,11 @@ pub struct InFlight {
     pub torn: u64,
 }
 
-/// How long before a cut an acknowledgement is late: what any volatile cache may still hold. Drives were
-/// seen to lose what they had acknowledged up to 700 ms before (Ahmadian et al., DATE 2018).
+/// How long before a cut an acknowledgement is late: what any volatile cache may still hold. Drives
+/// lost writes that they had acknowledged up to 700 ms before (Ahmadian et al., DATE 2018).
 pub const LATE_NS: u64 = 100_000_000;
 
-/// What was found after a cut.
+/// The findings after a cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CutFindings {
     /// Writes that were acknowledged in this life.
@@ -211,9 +210,9 @@ pub struct CutFindings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub youngest_kept_ns: Option<u64>,
     pub controls: Controls,
-    /// Writes that nobody was promised.
+    /// Writes that were never promised.
     pub in_flight: InFlight,
-    /// What is not as it must be; at most 1000, the gravest first.
+    /// Deviations; at most 1000, the gravest first.
     pub findings: Vec<Finding>,
     /// Those that are left out of the list.
     #[serde(default)]
@@ -221,7 +220,7 @@ pub struct CutFindings {
     /// What the check of a user's command said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckFindings>,
-    /// For pictures of a cut that lost something; none of another, or of an older durio.
+    /// For pictures of a cut that lost something; none for other cuts, or from an older durio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<Box<LossPicture>>,
 }
@@ -266,7 +265,8 @@ pub struct CutWriter {
 }
 
 impl ProofFolder {
-    /// Goes on writing the cuts. Behind the last whole line nothing was readable: it is cut off.
+    /// Continues writing the cuts. Bytes behind the last whole line were unreadable, and are cut
+    /// off.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -289,7 +289,7 @@ impl ProofFolder {
     /// The cuts in their order. A last line that is not whole is passed over.
     ///
     /// # Errors
-    /// If the file cannot be read, or a line in it is none of a cut.
+    /// If the file cannot be read, or one of its lines is not a cut.
     pub fn cuts(&self) -> Result<Vec<CutRecord>, RecordError> {
         let folder = open_folder(self.path(), "read the proof folder")?;
         let path = folder.path().join(CUTS);

@@ -34,7 +34,7 @@ impl RunFolder {
     /// If it is not a run folder, is of a newer schema, or its plan cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         const OPERATION: &str = "read the run folder";
-        // Held from here on: what is read is of one folder, whatever becomes of its name.
+        // Held from here on: all reads are from one folder, whatever becomes of its name.
         let folder = manifest_file::open_folder(path, OPERATION)?;
         let manifest =
             manifest_file::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
@@ -52,8 +52,8 @@ impl RunFolder {
         self.folder.path()
     }
 
-    /// Refuses a folder that must not be written to: durio is root, and somebody else can exchange
-    /// what is in it.
+    /// Refuses a folder that must not be written to: durio is root, and another user can exchange
+    /// its contents.
     ///
     /// # Errors
     /// [`crate::RecordErrorKind::NotOurs`] with the reason.
@@ -101,7 +101,7 @@ impl std::fmt::Debug for EventReader {
 }
 
 impl EventReader {
-    /// The length of the events that were read, from the begin of their file.
+    /// The length of the events that were read, from the start of their file.
     #[must_use]
     pub const fn whole_bytes(&self) -> u64 {
         self.whole_bytes
@@ -134,7 +134,7 @@ impl EventReader {
             .read_until(b'\n', &mut line)
             .map_err(|error| RecordError::io("read", &self.path, error))?;
         self.line_number += 1;
-        // Somebody may send a folder with a line without an end.
+        // A folder from another user may hold a line without an end.
         if count as u64 == LINE_LENGTH_MAX {
             return Err(self.unreadable("it is longer than 16 MiB"));
         }
@@ -173,7 +173,7 @@ impl EventReader {
                 let reason = format!("the histogram log has no readable entry '{tag}'");
                 self.unreadable(reason)
             })?;
-        // An entry of the same tag that is another's would be a wrong figure and no error.
+        // A different entry of the same tag would give a wrong result without an error.
         if histogram.count() != latency.exact.count {
             let (entry, event) = (histogram.count(), latency.exact.count);
             let reason = format!("it counts {event} where the entry '{tag}' counts {entry}");
@@ -188,7 +188,7 @@ impl Iterator for EventReader {
     type Item = Result<TimedEvent, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Behind a torn line nothing can be told apart from what was there before.
+        // Behind a torn line, new data cannot be separated from older data.
         if self.has_failed {
             return None;
         }

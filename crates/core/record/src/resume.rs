@@ -1,4 +1,4 @@
-//! Where an interrupted run goes on: found from its plan and its events.
+//! Where an interrupted run continues, from its plan and its events.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use durio_plan::{Plan, Role, Section, Step};
 
 use crate::{Event, Outcome, RoundDecision, TimedEvent};
 
-/// Where an interrupted run goes on.
+/// Where an interrupted run continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumePoint {
     /// Index of the first step that is not finished; the first one of its section, where that is
@@ -21,7 +21,7 @@ pub struct ResumePoint {
     pub resumed_before: u32,
 }
 
-/// Finds where to go on; none if the run is finished.
+/// Finds where to continue; none if the run is finished.
 #[must_use]
 pub fn resume_point<'e>(
     plan: &Plan,
@@ -48,7 +48,6 @@ pub fn resume_point<'e>(
     })
 }
 
-/// What is over.
 #[derive(Default)]
 struct Finished {
     steps: BTreeSet<u32>,
@@ -66,7 +65,7 @@ impl Finished {
             Event::StepEnded(ended) if ended.outcome == Outcome::Complete => {
                 self.steps.insert(ended.step);
             }
-            // What was refused would be refused again.
+            // A refused step would be refused again.
             Event::StepDeclined(declined) => {
                 self.steps.insert(declined.step);
             }
@@ -77,7 +76,7 @@ impl Finished {
             }
             Event::RunResumed(resumed) => {
                 self.resumed += 1;
-                // What was done after that place has been done again since, or is still to be.
+                // Steps after that place have been done again since, or are still to be done.
                 self.steps.retain(|step| *step < resumed.step);
                 let sections = plan.campaign.iter().flat_map(|campaign| &campaign.sections);
                 let begun: BTreeSet<u32> = (0..)

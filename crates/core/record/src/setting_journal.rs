@@ -1,10 +1,10 @@
 //! The journal of a setting of the kernel that durio changes for a while.
 //!
-//! In: a setting's file, its old value and the one to come. Out: a file that outlives durio, from
-//! which the next durio learns what a killed one left changed. Not here: changing or restoring it.
+//! The journal holds a setting's file, its old value and the new one, and outlives durio: from it
+//! the next durio learns what a killed one left changed.
 //!
-//! The journal is on disk before the setting is changed, and locked as long as its durio lives: who
-//! finds it without a lock has found a dead one's.
+//! The journal is on disk before the setting is changed, and locked as long as its durio lives: a
+//! journal without a lock is a dead one's.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, StateFolder, StatePart};
 
-// An entry is a path and two values; a larger file is none of ours.
+// An entry is a path and two values; a larger file is not an entry.
 const ENTRY_BYTES_MAX: Bytes = Bytes::from_kib(64);
 
 /// A setting of the kernel that is changed.
@@ -29,7 +29,7 @@ pub struct ChangedSetting {
     pub path: RawPath,
     /// The value that must come back.
     pub before: String,
-    /// The value meanwhile.
+    /// The value during the change.
     pub after: String,
 }
 
@@ -71,10 +71,10 @@ impl SettingJournal {
     }
 }
 
-/// Locked and whole before anybody can see it by its name.
+/// Locked and whole before it is visible by its name.
 fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
-    // The name comes last: another durio that looks meanwhile must not find it without its lock, and take
-    // this one for dead.
+    // The name comes last: another durio must not find the journal without its lock, and take this
+    // one for dead.
     let hidden = format!(".{name}");
     // A killed durio may have left it half written, and `make_file` replaces nothing.
     folder.remove_file(&hidden)?;
@@ -87,14 +87,14 @@ fn written(folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<File> {
 }
 
 /// Hands every setting that a dead durio left changed to `restore`, and forgets those for which it
-/// says true: that the setting needs nothing more.
+/// returns true: the setting is settled.
 pub fn restore_left_settings(
     state: &StateFolder,
     mut restore: impl FnMut(&ChangedSetting) -> bool,
 ) {
     let Ok(Some(folder)) = state.part(StatePart::Settings) else { return };
     for name in folder.names().unwrap_or_default() {
-        // Not named yet: whoever writes it has not changed the setting.
+        // Not named yet: its writer has not changed the setting.
         if name.as_bytes().starts_with(b".") {
             continue;
         }
@@ -106,7 +106,7 @@ pub fn restore_left_settings(
 }
 
 /// The entry and its lock; none while its durio lives, or if it cannot be read.
-// Nor one of somebody else: it could have any file written.
+// None of another user's either: it could have any file written.
 fn left_by_dead(folder: &Folder, name: &OsStr) -> Option<(ChangedSetting, File)> {
     // The lock is kept while the setting is restored: two durios must not do that at once.
     let file = folder.open_own(name).ok()?;

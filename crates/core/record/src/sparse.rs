@@ -1,8 +1,7 @@
 //! A recorded histogram as it is handed on: the buckets that have a count, and no others.
 //!
-//! In: a full histogram, or an entry of the histogram log. Out: [`SparseHistogram`], which takes some
-//! hundred bytes where a full one takes and clears 264 KiB. Not here: exact counts and bounds, which
-//! are beside it in [`crate::Latency`].
+//! [`SparseHistogram`] takes some hundred bytes where a full one takes and clears 264 KiB. Exact
+//! counts and bounds are in [`crate::Latency`].
 
 use hdrhistogram::Histogram;
 
@@ -18,7 +17,7 @@ pub struct SparseHistogram {
 }
 
 impl SparseHistogram {
-    /// Appends a bucket above all others; false if there is no such bucket.
+    /// Appends a bucket above all others; false if the bucket does not exist.
     pub(crate) fn push(&mut self, bucket: usize, count: u64) -> bool {
         debug_assert!(self.buckets.last().is_none_or(|last| usize::from(last.0) < bucket));
         match u16::try_from(bucket) {
@@ -29,7 +28,7 @@ impl SparseHistogram {
     }
 
     /// Adds counts of buckets, in rising order.
-    // In one pass: to insert them one by one moves what is above each.
+    // In one pass: to insert them one by one moves all above each.
     pub(crate) fn add(&mut self, rising: impl ExactSizeIterator<Item = (u16, u64)>) {
         let mut merged = Vec::with_capacity(self.buckets.len() + rising.len());
         let mut before = std::mem::take(&mut self.buckets).into_iter().peekable();
@@ -78,8 +77,7 @@ impl SparseHistogram {
     }
 
     /// The latency in nanoseconds at or below which this share of them lies, 0 to 1, as
-    /// HdrHistogram has it: the largest of the bucket, and of quantile 0 the smallest. 0 if there
-    /// is none.
+    /// HdrHistogram has it: the largest of the bucket, and of quantile 0 the smallest. 0 if empty.
     #[must_use]
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "as the crate for full histograms counts")]

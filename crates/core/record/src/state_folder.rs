@@ -1,9 +1,10 @@
 //! The state folder: where durio keeps runs, and journals of what it must take back.
 //!
-//! In: its path, once. Out: its parts as folders that are held open, each the user's own and no link. Not
-//! here: where it is ($XDG_STATE_HOME), and the contents of its parts.
+//! Each part is a folder that is held open, the user's own and not a link. The caller knows the
+//! place of the state folder ($XDG_STATE_HOME).
 //!
-//! Each part says what is removed, as root too. Only what is reached through this type is acted on.
+//! Each part decides which files are removed, also by root, so only paths through this type are
+//! acted on.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +17,7 @@ use durio_block::Folder;
 pub enum StatePart {
     /// Run folders.
     Runs,
-    /// Run folders of `durio watch`: they are many, and `last` is none of them.
+    /// Run folders of `durio watch`: they are many, and never `last`.
     Probes,
     /// Journals of replays.
     Replays,
@@ -26,7 +27,7 @@ pub enum StatePart {
     Stacks,
     /// Old values of settings of the kernel.
     Settings,
-    /// A mark for each capture that traces by a mount of its own.
+    /// A mark for each capture that traces by a separate mount.
     Captures,
 }
 

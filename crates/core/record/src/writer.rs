@@ -21,7 +21,7 @@ pub struct RecordWriter {
     folder: Folder,
     events: BufWriter<File>,
     histograms: HistogramLogWriter<BufWriter<File>>,
-    /// Tells tags apart from those that were written before the run was interrupted.
+    /// Separates tags from those that were written before the run was interrupted.
     part: u32,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for RecordWriter {
 }
 
 impl RecordWriter {
-    /// Makes the folder, which must not exist, and writes what is known before the first event.
+    /// Makes the folder, which must not exist, and writes the data known before the first event.
     ///
     /// # Errors
     /// If the folder exists or a file cannot be written.
@@ -65,9 +65,9 @@ impl RecordWriter {
         Ok(writer)
     }
 
-    /// Goes on writing the record of an interrupted run, for the `part`-th time. Behind the first
-    /// `whole_bytes` of the events ([`crate::EventReader::whole_bytes`]) nothing was readable: that is
-    /// cut off, and so is the end of a histogram that was not finished.
+    /// Continues the record of an interrupted run, for the `part`-th time. Events behind the first
+    /// `whole_bytes` ([`crate::EventReader::whole_bytes`]) were unreadable: they are cut off, and
+    /// so is the end of an unfinished histogram.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -85,11 +85,11 @@ impl RecordWriter {
         self.folder.path()
     }
 
-    /// Appends an event that happened `at` after the run's begin.
+    /// Appends an event that happened `at` after the run's start.
     ///
-    /// Histograms go first and both files are flushed, so that whoever reads an event has them and a
-    /// killed run loses at most the event that was being written. A power cut may take what was written
-    /// since the last [`Self::write_synced`], of each file another part.
+    /// Histograms go first and both files are flushed, so that a reader of an event finds them and
+    /// a killed run loses at most the event being written. A power cut may take anything written
+    /// since the last [`Self::write_synced`], and different amounts from each file.
     ///
     /// # Errors
     /// If a file cannot be written, for example because its disk is full.
@@ -98,9 +98,9 @@ impl RecordWriter {
         self.write_event(at, event)
     }
 
-    /// The same, and makes all events until this one last: histograms first, so that this event never
-    /// stands in a record that lacks one. It waits for the storage below the record, so it has no place
-    /// while anything is measured.
+    /// The same, and makes all events until this one last: histograms first, so that this event is
+    /// never in a record that lacks one. It waits for the storage below the record, so it must not
+    /// be called during a measurement.
     ///
     /// # Errors
     /// If a file cannot be written or synced.
@@ -132,7 +132,7 @@ impl RecordWriter {
             .map_err(|error| RecordError::malformed("write", &path, error))?;
         self.events.write_all(&line).map_err(fail)?;
         self.events.write_all(b"\n").map_err(fail)?;
-        // To the kernel, not to the disk: a kill loses what is in this process alone.
+        // To the kernel, not to the disk: a kill loses only this process's memory.
         self.events.flush().map_err(fail)
     }
 
@@ -166,9 +166,9 @@ impl RecordWriter {
 
 impl Event {
     /// True if the record must have it after a power cut: it concludes a step, a round or the run.
-    /// The end of a step that only prepared a target need not last: the state which that leaves must
-    /// not settle while the record waits for its disk, and there are no figures to lose. The step
-    /// after it syncs for both.
+    /// The end of a step that only prepared a target need not last: the resulting state must not
+    /// settle while the record waits for its disk, and no results can be lost. The step after
+    /// it syncs for both.
     #[must_use]
     pub fn must_last(&self, plan: &Plan) -> bool {
         match self {
@@ -187,7 +187,7 @@ fn sync_names(folder: &Folder) -> Result<(), RecordError> {
     folder.sync().map_err(|error| RecordError::io("sync", folder.path(), error))
 }
 
-/// Opens a file to append to at its `end`, and cuts off what is behind it.
+/// Opens a file to append to at its `end`, and cuts off the rest.
 fn append(
     folder: &Folder,
     name: &str,

@@ -1,6 +1,6 @@
 //! Open loop: when operations should start, whatever the storage does.
 //!
-//! A [`Schedule`] gives the intended starts of one job in nanoseconds since the step's begin. It
+//! A [`Schedule`] gives the intended starts of one job in nanoseconds since the step's start. It
 //! knows no clock and never waits.
 
 use rand_core::SeedableRng;
@@ -96,7 +96,7 @@ impl Schedule {
     /// together are equally spaced; Poisson processes of jobs add up to one (their superposition).
     ///
     /// # Panics
-    /// If the rate is none that [`Arrivals::validate`] accepts.
+    /// If [`Arrivals::validate`] rejects the rate.
     #[must_use]
     pub fn new(arrivals: &Arrivals, job: u32, jobs: u32, seed: u64) -> Option<Self> {
         let rate = arrivals.rate_per_second()?;
@@ -116,7 +116,7 @@ impl Schedule {
         }))
     }
 
-    /// The next intended start, in nanoseconds since the step's begin.
+    /// The next intended start, in nanoseconds since the step's start.
     #[inline]
     #[expect(
         clippy::cast_precision_loss,

@@ -1,10 +1,8 @@
 //! The bytes of written blocks: new ones for every write, at a cost that storage does not notice.
 //!
-//! In: a definition, a seed, buffers. Out: buffers filled for the next write. Not here: I/O, time.
-//!
-//! A block is filled in units of 4 KiB, each from a key of its own: the job's seed plus a counter.
-//! The first 8 bytes of a unit are a bijection of its key, so no two units of a job are equal; those
-//! of other jobs, steps and runs have other seeds, which are 64 bits that SplitMix64 spread.
+//! A block is filled in units of 4 KiB, each from a separate key: the job's seed plus a counter.
+//! The first 8 bytes of a unit are a bijection of its key, so no two units of a job are equal;
+//! those of other jobs, steps and runs have other seeds, which are 64 bits that SplitMix64 spread.
 
 use crate::{Contents, PerMille, Renewal, Workload};
 
@@ -68,8 +66,8 @@ impl BlockFiller {
         }
     }
 
-    /// Makes `data`, which is about to be written, what the definition wants: new bytes, those of an
-    /// earlier write, or what is there with some bytes changed.
+    /// Fills `data`, which is about to be written, as the definition wants: with new bytes, those
+    /// of an earlier write, or the present ones with some changed.
     #[inline]
     pub fn fill(&mut self, data: &mut [u8]) {
         // Buffers that are written again and again are unique to a naive deduplication and nothing

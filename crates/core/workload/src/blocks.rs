@@ -56,7 +56,7 @@ impl SizeChoice {
         let mut sum = 0;
         let bounds = mix.iter().map(|share| {
             sum += u64::from(share.weight.0);
-            // Of the sums and not of the weights, so that rounding adds up to 2³².
+            // From the sums and not from the weights, so that rounding adds up to 2³².
             ((sum << 32) / 1000, share.size.get())
         });
         Self { bounds: bounds.collect() }

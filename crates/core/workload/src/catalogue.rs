@@ -1,4 +1,4 @@
-//! The workloads that durio ships, each with what it stands for.
+//! The workloads that durio ships, each with the software it models.
 
 use durio_base::Bytes;
 
@@ -54,7 +54,7 @@ fn commit() -> Workload {
 }
 
 /// etcd's log: records of about 2300 bytes into a segment of 64 × 1000 × 1000 bytes.
-// strace figures in ahrtr/etcd-issues#6; `SegmentSizeBytes` in etcd's server/storage/wal.
+// strace results in ahrtr/etcd-issues#6; `SegmentSizeBytes` in etcd's server/storage/wal.
 fn commit_etcd() -> Workload {
     Workload {
         read_share: PerMille::NONE,
@@ -123,7 +123,7 @@ fn mixed() -> Workload {
     }
 }
 
-/// Reads that a null target answers at once: their cost is durio's own.
+/// Reads that a null target answers at once: their cost is durio's.
 #[must_use]
 pub fn self_cost_workload(depth: u32) -> Workload {
     Workload {

@@ -1,7 +1,4 @@
-//! What is written: as a definition says it, and in words.
-//!
-//! In: what the user asked for. Out: plain data that is saved with every result. Not here: the bytes
-//! themselves (`block_filler`).
+//! The contents of writes, as a definition and in words. `block_filler` makes the bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +11,7 @@ pub enum Contents {
     /// Random bytes.
     #[default]
     Incompressible,
-    /// Of each 4 KiB this share is zeros at the end, the rest random.
+    /// This share of each 4 KiB is zeros at the end, the rest random.
     Compressible {
         /// The zeros, in thousandths.
         #[serde(rename = "zeros_per_mille")]
@@ -45,11 +42,11 @@ impl Contents {
     }
 }
 
-/// How what is written changes from one write to the next.
+/// How contents change from one write to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Renewal {
-    /// Every write has bytes of its own (fio: `refill_buffers`).
+    /// Every write has new bytes (fio: `refill_buffers`).
     EachWrite,
     /// The buffers are filled once; some bytes in each 512 are new in each write (fio:
     /// `scramble_buffers`). No two blocks are equal, but compression finds the rest again.

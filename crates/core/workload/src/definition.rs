@@ -26,20 +26,19 @@ pub enum Pattern {
 pub enum RegionRule {
     /// Every job may touch the whole target.
     Shared,
-    /// Each job has a share of its own: target size / jobs.
+    /// Each job has a separate share: target size / jobs.
     ShareEach,
     /// Job k begins k times this many bytes after the first one; all reach to the end.
     OffsetEach {
-        /// Distance between the begins of neighbouring jobs.
+        /// Distance between the starts of neighbouring jobs.
         #[serde(rename = "by_bytes")]
         by: Bytes,
     },
 }
 
 impl RegionRule {
-    /// What jobs on one target touch unless they are told otherwise. Sequential jobs have a share
-    /// each: one behind the other would find every block in a cache, or overwrite what has just
-    /// been written.
+    /// The default region of jobs on one target. Sequential jobs have a share each: a job behind
+    /// another would find every block in a cache, or overwrite a block that was just written.
     #[must_use]
     pub fn default_of(pattern: Pattern, jobs: u32) -> Self {
         match pattern {
@@ -79,8 +78,8 @@ pub enum Coverage {
     Independent,
     /// Each block comes once before any comes again, in an order that differs from pass to pass.
     EachOnce,
-    /// Each block is jumped to once before any is jumped to again. Accesses that follow a jump go on
-    /// over any block and do not count: fio's map of blocks.
+    /// Each block is jumped to once before any is jumped to again. Accesses that continue after a
+    /// jump pass over any block and do not count: fio's map of blocks.
     JumpsOnce,
 }
 
@@ -96,8 +95,8 @@ impl PerMille {
     pub const ALL: Self = Self(1000);
 }
 
-/// How many of the accesses of a random pattern jump; the others go on where the one before of their
-/// kind, a read or a write, ended.
+/// How many of the accesses of a random pattern jump; the others continue where the previous access
+/// of their kind, a read or a write, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JumpShares {
     #[serde(rename = "reads_per_mille")]
@@ -120,7 +119,7 @@ pub struct Region {
 pub struct Workload {
     /// Short name, as shown in tables.
     pub name: String,
-    /// One sentence: what it stands for.
+    /// One sentence: the software or access pattern that it models.
     pub summary: String,
     /// Order of offsets.
     pub pattern: Pattern,
@@ -148,14 +147,14 @@ pub struct Workload {
     /// With a random pattern: how many blocks follow each other before the next jump.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub run_length: u32,
-    /// Reads and writes each go on where the one before of their own kind ended.
+    /// Reads and writes each continue where the previous access of their kind ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub own_cursors: bool,
     /// With a random pattern, if some accesses do not jump: how many do. Needs `own_cursors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumps: Option<JumpShares>,
-    /// With a random pattern: an access that would go on past the region's end goes on at its begin;
-    /// else it jumps.
+    /// With a random pattern: an access that would continue past the region's end continues at its
+    /// start; else it jumps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cursors_wrap: bool,
     /// With a sequential pattern: bytes left out after each block.
@@ -165,10 +164,10 @@ pub struct Workload {
     /// smallest size.
     #[serde(rename = "align_bytes", default, skip_serializing_if = "is_default")]
     pub align: Bytes,
-    /// What is written.
+    /// The contents of writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub contents: Contents,
-    /// How that changes from one write to the next.
+    /// How these change from one write to the next.
     #[serde(default = "Renewal::of_old_records")]
     pub renewal: Renewal,
     /// Share of the writes that repeat an earlier one of the same job byte for byte; only where
@@ -237,8 +236,7 @@ impl Default for Workload {
             hole: Bytes::ZERO,
             align: Bytes::ZERO,
             contents: Contents::Incompressible,
-            // What is written is new in all its bytes unless a definition says otherwise
-            // (docs/design/0010).
+            // Written bytes are all new unless a definition says otherwise (docs/design/0010).
             renewal: Renewal::EachWrite,
             duplicates: PerMille::NONE,
             region: RegionRule::Shared,
@@ -487,7 +485,7 @@ impl Workload {
     pub fn block_sizes(&self) -> Vec<Bytes> {
         let mut sizes: Vec<Bytes> = self.mix(false).iter().map(|share| share.size).collect();
         sizes.extend(self.mix(true).iter().map(|share| share.size));
-        // Where writes alone have a mix, reads have the single size beside it.
+        // Where only writes have a mix, reads add the single size.
         if sizes.is_empty() || self.mix(false).is_empty() && self.reads() {
             sizes.push(self.block_size);
         }
@@ -525,7 +523,8 @@ impl Workload {
         let (offset, length) = match self.region {
             RegionRule::Shared => (0, all.length.get()),
             RegionRule::ShareEach => {
-                // What does not divide evenly is touched by nobody, so that all jobs have as much.
+                // The remainder of the division is touched by no job, so that all jobs have as
+                // much.
                 let share = Bytes::new(all.length.get() / u64::from(sharers));
                 let share = share.rounded_down_to(unit).get();
                 (share * place, share)

@@ -1,7 +1,4 @@
-//! Which of its files a job uses next.
-//!
-//! In: a [`FileOrder`], how many accesses each file has. Out: the number of a file per access. Not
-//! here: where in the file.
+//! Which of its files a job uses next: the number of a file per access.
 
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -47,7 +44,6 @@ impl Default for FileOrder {
     }
 }
 
-/// Whose turn it is.
 #[derive(Debug)]
 pub(crate) struct FileTurns {
     order: FileOrder,
@@ -59,7 +55,7 @@ pub(crate) struct FileTurns {
     open: usize,
     current: usize,
     run_left: u32,
-    /// The file to be asked next.
+    /// The next file to ask.
     turn: usize,
     /// The next turn is that of the same file again, and counts for nothing.
     is_kept: bool,
@@ -99,7 +95,7 @@ impl FileTurns {
         }
     }
 
-    /// The turn was no access: the file has it once more.
+    /// The turn made no access: the file gets it again.
     pub(crate) fn keep(&mut self) {
         self.is_kept = true;
     }

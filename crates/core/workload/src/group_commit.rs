@@ -1,7 +1,6 @@
 //! Group commit: many committers hand records to a log, and share its writes and syncs.
 //!
-//! In: nothing; others fill the policy. Out: [`GroupCommit`], plain data that is saved with every
-//! result. Not here: threads, clocks, I/O (`durio-run` does what this says).
+//! [`GroupCommit`] is plain data that is saved with every result; `durio-run` carries it out.
 
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -15,8 +14,8 @@ pub enum CommitterThreads {
     /// They are virtual clients of the thread that writes the log: waking them costs nothing.
     #[default]
     Multiplexed,
-    /// A thread each, which sleeps until its record is acknowledged: whoever finds no leader leads,
-    /// writes and syncs for all that wait, and wakes them.
+    /// A thread each, which sleeps until its record is acknowledged: a committer that finds no
+    /// leader leads, writes and syncs for all that wait, and wakes them.
     OneEach,
 }
 
@@ -44,8 +43,8 @@ pub struct GroupCommit {
     /// wait for the log already are among them. A batch that is full is not waited with.
     #[serde(default)]
     pub siblings: u32,
-    /// The most bytes of records in a batch; what is left over waits for the next one. At least
-    /// one record is written whatever its size.
+    /// The most bytes of records in a batch; further ones wait for the next batch. At least one
+    /// record is written whatever its size.
     #[serde(rename = "batch_bytes_max")]
     pub batch_max: Bytes,
     /// Batches are filled up to a multiple of this; zero for not at all. O_DIRECT needs the
@@ -78,8 +77,8 @@ const BATCH_MAX: Bytes = Bytes::from_mib(64);
 const DELAY_MAX: Nanos = Nanos::from_secs(1);
 
 impl GroupCommit {
-    /// The batch bound that holds when nobody names one: 1 MiB, beyond which larger writes gain
-    /// little on any storage in the project's published tables (measure/judge/data/published-results.csv).
+    /// The default batch bound: 1 MiB, beyond which larger writes gain little on any storage in the
+    /// project's published tables (measure/judge/data/published-results.csv).
     pub const BATCH_MAX_DEFAULT: Bytes = Bytes::from_mib(1);
 
     /// `committers` on one log, multiplexed, with no delay, padded to 4 KiB, double-buffered.

@@ -1,10 +1,8 @@
 //! Which operations a job issues, in which order: definitions and their seeded streams.
 //!
-//! In: a [`Workload`] (plain data), a [`Region`] of the target and a seed.
-//! Out: a [`Stream`] of [`Access`]es; the same definition, region and seed give the same accesses
-//! on every machine and version. A [`BlockFiller`] makes the bytes that they write.
-//! Also [`profile`]: what databases do, with their sources, as data.
-//! Not here: I/O, clocks, buffers, threads.
+//! A [`Workload`] (plain data), a [`Region`] of the target and a seed make a [`Stream`] of
+//! [`Access`]es, the same on every machine and version. A [`BlockFiller`] makes the bytes that they
+//! write. [`profile`] holds what databases do, with sources, as data.
 
 mod arrivals;
 mod block_filler;

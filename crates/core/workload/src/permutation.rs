@@ -1,4 +1,4 @@
-//! Every block once, in random order, without a map of what was touched.
+//! Every block once, in random order, without a map of touched blocks.
 
 use crate::block_filler::spread;
 

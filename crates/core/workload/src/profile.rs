@@ -1,8 +1,8 @@
 //! Database profiles: what a database does to its storage, field by field, each with its source.
 //!
-//! In: TOML (docs/formats/profile.md), of the files in `profiles/` or a user's own. Out: a
-//! [`Profile`], plain data, or a sentence that says what is wrong and where.
-//! Not here: targets, sizes of files, steps (`durio-spec` makes a plan of a profile).
+//! The TOML (docs/formats/profile.md) is a file in `profiles/` or a user's. It becomes a
+//! [`Profile`], plain data, or a sentence that says where and how it is wrong; `durio-spec` makes a
+//! plan of a profile.
 //!
 //! ```text
 //!   text ── parse ── table (keys, sources) ── values ── contradictions ── Profile

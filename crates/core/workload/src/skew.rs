@@ -1,10 +1,9 @@
 //! Skew: which blocks of a region are hot.
 //!
-//! A skew gives ranks (0 is the hottest); [`BlockDistribution`] turns them into blocks. Zipf and pareto
-//! scatter their ranks over the region by a one-to-one map, so that hot blocks are no neighbours;
-//! zones and the normal distribution mean places, and keep them.
-//!
-//! Not here: uniform random offsets, which need no ranks.
+//! A skew gives ranks (0 is the hottest); [`BlockDistribution`] turns them into blocks. Zipf and
+//! pareto scatter their ranks over the region by a one-to-one map, so that hot blocks are not
+//! neighbours; zones and the normal distribution mean places, and keep them. Uniform random offsets
+//! need no ranks.
 
 use durio_base::Bytes;
 use rand_core::Rng;

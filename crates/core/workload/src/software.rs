@@ -1,7 +1,7 @@
-//! What a database does itself for a commit, beside the write and the sync of its log.
+//! A database's own work for a commit, in addition to the write and the sync of its log.
 //!
-//! In: nothing; others fill it. Out: [`Software`], plain data that is saved with every result. Not here:
-//! threads, sockets, processor time (`durio-run` burns what this says).
+//! [`Software`] is plain data that is saved with every result; `durio-run` burns the processor
+//! time.
 
 use durio_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum ClientThreads {
     /// One thread, with a connection for each client: it sends the next transaction of each as soon as it
     /// has read the answer.
     One,
-    /// A thread for each client, with a connection of its own.
+    /// A thread for each client, with a separate connection.
     Each,
 }
 
@@ -31,9 +31,10 @@ impl ClientThreads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogWriter {
-    /// Each client has a thread of the server. Whoever finds the log free writes for all that wait.
+    /// Each client has a thread of the server. A thread that finds the log free writes for all that
+    /// wait.
     Committer,
-    /// The same threads hand their records to one that does nothing else.
+    /// The same threads hand their records to a thread for the log alone.
     LogThread,
     /// One thread serves all clients: it writes for those whose requests it found together.
     EventLoop,
@@ -51,8 +52,8 @@ impl LogWriter {
     ];
 }
 
-/// The threads of a database and of its clients, and the processor time that they take, in time of the
-/// processor on which it was found (docs/method/predict.md).
+/// The threads of a database and of its clients, and the processor time that they take, in time of
+/// the processor on which it was measured (docs/method/predict.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Software {
     /// Who sends transactions.
@@ -64,32 +65,32 @@ pub struct Software {
     /// How often a batch is written and synced, one after the other, before it is acknowledged.
     #[serde(default = "once")]
     pub flushes: u32,
-    /// The server's threads take turns on the processors, each at most this long, in the order in which they
-    /// became ready, as a scheduler of its own gives them (Go's): not even a flush that ends overtakes. None
-    /// where that is left to the kernel.
+    /// The server's threads take turns on the processors, each at most this long, in the order in
+    /// which they became ready, as a built-in scheduler gives them (Go's): not even a flush that
+    /// ends overtakes. None if that is left to the kernel.
     #[serde(default, rename = "turn_ns", skip_serializing_if = "Option::is_none")]
     pub turn: Option<Nanos>,
-    /// Of the client, between an answer and its next transaction.
+    /// Time of the client, between an answer and its next transaction.
     #[serde(rename = "client_ns")]
     pub client: Nanos,
-    /// Of the server, before the record is handed to the log.
+    /// Time of the server, before the record is handed to the log.
     #[serde(rename = "before_ns")]
     pub before: Nanos,
-    /// Of the server, from the acknowledgement to the answer.
+    /// Time of the server, from the acknowledgement to the answer.
     #[serde(rename = "after_ns")]
     pub after: Nanos,
-    /// Of whoever writes the log, for each batch: others wait for it.
+    /// Time of the log's writer for each batch: others wait for it.
     #[serde(rename = "batch_ns")]
     pub batch: Nanos,
-    /// Of each committer of a batch that is flushed; none if they have no part in it. The batch ends, and the
-    /// next begins, when the last of them has taken it.
+    /// Time of each committer of a flushed batch; none if they have no part in it. The batch ends,
+    /// and the next starts, when the last of them has taken it.
     #[serde(default, rename = "apply_ns", skip_serializing_if = "Option::is_none")]
     pub apply: Option<Nanos>,
-    /// Before a committer sleeps, it yields its processor for so long, if that was worth it before; none if it
-    /// sleeps at once.
+    /// Before a committer sleeps, it yields its processor for this long, if that was worth it
+    /// before; none if it sleeps at once.
     #[serde(default, rename = "yields_ns", skip_serializing_if = "Option::is_none")]
     pub yields: Option<Nanos>,
-    /// Of a thread of the server each time it has slept, until its caches are warm again.
+    /// Time of a server thread each time it has slept, until its caches are warm again.
     #[serde(rename = "wake_ns")]
     pub wake: Nanos,
 }
@@ -101,7 +102,7 @@ const fn once() -> u32 {
     1
 }
 
-// A transaction that computes longer is none whose rate the storage limits.
+// The storage does not limit the rate of a transaction that computes longer.
 const TIME_MAX: Nanos = Nanos::from_secs(1);
 
 impl Software {

@@ -19,14 +19,15 @@ pub enum AccessKind {
     Fdatasync,
     /// Return the region to the preallocated state.
     Reallocate,
-    /// sync_file_range of what was written, waited for.
+    /// sync_file_range of the written range, waited for.
     SyncFileRange,
     /// Nothing for an engine: a pass over this region begins, and its clean pages are dropped first.
     DropCache,
 }
 
-/// One access: what, where, how long. File, offset and length are zero for syncs; whoever knows the
-/// write that a sync follows gives it the file of the write, and a `SyncFileRange` its range.
+/// One access: kind, place and length. File, offset and length are zero for syncs; a caller that
+/// knows the write before a sync gives the sync the file of the write, and a `SyncFileRange` its
+/// range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     pub kind: AccessKind,
@@ -180,7 +181,7 @@ impl Stream {
         if files <= 1 {
             return stream;
         }
-        // Seeds of their own, or all files would be accessed in one order.
+        // Separate seeds, or all files would be accessed in one order.
         let of_file = |file: u32| Self::new(workload, region, job_seed(seed, 0, file.into()));
         let files: Box<[Self]> = (0..files).map(of_file).collect();
         // Blocks that are drawn again and again never come to an end.
@@ -191,7 +192,7 @@ impl Stream {
         Self { order: Order::other(OtherKind::Files { files, turns }), ..stream }
     }
 
-    /// True if something is to be done where a pass over the region begins: it is returned to the
+    /// True if a pass over the region needs preparation at its start: the region is returned to the
     /// preallocated state, or its cached pages are dropped.
     #[must_use]
     pub fn has_passes(&self) -> bool {

@@ -1,7 +1,7 @@
 //! How writes are made durable, and after how many of them.
 //!
-//! In: nothing; others choose. Out: [`SyncMethod`] and [`SyncPolicy`], plain data that is saved with
-//! every result. Not here: the calls (`durio-block`) and their order (`durio-run`).
+//! [`SyncMethod`] and [`SyncPolicy`] are plain data that is saved with every result. The calls are
+//! in `durio-block`, their order in `durio-run`.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum SyncMethod {
     RwfDsync,
     /// RWF_SYNC on each write.
     RwfSync,
-    /// sync_file_range(2) of what was written, waited for, and then fdatasync(2). The first call
+    /// sync_file_range(2) of the written range, waited for, and then fdatasync(2). The first call
     /// alone writes no metadata and flushes no cache (its manual says so), hence the second.
     #[serde(rename = "sync_file_range")]
     FileRange,
@@ -70,15 +70,15 @@ impl SyncMethod {
         }
     }
 
-    /// True if the method is a call of its own (or two) after the write is complete: then what it
-    /// takes is a latency of its own.
+    /// True if the method is one or two separate calls after the write is complete: then their time
+    /// is a separate latency.
     #[must_use]
     pub const fn is_separate_call(self) -> bool {
         matches!(self, Self::Fsync | Self::Fdatasync | Self::FileRange)
     }
 
-    /// True if the sync is submitted together with its write, and starts in the kernel: nobody
-    /// outside sees when, so it has no latency of its own, and there is one for each commit.
+    /// True if the sync is submitted together with its write, and starts in the kernel: that moment
+    /// is not visible, so it has no separate latency, and there is one for each commit.
     #[must_use]
     pub const fn is_linked(self) -> bool {
         self.linked_sync().is_some()
@@ -101,7 +101,7 @@ impl SyncMethod {
         self.is_separate_call() || self.is_linked()
     }
 
-    /// What is called after the write if nothing is linked: the method itself for all that are not.
+    /// The call after the write if nothing is linked: methods that do not link stay the same.
     #[must_use]
     pub const fn unlinked(self) -> Self {
         match self {
@@ -135,7 +135,7 @@ pub struct SyncPolicy {
     pub every: u32,
 }
 
-// A linked sync has a place in the ring beside that of its write, and a ring has 32 768 of them
+// A linked sync has a place in the ring in addition to its write's, and a ring has 32 768 of them
 // (IORING_MAX_ENTRIES in the kernel's io_uring.c).
 const LINKED_DEPTH_MAX: u32 = 16_384;
 

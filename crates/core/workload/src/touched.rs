@@ -12,7 +12,7 @@ pub(crate) struct Touched {
 const BITS: u64 = 64;
 
 impl Touched {
-    /// Nothing of `units` is touched.
+    /// None of `units` is touched.
     pub(crate) fn new(units: u64) -> Self {
         let words = usize::try_from(units.div_ceil(BITS)).unwrap_or(usize::MAX);
         Self { words: vec![0; words].into_boxed_slice(), units, free: units }

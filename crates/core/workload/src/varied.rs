@@ -46,10 +46,10 @@ pub(crate) struct Varied {
     /// Offsets are multiples of it: the smallest size, or the alignment.
     unit: u64,
     region: Region,
-    /// The end of the access before, from the region's begin: of reads and of writes, or of all.
+    /// The end of the previous access, from the region's start: of reads and of writes, or of all.
     cursors: [u64; 2],
     own_cursors: bool,
-    /// What goes on past the region's end goes on at its begin, with a random pattern.
+    /// With a random pattern, accesses past the region's end continue at its start.
     wraps: bool,
     coverage: Coverage,
     jumps: Option<JumpThresholds>,
@@ -85,7 +85,7 @@ enum Found {
 impl Varied {
     /// True if the workload needs more than plain order.
     pub(crate) fn describes(workload: &Workload) -> bool {
-        // Whatever needs none of this keeps the short ways of `Stream`.
+        // Workloads that need none of this keep the short ways of `Stream`.
         workload.has_mix()
             || !workload.skew.is_uniform()
             || workload.run_length > 1
@@ -142,7 +142,7 @@ impl Varied {
             found = self.find(kind, length, random);
         }
         let Found::Place { place, length } = found else {
-            // A pass that has begun has a place.
+            // A pass that has started has a place.
             return self.region_access(AccessKind::DropCache);
         };
         let mut end = place + length;
@@ -162,7 +162,7 @@ impl Varied {
         Access { kind, file: 0, offset: self.region.offset.get(), length: self.region.length.get() }
     }
 
-    /// Where an access of `length`, or of another length that fits, goes, from the region's begin.
+    /// The place of an access of `length`, or of another length that fits, from the region's start.
     fn find(&mut self, kind: AccessKind, length: u64, random: &mut Xoshiro256PlusPlus) -> Found {
         let cursor = self.cursors[self.cursor_of(kind)];
         if matches!(self.places, Places::Sequential { .. }) {
@@ -171,7 +171,7 @@ impl Varied {
         let in_run = self.run_left > 0;
         match in_run {
             true => self.run_left -= 1,
-            // What is drawn here is the first of its run, whether it jumps or not.
+            // The access drawn here is the first of its run, whether it jumps or not.
             false => self.run_left = self.run_length - 1,
         }
         if in_run || self.stays(kind, random) {
@@ -216,7 +216,7 @@ impl Varied {
         (length > 0).then_some(Found::Place { place, length })
     }
 
-    /// A jump for want of a place to go on, which no map of blocks counts.
+    /// A jump for lack of a place to continue; no map of blocks counts it.
     fn leave_the_end(
         &mut self,
         kind: AccessKind,
@@ -237,7 +237,7 @@ impl Varied {
         Found::NewPass
     }
 
-    /// Whether a random access goes on where the one before of its kind ended.
+    /// Whether a random access continues where the previous one of its kind ended.
     fn stays(&self, kind: AccessKind, random: &mut Xoshiro256PlusPlus) -> bool {
         let Some(jumps) = self.jumps else { return false };
         let threshold = if kind == AccessKind::Read { jumps.reads } else { jumps.writes };
@@ -301,7 +301,7 @@ impl Varied {
                     touched.clear();
                     return self.begin_pass();
                 };
-                // The region's end takes a size that fits, what is touched cuts an access short.
+                // The region's end takes a size that fits; touched blocks cut an access short.
                 let left = self.region.length.get() - place * unit;
                 let length = fitting(sizes, (length, left), random);
                 let free = touched.touch(place, length.div_ceil(unit)) * unit;
@@ -315,13 +315,13 @@ impl Varied {
 // Sizes that are drawn until one fits; then the smallest is taken.
 const FITTING_DRAWS: u32 = 64;
 
-/// `length`, or another size if it is more than what is left.
+/// `length`, or another size if it is more than `left`.
 fn fitting(
     sizes: &SizeChoice,
     (mut length, left): (u64, u64),
     random: &mut Xoshiro256PlusPlus,
 ) -> u64 {
-    // Bounded: of a mix in which small sizes are rare, nearly every draw would miss.
+    // Bounded: in a mix where small sizes are rare, nearly every draw would miss.
     for _ in 0..FITTING_DRAWS {
         if length <= left {
             return length;
@@ -347,7 +347,7 @@ fn places(workload: &Workload, region: Region, unit: u64, seed: u64) -> Places {
     if workload.coverage != Coverage::Independent {
         let jumps_alone = workload.coverage == Coverage::JumpsOnce;
         let is_even = !workload.has_mix() && (workload.jumps.is_none() || jumps_alone);
-        // Uneven steps do not fit groups of one length: what was touched has to be remembered.
+        // Uneven steps do not fit groups of one length: touched blocks have to be remembered.
         if !is_even || distribution.is_some() {
             return Places::Untouched {
                 touched: Touched::new(region.length.get() / unit),

@@ -1,10 +1,7 @@
-//! Places in a text, and what a misspelt word may have meant.
-//!
-//! In: the text of a file that a person wrote. Out: lines, columns, suggestions. Not here: what the
-//! file means.
+//! Lines and columns in a text that a person wrote, and suggestions for misspelt words.
 
-/// Line and column of a byte of `text`, both from 1; the column counts characters. A byte beyond the
-/// end, or within a character, is taken for the character's begin.
+/// Line and column of a byte of `text`, both from 1; the column counts characters. A byte beyond
+/// the end, or within a character, is taken for the character's start.
 #[must_use]
 pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let mut end = byte.min(text.len());
@@ -16,14 +13,14 @@ pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_begin..].chars().count() + 1)
 }
 
-// Of a longer word only the beginning is compared: it may be a file that was taken for a name.
+// Only the start of a longer word is compared: it may be a file that was taken for a name.
 const COMPARED_CHARACTERS: usize = 32;
 
 /// The word of `known` that is nearest to `word`, if it is near enough to be meant: one insertion,
-/// removal, replacement or exchange of neighbours for three characters, at most four; upper and lower
-/// case are alike.
+/// removal, replacement or exchange of neighbours for three characters, at most four; case is
+/// ignored.
 ///
-/// Failing that the only one that begins with it.
+/// Failing that, the only word that starts with it.
 pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let allowed = word.chars().count().clamp(3, 12) / 3;
     let wanted = compared(word);
@@ -38,7 +35,7 @@ pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
     })
 }
 
-// Fewer characters are the begin of anything.
+// Fewer characters are the start of anything.
 const BEGIN_MIN: usize = 3;
 
 /// `did you mean 'etcd'?`, or `others` and all of `known` where none is near.

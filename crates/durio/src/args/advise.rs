@@ -67,7 +67,7 @@ pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) output: Output,
 
-    // Last: its heading goes on to what follows.
+    // Last: its heading also covers options that follow.
     #[command(flatten)]
     pub(crate) proof: Proof,
 }

@@ -36,7 +36,7 @@ use crate::values;
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunCommand {
     /// Campaign to run instead of one job: a TOML file, a built-in spec, or profile:NAME
-    // A spec says all of this itself. --target, --duration and --size are for profiles and targets
+    // A spec sets all of this itself. --target, --duration and --size are for profiles and targets
     // too.
     #[arg(value_name = "SPEC", conflicts_with_all = [
         "rw", "bs", "mix", "sync", "sync_every", "share_each", "shared", "rewrite", "buffered", "engine", "jobs",
@@ -80,7 +80,7 @@ pub(crate) struct Expanding {
     pub(crate) confirm_steps: Option<u64>,
 }
 
-// Of five hours some minutes, and of 64 GiB what every machine has room for.
+// Five hours become some minutes, and 64 GiB a size for which every machine has room.
 const QUICK_PER_MILLE: u32 = 20;
 
 impl Expanding {

@@ -48,8 +48,8 @@ pub(crate) struct Fio {
     pub(crate) common: Measuring,
 }
 
-/// The command line with the words for fio behind `--`, where it is one of `durio fio`: so durio's
-/// options are told from fio's by their names, and fio's need not be known here.
+/// Moves fio's words in the command line of `durio fio` behind `--`: durio's options are recognised
+/// by their names, and fio's need not be known here.
 pub(crate) fn with_fio_words_last(line: Vec<OsString>) -> Vec<OsString> {
     if line.get(1).is_none_or(|command| command != "fio") {
         return line;
@@ -60,10 +60,10 @@ pub(crate) fn with_fio_words_last(line: Vec<OsString>) -> Vec<OsString> {
     let mut result: Vec<OsString> = line.by_ref().take(2).collect();
     let mut words = Vec::new();
     while let Some(word) = line.next() {
-        // What the user has marked as fio's stays fio's, whatever it is called.
+        // Words that the user has marked as fio's stay fio's, whatever their names.
         if word == "--" {
             words.extend(line.by_ref());
-        // Both programs have a help; who calls durio wants durio's.
+        // Both programs have a help; a user of durio wants durio's.
         } else if word == "--help" || word == "-h" {
             result.push(word);
         } else if let Some(takes_next) = own_option(own, &word) {
@@ -87,7 +87,7 @@ fn own_option(own: &clap::Command, word: &OsStr) -> Option<bool> {
         let short = argument.get_short().map(|short| format!("-{short}"));
         [long, short].into_iter().flatten().any(|it| it == name)
     };
-    // fio's own, which names a job.
+    // fio's option, which names a job.
     let is_own = |argument: &&clap::Arg| argument.get_long() != Some("name");
     let argument = own.get_arguments().filter(is_own).find(is_called)?;
     Some(argument.get_action().takes_values() && !has_value)

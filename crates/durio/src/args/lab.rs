@@ -101,7 +101,8 @@ pub(crate) struct LabCompare {
     pub(crate) seed: u64,
 }
 
-// What a guest that benches is like; no doc comment, which would be taken for a command's.
+// The properties of a guest that runs benches; no doc comment, which would be taken for a
+// command's.
 #[derive(Debug, Args)]
 pub(crate) struct InGuest {
     /// What the guest's clock counts: instructions, or the host's time (wall) [default: counted]
@@ -244,8 +245,8 @@ pub(crate) struct LabRun {
 pub(crate) struct LabKernels {}
 
 impl LabRun {
-    // The root that was chosen, or that which suits the timing: a shared one lets a counted clock
-    // jump ahead while the guest waits for the host.
+    // The chosen root, or the one that suits the timing: a shared root lets a counted clock jump
+    // ahead while the guest waits for the host.
     pub(crate) fn root(&self) -> LabRoot {
         match (self.root, self.timing) {
             (Some(root), _) => root,

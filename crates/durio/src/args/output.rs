@@ -11,7 +11,7 @@ use crate::values;
 pub(crate) struct Output {
     /// Output format: text, json, html, markdown, csv, openmetrics or fio-json [default: text; durio
     /// fio: fio's own]
-    // Without one `durio fio` prints what fio would, so the default is no format.
+    // Without it `durio fio` prints what fio would, so there is no default format.
     #[arg(long, value_name = "FORMAT", value_parser = values::format, conflicts_with = "json")]
     pub(crate) format: Option<Format>,
 

@@ -151,7 +151,7 @@ pub(crate) struct StackBenching {
     pub(crate) common: Measuring,
 }
 
-// Which part of a spec, and how much of it; no doc comment, which would be taken for a command's.
+// Selection and scale of a spec; no doc comment, which would be taken for a command's.
 #[derive(Debug, Args)]
 pub(crate) struct Choosing {
     /// Only this stack, by its full name (can be repeated)

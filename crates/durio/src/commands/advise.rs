@@ -1,4 +1,4 @@
-//! `durio advise`: what is set, against rules; and the proof of one.
+//! `durio advise`: checks settings against rules, and proves one.
 
 use std::path::Path;
 
@@ -17,12 +17,11 @@ use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_in_order;
 
-// A larger file is no configuration.
+// A larger file is not a configuration.
 const CONFIG_BYTES_MAX: Bytes = Bytes::from_mib(1);
 
 pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
-    // First: advice about a setting that a killed proof left changed would be about durio's own
-    // doing.
+    // First: advice about a setting left changed by a killed proof would be about durio's change.
     output::remarks(restore_settings());
     if let Some(rule) = &arguments.proof.prove {
         return proof(arguments, rule);
@@ -45,7 +44,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<Exit, BenchError> {
         run: run.as_ref().map(|run| &run.findings),
         rule: arguments.rule.clone(),
     })?;
-    // Whoever asks for one rule wants to see it, whatever it says.
+    // A rule that the user names is shown in any state.
     let all = arguments.all || arguments.rule.is_some();
     output::report(arguments.output, &ShownAdvice { report: &report, all })?;
     Ok(Exit::Fine)
@@ -61,7 +60,7 @@ fn proof(arguments: &Advise, rule: &str) -> Result<Exit, BenchError> {
         duration: arguments.proof.duration,
         size: arguments.proof.size,
     };
-    // Nobody hurries it: the old value comes back.
+    // The stop is orderly, so the old value always comes back.
     let Proved { proof, ending } = prove(&request, &stop_in_order()?, &Terminal::new(false))?;
     if let Some(proof) = proof {
         output::report(arguments.output, &proof)?;

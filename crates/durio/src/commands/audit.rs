@@ -1,7 +1,7 @@
 //! `durio audit`: are these figures possible?
 //!
-//! A run folder, durio's findings or a result of fio is known by what it is, not by its name;
-//! anything else is read as a table.
+//! A run folder, durio's findings or a result of fio is recognised by its contents, not by its
+//! name; anything else is read as a table.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -31,9 +31,9 @@ pub(crate) fn audit(arguments: &Audit) -> Result<Exit, BenchError> {
     })
 }
 
-/// What was found, and whether the file could be read to its end.
+/// The findings, and whether the file could be read to its end.
 fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
-    // Whatever it is called: a folder is a run, or nothing that can be audited.
+    // Whatever its name: a folder is a run, or cannot be audited.
     if path.is_dir() {
         let read = read_run(path, false, &Terminal::new(true))?;
         return Ok((of_run(&read.findings)?, Exit::of_read(read.is_damaged)));
@@ -50,21 +50,22 @@ fn findings(path: &Path) -> Result<(AuditFindings, Exit), BenchError> {
     }
 }
 
-/// What a file is by its first bytes.
+/// The kind of a file, by its first bytes.
 enum Kind {
     Findings,
     Json,
     Table,
 }
 
-// Bytes in which fio's messages end and its result has begun, or durio's findings have said their
+// Within this many bytes fio's messages end and its result begins, or durio's findings name their
 // schema.
 const HEAD_BYTES: u64 = 64 << 10;
 
 fn kind(file: &mut File) -> std::io::Result<Kind> {
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
-    // Whoever reads the whole begins at the start again, which a pipe cannot: it was refused.
+    // The reader of the whole file starts at its beginning, which a pipe does not permit: pipes
+    // were refused.
     file.rewind()?;
     let text = String::from_utf8_lossy(&head);
     // Spreadsheets write a byte order mark before the first column.
@@ -81,7 +82,7 @@ fn kind(file: &mut File) -> std::io::Result<Kind> {
     })
 }
 
-// The largest findings that are read: those of 500 steps have some MiB.
+// Limit of findings to read: those of 500 steps have some MiB.
 const FINDINGS_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(serde::Deserialize)]
@@ -91,7 +92,7 @@ struct Schema {
 
 fn read_findings(file: File) -> Result<Findings, BenchError> {
     let mut bytes = Vec::new();
-    // One byte more than the most tells that there are more.
+    // One byte above the limit shows that the file is too long.
     file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > FINDINGS_BYTES_MAX {
         return Err(BenchError::cannot_measure("more than 256 MiB: no findings of durio")
@@ -132,7 +133,7 @@ fn of_run(findings: &Findings) -> Result<AuditFindings, BenchError> {
     }
 }
 
-/// A result of fio; or findings whose keys were put into another order.
+/// A result of fio; or findings with reordered keys.
 fn of_json(path: &Path, file: File) -> Result<AuditFindings, BenchError> {
     match durio_fio::json::read_file(path) {
         Ok(result) => of_fio(&result),
@@ -149,7 +150,7 @@ fn not_audited(error: FioError) -> BenchError {
         .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
 }
 
-/// All results of a file: of each run the last.
+/// Audits all results of a file; the last one of each run.
 fn of_fio(file: &FioFile) -> Result<AuditFindings, BenchError> {
     let results: Vec<&FioOutput> = file.earlier.iter().chain([&file.output]).collect();
     let jobs = || results.iter().flat_map(|result| &result.jobs);
@@ -176,7 +177,7 @@ fn of_fio(file: &FioFile) -> Result<AuditFindings, BenchError> {
     }
     for (number, result) in (1..).zip(&results) {
         for mut claim in fio_claims(result) {
-            // Runs of one job are no rows that contradict each other.
+            // Several runs of one job are not contradictory rows.
             if results.len() > 1 {
                 claim.note = format!("result {number}, {}", claim.note);
             }

@@ -1,4 +1,5 @@
-//! `durio profile calibrate`: what a database's software takes here, found with the database itself.
+//! `durio profile calibrate`: measures a database's software on this machine, with the database
+//! itself.
 
 use std::ffi::OsStr;
 use std::time::SystemTime;
@@ -74,7 +75,7 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// What runs it with times by this factor.
+    /// The parts of a run with times scaled by this factor.
     fn begin(&self, factor: f64) -> Result<(Execution, Plan, HeldTargets), BenchError> {
         let name = &self.arguments.name;
         let text = calibrated_text(name, self.text, factor, "a try").map_err(SpecError::from)?;
@@ -108,7 +109,7 @@ impl Model<'_> {
         let is_whole = !self.stop.is_set() && rates.len() == self.clients.len();
         match is_whole && rates.iter().all(|rate| *rate > 0.0) {
             true => {
-                // Rates of a try are in the calibration; nobody looks for its run.
+                // The calibration has the rates of a try; its run is not needed.
                 execution.remove()?;
                 Ok(rates)
             }

@@ -1,4 +1,4 @@
-//! `durio capture`: what a running database does to its storage.
+//! `durio capture`: records what a running database does to its storage.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind};
@@ -57,7 +57,7 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
         (_, Some(path)) => (read_trace(path, &BLOCK_TRACE, &mut taken)?, false),
         _ => watch(arguments, &mut taken)?,
     };
-    // As it was captured, without what it is compared with. What is wrong with it is told after the report.
+    // As captured, without the comparison. Problems with the trace are reported after the report.
     let trace = taken.kept.map(|kept| kept.trace(&findings));
     before.iter().for_each(|it| findings.compare_with(it));
     output::report(arguments.output, &findings)?;
@@ -73,7 +73,7 @@ pub(super) fn capture(arguments: &Arguments) -> Result<Exit, BenchError> {
     Ok(if is_interrupted { Exit::INTERRUPTED } else { Exit::Fine })
 }
 
-/// What becomes of events: figures, and each operation if those are kept.
+/// The consumer of events: counts, and each operation if those are kept.
 #[derive(Default)]
 struct Taken {
     capture: Capture,
@@ -119,7 +119,7 @@ impl Kept {
     }
 }
 
-/// Watches whom it is asked to; true if the user ended it.
+/// Watches the requested processes; true if the user ended it.
 fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, bool), BenchError> {
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
@@ -130,7 +130,7 @@ fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, b
     };
     let stop = stop_on_signals()?;
     clear_up();
-    // Without a state folder only `durio stack clean` would find what a kill leaves.
+    // Without a state folder only `durio stack clean` would find the remains of a kill.
     let _mark = CaptureMark::begin().ok();
     let wish = CaptureWish { target, duration: arguments.duration };
     let mut take = |event| {
@@ -157,7 +157,7 @@ fn watch(arguments: &Arguments, taken: &mut Taken) -> Result<(CaptureFindings, b
 type Emit<'e> = &'e mut dyn FnMut(CaptureEvent);
 type Read = fn(BufReader<File>, Emit<'_>) -> Result<CaptureEnd, TraceTextError>;
 
-/// A program whose text is read: its name, who reads it, and what makes such a text.
+/// A program whose text can be read: its name, its reader, and the command that makes such a text.
 struct Tracer {
     name: &'static str,
     read: Read,
@@ -176,13 +176,13 @@ const BLOCK_TRACE: Tracer = Tracer {
     made_by: "blktrace -d DEV -w 60 -o - | blkparse -i - > FILE makes one; durio capture --help has the others",
 };
 
-/// Opens a file that a user named. A pipe that nobody has written to or will write to is refused as such: read as
-/// an empty text, it would be told that its contents are wrong.
+/// Opens a file named by the user. A pipe without a writer and without data is refused as such:
+/// read as an empty text, it would cause an error about its contents.
 fn open_written(path: &Path) -> io::Result<File> {
     let file = open_input(path)?;
     if file.metadata()?.file_type().is_fifo() {
         let (_reader, writer) = io::pipe()?;
-        // A copy of the first byte leaves it where it is; without a writer there is none to wait for.
+        // A copy of the first byte leaves it in the pipe; without a writer no byte would come.
         if tee(&file, &writer, 1, SpliceFlags::NONBLOCK) == Ok(0) {
             let text = "it is a pipe that nobody writes to; save the text as a file";
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
@@ -191,7 +191,7 @@ fn open_written(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads what a tracer wrote.
+/// Reads a tracer's text.
 fn read_trace(
     path: &Path,
     tracer: &Tracer,
@@ -220,7 +220,7 @@ fn read_trace(
     Ok(std::mem::take(&mut taken.capture).finish(&end, source))
 }
 
-/// Of findings as JSON, which have about 1 KB for a file; as large as those of a trace may be.
+/// Limit for findings as JSON, which take about 1 KB per file; those of a trace may reach it.
 const EARLIER_MAX: Bytes = Bytes::from_mib(32);
 
 /// `2026-11-25`.
@@ -278,7 +278,7 @@ fn named(target: &CaptureTarget) -> String {
     }
 }
 
-/// As it was typed; bytes that are no text are replaced.
+/// The command line as typed; invalid UTF-8 is replaced.
 pub(super) fn command_line() -> String {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();

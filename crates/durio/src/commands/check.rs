@@ -1,4 +1,4 @@
-//! `durio check`: is this storage fit for a database?
+//! `durio check`: checks whether storage is fit for a database.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::measure::{begin, execute, locate};
 use crate::output;
 
 pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
-    // Before anything is looked up or laid out: a name that is misspelt shall not cost a minute.
+    // Before anything is looked up or laid out: a misspelt name must not cost a minute.
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
     let Located { places: locations, held } = locate(paths, &arguments.common)?;
@@ -34,12 +34,12 @@ pub(crate) fn check(arguments: Check) -> Result<Exit, BenchError> {
         file_name: execution.file_name(),
     })?;
     let (exit, findings) = execute(&execution, &plan, held, &arguments.common)?;
-    // A run that failed or was interrupted has no say about fitness.
+    // A failed or interrupted run says nothing about fitness.
     Ok(if exit == Exit::Fine { verdict(&findings, &databases) } else { exit })
 }
 
-/// Whose commits are predicted: of databases that are named or run here, those whose software is known. Who
-/// names workloads wants no others.
+/// The databases whose commits to predict: those that are named or run here, if their software is
+/// known. None if the user names workloads.
 fn predicted(
     named: &[String],
     workloads: &[String],
@@ -83,8 +83,8 @@ fn known(names: &[String]) -> Result<Vec<String>, BenchError> {
     names.iter().map(find).collect()
 }
 
-// Unfit decides; a threshold that could not be compared leaves the question open, and stderr says
-// which.
+// Unfit decides; a threshold that could not be compared leaves the question open, and stderr names
+// it.
 pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
     let is_asked =
         |it: &&Verdict| databases.contains(&it.database) || it.database == Threshold::GOAL;
@@ -100,7 +100,7 @@ pub(super) fn verdict(findings: &Findings, databases: &[String]) -> Exit {
         output::remark(&format!("durio: cannot tell for {database}: {criterion}: {measured}"));
     }
     let words: Vec<VerdictWord> = asked.iter().map(|verdict| verdict.verdict).collect();
-    // One that is unfit decides, whatever cannot be told of the others.
+    // One unfit database decides, even if others are undecided.
     if words.contains(&VerdictWord::Unfit) {
         Exit::Negative
     } else if words.contains(&VerdictWord::CannotTell) {

@@ -1,4 +1,4 @@
-//! `durio compare`: runs against runs, from their folders alone.
+//! `durio compare`: compares runs from their folders alone.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, BenchError> {
     }
 }
 
-/// Runs beside each other, without a question whose answer is an exit code.
+/// Shows runs side by side; no comparison sets the exit code.
 pub(super) fn side_by_side(sides: &[PathBuf], output: Output) -> Result<Exit, BenchError> {
     let settings = Settings { forced: true, ..Settings::default() };
     let read = read_comparison(sides, &settings, &Terminal::new(true))?;
@@ -59,7 +59,7 @@ fn compared(arguments: &Compare, sides: &[PathBuf]) -> Result<Exit, BenchError> 
     Ok(conclusion(&read.findings, read.is_damaged))
 }
 
-/// 1 for a regression; else 3 if a question that was asked has no answer.
+/// 1 for a regression; else 3 if a requested answer is missing.
 fn conclusion(comparison: &Comparison, is_damaged: bool) -> Exit {
     let mut exit = Exit::of_read(is_damaged);
     for pair in comparison.pairs.iter().filter(|pair| !pair.is_any_compared()) {
@@ -73,7 +73,7 @@ fn conclusion(comparison: &Comparison, is_damaged: bool) -> Exit {
         exit = Exit::CANNOT_MEASURE;
     }
     output::remarks(durio_report::gate_advice(comparison));
-    // Last, for it outweighs what is undecided.
+    // Last, because a regression outweighs undecided results.
     for line in &gate.regressions {
         output::remark(&format!("durio: regression: {line}"));
         exit = Exit::Negative;
@@ -106,7 +106,7 @@ fn tables(name: &str) -> Result<Vec<PublishedTable>, BenchError> {
         return Err(BenchError::wrong_use(format!("'{name}' is not published:NAME")));
     };
     let found = published::named(&all, words);
-    // No words match every table, which nobody means.
+    // An empty text would match every table, which the user cannot mean.
     if !words.trim().is_empty() && !found.is_empty() {
         return Ok(found);
     }

@@ -1,4 +1,4 @@
-//! `durio config`: which defaults the user's file sets, and where it is.
+//! `durio config`: shows the defaults in the user's file, and its path.
 
 use durio_bench::BenchError;
 

@@ -1,4 +1,4 @@
-//! `durio doctor`: what this machine lets durio do.
+//! `durio doctor`: checks what durio can do on this machine.
 
 use durio_bench::{BenchError, diagnose};
 

@@ -1,4 +1,4 @@
-//! `durio durable`: what does a durable write cost?
+//! `durio durable`: the cost of a durable write.
 
 use durio_analyse::Findings;
 use durio_base::counted;
@@ -33,7 +33,7 @@ pub(crate) fn durable(arguments: Durable) -> Result<Exit, BenchError> {
         announce(&plan);
     }
     let (exit, findings) = execute(&execution, &plan, held, &common)?;
-    // What is refused is a finding (docs/design/0008), unless it is everything.
+    // A refusal is a finding (docs/design/0008), unless everything is refused.
     let asked = plan.measured_steps().count();
     if exit == Exit::Fine && asked > 0 && findings.workloads.is_empty() {
         return Err(nothing_measured(&findings));
@@ -49,7 +49,7 @@ fn length(arguments: &Durable) -> DurableLength {
     }
 }
 
-/// What is about to be done, and what is not.
+/// Announces the steps to run, and those left out.
 fn announce(plan: &Plan) {
     let steps = plan.steps.iter().filter(|step| step.role != Role::SelfCost).count();
     let campaign = plan.campaign.as_ref();

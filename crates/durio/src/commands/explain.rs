@@ -1,4 +1,4 @@
-//! `durio explain`: what warnings, signals, verdicts and rules mean, whatever run gave them.
+//! `durio explain`: the meaning of warnings, signals, verdicts and rules of any run.
 
 use durio_analyse::Explanation;
 use durio_bench::BenchError;
@@ -30,7 +30,7 @@ pub(super) fn explain(arguments: &Explain) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-/// Everything that a report can say, in the order of the list.
+/// All explanations of reports' terms, in the order of the list.
 fn all() -> Result<Vec<Explanation>, BenchError> {
     let mut all = word_explanations();
     all.extend(explanations());
@@ -39,12 +39,12 @@ fn all() -> Result<Vec<Explanation>, BenchError> {
     Ok(all)
 }
 
-/// As ids are written: reports print `NOT STEADY` and `no documented threshold`.
+/// In the form of ids: reports print `NOT STEADY` and `no documented threshold`.
 fn normal(id: &str) -> String {
     id.trim().to_lowercase().replace([' ', '_'], "-")
 }
 
-/// A rule of advice has a name beside its id.
+/// A rule of advice has a name in addition to its id.
 fn is_named(it: &Explanation, name: &str) -> bool {
     it.facts.iter().any(|fact| fact.label == "name" && fact.text == name)
 }

@@ -1,7 +1,7 @@
 //! `durio fio`: jobs of fio, from job files or a fio command line, run by durio.
 //!
-//! In: words as fio takes them. Out: a plan, or a run and its results, and what is not as in fio. Not
-//! here: what an option means (durio-fio), and how results are written (durio-report).
+//! Takes words as fio does; prints a plan, or runs it and prints results, and lists differences
+//! from fio. durio-fio knows what an option means, durio-report writes results.
 
 mod stand_in;
 
@@ -58,7 +58,7 @@ fn run_words(words: &[String], options: &Measuring) -> Result<Exit, BenchError> 
     execute(&execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
 }
 
-/// Settings of an import that is to be run.
+/// Settings of an import to run.
 fn running(execution: &Execution, options: &Measuring) -> ImportSettings {
     ImportSettings {
         seed: execution.seed,
@@ -68,10 +68,10 @@ fn running(execution: &Execution, options: &Measuring) -> ImportSettings {
     }
 }
 
-/// Settings of an import that is only looked at.
+/// Settings of an import to display only.
 fn planning(options: &Measuring) -> ImportSettings {
     ImportSettings {
-        // The same plan whenever it is looked at.
+        // The same plan each time it is displayed.
         seed: options.seed.unwrap_or(0),
         clock: options.clock,
         file_name: PLAN_FILE_NAME.to_owned(),
@@ -115,15 +115,15 @@ fn word(path: &Path) -> Result<String, BenchError> {
     })
 }
 
-/// True for a file that is named as fio's job files are (`.fio`, `.job`), or is no TOML by its name
-/// and begins with a section.
+/// True for a file that is named as fio's job files are (`.fio`, `.job`), or whose name is not that
+/// of a TOML file and whose text begins with a section.
 pub(crate) fn is_job_file(path: &Path) -> bool {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("fio" | "job") => return true,
         Some("toml") => return false,
         _ => {}
     }
-    // Of a pipe nothing may be taken here.
+    // A pipe must not be read here.
     let head = path.is_file().then(|| head_of(path).ok()).flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
     let lines = text.lines().map(str::trim);
@@ -140,11 +140,11 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Jobs of fio as a plan, and what fio would say of them.
+/// Jobs of fio as a plan, and fio's messages about them.
 pub(crate) struct Imported {
     pub(crate) plan: durio_plan::Plan,
     pub(crate) held: HeldTargets,
-    /// What is not as in fio, a line each.
+    /// The differences from fio, a line each.
     pub(crate) notes: Vec<String>,
     pub(crate) shape: ResultShape,
     pub(crate) global_options: Vec<(String, String)>,
@@ -191,10 +191,9 @@ fn words(arguments: &Fio) -> Result<Vec<String>, BenchError> {
     Ok(words)
 }
 
-/// Reads a job file as fio finds it: as it is named, or for an include beside the file that names
-/// it.
+/// Reads a job file as fio finds it: at its path, or for an include next to the including file.
 fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
-    // An included file cannot be standard input, which the including one may be.
+    // An included file cannot be standard input; the including file may be.
     if name == "-" && from.is_none() {
         return text_of(name.to_owned(), std::io::stdin());
     }
@@ -210,7 +209,7 @@ fn read_source(name: &str, from: Option<&str>) -> Result<Source, String> {
 
 fn text_of(path: String, input: impl std::io::Read) -> Result<Source, String> {
     let mut bytes = Vec::new();
-    // One byte more than the most tells that there are more.
+    // One byte above the limit shows that the file is too long.
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     input.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is no text (UTF-8)".to_owned())?;

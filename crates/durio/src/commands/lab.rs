@@ -56,7 +56,7 @@ fn run(arguments: &LabRun) -> Result<Exit, BenchError> {
 
 fn conclude(request: &LabRequest, outcome: &LabOutcome) -> Result<Exit, BenchError> {
     match &outcome.exit {
-        // Whatever it is: `lab run` stands in the command's place.
+        // Any code: `lab run` takes the command's place.
         LabExit::Code(code) => Ok(Exit::Command(*code)),
         LabExit::Stopped | LabExit::Cut => Ok(Exit::INTERRUPTED),
         LabExit::TimeLimit => Err(time_limit(request)),
@@ -208,7 +208,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
         }
         exit => {
             let read = read_lab_comparison(&compared.folder, &Terminal::new(true))?;
-            // Before it is shown: a stdout that fails must not cost what took hours.
+            // Before it is shown: a failing stdout must not cost hours of work.
             save_lab_comparison(&compared.folder, &read.findings)?;
             output::report(arguments.output, &read.findings)?;
             Ok(if exit == Exit::Fine { Exit::of_read(read.is_damaged) } else { exit })
@@ -216,7 +216,7 @@ fn compare(arguments: &LabCompare) -> Result<Exit, BenchError> {
     }
 }
 
-/// A comparison again, from its folder alone, as far as it came.
+/// Shows a comparison again, from its folder alone, as far as it got.
 pub(super) fn show_comparison(
     folder: &LabCompareFolder,
     wished: Output,

@@ -1,4 +1,4 @@
-//! Files that a command writes beside its report: new ones, never over what exists.
+//! Files that a command writes in addition to its report: new ones, never over existing files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use durio_bench::BenchError;
 
-/// Says before the work whether the file can be written.
+/// Checks before the work whether the file can be written.
 pub(super) fn refuse_existing(path: &Path) -> Result<(), BenchError> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.symlink_metadata().is_ok() {
@@ -25,7 +25,7 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
     write_new_by(path, |file| file.write_all(bytes))
 }
 
-/// The same, written piece by piece. Half a file does not stay.
+/// The same, written piece by piece. A partial file is removed.
 pub(super) fn write_new_by(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,

@@ -1,4 +1,4 @@
-//! `durio plan`: what a campaign would do.
+//! `durio plan`: shows what a campaign would do.
 
 use durio_bench::{BenchError, CampaignWish, Permission, plan_of_spec};
 use durio_plan::ClockChoice;
@@ -30,7 +30,7 @@ pub(crate) fn plan(arguments: &Plan) -> Result<Exit, BenchError> {
             destroy: &arguments.destroy,
             force_signature: arguments.force_signature,
         },
-        // Those of a run are its own.
+        // A run draws its seed; a plan does not need one.
         seed: 0,
         clock: ClockChoice::Auto,
     };

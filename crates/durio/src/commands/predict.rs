@@ -1,4 +1,4 @@
-//! `durio predict`: what a database commits on this storage.
+//! `durio predict`: predicts a database's commits on this storage.
 
 use std::ffi::OsStr;
 

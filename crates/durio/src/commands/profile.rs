@@ -1,4 +1,4 @@
-//! `durio profile`, and `durio run profile:NAME`: what databases do to their storage.
+//! `durio profile`, and `durio run profile:NAME`: profiles of databases' use of storage.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use crate::exit_code::Exit;
 use crate::measure::{begin, execute};
 use crate::output;
 
-/// What a spec begins with that is a profile.
+/// Prefix of a spec that names a profile.
 const PREFIX: &[u8] = b"profile:";
 
 /// True for `profile:NAME`.
@@ -39,8 +39,8 @@ pub(super) fn show(arguments: &Arguments) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-/// Measures a profile. Nothing was asked that a verdict could answer with no: the exit code does
-/// not know verdicts.
+/// Measures a profile. The exit code ignores verdicts, because the user asked no yes-or-no
+/// question.
 pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, BenchError> {
     let job = &arguments.job;
     let options = &job.common;
@@ -66,8 +66,8 @@ pub(super) fn plan(spec: &Path, arguments: &Plan) -> Result<durio_plan::Plan, Be
     Ok(plan_profile(&ProfileRequest { duration, size, ..request })?)
 }
 
-/// What is asked of a profile, and what is held of its places. Duration, size, seed, clock and name are
-/// those of a plan that is only looked at.
+/// A request for a profile with its places. Duration, size, seed, clock and name are those of a
+/// plan that is only displayed.
 fn request(
     spec: &Path,
     targets: &[PathBuf],
@@ -127,16 +127,16 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), BenchError> {
     Ok((log.unwrap_or_else(|| both.clone()), data.unwrap_or(both)))
 }
 
-/// A profile by its name, or of a file: what has a slash in it or ends in `.toml`.
-/// With these values of its log instead of its own.
+/// Reads a profile by its name, or from a file if the name has a slash or ends in `.toml`.
+/// `settings` override values of its log.
 pub(super) fn read(name: &OsStr, settings: &[Setting]) -> Result<Profile, BenchError> {
     let shown = name.display().to_string();
     Ok(Profile::parse_with(&shown, &text(name)?, settings).map_err(SpecError::from)?)
 }
 
-/// The text of such a profile.
+/// The text of a profile.
 pub(super) fn text(name: &OsStr) -> Result<String, BenchError> {
-    // A built-in name has neither, so that no file in the directory can stand in its place.
+    // A built-in name has neither, so a file in the directory cannot replace it.
     let is_file = name.as_bytes().contains(&b'/') || name.as_bytes().ends_with(b".toml");
     match is_file {
         true => read_text(Path::new(name), "profile"),

@@ -1,4 +1,4 @@
-//! `durio prove`: power cuts, and what they left.
+//! `durio prove`: power cuts and their consequences.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -66,7 +66,7 @@ fn run(arguments: &ProveRun) -> Result<Exit, BenchError> {
     conclude(arguments.output, &proved)
 }
 
-/// Shows a proof that is over; the exit code is its verdict, if it came to its end.
+/// Shows a finished proof; the exit code is its verdict, if it is complete.
 pub(super) fn conclude(wished: Output, proved: &PowerProved) -> Result<Exit, BenchError> {
     output::report(wished, &proved.findings)?;
     if proved.ending != Ending::Complete {
@@ -75,7 +75,7 @@ pub(super) fn conclude(wished: Output, proved: &PowerProved) -> Result<Exit, Ben
     Ok(verdict(&proved.findings))
 }
 
-/// 1 if something came out otherwise than it should, 3 if nothing came out.
+/// 1 if a result was not as expected, 3 without a result.
 fn verdict(findings: &ProofFindings) -> Exit {
     let is_open = |it: &SeriesFindings| it.verdict == ProofVerdict::Inconclusive;
     if findings.unexpected().any(|it| !is_open(it)) {
@@ -128,10 +128,10 @@ fn warn_of_reach(address: SocketAddr) {
     output::warn_of_reach(address, "and knows the token can be the writer");
 }
 
-/// The longest token: it must have room in the first line of an agent.
+/// The longest token: it must fit into the first line of an agent.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// The token that is given: by an option, a file or the environment.
+/// The given token: by an option, a file or the environment.
 fn token(options: &TokenOptions) -> Result<Option<String>, BenchError> {
     let token = match (&options.token, &options.token_file) {
         (Some(token), _) => token.clone(),
@@ -169,7 +169,7 @@ fn verify(arguments: &ProveVerify) -> Result<Exit, BenchError> {
     Ok(verdict(&findings))
 }
 
-/// fio has no place for power cuts: told before the first of them.
+/// fio's format has no place for power cuts: refuse it before the first of them.
 pub(super) fn refuse_fio(wished: Output) -> Result<(), BenchError> {
     match wished.format() {
         Format::FioJson => {

@@ -1,4 +1,4 @@
-//! `durio prove plan`: what a proof would try.
+//! `durio prove plan`: shows what a proof would try.
 
 use durio_bench::{BenchError, plan_power_proof};
 use durio_spec::{plan_proof, proof_spec_json_schema, shipped_proof_specs};
@@ -13,7 +13,7 @@ pub(super) fn plan(arguments: &ProvePlan) -> Result<Exit, BenchError> {
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
     output::refuse_fio(arguments.output, "PROOF")?;
-    // The seed of a proof is its own.
+    // A proof draws its seed; a plan does not need one.
     let plan = plan_power_proof(spec, Some(0), None, &arguments.only, None)?;
     output::report(arguments.output, &plan).map(|()| Exit::Fine)
 }

@@ -1,4 +1,4 @@
-//! `durio raid`: arrays of durio's own.
+//! `durio raid`: arrays served by durio.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -23,7 +23,7 @@ use crate::exit_code::Exit;
 use crate::output;
 use crate::stop_signals::stop_on_signals;
 
-/// Bytes of what a server remarks at its start that are shown; the log has all.
+/// Limit for showing a server's remarks at its start; the log has all of them.
 const LOG_SHOWN: usize = 64 << 10;
 
 pub(super) fn raid(arguments: &Raid) -> Result<Exit, BenchError> {
@@ -98,10 +98,10 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     };
     let stop = stop_on_signals()?;
     let ready = |name: &str| {
-        // Who does not listen any more wants no array either; the next signal ends it.
+        // A caller that stopped listening does not want the array either; the next signal ends it.
         let _ = output::answer_text(&format!("ready: {name}\n"));
         if arguments.detached {
-            // No terminal ends it from now on. It leads no group, so this does not fail.
+            // Detached from the terminal. It leads no group, so this does not fail.
             let _ = rustix::process::setsid();
         }
         if let Err(error) = tell_service_manager() {
@@ -113,8 +113,8 @@ fn start(arguments: &RaidStart) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-/// Starts the server as a process of its own, and waits until users can come. Until then it is in this
-/// one's group, so Ctrl-C ends both.
+/// Starts the server as a separate process, and waits until it serves. Until then it is in this
+/// process's group, so Ctrl-C ends both.
 fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     let mut log = socket.as_os_str().to_owned();
     log.push(".log");
@@ -151,13 +151,13 @@ fn start_detached(socket: &Path) -> Result<Exit, BenchError> {
     }
 }
 
-/// A regular file of our own: the folder may be one in which others can put a link or a FIFO.
+/// Opens a regular file of ours: others may be able to put a link or a FIFO into the folder.
 fn open_log(path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     Folder::open(path.parent().unwrap_or(Path::new("")))?.append_own(name)
 }
 
-/// Says that it is ready, as sd_notify(3) has it. There need be nobody to tell.
+/// Reports readiness as in sd_notify(3), if a service manager listens.
 fn tell_service_manager() -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
@@ -195,7 +195,7 @@ fn tell(socket: &Path, order: &ArrayOrder) -> Result<Exit, BenchError> {
     Ok(Exit::Fine)
 }
 
-/// The server has a working directory of its own.
+/// The server has a different working directory.
 fn absolute(path: &Path) -> Result<PathBuf, BenchError> {
     std::path::absolute(path).map_err(|error| BenchError::io("find", path, error))
 }

@@ -1,4 +1,4 @@
-//! `durio replay`: what a database did, done again on other storage.
+//! `durio replay`: repeats a database's recorded operations on other storage.
 
 use std::cell::Cell;
 use std::fs;
@@ -40,7 +40,7 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
             .hint("name one on the storage in question: the files of a replay are made there"));
     }
     let trace = read(path)?;
-    // Before the work: what it is compared with.
+    // Before the work: the capture to compare with.
     let before = EarlierCapture::parse(&trace.capture.to_string()).map_err(|why| {
         let text = format!("'{}' has no capture to compare with: {why}", path.display());
         BenchError::wrong_use(text)
@@ -53,7 +53,7 @@ pub(super) fn replay(arguments: &Arguments) -> Result<Exit, BenchError> {
         trace: &trace,
         directory,
         speed: *speed,
-        // Any number that is another one each time.
+        // Any number that differs each time.
         seed: seed.as_secs() ^ u64::from(seed.subsec_nanos()) << 32,
     };
     let told = Cell::new(Instant::now());

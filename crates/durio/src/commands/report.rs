@@ -30,7 +30,7 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, BenchError> {
     if arguments.open {
         return open(&path.join(file_names::REPORT));
     }
-    // A folder that is both would be nobody's: the manifest of a run goes first.
+    // If a folder has both manifests, the run's takes precedence.
     let is_run = path.join(file_names::MANIFEST).is_file();
     if BenchFolder::is_at(&path) && !is_run {
         let folder = BenchFolder::open(&path)?;
@@ -49,7 +49,7 @@ pub(crate) fn report(arguments: &Report) -> Result<Exit, BenchError> {
     Ok(Exit::of_read(read.is_damaged))
 }
 
-/// Prints the path of a saved page, and opens it where somebody can see it.
+/// Prints the path of a saved page, and opens it if there is a display.
 fn open(page: &Path) -> Result<Exit, BenchError> {
     if !page.is_file() {
         return Err(BenchError::cannot_measure(format!("there is no page '{}'", page.display()))
@@ -62,7 +62,7 @@ fn open(page: &Path) -> Result<Exit, BenchError> {
     if !has_display {
         return Ok(Exit::Fine);
     }
-    // What the desktop starts may live on, and its words are not durio's.
+    // The desktop's program may outlive durio, and its output is not durio's.
     let null = || Stdio::null();
     let started =
         Command::new("xdg-open").arg(page).stdin(null()).stdout(null()).stderr(null()).status();

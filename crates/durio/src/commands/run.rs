@@ -1,4 +1,4 @@
-//! `durio run`: one job from the command line; a campaign, or what is left of an interrupted one.
+//! `durio run`: one job from the command line; a campaign, or the rest of an interrupted one.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, Benc
     refuse_absent(&plan, options)?;
     let earlier = match arguments.fresh {
         true => None,
-        // A seed that is given is part of what was asked: another one is another campaign.
+        // A given seed is part of the request: another seed is another campaign.
         false => interrupted(execution.runs(), &plan, options.seed)?,
     };
     let Some(earlier) = earlier else {
@@ -66,7 +66,7 @@ pub(super) fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, Benc
     resume(&execution, &earlier, held, options).map(|(exit, _)| exit)
 }
 
-/// What the options of a job ask for, of `command`, and what exists of its target.
+/// The request from the options of a job, of `command`, and the facts about its target.
 pub(super) fn request(
     command: &str,
     arguments: &Run,

@@ -46,7 +46,7 @@ fn kept(probes: bool) -> Result<KeptRuns, BenchError> {
 pub(crate) fn history(arguments: &History) -> Result<Exit, BenchError> {
     let (target, metric) = (arguments.target.as_deref(), &arguments.metric);
     let rows = list_runs(&kept(arguments.probes)?)?;
-    // As a record has it, and as a list shows it, for a name that is copied from there.
+    // In the form of records, and in that of lists, from which a user may copy it.
     let names = target.map(|it| [RawPath::from(it).to_string(), it.display().to_string()]);
     let found = match &names {
         None => history::history(&rows, None, metric),

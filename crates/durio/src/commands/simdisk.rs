@@ -80,7 +80,7 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, BenchError> {
     let stop = stop_on_signals()?;
     output::remark(&format!("durio: seed {seed}"));
     let ready = |uri: &durio_nbd::Uri| {
-        // Who does not listen any more wants no disk either; the next signal ends it.
+        // A caller that stopped listening does not want the disk either; the next signal ends it.
         let _ = output::answer_text(&format!("ready: {uri}\n"));
     };
     serve_disk(&disk, &serving, ready, &|| stop.is_set()).map_err(cannot)?;

@@ -1,7 +1,7 @@
-//! `durio stack`: what lies below a path, and what each layer costs.
+//! `durio stack`: shows the layers below a path, and measures the cost of each.
 //!
-//! Here are `show`, the tree of layers under each path, and `clean`, which takes down what a killed bench
-//! left behind.
+//! This file has `show`, the tree of layers under each path, and `clean`, which takes down the
+//! remains of a killed bench.
 
 mod bench;
 mod plan;
@@ -48,7 +48,7 @@ fn show(paths: &[PathBuf], wished: Output, root: Option<&Path>) -> Result<Exit, 
             Err(error) => failures.push(error),
         }
     }
-    // Those that can be read are shown first: a script gets them whatever the others do.
+    // Readable stacks are shown first: a script gets them whatever happens to the others.
     if !stacks.is_empty() {
         output::report(wished, &Stacks::new(&stacks))?;
     }
@@ -99,7 +99,7 @@ fn clean() -> Result<Exit, BenchError> {
     Ok(if outcomes.iter().any(is_left) { Exit::CANNOT_MEASURE } else { Exit::Fine })
 }
 
-/// What became of a build, in lines.
+/// The outcome of a build, in lines.
 fn lines(outcome: &CleanOutcome) -> Vec<String> {
     let name = format!("stack '{}' ({})", outcome.stack, outcome.id);
     let (head, undone, left_alone, failures): (_, &[String], &[String], &[String]) =

@@ -19,7 +19,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, BenchError> {
             .hint("give --from where the search shall begin, and leave --rate out"));
     }
     let (execution, mut run, held) = request("sweep", job)?;
-    // Without a first rate the closed loop decides; this one stands in its place in the plan.
+    // Without a first rate the closed loop decides; the plan shows this one.
     let rate_per_second = arguments.from.unwrap_or(FIRST_RATE);
     run.arrivals = match arguments.equally_spaced {
         true => Arrivals::Constant { rate_per_second },
@@ -37,6 +37,6 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<Exit, BenchError> {
     let section = findings.campaign.as_ref().and_then(|campaign| campaign.sections.last());
     let found = section.and_then(|section| section.search.as_ref());
     let is_open = found.is_none_or(|found| found.kept_per_second.is_none());
-    // No rate is an answer too, but not the one that was asked for.
+    // Finding no rate is a result too, but not the requested one.
     Ok(if exit == Exit::Fine && is_open { Exit::CANNOT_MEASURE } else { exit })
 }

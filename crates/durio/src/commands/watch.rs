@@ -30,8 +30,8 @@ use crate::output;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 
-// The least for a p99 with more than one commit beyond it; so many that a probe stays below 1 MiB a
-// second and is over in two.
+// The fewest commits with more than one beyond the p99; few enough that a probe stays below 1 MiB a
+// second and ends within two.
 const COMMITS: u64 = 200;
 const COMMITS_PER_SECOND: f64 = 100.0;
 const FILE: Bytes = Bytes::from_kib(128);
@@ -59,7 +59,7 @@ pub(crate) fn watch(arguments: &Watch) -> Result<Exit, BenchError> {
         }
         for at in 0..arguments.directories.len() {
             match watcher.probe(at, &stop) {
-                // What can never succeed shall not be tried for a week.
+                // A probe that cannot succeed must not be retried for a week.
                 Err(error) if is_first => return Err(error),
                 Err(error) => output::remark(&format!("durio: the probe failed: {error}")),
                 Ok(()) => {}
@@ -80,7 +80,7 @@ struct Watcher<'a> {
     folder: PathBuf,
     /// The latest first.
     rows: Vec<RunRow>,
-    /// What the server shows.
+    /// The published state.
     shown: Arc<Mutex<Watched>>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Watcher<'a> {
     fn new(arguments: &'a Watch) -> Result<Self, BenchError> {
         clear_up();
         let folder = probes_folder()?;
-        // Who looks at figures elsewhere does not know what they are relative to.
+        // Readers elsewhere do not know the working directory.
         let directories = arguments.directories.iter().map(std::path::absolute);
         let directories = directories.collect::<Result<Vec<_>, _>>().map_err(|error| {
             BenchError::cannot_measure(format!("cannot tell where directories are: {error}"))
@@ -104,7 +104,7 @@ impl<'a> Watcher<'a> {
         Ok(watcher)
     }
 
-    /// One probe, with all that follows from it.
+    /// One probe and its consequences.
     fn probe(&mut self, at: usize, stop: &StopFlag) -> Result<(), BenchError> {
         let begun = SystemTime::now();
         let seconds = begun.duration_since(SystemTime::UNIX_EPOCH).map(|it| it.as_secs_f64()).ok();
@@ -143,12 +143,12 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Changes what is shown of a location.
+    /// Changes the published state of a location.
     fn location(&self, at: usize, change: impl FnOnce(&mut WatchedLocation)) {
         change(&mut lock(&self.shown).locations[at]);
     }
 
-    /// What the rows say of a location: also after a restart.
+    /// Publishes the rows of a location: also after a restart.
     fn show_history(&self, at: usize) {
         let name = self.name(at);
         let metric = Metric { workload: "commit".to_owned(), figure: RunFigure::P99 };
@@ -166,12 +166,12 @@ impl<'a> Watcher<'a> {
 
     fn prune(&mut self, at: usize) {
         let name = self.name(at);
-        // Also those that have no figures, for they were killed.
+        // Also those without results, because they were killed.
         let is_its = |row: &RunRow| row.targets.contains(&name);
         let old = self.rows.iter().filter(|row| is_its(row)).skip(self.arguments.keep as usize);
         let old: Vec<String> = old.map(|row| row.run.clone()).collect();
         for run in &old {
-            // One that somebody reads or has taken away is no reason to stop watching.
+            // A run that is being read or was removed is not a reason to stop watching.
             if let Err(error) = KeptRuns::probes().and_then(|kept| remove_run(&kept, run)) {
                 output::remark(&format!("durio: {error}"));
             }
@@ -195,12 +195,12 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// A path as records have it, which keeps bytes that are no text and doubles backslashes.
+/// A path as in records, which keeps invalid UTF-8 and doubles backslashes.
 fn saved_form(path: &Path) -> String {
     RawPath::from(path).to_string()
 }
 
-// A probe that panicked leaves whole figures.
+// A panicked probe leaves consistent values.
 fn lock(shown: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -218,7 +218,7 @@ struct Probe {
 fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<Probe, BenchError> {
     let options = RunOptions { out: Some(folder), histograms: true, ..RunOptions::default() };
     let execution = Execution::begin("watch", &options)?;
-    // Each time anew: who watches a filesystem does not keep it from being unmounted.
+    // Looked up for each probe: a watch must not keep a filesystem from being unmounted.
     let located = locate(
         [&directory.to_owned()],
         Permission::Named { destroy: &[], force_signature: false },
@@ -264,7 +264,7 @@ fn plan_of(
     })?)
 }
 
-/// Shows the figures in threads of its own: a probe may hang, and that is when they are asked for.
+/// Serves the numbers in separate threads: they are most needed when a probe hangs.
 fn serve(address: SocketAddr, shown: Arc<Mutex<Watched>>) -> Result<SocketAddr, BenchError> {
     let page = move |path: &str| {
         let mut body = Vec::new();

@@ -18,23 +18,23 @@ use crate::{
     FINDINGS_SCHEMA, Findings, Headline, RunState, SelfCost, WorkloadFindings, prediction, profile,
 };
 
-/// What an analyser gives.
+/// The result of an analyser.
 #[derive(Debug)]
 pub struct Analysis {
-    /// The figures; nothing is said of them yet, so without verdicts, warnings and signals.
+    /// The findings, not judged yet: without verdicts, warnings and signals.
     pub findings: Findings,
-    /// What those who judge them also want to know.
+    /// Further input to the judgement.
     pub evidence: Evidence,
 }
 
-/// What was seen of a run and is in no figure.
+/// Observations of a run that are not in any result.
 #[derive(Debug)]
 pub struct Evidence {
-    /// What the runner noted.
+    /// The runner's notes.
     pub notes: Vec<String>,
     /// When durio itself did not run.
     pub process_gaps: Vec<ProcessGap>,
-    /// What the same sync calls did through the C library and without it.
+    /// The effects of the same sync calls through the C library and without it.
     pub probed: Vec<SyncCallsProbed>,
 }
 
@@ -91,8 +91,8 @@ impl Analyser {
         }
     }
 
-    /// From now on the findings of steps that end have their latencies whole, and their intervals the
-    /// counts by operation, for a format that shows them: some KiB each.
+    /// Makes the findings of steps that end from now on keep their latencies whole, and their
+    /// intervals the counts by operation, for a format that shows them: some KiB each.
     pub fn keep_histograms(&mut self) {
         self.keeps_histograms = true;
     }
@@ -147,7 +147,7 @@ impl Analyser {
         self.errors.push(reason);
     }
 
-    /// A step that was refused has no figures, only a reason.
+    /// A step that was refused has no results, only a reason.
     fn decline(&mut self, declined: &StepDeclined) {
         self.open.remove(&(declined.step, declined.round));
         let Some(step) = self.plan.steps.get(declined.step as usize) else { return };
@@ -175,8 +175,9 @@ impl Analyser {
         self.outcome = None;
         self.errors.clear();
         self.step_errors.clear();
-        // The runner repeats what does not outlast an interruption, such as preconditioning: what
-        // those steps showed before is not what the steps after them ran on (docs/design/0006).
+        // The runner repeats steps whose effect does not outlast an interruption, such as
+        // preconditioning: their earlier results are not the state that later steps ran on
+        // (docs/design/0006).
         let again = |step: u32| step >= resumed.step || resumed.repeated.contains(&step);
         self.done.retain(|(step, _), _| !again(*step));
         self.declined_steps.retain(|declined| !again(declined.step));
@@ -206,13 +207,12 @@ impl Analyser {
     /// The findings of everything seen. A record without an end is marked as partial.
     #[must_use]
     pub fn finish(mut self, run_folder: String) -> Analysis {
-        // A step without an end is one that was killed: its intervals are figures, and it is not
-        // complete.
+        // A step without an end was killed: its intervals are valid, but it is not complete.
         for (key, state) in std::mem::take(&mut self.open) {
             self.conclude(key, &state);
         }
         let state = match self.outcome {
-            // An end behind what cannot be read says nothing of what lies between.
+            // An end after an unreadable part says nothing about that part.
             Some(Outcome::Complete) if !self.damaged => RunState::Complete,
             Some(Outcome::Interrupted) => RunState::Interrupted,
             Some(Outcome::Failed) => RunState::Failed,
@@ -226,7 +226,7 @@ impl Analyser {
                 Some(Role::SelfCost) => own.extend(findings),
                 Some(Role::Precondition) => preconditioning.extend(findings),
                 Some(Role::Measure) | None => workloads.extend(findings),
-                // What they show is in events of their own.
+                // Their results are in separate events.
                 Some(Role::Trace | Role::ProbeSyncCalls | Role::TracePath) => {}
             }
         }
@@ -240,7 +240,8 @@ impl Analyser {
             memory_copied: self.memory_copied,
         });
         let refused = self.declined_steps.iter().map(|it| (it.step, it.reason.clone()));
-        // To whoever looks for the reason of a missing figure a refusal is an error like any other.
+        // For a reader who looks for the reason of a missing result, a refusal is an error like any
+        // other.
         self.step_errors.extend(refused);
         let durable = durable::findings(
             &durable::Measured {
@@ -252,8 +253,8 @@ impl Analyser {
             &self.traced,
             &self.probed,
         );
-        // A campaign's steps are judged one by one: those that end by a count are as long as they
-        // are meant.
+        // A campaign's steps are judged separately: those that end by a count have their intended
+        // length.
         let provisional = match &campaign {
             Some(campaign) => campaign.provisional.clone(),
             None => provisional(&self.plan, &workloads),
@@ -292,7 +293,7 @@ impl Analyser {
     }
 }
 
-/// The first durable workload's figures: `commit`, wherever it ran first.
+/// The first durable workload's results: `commit`, wherever it ran first.
 fn headline(workloads: &[WorkloadFindings]) -> Option<Headline> {
     let workload = workloads.iter().find(|workload| workload.headline == OperationName::Commit)?;
     let commit = workload.operation(OperationName::Commit)?;
@@ -315,7 +316,7 @@ fn self_cost(findings: &WorkloadFindings) -> SelfCost {
     }
 }
 
-/// Seconds per workload from which the figures are not provisional.
+/// Seconds per workload from which the results are not provisional.
 // Shorter runs do not see garbage collection, throttling, or the end of a burst credit.
 pub(crate) const FULL_SECONDS: u64 = 300;
 

@@ -1,9 +1,9 @@
 //! What each layer of a stack costs: the points of a stack bench, compared.
 //!
-//! In: [`Bench`], the findings of the same workloads on raw storage, RAID, volumes and filesystems.
-//! Out: [`StackFindings`], plain data; a point without figures is a row that says why.
-//! Not here: building stacks, running anything, output; the models of RAID and mirrors
-//! ([`raid_efficiency`](crate::raid_efficiency), [`mirror`](crate::mirror)), which it applies.
+//! [`Bench`] has the findings of the same workloads on raw storage, RAID, volumes and filesystems;
+//! [`StackFindings`] are plain data, and a point without results is a row with the reason. The
+//! models of RAID and mirrors ([`raid_efficiency`](crate::raid_efficiency),
+//! [`mirror`](crate::mirror)) are applied here.
 //!
 //! Shares are rate ÷ rate. A layer's share of raw is the product of the shares of below along its
 //! stack, as long as every point of it was measured.

@@ -1,6 +1,6 @@
 //! The batches of logs with group commit.
 //!
-//! In: the counts of each log, from the record. Out: [`BatchFindings`]. Not here: latencies.
+//! The counts of each log, from the record, give [`BatchFindings`].
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use durio_record::Batches;
 
 use crate::BatchFindings;
 
-/// The findings of all logs together; none if there was no batch. `record` is the size of every
-/// record in bytes, where they have one, `written` are the bytes of their writes, `syncs` their sync
-/// calls. What the devices did is the caller's to add.
+/// The findings of all logs together; `None` without batches. `record` is the size of every record
+/// in bytes, if they have one, `written` are the bytes of their writes, `syncs` their sync calls.
+/// The caller adds the devices' counts.
 pub(crate) fn batch_findings<'a>(
     logs: impl Iterator<Item = &'a Batches>,
     syncs: u64,
@@ -33,7 +33,8 @@ pub(crate) fn batch_findings<'a>(
     let (records_max, _) = *sizes.last()?;
     let each = |&(records, count): &(u32, u64)| u64::from(records).saturating_mul(count);
     let records = saturating_sum(sizes.iter().map(each));
-    // Of the same batches: a write at the edge of the measured time may be on its other side.
+    // Computed from the same batches: a write at the edge of the measured time may be on its other
+    // side.
     let of_records = |record: u64| records.saturating_mul(record).saturating_add(padding);
     Some(BatchFindings {
         count,

@@ -1,14 +1,12 @@
-//! A database's software, held against the database without a disk: how long its times are here.
-//!
-//! In: rates of the database and of its model by clients. Out: [`CalibrationFindings`], and the factor that the
-//! times of the model need. Not here: running either.
+//! Compares a database's software with the database without a disk: how long its times are here.
+//! Rates of both by clients give [`CalibrationFindings`], and the factor for the model's times.
 
 use serde::Serialize;
 
 /// Form of the JSON document.
 pub const CALIBRATION_SCHEMA: &str = "durio-calibration-1";
 
-/// Ends of the factor's range and of rates that are farther apart than this are told.
+/// A factor's range or rates that are farther apart than this are reported.
 // Durio's choice: predictions are wanted within 15 %.
 const SCATTER_MAX: f64 = 1.3;
 
@@ -27,9 +25,9 @@ pub struct CalibrationFindings {
     pub database: String,
     /// What loaded the database.
     pub command: String,
-    /// The profile's times are to be so many times as long.
+    /// The factor for the profile's times.
     pub factor: f64,
-    /// Between which half of the rounds and numbers of clients have it.
+    /// Its quartiles over the rounds and numbers of clients.
     pub factor_range: (f64, f64),
     /// By clients.
     pub points: Vec<CalibrationPoint>,
@@ -41,13 +39,13 @@ pub struct CalibrationFindings {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CalibrationPoint {
     pub clients: u32,
-    /// What the database did, round by round.
+    /// The database's rate, round by round.
     pub real: Vec<f64>,
-    /// What the model did with the profile's times, round by round.
+    /// The model's rate with the profile's times, round by round.
     pub once: Vec<f64>,
     /// And with times twice as long.
     pub twice: Vec<f64>,
-    /// What it does with times by the factor.
+    /// The model's rate with the calibrated times.
     pub calibrated: f64,
 }
 
@@ -61,14 +59,15 @@ pub struct Factor {
 }
 
 impl CalibrationPoint {
-    /// The calibrated model's rate divided by the database's in the last round, which is beside it.
+    /// The calibrated model's rate divided by the database's in the last round, which ran next to
+    /// it.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.real.last().map_or(f64::NAN, |real| self.calibrated / real)
     }
 
-    /// What each round says the factor is: a transaction takes a time that is the software's, which is longer by
-    /// it, and one that is not. None of a round in which the software's share was too small to see.
+    /// The factor of each round: part of a transaction's time is the software's and grows with the
+    /// factor, the rest does not. Rounds with too small a software share are skipped.
     fn factors(&self) -> impl Iterator<Item = f64> {
         let rounds = self.real.iter().zip(&self.once).zip(&self.twice);
         rounds.filter_map(|((real, once), twice)| {

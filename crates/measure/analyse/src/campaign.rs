@@ -1,8 +1,8 @@
-//! What the steps of a campaign show together: section by section, and of each target as a whole.
+//! The results of a campaign's steps together: section by section, and of each target as a whole.
 //!
-//! In: the plan and the findings of every step, stream and round. Out: [`CampaignFindings`]; no
-//! report has to compute anything from them. Not here: the analyses themselves (ladders, steady
-//! state, RAID, search), which take figures and know of no campaign.
+//! The plan and the findings of every step, stream and round give [`CampaignFindings`]; reports
+//! compute nothing from them. The analyses themselves (ladders, steady state, RAID, search) take
+//! numbers and know of no campaign.
 
 pub(crate) mod baseline;
 mod curve;

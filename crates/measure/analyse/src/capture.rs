@@ -1,11 +1,11 @@
-//! What a database did to its storage, from the events of a capture.
+//! A database's operations on its storage, from the events of a capture.
 //!
-//! In: [`CaptureEvent`]s in the order of time, and how the capture went. Out: [`CaptureFindings`]: files by
-//! their folded names, devices, the mix of sizes, cost and losses; a profile of them ([`profile_text`]).
-//! Not here: tracing.
+//! [`CaptureEvent`]s in the order of time, and how the capture went, give [`CaptureFindings`]:
+//! files by their folded names, devices, the mix of sizes, cost and losses; and a profile of them
+//! ([`profile_text`]).
 //!
-//! Files whose names differ by numbers alone are one (`pg_wal/#`): segments, generations. Where a write
-//! goes is judged by the one before it in the same file.
+//! Files whose names differ by numbers alone are one (`pg_wal/#`): segments, generations. Each
+//! write's place is judged by the one before it in the same file.
 
 mod beside;
 mod classes;

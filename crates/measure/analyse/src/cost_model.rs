@@ -1,8 +1,8 @@
-//! What a durable write costs, as a function of its size.
+//! The cost of a durable write, as a function of its size.
 //!
-//! In: sizes, and the mean time of a write of each. Out: [`CostModel`]: a fixed cost, a cost per
-//! byte, and the bend where the latter changes. Not here: rates of more than one writer, whose time
-//! per write contains waiting for the others.
+//! Sizes, and the mean time of a write of each, give a [`CostModel`]: a fixed cost, a cost per
+//! byte, and the bend where the latter changes. Rates of more than one writer do not fit: their
+//! time per write contains waiting for the others.
 //!
 //! The line is fitted by least squares of the relative error, so that the small writes, whose time
 //! is the fixed cost, count as much as the large; where a point lies far off, it counts less by
@@ -35,23 +35,23 @@ impl SizeCost {
     }
 }
 
-/// A figure with the interval that covers it with 95 %, as far as the model holds.
+/// A value with the interval that covers it with 95 %, if the model holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The figure.
+    /// The value.
     pub value: f64,
     /// Half of the width of the interval; `None` without a point to spare.
     pub plus_minus: Option<f64>,
 }
 
 impl Estimate {
-    /// The ends of the interval; none without one.
+    /// The ends of the interval; `None` without one.
     #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.plus_minus.map(|half| (self.value - half, self.value + half))
     }
 
-    /// True unless either half of the interval exceeds half of the figure, which would mislead.
+    /// True unless either half of the interval exceeds half of the value, which would mislead.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.value > 0.0 && self.plus_minus.is_none_or(|half| half <= KNOWN_WITHIN * self.value)
@@ -74,7 +74,7 @@ impl Estimate {
 /// One over an [`Estimate`]: its interval is not even on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct InverseEstimate {
-    /// The figure; `None` if that which it is one over is not above zero.
+    /// The value; `None` if its divisor is not above zero.
     pub value: Option<f64>,
     /// The lower end of the interval that covers it with 95 %.
     pub low: Option<f64>,
@@ -91,11 +91,11 @@ pub struct Bend {
     pub below_bytes: f64,
     /// Cost per byte beyond it.
     pub ns_per_byte_above: Estimate,
-    /// What the figures say for it, and how much.
+    /// The supporting numbers.
     pub evidence: String,
 }
 
-/// What a write costs: `fixed_ns` + `ns_per_byte` × size, up to the bend if there is one.
+/// The cost of a write: `fixed_ns` + `ns_per_byte` × size, up to the bend if there is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostModel {
     /// Cost of a write whatever its size.
@@ -124,7 +124,7 @@ impl CostModel {
     }
 }
 
-/// An interval's half width, as a share of its figure, up to which the figure is worth reading.
+/// An interval's half width, as a share of its value, up to which the value is worth reading.
 const KNOWN_WITHIN: f64 = 0.5;
 
 /// A model that misses half of the times by more than this share describes nothing.
@@ -139,8 +139,8 @@ pub const SIZES_FOR_BEND: usize = 5;
 /// Most points that are taken.
 pub const POINTS_MAX: usize = 1_000;
 
-/// Smaller relative errors say nothing.
-// Published figures have two or three digits.
+/// Smaller relative errors mean nothing.
+// Published numbers have two or three digits.
 const RESIDUAL_FLOOR: f64 = 0.005;
 
 /// By so much the criterion of a bend must be smaller.
@@ -158,7 +158,7 @@ pub(crate) const NORMAL_MEDIAN: f64 = 1.4826;
 /// # Errors
 ///
 /// [`Declined`] for fewer than [`SIZES_MIN`] different sizes, more than [`POINTS_MAX`] points, or
-/// figures that are not above zero.
+/// values that are not above zero.
 pub fn fit(points: &[SizeCost]) -> Result<CostModel, Declined> {
     Declined::if_too_many("points", points.len(), POINTS_MAX)?;
     Declined::unless_positive("size", points.iter().map(|point| point.size_bytes))?;
@@ -192,7 +192,7 @@ pub(crate) fn describe(points: &[SizeCost]) -> Result<CostModel, Declined> {
     Err(Declined::DoesNotDescribe { model: "a model of fixed cost and bandwidth".to_owned(), why })
 }
 
-/// A time that may be negative, as an interval's end can be: then it is none.
+/// A time; negative values, possible at an interval's end, become zero.
 pub(crate) fn time(nanos: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let whole = nanos.round() as u64;
@@ -278,7 +278,7 @@ fn model(
     bend: Option<Bend>,
     errors: &[f64],
 ) -> CostModel {
-    // Of normal errors 3 in 1000 lie farther out.
+    // 3 in 1000 normal errors lie farther out.
     let far = (3.0 * scatter(errors)).max(0.1);
     let outliers = points.iter().zip(errors).filter(|(_, error)| error.abs() > far);
     let is_cost = fixed_ns.value > 0.0 && ns_per_byte.value > 0.0;

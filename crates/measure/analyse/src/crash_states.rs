@@ -1,24 +1,24 @@
-//! What a user's check says of the crash states of a recorded run.
+//! The verdict of a user's check on the crash states of a recorded run.
 //!
-//! In: what came of each state. Out: counts, the first that failed, a verdict. Not here: making states
-//! and running checks (durio-prove, durio-bench).
+//! The result of each state gives counts, the first failures and a verdict. durio-prove makes
+//! states, durio-bench runs checks.
 //!
-//! A state is no power cut: nobody drew it by chance, so no share of failing cuts follows from their
-//! number.
+//! A state is not a power cut: it was not drawn by chance, so their number gives no share of
+//! failing cuts.
 
 use serde::Serialize;
 
 /// The form of the JSON document.
 pub const CRASH_STATES_SCHEMA: &str = "durio-crash-states-1";
-/// States that are told one by one.
+/// States that are listed one by one.
 const LISTED_MAX: usize = 20;
 
-/// What a check says of a log's crash states.
+/// The results of a check on a log's crash states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrashStateFindings {
     /// [`CRASH_STATES_SCHEMA`].
     pub schema: &'static str,
-    /// The log, as it was named.
+    /// The log, as the user named it.
     pub log: String,
     /// The seed of the choice among more states than were wanted.
     pub seed: u64,
@@ -36,18 +36,18 @@ pub struct CrashStateFindings {
     pub passed: u64,
     /// States that failed.
     pub failed: u64,
-    /// States of which the check cannot tell.
+    /// States on which the check cannot decide.
     pub undecided: u64,
     /// The first that failed.
     pub failures: Vec<CrashStateFinding>,
-    /// The first of which it cannot tell.
+    /// The first undecided ones.
     pub undecided_states: Vec<CrashStateFinding>,
 }
 
 /// A state that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrashStateFinding {
-    /// Its name, by which it is made again.
+    /// The name that makes it again.
     pub state: String,
     /// The same in words.
     pub description: String,
@@ -71,7 +71,7 @@ pub enum CheckOutcome {
 }
 
 impl CrashStateFindings {
-    /// Of no state yet.
+    /// Findings without states.
     #[must_use]
     pub fn new(log: String, seed: u64) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl CrashStateFindings {
         }
     }
 
-    /// Counts a state; what did not pass is told by `finding`.
+    /// Counts a state; `finding` describes one that did not pass.
     pub fn take(&mut self, outcome: CheckOutcome, finding: impl FnOnce() -> CrashStateFinding) {
         self.states += 1;
         let (count, list) = match outcome {

@@ -1,8 +1,6 @@
-//! Why there are no figures: analyses that were declined, and steps that were refused by the target
-//! or the kernel.
-//!
-//! Out: [`Declined`], the one error of the analyses that take figures, and [`DeclinedStep`]; values
-//! that are saved beside the findings that were made.
+//! Why results are missing: analyses that were declined, and steps that the target or the kernel
+//! refused. [`Declined`] is the one error of the analyses, and [`DeclinedStep`] a refused step;
+//! both are saved with the findings.
 
 use durio_plan::{ParameterValue, Step};
 use durio_record::StepDeclined;
@@ -12,27 +10,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Declined {
-    /// Too few figures for the question.
+    /// Too few values for the question.
     #[error("{given} {what} cannot answer this; measure at least {needed}")]
     TooFew {
-        /// What was counted.
+        /// The unit of the count.
         what: String,
         /// How many there were.
         given: usize,
         /// How many are needed.
         needed: usize,
     },
-    /// More figures than the analysis takes in a bounded time.
+    /// More values than the analysis takes in a bounded time.
     #[error("{given} {what} are more than this analysis takes; give at most {at_most}")]
     TooMany {
-        /// What was counted.
+        /// The unit of the count.
         what: String,
         /// How many there were.
         given: usize,
         /// How many are taken.
         at_most: usize,
     },
-    /// A figure that is not finite, or not above zero where it has to be.
+    /// A value that is not finite, or not above zero where it has to be.
     #[error("{what} number {position} is not a finite figure above zero; check the measurement")]
     NotAFigure {
         /// Which quantity.
@@ -46,7 +44,7 @@ pub enum Declined {
         /// Position of the level, from one.
         position: usize,
     },
-    /// Figures that contradict each other by more than the analysis can overlook.
+    /// Values that contradict each other by more than the analysis can overlook.
     #[error(
         "the rate at level {level} is {:.0} % below both an earlier and a later level: the ladder \
          is noisy; repeat it with longer steps",
@@ -58,7 +56,7 @@ pub enum Declined {
         /// How far below the smaller of the two it is, 0 to 1.
         dip_share: f64,
     },
-    /// A model that was fitted, and whose figures would mislead.
+    /// A model that was fitted, and whose results would mislead.
     #[error("{model} does not describe these figures: {why}")]
     DoesNotDescribe {
         model: String,
@@ -68,13 +66,13 @@ pub enum Declined {
     /// A RAID layout that cannot exist as described.
     #[error("this layout does not exist: {why}")]
     NoSuchLayout {
-        /// What is wrong with it.
+        /// Why the layout does not exist.
         why: String,
     },
     /// A rule of acceptance that accepts or refuses everything.
     #[error("this rule cannot be applied: {why}")]
     NoSuchRule {
-        /// What is wrong with it.
+        /// Why the rule cannot be applied.
         why: String,
     },
 }
@@ -116,17 +114,17 @@ impl Declined {
     }
 }
 
-/// Figures beyond it are none.
+/// The range of usable values.
 // They lose digits or overflow when multiplied; no real one comes near.
 const USABLE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
-/// A message with the system's own words for an error number.
+/// A message with the system's words for an error number.
 pub(crate) fn with_cause(message: &str, errno: Option<i32>) -> String {
     let cause = errno.map(std::io::Error::from_raw_os_error);
     cause.map_or_else(|| message.to_owned(), |cause| format!("{message}: {cause}"))
 }
 
-/// A step that has no figures because the target or the kernel refused what it does.
+/// A step without results, because the target or the kernel refused it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeclinedStep {
     /// Index of the step in the plan.
@@ -136,7 +134,7 @@ pub struct DeclinedStep {
     /// Where it is on the axes of its section.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<ParameterValue>,
-    /// What was refused, with the system's words.
+    /// The refused request, with the system's words.
     pub reason: String,
 }
 
@@ -147,7 +145,7 @@ impl DeclinedStep {
         Self { step: step.index, workload, levels: step.levels.clone(), reason }
     }
 
-    /// The step as it is shown, and the reason.
+    /// The step's name and the reason.
     pub(crate) fn words(&self) -> String {
         let levels = self.levels.iter().map(ParameterValue::words);
         let name = std::iter::once(self.workload.clone()).chain(levels).collect::<Vec<_>>();

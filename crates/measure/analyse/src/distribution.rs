@@ -1,4 +1,4 @@
-//! From latencies to the figures of a distribution.
+//! From latencies to a distribution.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn clamped(latency: &Latency, quantile: f64) -> Option<u64> {
     Some(latency.histogram()?.value_at_quantile(quantile).clamp(exact.min_ns, exact.max_ns))
 }
 
-/// The figures; `None` without a sample.
+/// The distribution; `None` without a sample.
 pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
     Some(Distribution {
         count: latency.exact.count,
@@ -44,12 +44,13 @@ pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
     })
 }
 
-/// The figures with fio's own percentiles, where fio has measured: bit for bit as fio prints them,
-/// which is the middle of a bucket and may lie above the largest latency.
+/// The distribution with fio's percentiles, if fio measured: bit for bit as fio prints them, which
+/// is the middle of a bucket and may lie above the largest latency.
 pub(crate) fn with_fio_bins(figures: Distribution, bins: &BTreeMap<u32, u64>) -> Distribution {
     let bins = bins.iter().map(|(&bin, &count)| Some((u16::try_from(bin).ok()?, count)));
     let bins = bins.collect::<Option<Vec<_>>>().unwrap_or_default();
-    // A damaged record may have bins that fio has not; the figures of our own histogram stand.
+    // A damaged record may have bins that fio does not; then the results of durio's histogram
+    // stand.
     let Ok(bins) = FioBins::try_from(bins) else { return figures };
     if bins.is_empty() {
         return figures;

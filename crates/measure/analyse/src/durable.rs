@@ -1,8 +1,8 @@
-//! What a durable write costs here: methods, file modes, sizes, writers, group commit.
+//! The cost of a durable write here: methods, file modes, sizes, writers, group commit.
 //!
-//! In: the plan of `durio durable`, the findings of its steps, and what was traced and probed. Out:
-//! [`DurableFindings`]; no report has to compute anything from them. Not here: verdicts on the
-//! storage; where a figure bears on one, it is given as evidence.
+//! The plan of `durio durable`, the findings of its steps, and its traces and probes give
+//! [`DurableFindings`]; reports compute nothing from them. Where a result bears on a verdict about
+//! the storage, it is given as evidence.
 
 mod arm;
 mod batching;
@@ -41,7 +41,7 @@ pub use sync_cost::{
 };
 pub use writers::{GroupCommitFindings, GroupCommitRow, WritersFindings, WritersRow};
 
-/// What a durable write costs here. A part is empty if its question was not asked.
+/// The cost of a durable write here. A part is empty if its question was not asked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DurableFindings {
@@ -55,7 +55,7 @@ pub struct DurableFindings {
     /// A sync after every N writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sync_every: Vec<SyncEveryFindings>,
-    /// The time of a flush against what was written before it.
+    /// The time of a flush against the data written before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flush_slopes: Vec<FlushSlopeFindings>,
     /// Layouts of the file.
@@ -85,7 +85,7 @@ pub struct DurableFindings {
     /// Every combination that the whole cross measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub whole_cross: Vec<Arm>,
-    /// What was not measured, of all that could have been.
+    /// The unmeasured part of all possible combinations.
     #[serde(rename = "left_out")]
     pub skipped: Skipped,
 }
@@ -119,17 +119,17 @@ pub(crate) fn findings(
     })
 }
 
-/// What a plan leaves out.
+/// The parts that a plan leaves out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Skipped {
-    /// What the plan itself says, a sentence each.
+    /// The plan's statements, a sentence each.
     pub said: Vec<String>,
     /// Questions that no section asks.
     #[serde(rename = "slices")]
     pub experiments: Vec<Experiment>,
     /// Combinations of every method, cache mode, file mode, size and number of writers that occur.
     pub combinations: u64,
-    /// Of them, those that steps measure.
+    /// The combinations that steps measure.
     pub measured: u64,
 }
 
@@ -152,7 +152,7 @@ fn skipped(plan: &Plan) -> Skipped {
     let asked =
         |experiment: &Experiment| plan.steps.iter().any(|step| arm::is_of(plan, step, *experiment));
     let steps = plan.measured_steps().map(|step| &step.load);
-    // Group commit and syncs after several writes are questions of their own, not combinations.
+    // Group commit and syncs after several writes are separate questions, not combinations.
     let plain = |it: &&Load| it.workload.group_commit.is_none() && it.workload.sync.every == 1;
     let measured: Vec<[String; 5]> = each_once(steps.filter(plain).map(|load| {
         let workload = &load.workload;

@@ -1,4 +1,4 @@
-//! What was found: every number that a report shows, with its unit and its basis.
+//! The findings of a run: every number that a report shows, with its unit and its basis.
 //!
 //! This is also the JSON document of `--format json`: [`FINDINGS_SCHEMA`] names its version.
 //! Latencies are nanoseconds, rates are per second, bandwidths bytes per second, shares 0 to 1.
@@ -52,42 +52,43 @@ pub struct Findings {
     pub state: RunState,
     /// Where the record is; as text.
     pub run_folder: String,
-    /// The two figures to read first: of the first durable workload, at the first location that has
-    /// one; none for campaigns, whose steps have no such first. Others are in their workloads' findings.
+    /// The two results to read first: of the first durable workload, at its first location with
+    /// results; `None` for campaigns, whose steps have no such first. Others are in their
+    /// workloads' findings.
     #[serde(rename = "leading")]
     pub headline: Option<Headline>,
-    /// Why the figures are provisional, if they are.
+    /// Why the results are provisional, if they are.
     pub provisional: Option<String>,
-    /// What was measured, in the order of the steps, each in all its rounds and streams.
+    /// The measurements, in the order of the steps, each in all its rounds and streams.
     pub workloads: Vec<WorkloadFindings>,
     /// What brought the targets into their state, in the same form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preconditioning: Vec<WorkloadFindings>,
-    /// What the steps show together, if they are a campaign's.
+    /// The results of the steps together, if they are a campaign's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<CampaignFindings>,
-    /// The log idle beside the log under load, of a database's profile.
+    /// The log idle against the log under load, of a database's profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileFindings>,
-    /// What a database commits, if that was the question.
+    /// A database's commits, if that was the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionFindings>,
-    /// What a durable write costs, if that was the question.
+    /// The cost of a durable write, if that was the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<DurableFindings>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
-    /// Whether its flush can be trusted: what was seen of that, most severe first.
+    /// The signals on whether its flush can be trusted, most severe first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
-    /// What the reader of the figures must know.
+    /// Warnings to the reader of the results.
     pub warnings: Vec<WarningFinding>,
     /// What ended steps early.
     pub errors: Vec<String>,
     /// Steps that were refused, in the order in which that happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub declined_steps: Vec<DeclinedStep>,
-    /// durio's own cost per I/O.
+    /// durio's cost per I/O.
     pub self_cost: Vec<SelfCost>,
     /// The layers under each location.
     pub stack: Vec<Stack>,
@@ -98,26 +99,26 @@ pub struct Findings {
     pub plan: Plan,
 }
 
-/// The two figures to read first.
+/// The two results to read first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// The workload that they are of.
+    /// Their workload.
     pub workload: String,
-    /// The location that they are of.
+    /// Their location.
     pub location: String,
     /// Durable commits per second, by one writer.
     pub durable_commits_per_second: f64,
-    /// 99th percentile of a durable commit; none with fewer than 100 commits.
+    /// 99th percentile of a durable commit; `None` with fewer than 100 commits.
     pub commit_latency_ns_p99: Option<u64>,
-    /// How much the rate varied; none with fewer than two whole intervals.
+    /// How much the rate varied; `None` with fewer than two whole intervals.
     #[serde(rename = "evenness", default, skip_serializing_if = "Option::is_none")]
     pub rate_variation: Option<RateVariation>,
-    /// What the same workload gave on the same target elsewhere in the run; none if it ran once.
+    /// Rates of the same workload on the same target elsewhere in the run; `None` if it ran once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_workload: Option<Agreement>,
 }
 
-/// Figures of a set of latencies; a percentile is absent below 1 / (1 − q) samples.
+/// Summary of a set of latencies; a percentile is absent below 1 / (1 − q) samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.
@@ -175,10 +176,10 @@ pub struct OperationFindings {
     /// The response latency as a curve over the quantiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_curve: Vec<CurvePoint>,
-    /// fio's own histogram (bucket, count), where fio was the engine: the percentiles come from it.
+    /// fio's histogram (bucket, count), if fio was the engine: the percentiles come from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fio_bins: Vec<(u32, u64)>,
-    /// The latencies whole, where the analyser was told to keep them; no part of the document.
+    /// The whole latencies, if the analyser keeps them; not in the document.
     #[serde(skip)]
     pub kept: Option<KeptLatencies>,
 }
@@ -194,7 +195,7 @@ pub struct KeptLatencies {
 }
 
 impl OperationFindings {
-    /// The response latency at a percentile, from the curve; none with too few samples for it.
+    /// The response latency at a percentile, from the curve; `None` with too few samples for it.
     #[must_use]
     pub fn response_curve_at(&self, percentile: f64) -> Option<u64> {
         let response = self.response.as_ref()?;
@@ -208,7 +209,7 @@ impl OperationFindings {
     }
 }
 
-/// An open loop: what was offered, what was reached, and who was late.
+/// An open loop: offered and reached rates, and delays.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// The process of arrivals.
@@ -219,11 +220,11 @@ pub struct OpenLoop {
     pub achieved_per_second: f64,
     /// Arrivals that were due, over all phases.
     pub due: u64,
-    /// Of them, those that found no place until the end: the storage did not keep up.
+    /// Arrivals that found no place until the end: the storage did not keep up.
     pub never_started: u64,
     /// The share that was started.
     pub started_share: f64,
-    /// The generator's own lag: mean delay of the start of arrivals that found a free slot.
+    /// The generator's lag: mean delay of the start of arrivals that found a free slot.
     pub lag_ns_mean: f64,
     /// The largest of those.
     pub lag_ns_max: u64,
@@ -232,7 +233,7 @@ pub struct OpenLoop {
 }
 
 impl OpenLoop {
-    /// True if all but a hundredth of what was offered was done: else the point is none of a curve.
+    /// True if at least 99 % of the arrivals were started: else the point is not part of a curve.
     #[must_use]
     pub fn keeps_up(&self) -> bool {
         self.started_share >= 0.99
@@ -246,13 +247,13 @@ pub struct BatchFindings {
     pub count: u64,
     /// Records per batch: the mean.
     pub records_mean: f64,
-    /// Their median: half of the batches have at most so many.
+    /// Their median: half of the batches have at most this many.
     pub records_p50: u32,
     /// Their 99th percentile (the maximum below 100 batches).
     pub records_p99: u32,
     /// The most.
     pub records_max: u32,
-    /// Records made durable per sync call; none without such calls.
+    /// Records made durable per sync call; `None` without such calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commits_per_sync: Option<f64>,
     /// Share of the written bytes that only fill batches up, 0 to 1.
@@ -261,26 +262,26 @@ pub struct BatchFindings {
     pub delayed_share: f64,
     /// Share of the batches that were full while records were left over, 0 to 1.
     pub full_share: f64,
-    /// Writes that the device below with the most completed meanwhile (others' I/O included), per
-    /// record, over all phases. None without counters, or with other streams beside.
+    /// Writes completed by the device below with the most (others' I/O included), per record, over
+    /// all phases. `None` without counters, or if other streams ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes_per_commit: Option<f64>,
-    /// Records and how many batches had so many, ascending.
+    /// Numbers of records, each with its count of batches, ascending.
     pub sizes: Vec<(u32, u64)>,
 }
 
-/// What a workload wrote.
+/// A workload's written data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataFindings {
     /// In words, such as "incompressible, every block unique".
     pub contents: String,
-    /// Share of the jobs' time in which they made it before their writes started, 0 to 1: in no
-    /// latency, but part of what the rate is divided by. Zero where records of a log are made as
-    /// they are copied into a batch, and with fio as the engine.
+    /// Share of the jobs' time spent making data before their writes started, 0 to 1: not in any
+    /// latency, but in the time that the rate is divided by. Zero where records of a log are made
+    /// while they are copied into a batch, and with fio as the engine.
     pub making_share: f64,
 }
 
-/// What a step really was, where it differs from its definition.
+/// A step's effective settings, which may differ from its definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
     /// Engine in use.
@@ -295,7 +296,7 @@ pub struct Effective {
     pub cache: CacheMode,
     /// The clock in use.
     pub clock: String,
-    /// What the engine uses.
+    /// The features that the engine uses.
     pub features: Vec<String>,
     /// What could not be had, and why.
     pub fallbacks: Vec<String>,
@@ -322,7 +323,7 @@ pub struct InFlight {
     pub jobs_time_share: Option<f64>,
 }
 
-/// The device's own time per request, by the kernel's counters, and what remains of the latency.
+/// The device's time per request, by the kernel's counters, and the rest of the latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTime {
     pub device: String,
@@ -369,7 +370,7 @@ pub struct CpuFindings {
 pub struct IntervalPoint {
     /// Whether it counts.
     pub phase: Phase,
-    /// Begin, since the step's begin.
+    /// Start, since the step's start.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
     #[serde(rename = "to_ns")]
@@ -377,7 +378,7 @@ pub struct IntervalPoint {
     /// Accesses (commits, where there are any) per second.
     #[serde(rename = "rate_per_second")]
     pub rate: f64,
-    /// 50th percentile of the headline operation; none without a completion.
+    /// 50th percentile of the headline operation; `None` without a completion.
     pub p50_ns: Option<u64>,
     /// 99th percentile of the headline operation (the maximum below 100 samples).
     pub p99_ns: Option<u64>,
@@ -386,8 +387,8 @@ pub struct IntervalPoint {
     /// The longest time in which a job did not look for completions.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
     pub unwatched_max: Option<Nanos>,
-    /// Shorter than half of the step's intervals: at a step's end such a one holds only what was
-    /// still in flight, and its rate is no rate. Charts leave it out.
+    /// Shorter than half of the step's intervals: at a step's end such an interval holds only the
+    /// operations still in flight, and its rate is meaningless. Charts leave it out.
     #[serde(default)]
     pub cut_short: bool,
     /// Counts by operation, if the analyser keeps them; not in the document.
@@ -434,7 +435,7 @@ pub struct WorkloadFindings {
     /// Name of the target below it.
     pub target: String,
     pub definition: Workload,
-    /// What was in use.
+    /// The settings in effect.
     pub effective: Effective,
     /// True if the step ran to its limit.
     pub complete: bool,
@@ -452,13 +453,13 @@ pub struct WorkloadFindings {
     pub bandwidth: f64,
     /// Each kind of operation; the headline first.
     pub operations: Vec<OperationFindings>,
-    /// What was offered, in an open loop.
+    /// The offered rate, in an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// What the batches of its logs were, with group commit.
+    /// The batches of its logs, with group commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches: Option<BatchFindings>,
-    /// What was written; none if it only reads.
+    /// The written data; `None` if it only reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataFindings>,
     /// Time in which nothing was in flight before it, where another step came before.
@@ -475,17 +476,17 @@ pub struct WorkloadFindings {
     /// The same where the processor was taken from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub involuntary_switches_per_operation: Option<f64>,
-    /// Context switches of the whole machine per operation; none with concurrent streams.
+    /// Context switches of the whole machine per operation; `None` with concurrent streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_switches_per_operation: Option<f64>,
     /// Where the time of one operation goes, if that was traced.
     #[serde(default, rename = "time_slices", skip_serializing_if = "Option::is_none")]
     pub latency_breakdown: Option<LatencyBreakdown>,
-    /// The device's own time for its requests, where the path permits to tell.
+    /// The device's time for its requests, where the path shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_time: Option<DeviceTime>,
-    /// Longest time without a look for completions while some were outstanding; none if each is
-    /// waited for.
+    /// Longest time without a look for completions while some were outstanding; `None` if each
+    /// operation is waited for.
     #[serde(rename = "unwatched_ns_max", default, skip_serializing_if = "Option::is_none")]
     pub unwatched_max: Option<Nanos>,
     /// How much the rate varied.
@@ -493,7 +494,7 @@ pub struct WorkloadFindings {
     pub rate_variation: Option<RateVariation>,
     /// The time series, the ramp included.
     pub intervals: Vec<IntervalPoint>,
-    /// What the devices below did meanwhile (others' I/O included).
+    /// The counters of the devices below over that time (others' I/O included).
     pub devices: Vec<DeviceCounters>,
     /// Calls that submitted or reaped, if the analyser keeps them; not in the document.
     #[serde(skip)]
@@ -507,8 +508,8 @@ impl WorkloadFindings {
         self.operations.iter().find(|operation| operation.operation == name)
     }
 
-    /// Why there is no figure of it, if no operation was completed after the ramp; its rates of 0 are
-    /// none.
+    /// Why it has no results, if no operation completed after the ramp; its rates of 0 are not
+    /// measurements.
     #[must_use]
     pub fn unmeasured(&self) -> Option<String> {
         let ramped = self.intervals.iter().any(|point| point.phase == Phase::Ramp);
@@ -526,9 +527,8 @@ impl WorkloadFindings {
         self.operation(OperationName::Commit).map_or(self.iops, |commit| commit.rate)
     }
 
-    /// Syncs that were done: calls, or syncs linked to a write, of which there is one for each
-    /// commit; none if durability is in the writes, or if there is none. What flushes at the device
-    /// are held against.
+    /// Completed syncs: calls, or syncs linked to a write, one for each commit; `None` if the
+    /// writes themselves are durable, or nothing is. The device's flushes are compared with this.
     #[must_use]
     pub fn sync_count(&self) -> Option<u64> {
         let linked = self.definition.sync.method.is_linked();
@@ -538,7 +538,7 @@ impl WorkloadFindings {
     }
 }
 
-/// durio's own cost on a target that completes at once.
+/// durio's cost on a target that completes at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfCost {
     pub engine: EngineKind,

@@ -1,4 +1,4 @@
-//! Lists of what is alike, in the order in which it first comes: reports keep the order of the plan.
+//! Groups equal items in the order in which they first come: reports keep the order of the plan.
 
 /// Items in groups; an item belongs to the first group whose first member it is like.
 pub fn grouped<T>(

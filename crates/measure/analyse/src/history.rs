@@ -1,14 +1,12 @@
-//! Runs beside each other: what a list tells of each, and how a figure changed from run to run.
-//!
-//! In: rows that were read from run folders. Out: the history of a figure, with its lasting changes. Not
-//! here: folders.
+//! Runs compared: the row of each in a list, and how a result changed from run to run. Rows read
+//! from run folders give the history of a result, with its lasting changes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::steady_state::leaving::{Change, lasting_changes};
 use crate::{Headline, RunState};
 
-/// What a list tells of a run.
+/// The row of a run in a list.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunRow {
     /// Name of its folder.
@@ -16,27 +14,27 @@ pub struct RunRow {
     /// The name that its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Begin, in RFC 3339.
+    /// Start, in RFC 3339.
     pub started: String,
     /// The command: `check`, `stack bench`.
     pub command: String,
-    /// Name of the machine; empty in records that have it not.
+    /// Name of the machine; empty in records without it.
     pub host: String,
-    /// What was measured.
+    /// The measured targets.
     pub targets: Vec<String>,
-    /// How it ended; none of what is no single run, and of one whose findings are missing.
+    /// How it ended; `None` if it is not a single run, or its findings are missing.
     pub state: Option<RunState>,
-    /// The figures to read first.
+    /// The results to read first.
     #[serde(rename = "leading")]
     pub headline: Option<Headline>,
-    /// What it found, in words, where that is no rate: of a proof.
+    /// A proof's result in words, instead of a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// Each workload's.
     pub figures: Vec<RunFigures>,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Why no more is told of it.
+    /// Why the row has no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
@@ -55,7 +53,7 @@ impl RunRow {
     }
 }
 
-/// The figures of one workload at one location.
+/// The results of one workload at one location.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
     pub workload: String,
@@ -78,7 +76,7 @@ pub struct Percentiles {
     pub p99_9_ns: Option<u64>,
 }
 
-/// A figure that a list has of each workload.
+/// A result that a list has for each workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunFigure {
@@ -120,23 +118,23 @@ impl RunFigure {
     }
 }
 
-/// A figure of a workload: `commit.p99`.
+/// A result of a workload: `commit.p99`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     pub workload: String,
     pub figure: RunFigure,
 }
 
-/// A figure from run to run.
+/// A result from run to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// Schema of the document.
     pub schema: String,
     /// Where it was measured.
     pub target: String,
-    /// By which machine; empty where the records do not say.
+    /// The machine; empty if the records do not say.
     pub host: String,
-    /// Which figure.
+    /// The result's name.
     pub metric: Metric,
     /// The runs that have it, the earliest first.
     pub points: Vec<HistoryPoint>,
@@ -149,17 +147,17 @@ pub struct History {
 pub struct HistoryPoint {
     /// Name of its folder.
     pub run: String,
-    /// Begin, in RFC 3339.
+    /// Start, in RFC 3339.
     pub started: String,
     /// Per second, or nanoseconds.
     pub value: f64,
 }
 
-/// More runs are no line on any screen.
+/// No screen shows more runs as a line.
 const POINTS_MAX: usize = 500;
 
 /// The history of `metric` at `target`, or where the latest run measured it, on the machine of the
-/// latest run of that; none if no run has it. `rows` has the latest first.
+/// latest such run; `None` if no run has it. `rows` has the latest first.
 #[must_use]
 pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option<History> {
     let is_it = |it: &&RunFigures| {
@@ -177,7 +175,7 @@ pub fn history(rows: &[RunRow], target: Option<&str>, metric: &Metric) -> Option
     })?;
     let mut points: Vec<HistoryPoint> = Vec::new();
     for row in rows.iter().filter(|row| row.host == latest.host) {
-        // Of a run that was cut short nobody knows whether it would have gone on like that.
+        // A run that was cut short might not have continued like that.
         if row.state != Some(RunState::Complete) {
             continue;
         }

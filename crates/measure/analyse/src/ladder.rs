@@ -1,8 +1,7 @@
 //! From the steps of a ladder of load to its phases, its knee and its best points.
 //!
-//! In: for each level of load (jobs, depth or offered rate) the rate and latency that were measured.
-//! Out: [`LadderFindings`]. Not here: running a ladder, and what limited a step
-//! ([`limits`] tells that from the evidence of one step).
+//! The rate and latency at each level of load (jobs, depth or offered rate) give
+//! [`LadderFindings`]. [`limits`] finds what limited a step, from the evidence of that step.
 
 pub mod limits;
 mod phases;
@@ -18,7 +17,7 @@ pub use phases::{
 };
 pub use saturation::{Saturation, SaturationModel};
 
-/// What is raised from level to level.
+/// The parameter raised from level to level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LadderKind {
@@ -88,7 +87,7 @@ impl Point {
     }
 }
 
-/// What a level is, among the others.
+/// A level's position among the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointFindings {
     /// The level as measured.
@@ -100,8 +99,8 @@ pub struct PointFindings {
     pub efficiency_share: f64,
     /// d ln(rate) ÷ d ln(level) from the previous level: 1 scales perfectly, 0 not at all.
     pub elasticity: Option<f64>,
-    /// Rate × mean latency ÷ operations in flight, by Little's law 1 for a closed loop: above it one
-    /// of the figures is wrong, below it jobs spent time elsewhere or latency is understated.
+    /// Rate × mean latency ÷ operations in flight, by Little's law 1 for a closed loop: above it
+    /// one of the values is wrong, below it jobs spent time elsewhere or latency is understated.
     pub little_share: f64,
 }
 
@@ -117,14 +116,14 @@ pub struct LatencyAtRate {
     pub latency_ns_p99: Option<f64>,
 }
 
-/// What a ladder tells.
+/// The results of a ladder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LadderFindings {
-    /// What was raised.
+    /// The raised parameter.
     pub kind: LadderKind,
     /// Each level with its phase and efficiency.
     pub points: Vec<PointFindings>,
-    /// Where the phases begin and end.
+    /// Where the phases start and end.
     pub phases: Phases,
     /// Which levels were the last that were worth their load.
     pub best: BestPoints,
@@ -134,11 +133,11 @@ pub struct LadderFindings {
     pub saturation: Option<Saturation>,
     /// Latency against rate, to be drawn.
     pub latency_against_rate: Vec<LatencyAtRate>,
-    /// What is odd about the figures, as sentences.
+    /// Oddities of the results, as sentences.
     pub notes: Vec<String>,
 }
 
-/// Fewest levels from which phases can be told: two that scale, one that bends, one that is flat.
+/// Fewest levels that show phases: two that scale, one that bends, one that is flat.
 pub const LEVELS_MIN: usize = 4;
 
 /// Most levels that are taken; a ladder of a thousand steps is a mistake.
@@ -148,9 +147,9 @@ pub const LEVELS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Declined`] for fewer than [`LEVELS_MIN`] or more than [`LEVELS_MAX`] levels, levels that do not
-/// rise, figures that are not finite and above zero, and a rate that dips so far that neither phase
-/// nor knee could be trusted.
+/// [`Declined`] for fewer than [`LEVELS_MIN`] or more than [`LEVELS_MAX`] levels, levels that do
+/// not rise, values that are not finite and above zero, and a rate that dips so far that neither
+/// phase nor knee could be trusted.
 pub fn analyse(points: &[Point], kind: LadderKind) -> Result<LadderFindings, Declined> {
     check(points)?;
     let efficiencies = phases::efficiencies(points, kind);
@@ -195,7 +194,7 @@ fn point_findings(points: &[Point], efficiencies: &[f64], phases: &Phases) -> Ve
 const DIP_MAX: f64 = 0.20;
 
 /// Little's law cannot be exceeded by more.
-// It cannot at all: two per cent are left for rounded figures.
+// It cannot be exceeded at all: two per cent are left for rounding.
 const LITTLE_MAX: f64 = 1.02;
 
 /// Below it the shortfall is worth a sentence.
@@ -204,7 +203,7 @@ const LITTLE_MIN: f64 = 0.90;
 /// The first levels' rate per operation may lie this far below the best before it is called odd.
 const SUPERLINEAR_FROM: f64 = 0.90;
 
-/// An error if the points are too few, too many, not rising, no figures, or too noisy.
+/// An error if the points are too few, too many, not rising, invalid, or too noisy.
 fn check(points: &[Point]) -> Result<(), Declined> {
     Declined::unless_enough("levels", points.len(), LEVELS_MIN)?;
     Declined::if_too_many("levels", points.len(), LEVELS_MAX)?;
@@ -235,7 +234,7 @@ fn little_share(point: &Point) -> f64 {
     point.rate_per_second * point.latency_ns_mean / 1e9 / point.in_flight
 }
 
-/// What is odd, as sentences.
+/// Oddities, as sentences.
 fn notes(points: &[Point], kind: LadderKind, efficiencies: &[f64]) -> Vec<String> {
     // What follows holds load against load offered, which only a closed loop bounds.
     if kind == LadderKind::OfferedRate {

@@ -1,8 +1,8 @@
 //! Where the time of one operation goes: in the system call, in block layers, at the devices, on and
 //! off the processor.
 //!
-//! In: operations that were traced ([`PathTraced`]), and what was measured. Out: [`LatencyBreakdown`] for each
-//! workload whose operations were traced. Not here: tracing.
+//! Traced operations ([`PathTraced`]) and the measurements give a [`LatencyBreakdown`] for each
+//! workload whose operations were traced.
 
 use durio_base::Nanos;
 use durio_base::stats::least_squares::{float, quotient, saturating_sum};
@@ -70,7 +70,7 @@ pub struct ComponentTime {
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
-    /// 99th percentile; none of fewer than 100 operations.
+    /// 99th percentile; `None` below 100 operations.
     pub p99_ns: Option<u64>,
     /// Mean of the part in which the thread was on no processor.
     pub off_cpu_mean_ns: f64,
@@ -104,9 +104,9 @@ pub struct DevicePerOperation {
 pub struct LatencyBreakdown {
     /// Index of the step that was traced.
     pub step: u32,
-    /// Operations of which all was seen.
+    /// Operations that were traced completely.
     pub operations: u64,
-    /// Events that the kernel could not keep; the operations that they are of are left out.
+    /// Events that the kernel could not keep; their operations are left out.
     pub lost_events: u64,
     /// The clock of the trace, by the kernel's name.
     pub clock: String,
@@ -148,7 +148,7 @@ impl LatencyBreakdown {
 pub(crate) fn attach(plan: &Plan, workloads: &mut [WorkloadFindings], traced: &[PathTraced]) {
     for traced in traced {
         let Some(step) = plan.steps.get(traced.step as usize) else { continue };
-        // A trace is of one job with one operation at a time; the components of that operation hold
+        // A trace has one job with one operation at a time; the components of that operation hold
         // for every workload that differs from it in jobs or depth alone.
         let same = |workload: &WorkloadFindings| {
             let step_of = plan.steps.get(workload.step as usize);
@@ -166,7 +166,7 @@ pub(crate) fn attach(plan: &Plan, workloads: &mut [WorkloadFindings], traced: &[
 fn is_same(a: &Load, b: &Load) -> bool {
     let alone = |load: &Load| {
         let mut load = load.alone();
-        // The traced step repeats a workload under a name of its own.
+        // The traced step repeats a workload under a separate name.
         load.workload.name.clear();
         load.workload.summary.clear();
         load
@@ -181,7 +181,7 @@ fn breakdown(traced: &PathTraced) -> LatencyBreakdown {
     let off =
         |path: &OperationPath| LatencyComponent::ALL.iter().map(|it| it.of(&path.off_cpu)).sum();
     let mean_ns = mean(all.iter().map(whole));
-    // Medians: one operation that was disturbed must not pass for what tracing costs.
+    // Medians, so that one disturbed operation does not look like the cost of tracing.
     let (with, without) = (median(&traced.traced), median(&traced.untraced));
     let overhead = with.zip(without).filter(|(_, without)| *without > 0);
     LatencyBreakdown {
@@ -252,7 +252,7 @@ fn median(spans: &[Nanos]) -> Option<u64> {
     quantile(&spans, 50)
 }
 
-/// The smallest value at or below which so many per cent of the sorted values are.
+/// The smallest value with at least `percent` of the sorted values at or below it.
 fn quantile(sorted: &[u64], percent: usize) -> Option<u64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

@@ -1,7 +1,7 @@
 //! From a record to findings.
 //!
-//! In: events, live or read back, with plan and environment. Out: [`Findings`], plain data.
-//! Not here: devices, files, clocks, output.
+//! Events, live or read back, with plan and environment, give [`Findings`], plain data. This crate
+//! touches no devices, files, clocks or output.
 
 // A sample that tests of durio-judge use too names this crate as they do.
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The figures of a run while it goes on.
+//! The results of a run in progress.
 
 use durio_base::Nanos;
 use durio_plan::{Load, Plan};
@@ -7,14 +7,14 @@ use durio_record::{Event, Interval, Latency, LatencyHistogram, OperationRecord, 
 use crate::distribution::quantile_or_max;
 use crate::step_state::{headline, is_cut_short, rate};
 
-/// What the terminal shows of the latest interval.
+/// The latest interval, for the terminal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LiveFigures {
     /// Index of the step.
     pub step: u32,
     /// Whether the interval counts.
     pub phase: Phase,
-    /// End of the interval, since the step's begin.
+    /// End of the interval, since the step's start.
     pub to: Nanos,
     /// Commits, or else reads and writes, per second.
     pub rate: f64,
@@ -22,7 +22,7 @@ pub struct LiveFigures {
     pub p99_ns: Option<u64>,
 }
 
-/// The figures of an interval event; `None` for other events and intervals too short for a rate.
+/// The results of an interval event; `None` for other events and intervals too short for a rate.
 #[must_use]
 pub fn live_figures(plan: &Plan, event: &Event) -> Option<LiveFigures> {
     let Event::Interval(interval) = event else { return None };
@@ -49,7 +49,7 @@ fn headline_record<'a>(interval: &'a Interval, load: &Load) -> Option<&'a Operat
     interval.operations.iter().find(|record| record.operation == name)
 }
 
-/// The figures of a step so far: of the intervals that count, and of its first load.
+/// The results of a step so far: of the intervals that count, and of its first load.
 #[derive(Debug)]
 pub struct StepSoFar {
     step: u32,
@@ -59,7 +59,7 @@ pub struct StepSoFar {
 }
 
 impl StepSoFar {
-    /// Of the step of that index.
+    /// The state of step `step`.
     #[must_use]
     pub fn new(step: u32) -> Self {
         let service = LatencyHistogram::new();
@@ -82,7 +82,7 @@ impl StepSoFar {
         }
     }
 
-    /// Its figures; none before the first interval that counts.
+    /// Its results; `None` before the first interval that counts.
     #[must_use]
     pub fn figures(&self) -> Option<LiveFigures> {
         let seconds = self.measured.as_secs_f64();

@@ -1,8 +1,8 @@
-//! What a mirrored write should cost: the slower of its copies.
+//! The expected cost of a mirrored write: the slower of its copies.
 //!
-//! In: the latency distribution of a single device, or, where only rates are known, the rates of a
-//! device and of the mirror. Out: predicted distribution, or what the measured penalty says. Not
-//! here: reads, which a mirror serves from either copy.
+//! The latency distribution of a single device, or, where only rates are known, the rates of a
+//! device and of the mirror, give the predicted distribution, or a judgement of the measured
+//! penalty. Reads are left out: a mirror serves them from either copy.
 //!
 //! The maximum of k independent draws from a distribution F has the distribution Fᵏ (David and
 //! Nagaraja, Order Statistics, 2003, section 2.1); its q quantile is F's quantile of q^(1/k).
@@ -100,7 +100,7 @@ fn figures(steps: &[Step], copies: u32) -> MirrorFigures {
     let mut mean = 0.0;
     for step in steps {
         let share = step.share.powf(power);
-        // The step's share of the maxima: F(x)ᵏ less what lies below.
+        // The step's share of the maxima: F(x)ᵏ less the part below.
         mean += float(step.latency_ns) * (share - before);
         before = share;
     }
@@ -120,7 +120,7 @@ fn quantile(steps: &[Step], wanted: f64, power: f64) -> u64 {
     steps.get(at).or(steps.last()).map_or(0, |step| step.latency_ns)
 }
 
-/// What a penalty of a mirror says, where only rates are known.
+/// The judgement of a mirror's penalty, where only rates are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PenaltyVerdict {
@@ -129,9 +129,9 @@ pub enum PenaltyVerdict {
     /// Waiting for the slowest copy explains it, with latencies that vary less than exponentially.
     Explained,
     /// Waiting explains it only if latencies vary more than exponentially: most are short, a few
-    /// very long. The single device's distribution tells whether they do.
+    /// very long. The single device's distribution shows whether they do.
     OnlyByLongTail,
-    /// No distribution of independent latencies explains it: the mirror costs something of its own.
+    /// No distribution of independent latencies explains it: the mirror itself adds cost.
     BeyondWaiting,
 }
 
@@ -142,7 +142,7 @@ pub struct Penalty {
     pub copies: u32,
     /// Rate of the baseline ÷ rate of the mirror: time per write, as a multiple.
     pub measured: f64,
-    /// What it would be for latencies that never vary: 1.
+    /// The penalty for latencies that never vary: 1.
     pub if_constant: f64,
     /// For latencies evenly distributed from 0 to twice the mean: 2k ÷ (k + 1).
     pub if_uniform: f64,
@@ -160,7 +160,7 @@ pub struct Penalty {
 
 /// Judges the rates of a mirror against those of the same devices without it: same workload, same
 /// jobs, each waiting for its write, so that the time per write is jobs ÷ rate.
-/// Declined if a rate is no figure, or for copies other than 2 to 64.
+/// Declined if a rate is invalid, or for copies other than 2 to 64.
 pub(crate) fn penalty(
     baseline_rate_per_second: f64,
     mirror_rate_per_second: f64,
@@ -243,7 +243,7 @@ fn sentence(found: &Penalty) -> String {
     format!("a mirrored write takes {measured:.2} times the time of a single one{says}")
 }
 
-/// A mirror as measured, beside the prediction from its single device.
+/// A measured mirror against the prediction from its single device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MirrorComparison {
     pub predicted: MirrorPrediction,
@@ -261,7 +261,7 @@ pub(crate) fn compare_with_prediction(
     copies: u32,
 ) -> Result<MirrorComparison, Declined> {
     let predicted = predict(single, copies)?;
-    // One copy is no prediction: these are the figures of the measured latencies themselves.
+    // With one copy this is not a prediction but the measured latencies themselves.
     let measured = predict(mirror, 1)?.single;
     Ok(MirrorComparison {
         mean_ratio: ratio(measured.latency_ns_mean, predicted.slowest.latency_ns_mean),

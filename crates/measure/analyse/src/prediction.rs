@@ -1,7 +1,6 @@
-//! What a prediction shows: commits of a database by its clients, and what bounds them.
-//!
-//! In: the plan and the findings of its steps. Out: [`PredictionFindings`]. Not here: what the real
-//! database does (docs/method/predict.md).
+//! A prediction: commits of a database by its clients, and what bounds them. The plan and the
+//! findings of its steps give [`PredictionFindings`]; docs/method/predict.md compares them with
+//! real databases.
 
 use durio_plan::{Plan, Purpose};
 use durio_record::OperationName;
@@ -10,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::{OperationFindings, WorkloadFindings};
 
 /// From this share of its time on, a log or the processors are said to bound the rate.
-// Durio's choice: what has less than a seventh of its time left gains little from anything else.
+// Durio's choice: if less than a seventh of the time is left, anything else gains little.
 const BUSY: f64 = 0.85;
 
 /// Predicted rates were so near to real ones in 14 of 17 cases, on a machine that nothing was fitted to
 /// (docs/method/predict.md).
 pub const USUALLY_WITHIN: f64 = 0.15;
 
-/// What a prediction shows.
+/// The results of a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionFindings {
     /// The profile's name.
     pub database: String,
     /// By clients, as they were run.
     pub points: Vec<PredictionPoint>,
-    /// What is done otherwise than by the database.
+    /// Differences from the real database.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -38,13 +37,13 @@ pub struct PredictionPoint {
     /// Between which rates the real one is expected: those from which this is off by [`USUALLY_WITHIN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<(f64, f64)>,
-    /// Rate of the intervals, least and most; none with fewer than two.
+    /// Rate of the intervals, least and most; `None` with fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_range: Option<(f64, f64)>,
-    /// At which rate transactions came; none if each client sent the next when the last was answered.
+    /// The arrival rate of transactions; `None` if each client sent the next after the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_second: Option<f64>,
-    /// Of a transaction as its client sees it, from when it was due: 50th percentile.
+    /// Latency of a transaction as its client sees it, from when it was due: 50th percentile.
     pub p50_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: Option<u64>,
@@ -54,12 +53,12 @@ pub struct PredictionPoint {
     pub bytes_per_commit: f64,
     /// Share of the time in which the log was being written or synced, 0 to 1.
     pub log_share: f64,
-    /// Share of the machine's processors that clients and database took, 0 to 1; none where their number is
-    /// not known.
+    /// Share of the machine's processors that clients and database took, 0 to 1; `None` if their
+    /// number is unknown.
     pub processor_share: Option<f64>,
     /// What bounds the rate.
     pub bound: Bound,
-    /// The most commits per second on a storage twice as fast; none if they come at a rate.
+    /// The most commits per second on a storage twice as fast; `None` if they arrive at a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twice_as_fast_at_most: Option<f64>,
 }
@@ -78,7 +77,7 @@ pub enum Bound {
     Offered,
 }
 
-/// The findings of a prediction's plan; none of other plans, or before anything was measured.
+/// The findings of a prediction's plan; `None` for other plans, or before any measurement.
 pub(crate) fn findings(
     plan: &Plan,
     workloads: &[WorkloadFindings],
@@ -114,7 +113,7 @@ fn point(plan: &Plan, it: &WorkloadFindings, processors: u32) -> Option<Predicti
     Some(PredictionPoint {
         clients,
         rate_per_second: commit.rate,
-        // A rate that was offered and reached is no prediction.
+        // An offered rate that was reached is not a prediction.
         expected: (bound != Bound::Offered)
             .then(|| (commit.rate / (1.0 + USUALLY_WITHIN), commit.rate / (1.0 - USUALLY_WITHIN))),
         rate_range: it
@@ -140,10 +139,10 @@ fn mean_seconds(operation: &OperationFindings) -> f64 {
     operation.service.mean_ns / 1e9
 }
 
-/// The bounds of operational analysis for a closed system (Denning and Buzen, 1978): `clients` commit
-/// `rate` times a second, so each commit and what is between two takes clients / rate. A commit waits for
-/// its own flush and, among several clients, for the one that is under way: of that, a storage twice as
-/// fast saves half. And the processors cannot do more than all of their time.
+/// The bounds of operational analysis for a closed system (Denning and Buzen, 1978): `clients`
+/// commit `rate` times a second, so each commit and the time up to the next take clients / rate. A
+/// commit waits for its flush and, among several clients, for the one in progress: a storage twice
+/// as fast saves half of that. And the processors cannot do more than all of their time.
 fn twice_as_fast(clients: f64, rate: f64, flush: f64, processor_share: Option<f64>) -> f64 {
     if rate <= 0.0 {
         return 0.0;

@@ -1,6 +1,5 @@
-//! What a run of a profile shows: the foreground idle beside the same under the background's load.
-//!
-//! In: the plan and the findings of its steps. Out: [`ProfileFindings`]. Not here: verdicts.
+//! The results of a profile's run: the foreground idle against the same under the background's
+//! load. The plan and the findings of its steps give [`ProfileFindings`].
 
 use durio_base::Bytes;
 use durio_base::stats::least_squares::{float, saturating_sum};
@@ -14,22 +13,22 @@ use crate::{OperationFindings, WorkloadFindings};
 /// The axis on which idle is 0 and under load is 1.
 const STATE_AXIS: &str = "state";
 
-/// What a run of a profile shows.
+/// The results of a profile's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileFindings {
     /// The profile's name.
     pub name: String,
-    /// The stream that is set idle beside under load: the log, or the first writer.
+    /// The compared stream: the log, or the first writer.
     pub foreground: String,
     /// True if the foreground makes anything durable.
     pub durable: bool,
-    /// How many commit to each log and share its syncs: the profile's own number, which nobody asked for; none
-    /// where each commit is one write.
+    /// How many commit to each log and share its syncs: the profile's default, not a request;
+    /// `None` where each commit is one write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committers: Option<u32>,
     /// Its operations, the one that it is about first.
     pub comparisons: Vec<LoadComparison>,
-    /// What is done otherwise than by the database, and what else is to be known.
+    /// Differences from the real database, and other notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -41,14 +40,14 @@ pub struct LoadComparison {
     /// Alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<StateLatency>,
-    /// Beside everything else.
+    /// Together with everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<StateLatency>,
     /// Loaded / idle.
     pub ratio: LoadRatio,
 }
 
-/// Figures of one operation in one state.
+/// Results of one operation in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StateLatency {
     /// Operations per second.
@@ -63,19 +62,19 @@ pub struct StateLatency {
     pub max_ns: u64,
 }
 
-/// Figures under load divided by the same idle; absent where either is.
+/// Results under load divided by the same idle; absent if either is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoadRatio {
     pub rate: Option<f64>,
-    /// Of the medians.
+    /// Ratio of the medians.
     pub p50: Option<f64>,
-    /// Of the 99th percentiles.
+    /// Ratio of the 99th percentiles.
     pub p99: Option<f64>,
-    /// Of the 99.9th percentiles.
+    /// Ratio of the 99.9th percentiles.
     pub p99_9: Option<f64>,
 }
 
-/// The findings of a profile's plan; none of other plans, or before anything was measured.
+/// The findings of a profile's plan; `None` for other plans, or before any measurement.
 pub(crate) fn findings(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<ProfileFindings> {
     let campaign = plan.campaign.as_ref().filter(|_| plan.purpose == Purpose::Profile)?;
     let state = |value: f64| workloads.iter().find(|it| is_foreground(it, value));

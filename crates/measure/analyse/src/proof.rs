@@ -1,10 +1,8 @@
-//! What power cuts say of a target: that it breaks its word, or how seldom it does at most.
+//! What power cuts show of a target: that it breaks its word, or the highest rate at which it may.
+//! A proof's plan and the record of each cut give a verdict for each series, with its bound.
 //!
-//! In: a proof's plan and the record of each cut. Out: a verdict for each series, with its bound. Not
-//! here: cutting, finding losses.
-//!
-//! The unit of the statistics is the cut, not the write: the writes of one cut share its fate. What
-//! counts is an *effective* cut: the target was busy with acknowledged writes, and something shows that
+//! The unit of the statistics is the cut, not the write: the writes of one cut share its fate. Only
+//! *effective* cuts count: the target was busy with acknowledged writes, and something shows that
 //! the power was gone. A loss counts in any cut.
 
 mod effective;
@@ -26,7 +24,7 @@ pub use loss::{LossFindings, LossShape};
 
 /// The form of the JSON document.
 pub const PROOF_SCHEMA: &str = "durio-proof-1";
-/// Of the bound.
+/// Confidence of the bound.
 pub const CONFIDENCE: f64 = 0.95;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,26 +33,26 @@ pub struct ProofFindings {
     pub schema: &'static str,
     /// The plan's name.
     pub name: String,
-    /// What it shows.
+    /// The proof's purpose.
     pub summary: String,
     /// The seed of every choice.
     pub seed: u64,
-    /// Begin, in RFC 3339.
+    /// Start, in RFC 3339.
     pub started: String,
     /// The version of durio that wrote it.
     pub durio_version: String,
     /// How it ended; nothing if it was killed.
     pub outcome: Option<Outcome>,
-    /// The series that were begun, in their order.
+    /// The series that started, in their order.
     pub series: Vec<SeriesFindings>,
-    /// Series of the plan that were not begun.
+    /// Series of the plan that did not start.
     pub not_begun: u64,
 }
 
 /// One target on one path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesFindings {
-    /// What was tried, and for how long.
+    /// The tested target, and for how long.
     #[serde(flatten)]
     pub series: ProofSeries,
     /// What came out.
@@ -80,15 +78,15 @@ pub struct SeriesFindings {
     pub cuts_with_counter: u64,
     /// Cuts after which the machine had booted.
     pub cuts_with_reboot: u64,
-    /// Writes that nobody was promised.
+    /// Writes that were never promised.
     pub in_flight: InFlight,
-    /// Of a user's command, each cut; empty otherwise.
+    /// The checks of a user's command, one for each cut; empty otherwise.
     pub checks: Vec<CheckedCut>,
     /// The first cut that lost something.
     pub loss: Option<LossFindings>,
-    /// What was under test, as it was told first.
+    /// The target's description, from the first report.
     pub inventory: Option<Box<Inventory>>,
-    /// Whether it came out as was expected; none where nobody expected anything, or it is not decided.
+    /// Whether the verdict was the expected one; `None` without an expectation, or if undecided.
     pub as_expected: Option<bool>,
 }
 
@@ -99,7 +97,7 @@ pub struct CheckedCut {
     pub cut: u32,
     /// Lines before it.
     pub acknowledged: u64,
-    /// What the check said.
+    /// The check's result.
     #[serde(flatten)]
     pub check: CheckFindings,
 }
@@ -140,7 +138,8 @@ pub fn analyse_proof(manifest: &ProofManifest, cuts: &[CutRecord]) -> ProofFindi
 }
 
 impl ProofFindings {
-    /// Series in which acknowledged data was not there, or was not expected to be and was.
+    /// Series with an unexpected loss of acknowledged data, or with an expected loss that did not
+    /// occur.
     pub fn unexpected(&self) -> impl Iterator<Item = &SeriesFindings> {
         self.series.iter().filter(|it| match it.as_expected {
             Some(as_expected) => !as_expected,
@@ -167,11 +166,11 @@ fn series_findings(series: &ProofSeries, cuts: &[&CutRecord], is_complete: bool)
             },
         }
     }
-    // A folder may come from anybody.
+    // A folder may come from any user.
     let sum = |of: fn(&CutFindings) -> u64| {
         cuts.iter().map(|cut| of(&cut.findings)).fold(0, u64::saturating_add)
     };
-    // States are of one life, and a state has all that was acknowledged before it.
+    // All states are from one life, and a state has everything acknowledged before it.
     let most = |of: fn(&CutFindings) -> u64| cuts.iter().map(|cut| of(&cut.findings)).max();
     let is_enumerated = series.target.is_enumerated();
     let acknowledged = match is_enumerated {

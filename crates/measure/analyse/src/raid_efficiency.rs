@@ -1,8 +1,7 @@
-//! What a RAID array delivers of what its drives could, beside the model that says what they could.
-//!
-//! In: a layout with its members, and rates. Out: the model as figures and as a sentence, and
-//! shares of it. Not here: full-stripe and sequential writes, which need no reading and one parity
-//! per stripe; the model is of single small random operations, each within one chunk.
+//! Compares a RAID array with its model: what its drives could deliver. A layout with its members,
+//! and rates, give the model as numbers and as a sentence, and shares of it. The model is of single
+//! small random operations, each within one chunk; full-stripe and sequential writes are left out,
+//! as they need no reading and one parity per stripe.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,10 +62,10 @@ pub struct Array {
 /// Most members that a layout is taken to have.
 const MEMBERS_MAX: u32 = 100_000;
 
-/// What the layout alone says.
+/// Facts that follow from the layout alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RaidModel {
-    /// The array that it is of.
+    /// The array.
     pub array: Array,
     /// Device reads per small random host write.
     pub reads_per_write: f64,
@@ -82,7 +81,7 @@ pub struct RaidModel {
     pub failures_survived_max: u32,
     /// Share of the members' capacity that can be used.
     pub usable_capacity_share: f64,
-    /// All of it in a sentence, to be printed with a figure.
+    /// All of it in a sentence, to be printed with a result.
     pub sentence: String,
 }
 
@@ -142,7 +141,7 @@ fn check(array: Array) -> Result<(), Declined> {
 
 /// Device reads and writes of a small host write.
 fn operations_per_write(array: Array) -> (f64, f64) {
-    // Modifying reads what is written anew, the block and its parities; reconstructing reads the
+    // Modifying reads the data to be replaced, the block and its parities; reconstructing reads the
     // stripe's other data, all members but that block and the parities.
     let with_parities = |parities: f64, parity_write| match parity_write {
         ParityWrite::ReadModifyWrite => (1.0 + parities, 1.0 + parities),
@@ -182,7 +181,7 @@ fn share_of_members(array: Array, read: f64, counted: Counted) -> f64 {
     let modified = parity_write == ParityWrite::ReadModifyWrite && counted == Counted::ReadsToo;
     let on_parity = write * if modified { 2.0 } else { 1.0 };
     let members = f64::from(array.members);
-    // The parity member serves no reads: what is left is shared by the others.
+    // The parity member serves no reads: the other members share the rest.
     let on_each_other = (read + write * per_write - on_parity) / (members - 1.0);
     1.0 / (members * on_parity.max(on_each_other))
 }
@@ -232,10 +231,10 @@ pub struct Measured {
     pub read_share: f64,
 }
 
-/// What an array delivers of what it could.
+/// An array's rate against its model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RaidEfficiency {
-    /// The model, which belongs to the figures.
+    /// The model, shown with the results.
     pub model: RaidModel,
     /// Array ÷ raw.
     pub share_of_raw: f64,
@@ -249,8 +248,8 @@ pub struct RaidEfficiency {
     pub efficiency_reads_counted: f64,
 }
 
-/// Sets a measured rate beside the model; in a mix, a host read is one device read.
-/// Declined if the layout cannot exist or a figure is none.
+/// Compares a measured rate with the model; in a mix, a host read is one device read. Declined if
+/// the layout cannot exist or a value is invalid.
 pub(crate) fn efficiency(array: Array, measured: Measured) -> Result<RaidEfficiency, Declined> {
     let model = model(array)?;
     let rates = [measured.array_rate_per_second, measured.raw_rate_per_second];

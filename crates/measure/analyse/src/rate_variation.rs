@@ -1,9 +1,8 @@
 //! How much a rate varied while it was measured, whether it was steady, and whether the same
 //! workload gave it again.
 //!
-//! In: rates of intervals; rates of other steps. Out: [`RateVariation`], [`Steadiness`],
-//! [`Agreement`]. Not here: how a steady state is waited for, and how a long run leaves it
-//! (`steady_state`).
+//! Rates of intervals and of other steps give [`RateVariation`], [`Steadiness`] and [`Agreement`].
+//! How to wait for a steady state, and how a long run leaves it, is in `steady_state`.
 //!
 //! The rule is SNIA's for five rounds, over the fifths of the measured time: their range is at most
 //! 20 % of their mean, and the line through them rises or falls by at most 10 % of it.
@@ -37,7 +36,7 @@ pub struct RateVariation {
     /// Rate of the fastest.
     #[serde(default)]
     pub rate_max_per_second: f64,
-    /// Whether the rate was steady; none with too few intervals to tell.
+    /// Whether the rate was steady; `None` with too few intervals to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steadiness: Option<Steadiness>,
 }
@@ -71,7 +70,7 @@ pub struct Agreement {
     pub agree: bool,
 }
 
-/// The rule for rates of a step; none with fewer than five whole intervals.
+/// The rule for rates of a step; `None` with fewer than five whole intervals.
 pub(crate) fn steadiness(points: &[IntervalPoint]) -> Option<Steadiness> {
     let measured = points.iter().filter(|it| it.phase == Phase::Measure && !it.cut_short);
     let measured: Vec<&IntervalPoint> = measured.collect();
@@ -102,7 +101,7 @@ fn fifths(measured: &[&IntervalPoint]) -> Option<[f64; PARTS]> {
     }))
 }
 
-/// How far rates of the same workload agree; none for fewer than two.
+/// How far rates of the same workload agree; `None` for fewer than two.
 pub(crate) fn agreement(rates: &[f64]) -> Option<Agreement> {
     let mean = mean(rates).filter(|mean| *mean > 0.0 && rates.len() > 1)?;
     let (low, high) = range(rates.iter().copied());
@@ -134,7 +133,7 @@ pub(crate) fn of_same_workload(
 }
 
 /// Arrivals that an interval must expect for its rate to say anything.
-// Of a Poisson process with this mean, one interval in a thousand has under half.
+// In a Poisson process with this mean, one interval in a thousand has under half.
 const ARRIVALS_MIN: f64 = 30.0;
 
 /// Over the whole intervals of the measured phase; the last, cut short by the end, is left out. In
@@ -149,7 +148,7 @@ pub(crate) fn rate_variation(
         point.phase == Phase::Measure && point.to.saturating_sub(point.from) >= interval
     };
     let rates: Vec<f64> = points.iter().filter(whole).map(|point| point.rate).collect();
-    // What is left over at the end has too few arrivals to count.
+    // The remainder at the end has too few arrivals to count.
     let together = rates.chunks_exact(intervals_together(interval, arrivals));
     let rates: Vec<f64> = together.filter_map(mean).collect();
     let mean = mean(&rates).filter(|_| rates.len() > 1)?;

@@ -1,4 +1,4 @@
-//! The highest rate that keeps a goal: what to try next, and what is known.
+//! The highest rate that keeps a goal: what to try next, and the bounds known so far.
 //!
 //! The search begins at half of what a closed loop reaches (or at a given first rate). Rates are
 //! doubled until one fails, or halved until one keeps the goal; then the gap between the highest
@@ -26,7 +26,7 @@ pub struct Trial {
     pub rate_per_second: f64,
     /// Accesses per second that were done.
     pub achieved_per_second: f64,
-    /// The goal's percentile of the response latency; none with too few responses for it.
+    /// The goal's percentile of the response latency; `None` with too few responses for it.
     pub latency_ns: Option<u64>,
     #[serde(default)]
     pub responses: u64,
@@ -39,16 +39,16 @@ pub struct Trial {
     pub kept: bool,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchFindings {
     /// What had to be kept.
     pub goal: Goal,
     /// In the order in which they were made.
     pub trials: Vec<Trial>,
-    /// The highest rate that kept the goal, below every rate that did not; none if none did.
+    /// The highest rate that kept the goal, below every rate that did not; `None` if none kept it.
     pub kept_per_second: Option<f64>,
-    /// The lowest rate that did not; none if all did.
+    /// The lowest rate that failed; `None` if all kept the goal.
     pub failed_per_second: Option<f64>,
     /// True if the gap is as narrow as requested and the highest rate kept the goal twice.
     pub settled: bool,
@@ -65,23 +65,23 @@ pub(crate) enum Next {
     Hopeless,
 }
 
-/// What a search goes by, besides its trials.
+/// The terms of a search, other than its trials.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// Width of the interval, as a share.
     pub(crate) precision: f64,
-    /// What a closed loop reaches.
+    /// The rate of a closed loop.
     pub(crate) ceiling: Option<f64>,
     /// The lowest rate at which a trial has the responses that the percentile needs.
     pub(crate) rate_least: f64,
 }
 
-/// Where a search begins below what a closed loop reaches.
-// There the queue of an open loop grows without end; at half of it a wait is about as long as a
-// service.
+/// Where a search starts, as a share of a closed loop's rate.
+// At that rate the queue of an open loop grows without end; at half of it a wait is about as long
+// as a service.
 const START_SHARE: f64 = 0.5;
 
-/// The rate to begin with.
+/// The first rate to try.
 pub(crate) fn first_rate(terms: Terms) -> Option<f64> {
     Some((terms.ceiling? * START_SHARE).max(terms.rate_least)).filter(|rate| rate.is_finite())
 }
@@ -96,7 +96,7 @@ pub(crate) fn responses_needed(goal: Goal) -> f64 {
     (1.0 / (1.0 - goal.percentile / 100.0)).max(1.0)
 }
 
-/// The lowest rate that a trial of so many seconds can judge.
+/// The lowest rate that a trial of `seconds` can judge.
 pub(crate) fn rate_least(goal: Goal, seconds: Option<f64>) -> f64 {
     let seconds = seconds.filter(|seconds| *seconds > 0.0);
     seconds.map_or(RATE_LEAST, |seconds| responses_needed(goal) * ARRIVALS_SPARE / seconds)
@@ -163,7 +163,7 @@ fn least(trials: &[Trial], terms: Terms) -> f64 {
     too_few.fold(terms.rate_least, |least, rate| least.max(rate * 1.5)).min(RATE_MOST)
 }
 
-/// What is thought of a rate.
+/// The judgement of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Word {
     Kept,
@@ -181,7 +181,7 @@ struct Judged {
     word: Word,
 }
 
-/// Below this share of the offered rate a miss is no accident.
+/// Below this share of the offered rate a miss is not an accident.
 const MISSED_BY_FAR: f64 = 0.9;
 
 fn judged(trials: &[Trial]) -> Vec<Judged> {

@@ -1,11 +1,10 @@
 //! Whether, and from which round on, a storage is in its steady state.
 //!
-//! In: the tracked figure of each round. Out: [`SteadyState`], with the lines of a convergence plot.
-//! Not here: running rounds and preconditioning; whether a long run leaves the state again
-//! ([`leaving`]).
+//! The tracked value of each round gives a [`SteadyState`], with the lines of a convergence plot.
+//! Whether a long run leaves the state again is in [`leaving`].
 //!
 //! The rule is that of the SNIA Solid State Storage Performance Test Specification 2.0.2 (2020):
-//! over the last five rounds the range of the figures is at most 20 % of their mean, and the least
+//! over the last five rounds the range of the values is at most 20 % of their mean, and the least
 //! squares line through them rises or falls by at most 10 % of it from the first to the last; after
 //! 25 rounds without it, it counts as not attained.
 
@@ -21,7 +20,7 @@ use durio_base::stats::least_squares::{count, line, mean, range};
 pub struct Rule {
     /// Rounds that are looked at together.
     pub window_rounds: usize,
-    /// Largest range of the figures in the window, as a share of their mean.
+    /// Largest range of the values in the window, as a share of their mean.
     pub excursion_share_max: f64,
     /// Largest rise or fall of the least squares line over the window, as a share of the mean.
     pub slope_share_max: f64,
@@ -52,13 +51,13 @@ impl Rule {
 /// A straight line of a plot, over rounds counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlotLine {
-    /// Figure at the window's first round.
+    /// The line's value at the window's first round.
     pub at_first: f64,
-    /// Figure at the window's last round.
+    /// The line's value at the window's last round.
     pub at_last: f64,
 }
 
-/// What belongs over the rounds of a window, in the unit of the figures.
+/// Lines to draw over the rounds of a window, in the unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConvergenceLines {
     pub mean: PlotLine,
@@ -70,14 +69,14 @@ pub struct ConvergenceLines {
     pub best_fit: PlotLine,
 }
 
-/// A window of rounds, with the figures that decide.
+/// A window of rounds, with the numbers that decide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Its first round, from one.
     pub first_round: usize,
     /// Its last round, from one.
     pub last_round: usize,
-    /// Mean of the figures: the result, if the state is steady.
+    /// Mean of the values: the result, if the state is steady.
     pub mean: f64,
     /// (Largest − smallest) ÷ mean.
     pub excursion_share: f64,
@@ -87,7 +86,7 @@ pub struct Window {
     pub lines: ConvergenceLines,
 }
 
-/// What the rounds say.
+/// The judgement of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     /// The round, from one, with which the rule was fulfilled; `None` if it was not.
@@ -95,7 +94,7 @@ pub struct SteadyState {
     /// The window that fulfilled it, else the last that could be judged; `None` if none could.
     pub window: Option<Window>,
     pub rule: Rule,
-    /// What was found, and by what.
+    /// The result and its basis, as a sentence.
     pub sentence: String,
 }
 
@@ -103,9 +102,9 @@ pub struct SteadyState {
 // They may lie exactly on it; this is the error of the arithmetic.
 const ROUNDING: f64 = 1e-12;
 
-/// Judges the rounds in order. A window with a figure that is not finite and above zero is not
-/// steady, whatever its range: a storage that does nothing has no state.
-/// A rule that accepts or refuses everything is declined.
+/// Judges the rounds in order. A window with a value that is not finite and above zero is not
+/// steady, whatever its range: a storage that does nothing has no state. A rule that accepts or
+/// refuses everything is declined.
 pub(crate) fn steady_state(rounds: &[f64], rule: &Rule) -> Result<SteadyState, Declined> {
     rule.check()?;
     let mut last = None;

@@ -10,7 +10,7 @@ use crate::steady_state::{Rule, SteadyState, steady_state};
 use crate::{Analyser, Declined, WorkloadFindings};
 
 impl Analyser {
-    /// Decides on a round of a section, from what has been observed of it.
+    /// Decides on a round of a section, from the observations of it so far.
     #[must_use]
     pub fn decide(&self, section: u32, round: u32) -> RoundDecision {
         let campaign = self.plan().campaign.as_ref();
@@ -23,7 +23,7 @@ impl Analyser {
             Until::SteadyState { .. } => {
                 let series = tracked_series(section, rounds, round + 1, at);
                 let state = judge(&series, rounds);
-                // A rule that cannot be applied is never fulfilled; the plan's own bound ends the
+                // A rule that cannot be applied is never fulfilled; the plan's bound ends the
                 // rounds.
                 let reached = state.is_ok_and(|state| state.attained_at.is_some());
                 if reached { RoundDecision::Reached } else { RoundDecision::Again }
@@ -42,7 +42,7 @@ impl Analyser {
         }
     }
 
-    /// First rate of a section's search, from its closed-loop ceiling; none to use the plan's.
+    /// First rate of a section's search, from its closed-loop ceiling; `None` to use the plan's.
     #[must_use]
     pub fn first_rate(&self, section: u32) -> Option<f64> {
         let section = self.plan().campaign.as_ref()?.sections.get(section as usize)?;
@@ -51,7 +51,7 @@ impl Analyser {
     }
 }
 
-/// What a search goes by; none of a section that searches nothing.
+/// The terms of a search; `None` for a section without one.
 fn terms<'w>(
     plan: &Plan,
     section: &Section,
@@ -73,7 +73,7 @@ fn terms<'w>(
     })
 }
 
-/// The tracked figure of each round, as far as there is one.
+/// The tracked value of each round, if it has one.
 pub(crate) fn tracked_series<'w>(
     section: &Section,
     rounds: Rounds,

@@ -23,7 +23,7 @@ use crate::{
     OpenLoop, OperationFindings, WorkloadFindings,
 };
 
-/// What a step has shown so far, in one round: its streams side by side.
+/// A step's record so far, in one round: its streams side by side.
 #[derive(Debug)]
 pub(crate) struct StepState {
     round: u32,
@@ -77,7 +77,7 @@ impl StepState {
                 findings.exchanges = saturating_sum(state.jobs.iter().map(|job| job.exchanges));
             }
             if stream > 0 {
-                // What the devices did is told once, for the streams share them.
+                // The devices' counters are reported once, because the streams share them.
                 findings.devices.clear();
             }
             findings
@@ -115,8 +115,8 @@ struct Total {
     bytes: u64,
 }
 
-/// Adds what not every engine or loop has.
-// Made with the first of it alone, for a total takes 264 KiB.
+/// Adds latencies that only some engines or loops record.
+// The total is made with the first of them, because it takes 264 KiB.
 fn add(latency: Option<&Latency>, total: &mut Option<LatencyHistogram>) {
     if let Some(latency) = latency {
         latency.add_to(total.get_or_insert_default());
@@ -157,8 +157,8 @@ impl StreamState {
         self.points.push(point(interval, step, load));
         let linked = load.workload.sync.method.is_linked();
         self.links_syncs = linked && self.started.engine.links_syncs();
-        // A commit is its write and its sync. If these have latencies of their own they are counted
-        // already; a linked sync has none, and then the commit is what is counted.
+        // A commit is its write and its sync. If these have separate latencies they are counted
+        // already; a linked sync has none, so the commit is counted.
         let part = if self.links_syncs { OperationName::Write } else { OperationName::Commit };
         let occupying = |record: &&OperationRecord| record.operation != part;
         let sums = interval.operations.iter().filter(occupying);
@@ -171,8 +171,8 @@ impl StreamState {
         for record in interval.operations.iter().filter(|it| ACCESSES.contains(&it.operation)) {
             self.accesses_ever = self.accesses_ever.saturating_add(record.service.exact.count);
         }
-        // The ramp stays in the sums above: they are held against counters that cannot leave it
-        // out.
+        // The ramp stays in the sums above, because they are compared with counters that include
+        // it.
         if interval.phase == Phase::Ramp {
             return;
         }
@@ -198,8 +198,8 @@ impl StreamState {
         self.jobs.push(JobEnded { batches: job.batches.clone(), operations: Vec::new(), ..*job });
     }
 
-    /// The measured time: the step's own word, or without one the intervals that were recorded. One
-    /// of several streams has that of its longest job: it may have ended before the others.
+    /// The measured time: as the step reports, or without that the recorded intervals. One of
+    /// several streams has that of its longest job: it may have ended before the others.
     fn measured(&self, alone: bool) -> Nanos {
         if let Some(ended) = &self.ended {
             let longest = self.jobs.iter().map(|job| job.measured).max().filter(|_| !alone);
@@ -209,7 +209,7 @@ impl StreamState {
         Nanos::new(saturating_sum(measured.map(|point| point.to.saturating_sub(point.from).get())))
     }
 
-    /// `alone` says that no other stream ran beside it: then the process's CPU time is its own.
+    /// `alone` means that no other stream ran: then the process's CPU time is this stream's.
     fn findings(&self, plan: &Plan, step: &Step, load: &Load, alone: bool) -> WorkloadFindings {
         let target = plan.target_of(load);
         let workload = &load.workload;
@@ -248,7 +248,7 @@ impl StreamState {
             context_switches_per_operation: switches.map(|it| it.voluntary),
             involuntary_switches_per_operation: switches.map(|it| it.involuntary),
             machine_switches_per_operation: switches.and_then(|it| it.machine),
-            // A trace is a step of its own; the analyser attaches it when all steps have ended.
+            // A trace is a separate step; the analyser attaches it when all steps have ended.
             latency_breakdown: None,
             device_time: self.device_time(alone, workload.commits_each_write()),
             unwatched_max: self.points.iter().filter_map(|point| point.unwatched_max).max(),
@@ -259,7 +259,7 @@ impl StreamState {
         }
     }
 
-    /// The devices' counters. What is past the page cache, or made durable, must have moved them.
+    /// The devices' counters. I/O past the page cache, or made durable, must have moved them.
     fn devices(&self, is_durable: bool) -> Vec<DeviceCounters> {
         let devices = self.ended.as_ref().map_or_else(Vec::new, |ended| ended.devices.clone());
         let is_direct = self.started.cache == CacheMode::Direct;
@@ -290,7 +290,7 @@ impl StreamState {
         operations
     }
 
-    /// What was offered and what was reached; none for a closed loop.
+    /// The offered and the reached rate; `None` for a closed loop.
     fn open_loop(&self, measured: Nanos) -> Option<OpenLoop> {
         // The rate that the runner used: a search changes it from round to round, and the plan has
         // only the first.
@@ -312,15 +312,15 @@ impl StreamState {
         })
     }
 
-    /// Completions of what arrives in an open loop: of records at a log, else of accesses.
+    /// Completed arrivals of an open loop: records at a log, else accesses.
     fn arrived(&self) -> u64 {
-        // What arrives at a log are records; its own writes are as many as its batches.
+        // A log's arrivals are records; its writes are as many as its batches.
         let is_log = self.jobs.iter().any(|job| job.batches.is_some());
         let names = if is_log { &[OperationName::Commit][..] } else { &ACCESSES };
         saturating_sum(names.iter().map(|&name| self.count(name)))
     }
 
-    /// What the batches of all logs of the stream were; none without group commit.
+    /// The batches of all logs of the stream; `None` without group commit.
     fn batches(&self, workload: &Workload, alone: bool) -> Option<BatchFindings> {
         let batches = self.jobs.iter().filter_map(|job| job.batches.as_ref());
         let devices = self.ended.as_ref().filter(|_| alone).map(|ended| &ended.devices[..]);
@@ -329,14 +329,14 @@ impl StreamState {
         let (record, syncs) = (workload.block_mix.is_empty(), self.count(OperationName::Sync));
         let record = record.then_some(workload.block_size.get());
         let mut found = batch_findings(batches, syncs, record, written)?;
-        // The devices pass on what is one write: the one with the most has seen them all.
+        // A write passes through several devices: the one with the most writes has seen them all.
         let writes = devices.and_then(|all| all.iter().map(|it| it.writes_completed).max());
         let per_commit = |writes| quotient(writes, self.commits_ever);
         found.device_writes_per_commit = writes.filter(|_| self.commits_ever > 0).map(per_commit);
         Some(found)
     }
 
-    /// What was written, and the jobs' time that making it took.
+    /// The written data, and the jobs' time spent making it.
     fn data(&self, workload: &Workload) -> Option<DataFindings> {
         let sum = |of: fn(&Accounting) -> u64| {
             saturating_sum(self.jobs.iter().map(|job| of(&job.accounting)))
@@ -460,14 +460,14 @@ fn kept_interval(record: &OperationRecord) -> KeptInterval {
     }
 }
 
-/// What moves data for the program; syncs and commits are counted besides.
+/// Operations that move data for the program; syncs and commits are counted separately.
 const ACCESSES: [OperationName; 2] = [OperationName::Read, OperationName::Write];
 
 /// True for an interval, other than the only one, that is too short for a rate.
 #[must_use]
 pub fn is_cut_short(interval: &Interval, step: &Step) -> bool {
     let span = interval.to.saturating_sub(interval.from);
-    // The only interval of a short step is all that there is of it, however short.
+    // The only interval of a short step counts, however short.
     interval.index > 0 && span.get() < step.interval.get() / 2
 }
 

@@ -1,16 +1,15 @@
-//! Arrays of durio's own: devices that become one, are examined, are served, and are told what to do.
-//!
-//! In: paths, wishes. Out: superblocks on devices, a served array, reports. Not here: the engine and its
-//! server (durio-raid), the rules of what may be written to (`locate`, the guard of durio-block).
+//! durio's arrays: created from devices, examined, served and given orders. The engine and its
+//! server are durio-raid's; the rules of what may be overwritten are those of `locate` and the
+//! guard of durio-block.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `create` | superblocks on devices that `--destroy` names |
 //! | `examine` | what superblocks say, read only |
 //! | `devices` | members that are open, with their permits |
-//! | `serve` | an array until somebody ends it |
+//! | `serve` | an array until a user ends it |
 //! | `front` | how its users reach it: NBD, or a block device by ublk or the kernel's NBD client |
-//! | `orders` | what is asked of it meanwhile |
+//! | `orders` | orders to an array that is served |
 
 mod create;
 mod devices;

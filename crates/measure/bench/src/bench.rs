@@ -1,7 +1,6 @@
 //! A bench: one stack after the other is built, measured layer by layer, and taken down.
 //!
-//! In: a stack spec and what may be overwritten. Out: a bench folder, and what each layer costs. Not
-//! here: how a stack is built (`durio_observe::build`), how a point is measured (`execute.rs`).
+//! A stack spec and a permission to overwrite give a bench folder, with the cost of each layer.
 //!
 //! ```text
 //!   schedule ── build a layer (layers)  ── measure it (point, execute) ── record it ──┐

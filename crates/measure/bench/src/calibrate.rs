@@ -1,7 +1,6 @@
-//! Times of a database's software, found anew: the database without a disk and its model in turns.
-//!
-//! In: a command that loads the database, a model that runs with times by a factor. Out:
-//! [`CalibrationFindings`]. Not here: the plan of the model, the profile's text.
+//! Finds the times of a database's software again: the database without a disk and its model run in
+//! turns. A command loads the database; the model runs with its times scaled by a factor. The
+//! result is [`CalibrationFindings`].
 
 mod said_rate;
 
@@ -34,7 +33,7 @@ const LOAD_LIMIT: Duration = Duration::from_secs(3600);
 /// Stands for the number of clients.
 const CLIENTS: &str = "{clients}";
 
-/// What is calibrated.
+/// The database and its model.
 #[derive(Debug, Clone)]
 pub struct CalibrationWish {
     /// The profile's name.

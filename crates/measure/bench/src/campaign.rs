@@ -1,7 +1,5 @@
-//! The plan of a campaign spec: the spec, its targets, what is at them.
-//!
-//! In: a file or the name of a built-in spec, and paths as the command line names them. Out: the plan,
-//! and what exists of its targets. Not here: what a spec means (durio-spec).
+//! The plan of a campaign spec, and its targets as they exist. The spec is a file or a built-in
+//! name; paths are as the command line names them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,11 +22,11 @@ pub struct Scale {
     pub time_per_mille: u32,
     /// Thousandths of each size.
     pub size_per_mille: u32,
-    /// So many steps were permitted; 0 where nothing was said.
+    /// How many steps the user permitted; 0 if not given.
     pub steps_confirmed: u64,
 }
 
-/// What a campaign is made from.
+/// The input of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct CampaignWish<'a> {
     /// A file, or the name of a built-in spec.
@@ -73,7 +71,7 @@ pub fn plan_of_spec<T, E: From<BenchError>>(
     Ok((made, held, with_it))
 }
 
-/// Per target of the spec its paths: those of the command line, else its own.
+/// The paths of each target: those of the command line, else the spec's.
 fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, BenchError> {
     let mut named: Vec<Vec<PathBuf>> = vec![Vec::new(); targets.len()];
     let mut unnamed = Vec::new();
@@ -102,7 +100,7 @@ fn assign(targets: &[SpecTarget], given: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>
     }
 }
 
-/// NAME=PATH; none for a path alone.
+/// NAME=PATH; `None` for a path alone.
 fn split(targets: &[SpecTarget], text: &Path) -> Result<Option<(usize, PathBuf)>, BenchError> {
     let bytes = text.as_os_str().as_bytes();
     let Some(at) = bytes.iter().position(|byte| *byte == b'=') else { return Ok(None) };
@@ -176,7 +174,7 @@ fn locate_all(
     Ok((places, held))
 }
 
-// A null device beside storage would give figures of neither.
+// A null device next to storage would give results of neither.
 fn refuse_null_groups(places: &[Vec<Location>]) -> Result<(), BenchError> {
     let is_null = |location: &Location| location.facts == LocationFacts::NullDevice;
     match places.iter().find(|group| group.len() > 1 && group.iter().any(is_null)) {

@@ -1,7 +1,7 @@
 //! A mark in the state folder for each capture that traces the kernel.
 //!
-//! In: a capture that begins. Out: a file that is locked while it lives; whether one was killed. Not here:
-//! tracing.
+//! The mark is a file, locked while the capture lives; an unlocked one shows that a capture was
+//! killed.
 //!
 //! Where tracefs is not mounted, a capture mounts it for itself, and its instances trace on after a kill
 //! where no other process sees them. To look for them takes a mount, so it is done only for a mark.

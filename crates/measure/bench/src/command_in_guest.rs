@@ -1,8 +1,6 @@
-//! The part of `durio prove exec` that runs in a guest of the lab: a filesystem on the guest's disk, and a
-//! command of the user's on it.
-//!
-//! In: an order of the host, the command. Out: its output, its exit code; a message to the witness if the
-//! filesystem is not there. Not here: the host's side (`command_trials.rs`).
+//! The part of `durio prove exec` that runs in a guest of the lab: a filesystem on the guest's
+//! disk, and a user's command on it. The host gets the command's output and exit code, and a
+//! message if the filesystem cannot be made or mounted. The host's side is `command_trials.rs`.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +22,7 @@ const DATA: &str = "/durio/data";
 /// Where the guest has the acknowledged lines; the check finds it in `DURIO_ACKNOWLEDGED`.
 pub(crate) const ACKNOWLEDGED: &str = "/durio/acknowledged";
 
-/// What a guest shall do with its disk and a command.
+/// A guest's task with its disk and a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandOrder {
     /// Which part of a life.
@@ -41,19 +39,20 @@ pub(crate) struct CommandOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CommandTask {
-    /// Make the filesystem; the command, if there is one, prepares what is on it.
+    /// Make the filesystem; the command, if any, prepares its contents.
     Setup,
     /// The command runs until the power goes.
     Load,
-    /// The command looks for what is missing.
+    /// The command looks for missing data.
     Check,
 }
 
-/// Follows an order of the host that this guest belongs to, and gives the command's exit code, as shells
-/// tell it.
+/// Follows an order of the host that this guest belongs to, and returns the command's exit code, as
+/// shells give it.
 ///
 /// # Errors
-/// If this machine is no guest of the lab; if there is no filesystem, which the host hears too.
+/// If this machine is not a guest of the lab; if the filesystem is missing, which the host hears
+/// too.
 pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, BenchError> {
     if read_host().lab.is_none() {
         let text = "only a guest of the lab runs commands for a proof; durio prove exec boots it";

@@ -1,8 +1,6 @@
-//! One power cut after the other under a user's command: its files lie on a simulated disk in a guest of
-//! the lab.
-//!
-//! In: a command, its check, a profile. Out: what the check said after each cut. Not here: what runs in the
-//! guest (`command_in_guest.rs`), QEMU (durio-lab), verdicts.
+//! Power cuts, one after another, under a user's command: its files lie on a simulated disk in a
+//! guest of the lab, and the check reports after each cut. The guest's side is
+//! `command_in_guest.rs`, QEMU durio-lab's.
 //!
 //! ```text
 //!  boot: filesystem, setup ──► the disk, kept
@@ -11,8 +9,8 @@
 //!                      boot: command ──► cut: disk, then QEMU ──► restore ──► boot: check
 //! ```
 //!
-//! The witness is the command's own stdout: a line that this process has when the power goes is an
-//! acknowledgement. What comes later does not count, though it was printed before QEMU's end.
+//! The witness is the command's stdout: a line that this process has when the power goes is an
+//! acknowledgement. Later lines do not count, though they were printed before QEMU's end.
 
 mod printed;
 
@@ -64,12 +62,12 @@ pub(crate) struct CommandTrials {
 /// One boot of a guest that is over.
 struct Booted {
     outcome: LabOutcome,
-    /// Why there was no filesystem, if so.
+    /// Why the filesystem is missing, if it is.
     obstacle: Option<AgentSays>,
 }
 
 impl Booted {
-    /// That something in the guest did not end as it should, and what is known of it.
+    /// The error for a program in the guest that failed, with its last output.
     fn failed(&self, what: &str, said: &str) -> BenchError {
         if let Some(AgentSays::Failed { reason }) = &self.obstacle {
             return said_failed(reason);
@@ -184,7 +182,7 @@ impl CommandTrials {
         let said = Mutex::default();
         let booted =
             self.boot(request, [&mut Lines(printed), &mut Tail(&said)], stop, |cutter| {
-                // Held until the power is gone: what is printed in between came after it.
+                // Held until the power is gone, so that output from between counts as later.
                 let mut printed = lock(printed);
                 if printed.is_too_much() {
                     cutter.cut();
@@ -209,7 +207,7 @@ impl CommandTrials {
         }
     }
 
-    /// Gives the exit code of the check, and what it said.
+    /// Runs the check; returns its exit code and its output.
     fn check(
         &self,
         server: &BackgroundServer,
@@ -329,8 +327,8 @@ fn by_shell(text: &str) -> Vec<String> {
     ["sh", "-c", text].map(str::to_owned).to_vec()
 }
 
-/// Pages that waited in the disk's cache and that nobody was told to be durable: what an honest disk may
-/// lose, and the cut took.
+/// Pages that waited in the disk's cache, were never promised to be durable, and were lost in the
+/// cut: an honest disk may lose them.
 fn controls(disk: &Disk) -> Controls {
     let waiting = disk.truth().last_cut().map_or(&[][..], |it| it.waiting.as_slice());
     let unsynced = waiting.iter().filter(|it| it.ended && !it.promised);

@@ -1,7 +1,5 @@
-//! Runs against runs, from their folders alone.
-//!
-//! In: sides as a user names them: a run folder, a directory of run folders, folders between commas.
-//! Out: the comparison. Not here: how runs are compared (durio-judge).
+//! Compares runs from their folders alone. A side is a run folder, a directory of run folders, or
+//! folders between commas; durio-judge compares them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +15,10 @@ use crate::runs::find_run;
 // A directory with more run folders than this is surely not meant as one side.
 const RUNS_MAX: usize = 1000;
 
-/// The comparison of two sides or more, the first of which is what the others are compared with.
+/// Compares two or more sides; the first is the baseline.
 ///
 /// # Errors
-/// If a side is no run.
+/// If a side is not a run.
 pub fn read_comparison(
     sides: &[PathBuf],
     settings: &Settings,
@@ -37,7 +35,7 @@ pub fn read_comparison(
 /// A run to be compared.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a run.
 pub fn read_compared_run(
     path: &Path,
     observer: &dyn Observer,
@@ -59,7 +57,7 @@ fn side((source, runs): (&PathBuf, Vec<(Run, Option<String>)>)) -> Side {
 /// The run folders of one side: itself, those in it, or those between commas.
 fn folders(side: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let text = side.to_string_lossy();
-    // A folder may have a comma in its name: only what is not there is a list.
+    // A folder may have a comma in its name: only a path that does not exist is a list.
     let folders = match !side.exists() && text.contains(',') {
         true => {
             let parts = text.split(',').filter(|it| !it.is_empty());
@@ -110,7 +108,7 @@ fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, BenchError> {
 /// A run, and why it cannot be read to its end.
 type Read = (Run, Option<String>);
 
-/// Reads every side, each in a thread of its own.
+/// Reads every side, each in a separate thread.
 // Reading takes most of a comparison's time.
 fn read_all(sides: &[Vec<PathBuf>]) -> Result<Vec<Vec<Read>>, BenchError> {
     std::thread::scope(|scope| {

@@ -1,10 +1,8 @@
-//! The crash states of a recorded run, each checked by a command of the user's.
+//! The crash states of a recorded run, each checked by a user's command. The input is a log of
+//! dm-log-writes and the disk's contents before it; durio-prove enumerates the states.
 //!
-//! In: a log of dm-log-writes, what the disk held before it, a command. Out: what the command says of
-//! each state. Not here: which states there are (durio-prove), what the command looks for.
-//!
-//! A state is a sparse file in a folder of its own, made anew for each check: the check may write to it,
-//! as a filesystem's recovery does.
+//! A state is a sparse file in a private folder, made again for each check: the check may write to
+//! it, as a filesystem's recovery does.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -30,14 +28,14 @@ use crate::observer::{Due, Observer};
 const LOG_MAX: Bytes = Bytes::from_gib(4);
 /// Bytes of a disk's image that are looked at together; zeros are not kept.
 const PART: usize = 4096;
-/// Lines of a check's output that are told.
+/// Lines of a check's output that are reported.
 const LINES: usize = 3;
 
-/// What is wanted of a log.
+/// The user's request on a log.
 #[derive(Debug)]
 pub struct CrashStatesWish<'a> {
     pub log: &'a Path,
-    /// What the disk held before; zeros without it.
+    /// The disk's earlier contents; zeros without it.
     pub base: Option<&'a Path>,
     /// Bytes of the disk; without it those of the base.
     pub size: Option<Bytes>,
@@ -54,7 +52,7 @@ pub struct CrashStatesWish<'a> {
 /// Checks each state.
 ///
 /// # Errors
-/// If the log is none, the command cannot be run, or there is no room for a state.
+/// If the log is invalid, the command cannot be run, or a state does not fit.
 pub fn check_crash_states(
     wish: &CrashStatesWish<'_>,
     stop: &StopFlag,
@@ -91,10 +89,10 @@ pub fn check_crash_states(
     Ok(findings)
 }
 
-/// Checks one state, and leaves what the disk holds in it in the new file `saved`.
+/// Checks one state, and saves its image in the new file `saved`.
 ///
 /// # Errors
-/// As [`check_crash_states`]; if there is no such state, or the file exists.
+/// As [`check_crash_states`]; if the state does not exist, or the file does.
 pub fn check_crash_state(
     wish: &CrashStatesWish<'_>,
     name: StateName,
@@ -121,7 +119,7 @@ pub fn check_crash_state(
     checked.ok_or_else(missing)?.map(|()| findings)
 }
 
-/// A log as it is replayed.
+/// A log in replay.
 struct Recorded {
     recording: Recording,
     size: Bytes,
@@ -152,7 +150,7 @@ impl Recorded {
 
 fn end_of(event: &Event) -> u64 {
     let Event::Begun(write) = event else { return 0 };
-    // Of zeros only those count that stand over something.
+    // Zeros only count over existing data.
     let sector = write.sectors().filter_map(|(sector, bytes)| bytes.map(|_| sector)).max();
     sector.map_or(0, |it| (it + 1) * SECTOR as u64)
 }
@@ -196,7 +194,7 @@ fn save(image: &Image, size: Bytes, path: &Path) -> Result<(), BenchError> {
     let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
     let written = write(image, size, &file);
     if written.is_err() {
-        // Half a state is none; the first error is what counts.
+        // Half a state is not a state; the first error counts.
         let _ = fs::remove_file(path);
     }
     written.map_err(failed)
@@ -213,7 +211,7 @@ fn write(image: &Image, size: Bytes, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a state lies while it is checked. It goes with all that the check left there.
+/// A state's place during its check. Dropping it removes everything that the check left there.
 struct Scratch {
     image: PathBuf,
     size: Bytes,
@@ -269,7 +267,7 @@ impl Scratch {
         Ok((outcome, finding))
     }
 
-    /// What an earlier check has made of the last one goes first.
+    /// Removes the last state first, which an earlier check may have changed.
     fn put(&self, image: &Image) -> io::Result<()> {
         for entry in fs::read_dir(self.folder.path())? {
             let path = entry?.path();

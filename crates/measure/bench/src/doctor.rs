@@ -1,7 +1,5 @@
-//! What this machine lets durio do in a directory: each thing is tried where that is cheap.
-//!
-//! In: a directory. Out: [`Diagnosis`]. Not here: how it is shown. Whoever measures asks the same
-//! probes, so that a row says what a run would find.
+//! What this machine lets durio do in a directory: each thing is tried where that is cheap. Runs
+//! use the same probes, so a row says what a run would find.
 //!
 //! Nothing that exists is written to, and nothing stays: the one file is unnamed, or loses its name
 //! before it is written to.
@@ -29,7 +27,7 @@ pub fn diagnose(directory: &Path) -> Diagnosis {
     Diagnosis::new(directory.display().to_string(), rows)
 }
 
-/// What was found of a thing.
+/// The result of a probe.
 struct Found {
     state: DiagnosisState,
     text: String,
@@ -59,7 +57,7 @@ impl Found {
         DiagnosisRow { name, state, found, remedy, used_for, needed_by_check: false }
     }
 
-    /// Of something without which `durio check` cannot run.
+    /// A row without which `durio check` cannot run.
     fn needed(self, name: &'static str, used_for: &'static str) -> DiagnosisRow {
         DiagnosisRow { needed_by_check: true, ..self.row(name, used_for) }
     }

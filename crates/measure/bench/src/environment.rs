@@ -1,6 +1,5 @@
-//! What a run is carried out on, as it is recorded and as the runner is told.
-//!
-//! In: a plan. Out: the host, the layers under each location, the devices and nodes of each target.
+//! The environment of a run, for the record and the runner: the host, the layers under each
+//! location, and the devices and nodes of each target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +36,7 @@ pub(crate) fn environment(plan: &Plan) -> Result<Environment, BenchError> {
 }
 
 /// How much of an existing file is allocated.
-// What is not is read from no device.
+// Unallocated blocks are read from no device.
 fn allocated(path: &Path) -> Option<Fact> {
     // st_blocks counts these, whatever the blocks of the filesystem are (inode(7)).
     const BLOCK: u64 = 512;
@@ -70,7 +69,7 @@ pub(crate) fn processors(plan: &Plan, environment: &Environment) -> Processors {
             .filter_map(|(_, layer)| layer.block.as_ref()?.numa_node)
             .filter_map(|node| u32::try_from(node).ok())
             .collect();
-        // Of devices on several nodes no node is near to all.
+        // If the devices are on several nodes, no node is near to all.
         nodes.first().copied().filter(|_| nodes.len() == 1)
     };
     Processors { nodes: read_nodes(), node_of_target: plan.targets.iter().map(of).collect() }

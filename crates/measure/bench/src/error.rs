@@ -1,4 +1,4 @@
-//! The error of this crate: what kind it is, what was being done, why, and what helps.
+//! The error of this crate: its kind, the failed step, the cause, and hints.
 
 use std::error::Error;
 use std::fmt;
@@ -10,14 +10,14 @@ use durio_record::{Outcome, RecordError, RecordErrorKind};
 use durio_run::RunError;
 use durio_spec::{SpecError, SpecErrorKind};
 
-/// Whose matter an error is.
+/// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BenchErrorKind {
     /// The user's: contradicting wishes, or something that would overwrite what exists.
     WrongUse,
     /// The machine's: a missing right, kernel feature, place or device.
     CannotMeasure,
-    /// durio's own.
+    /// durio's: a bug.
     Fault,
     /// The user stopped it before there was anything to show.
     Interrupted,
@@ -30,12 +30,12 @@ pub enum BenchErrorKind {
 /// Why something was not done.
 #[derive(Debug)]
 pub struct BenchError {
-    /// Whose matter it is.
+    /// Who has to act.
     pub kind: BenchErrorKind,
-    /// What was being done; without it the source speaks for itself.
+    /// The failed step; without it the source is shown alone.
     context: Option<String>,
     source: Option<Box<dyn Error + Send + Sync>>,
-    /// What the user can do, a line each.
+    /// Hints to the user, a line each.
     pub hints: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl BenchError {
         Self::new(BenchErrorKind::CannotMeasure, message)
     }
 
-    /// An error of this kind that `source` tells.
+    /// An error of this kind, with the text of `source`.
     #[must_use]
     pub fn of(kind: BenchErrorKind, source: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, context: None, source: Some(Box::new(source)), hints: Vec::new() }
@@ -77,10 +77,11 @@ impl BenchError {
         Self::of(BenchErrorKind::Fault, error).context("cannot make the report")
     }
 
-    /// The error with what was being done before it.
+    /// Adds the failed step in front of the error.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Self {
-        // Kind and hints are of the outermost, wherever they came from: nobody looks further.
+        // Kind and hints belong to the outermost error, wherever they came from: readers look no
+        // further.
         let (kind, hints) = (self.kind, std::mem::take(&mut self.hints));
         let source: Option<Box<dyn Error + Send + Sync>> = match self.context {
             Some(_) => Some(Box::new(self)),
@@ -212,7 +213,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// What a durio that was started from here means by its exit code; none if a signal ended it.
+    /// The kind of an exit code of a durio started from here; `None` if a signal ended it.
     pub(crate) const fn of_durio(code: Option<i32>) -> Self {
         match code {
             Some(0) => Self::Complete,

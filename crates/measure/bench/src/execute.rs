@@ -1,7 +1,4 @@
-//! The line from a plan to a record and its findings, the same for everything that measures.
-//!
-//! In: a plan and what exists of its targets. Out: a run folder, and the findings. Not here: what is
-//! planned, and who sees the findings.
+//! The path from a plan to a record and its findings, shared by everything that measures.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,7 +25,7 @@ use crate::resume::Interrupted;
 use crate::runs::remove_run_folder;
 use crate::state_folder::{runs_folder, state_for};
 
-/// What the user wishes of a run, beside its plan.
+/// The user's options for a run, next to its plan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunOptions<'a> {
     /// Where the run folder is made; the state folder without it.
@@ -41,7 +38,7 @@ pub struct RunOptions<'a> {
     pub label: Option<&'a str>,
 }
 
-/// Identity of a run that is about to begin.
+/// Identity of a run that is about to start.
 #[derive(Debug)]
 pub struct Execution {
     name: FolderName,
@@ -63,7 +60,7 @@ impl Execution {
     /// Names the run.
     ///
     /// # Errors
-    /// If there is no folder for it.
+    /// If its folder cannot be made.
     pub fn begin(command: &str, options: &RunOptions<'_>) -> Result<Self, BenchError> {
         let started = SystemTime::now();
         let name = FolderName::new(command, started, std::process::id());
@@ -76,7 +73,7 @@ impl Execution {
         let leftovers = state.as_ref().map(Leftovers::below);
         let nanos = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits of the time will do")]
-        // Runs that begin at the same moment differ by their process.
+        // Runs that start at the same moment differ by their process.
         let seed = options.seed.unwrap_or(nanos as u64 ^ u64::from(std::process::id()));
         let (is_named, histograms) = (options.out.is_some(), options.histograms);
         let label = options.label.map(str::to_owned);
@@ -101,8 +98,8 @@ impl Execution {
         Self { histograms: true, ..self }
     }
 
-    /// A run of this bench, in a folder of this name inside of the bench's own. Its files are on what
-    /// goes with the bench.
+    /// A run of this bench, in a folder of this name inside the bench's. Its files lie on storage
+    /// that is removed with the bench.
     pub(crate) fn point(&self, name: &str) -> Self {
         Self {
             name: self.name.clone(),
@@ -128,7 +125,7 @@ impl Execution {
         self.folder.parent().unwrap_or(Path::new("."))
     }
 
-    /// Removes its folder, once it has ended and is of no use any more.
+    /// Removes its folder, once it has ended and is not needed any more.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -144,7 +141,7 @@ impl Execution {
         format!(".durio-{}", self.name)
     }
 
-    /// Its name and its begin, for a manifest.
+    /// Its name and its start time, for a manifest.
     pub(crate) fn identity(&self) -> (String, String) {
         (self.name.to_string(), FolderName::rfc3339(self.started))
     }
@@ -170,8 +167,8 @@ impl Execution {
     fn journal(&self) -> Result<Journal, BenchError> {
         let pointed = Journal::begin(&self.folder, self.leftovers.as_ref());
         match pointed {
-            // A home that cannot be written to (a container's) must not keep anybody from measuring into a
-            // folder of their own. The next run only does not find what this one may leave.
+            // A home that cannot be written to (a container's) must not keep users from measuring
+            // into a folder they named. Only the next run will not find this run's leftovers.
             Err(_) if self.is_named => {
                 // The first attempt made it, and a new journal replaces nothing.
                 let _ = fs::remove_file(self.folder.join(file_names::JOURNAL));
@@ -181,10 +178,10 @@ impl Execution {
         }
     }
 
-    /// Runs `plan` on what was looked up for it, and records it.
+    /// Runs `plan` on its located targets, and records it.
     ///
     /// # Errors
-    /// If there is nothing to show: the run could not begin, or its record not be written.
+    /// If the run could not start, or its record not be written.
     pub fn execute(
         &self,
         plan: &Plan,
@@ -203,7 +200,7 @@ impl Execution {
             .carry_out(stop, observer)
     }
 
-    /// Goes on with an interrupted run in its own folder.
+    /// Continues an interrupted run in its folder.
     ///
     /// # Errors
     /// As [`Execution::execute`].
@@ -218,9 +215,9 @@ impl Execution {
         let plan = &folder.plan;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
         let environment = environment(plan)?;
-        // Before anything is appended: what was recorded so far is read as it is.
+        // Before anything is appended, so that only the old record is read.
         let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
-        // Behind the last whole one a power cut has torn the record.
+        // A power cut tore the record after the last whole event.
         let mut events = folder.events()?;
         for event in events.by_ref() {
             match event {
@@ -251,13 +248,13 @@ impl Execution {
 /// A run that is over.
 #[derive(Debug)]
 pub struct Executed {
-    /// What was found, however it ended.
+    /// The findings, however the run ended.
     pub findings: Findings,
     pub outcome: Result<Outcome, BenchError>,
 }
 
-/// What the user shall know before a run begins: that it needs much memory. What cannot be had at all
-/// is refused by the runner.
+/// A warning before a run starts: it needs much memory. The runner refuses a run that cannot get
+/// its memory at all.
 #[must_use]
 pub fn memory_remark(plan: &Plan) -> Option<String> {
     let (step, need, available) = durio_run::large_step(plan)?;
@@ -269,7 +266,7 @@ pub fn memory_remark(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// What a run begins or goes on with.
+/// The start of a run, new or resumed.
 struct Beginning<'a> {
     folder: &'a Path,
     plan: &'a Plan,
@@ -298,11 +295,11 @@ impl Beginning<'_> {
         };
         let outcome = durio_run::run(plan, context, &mut recording);
         let Recording { analyser, writer, observer: ended, .. } = recording;
-        // Its line on the terminal ends before anything else is told.
+        // Its line on the terminal ends before other output.
         drop(ended);
         journal.end();
         let folder = absolute(folder);
-        // Of any other error there is a record that is worth a report.
+        // After any other error the record is worth a report.
         let outcome = match outcome {
             // Nothing more can be written where the record is.
             Err(error) if error.kind == RunErrorKind::Sink => {
@@ -321,8 +318,8 @@ impl Beginning<'_> {
     }
 }
 
-/// Refuses a run with a step of which nothing was measured: a script must not take the absence of a
-/// figure for one. A workload without operations beside others that have some is a doubt.
+/// Refuses a run with a step that measured nothing: a script must not take the absence of a number
+/// for one. A workload without operations next to others that have some is only a doubt.
 fn all_measured(findings: &Findings) -> Result<(), BenchError> {
     let workloads = || findings.workloads.iter();
     let is_step_empty = |workload: &WorkloadFindings| {
@@ -344,7 +341,7 @@ fn all_measured(findings: &Findings) -> Result<(), BenchError> {
     ))
 }
 
-/// Keeps what was found beside the record: for programs, and for a browser.
+/// Saves the findings next to the record: for programs, and for a browser.
 pub(crate) fn save_findings(
     found: &impl Report,
     save: impl Fn(&str, &[u8]) -> Result<(), RecordError>,
@@ -359,7 +356,7 @@ pub(crate) fn save_findings(
     Ok(())
 }
 
-/// The command line; bytes that are no text are replaced.
+/// The command line; bytes that are not UTF-8 are replaced.
 pub(crate) fn command_line() -> Vec<String> {
     let words = COMMAND_LINE.get().cloned();
     let words = words.unwrap_or_else(|| std::env::args_os().collect());
@@ -368,8 +365,8 @@ pub(crate) fn command_line() -> Vec<String> {
 
 static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// Says which words records have as their command line, where they are not the process's own: a user's
-/// file may have added some.
+/// Sets the command line for records, if it is not the process's: a user's file may have added
+/// words.
 pub fn set_command_line(words: &[OsString]) {
     // Only the first counts, and there is but one.
     let _ = COMMAND_LINE.set(words.to_vec());

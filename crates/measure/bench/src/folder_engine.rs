@@ -1,14 +1,13 @@
 //! A target of the prover that is a folder: each cell is a file, and a write replaces it.
 //!
-//! In: a folder that only the prover writes to. Out: an engine over it. Not here: stamps, and when the
-//! power goes.
+//! The folder belongs to the prover alone; this is the engine over it.
 //!
 //! ```text
 //!  write of a cell:   new ◄── data ──► sync, by the arm's path ──► rename to the cell ──► sync the folder
 //!  write of a control: the cell's file, in place, past the page cache, and no sync
 //! ```
 //!
-//! New files are written through the page cache, as programs write them; what is read is read past it.
+//! New files are written through the page cache, as programs write them; reads bypass it.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -28,7 +27,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 /// The file that replaces another, until it does.
 const NEW: &str = "new";
 
-/// What a write does.
+/// The effect of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderWrites {
     /// It makes the cell's file, which a later fsync makes durable with all others.
@@ -94,7 +93,7 @@ impl FolderEngine {
         }
     }
 
-    /// No byte where there is no file; what a file lacks of a cell is zeros, as in a hole.
+    /// No byte without a file; the missing end of a cell is zeros, as in a hole.
     fn read(&mut self, slot: u32, cell: u64) -> Result<usize, Errno> {
         let file = match self.file(&name(cell), OFlags::RDONLY | OFlags::DIRECT) {
             Err(Errno::NOENT) => return Ok(0),

@@ -1,7 +1,5 @@
-//! A bench in a guest of the lab, whose folder is brought out.
-//!
-//! In: a spec, a kernel, what the guest shall be like. Out: a bench folder, and how it ended. Not here:
-//! the bench itself, which is the same command in the guest.
+//! A bench in a guest of the lab, whose folder is brought out. The bench itself is the same command
+//! in the guest.
 
 pub(crate) mod needs;
 
@@ -30,19 +28,20 @@ use needs::GuestNeeds;
 
 /// Where the guest has a spec that is a file.
 const SPEC_IN_GUEST: &str = "/lab-spec.toml";
-/// What the guest needs beside the devices that it makes: its own files, durio and the page cache.
+/// The guest's memory apart from the devices that it makes: its own files, durio and the page
+/// cache.
 const MEMORY_ASIDE: Bytes = Bytes::from_mib(1536);
-/// What ZFS takes for itself, beside the kernel's page cache.
+/// ZFS's own cache, on top of the kernel's page cache.
 const ZFS_CACHE: Bytes = Bytes::from_mib(1024);
 
-/// What a guest that benches is like.
+/// The settings of a guest that benches.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestSettings {
     /// What its clock counts.
     pub timing: LabTiming,
     /// Its processors.
     pub cpus: u32,
-    /// Its memory; what the largest stack needs without it.
+    /// Its memory; by default what the largest stack needs.
     pub memory: Option<Bytes>,
     /// The longest time that it may take.
     pub limit: Duration,
@@ -51,14 +50,14 @@ pub struct GuestSettings {
 /// A bench for a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestBench<'a> {
-    /// The spec, as it was given.
+    /// The spec, as the user gave it.
     pub spec: &'a Path,
     pub choice: &'a StackChoice,
-    /// What the guest is like.
+    /// The guest's settings.
     pub guest: GuestSettings,
     /// The kernel's image or release; the newest without it.
     pub kernel: Option<&'a Path>,
-    /// The folder of its modules, if they are not beside it.
+    /// The folder of its modules, if they are not next to it.
     pub modules: Option<&'a Path>,
     /// The seed of every random choice, if one was given.
     pub seed: Option<u64>,
@@ -83,7 +82,7 @@ impl GuestBench<'_> {
         let request = self.prepared()?;
         let (release, meaning) = (&request.kernel.release, request.timing.meaning());
         observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
-        // Beside the runs, so that moving it there is a rename.
+        // Next to the runs, so that moving it there is a rename.
         let brought = Brought::new(self.runs)
             .map_err(|error| BenchError::io("make a folder for results in", self.runs, error))?;
         let request = LabRequest { out: Some(brought.0.clone()), ..request };
@@ -97,10 +96,11 @@ impl GuestBench<'_> {
         Ok((folder.ok_or_else(|| without_folder(&request, &outcome, ending))?, ending))
     }
 
-    /// Refuses what could not be begun: a wrong spec, devices of this machine, an unknown kernel.
+    /// Refuses requests that cannot start: a wrong spec, devices of this machine, an unknown
+    /// kernel.
     ///
     /// # Errors
-    /// That is what it is for.
+    /// The reason for the refusal.
     pub fn check(&self) -> Result<(), BenchError> {
         self.prepared().map(|_| ())
     }
@@ -142,7 +142,7 @@ impl GuestBench<'_> {
         })
     }
 
-    /// All devices of the largest stack lie in the guest's memory, and the largest step's figures.
+    /// The guest's memory holds all devices of the largest stack, and the largest step's results.
     fn memory_for(&self, spec: &StackBench, stacks: &[DeclaredStack]) -> Result<Bytes, BenchError> {
         // Any seed will do: sizes and times do not depend on it.
         let planning = Planning {
@@ -228,7 +228,7 @@ fn devices_in_memory(stack: &DeclaredStack) -> u64 {
 
 /// Why nothing was brought out.
 fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) -> BenchError {
-    // As sh tells it: 128 and the number of the signal.
+    // sh reports a signal as 128 plus its number.
     const BY_SIGNAL: u8 = 128;
     match outcome.exit {
         LabExit::Stopped | LabExit::Cut => {
@@ -280,14 +280,14 @@ pub fn guest_failed(reason: &str) -> BenchError {
     BenchError::new(BenchErrorKind::LabFailed, format!("the guest failed: {reason}"))
 }
 
-/// Whoever asks for the host's time may expect the host's processor.
+/// A user who asks for the host's time may expect the host's processor.
 #[must_use]
 pub fn emulation_remark(outcome: &LabOutcome) -> Option<String> {
     let reason = outcome.facts.without_kvm.as_ref()?;
     Some(format!("durio: the guest was emulated; KVM does not work here: {reason}"))
 }
 
-/// What a guest brought out is not all here.
+/// The remark on an incomplete folder from a guest.
 #[must_use]
 pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
     let first = outcome.skipped.first.as_ref()?;
@@ -302,13 +302,13 @@ pub fn left_out_remark(outcome: &LabOutcome) -> Option<String> {
 /// The kernel of an image, or of a release that `durio lab kernels` shows; the newest without either.
 ///
 /// # Errors
-/// If there is none.
+/// If no such kernel exists.
 pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, BenchError> {
     let Some(wanted) = wanted else {
         let newest = kernels::usable().into_iter().next();
         return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: kernels::places() })?);
     };
-    // Releases are what the list of kernels shows; paths are for images of one's own.
+    // Releases are those in the list of kernels; paths are for the user's images.
     let of_release = kernels::usable().into_iter().find(|it| Path::new(&it.release) == wanted);
     match of_release {
         Some(kernel) => Ok(kernel),
@@ -322,7 +322,7 @@ pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Ker
 struct Brought(PathBuf);
 
 impl Brought {
-    // Nobody else can have made it: it is new.
+    // No other process can have made it: it is new.
     fn new(runs: &Path) -> io::Result<Self> {
         let name = FolderName::new("lab", SystemTime::now(), std::process::id());
         let path = runs.join(format!(".durio-{name}"));
@@ -339,7 +339,7 @@ impl Brought {
             return Ok(None);
         };
         let to = runs.join(name);
-        // Never over a folder that is there: names have the time, but clocks of guests are their own.
+        // Never over an existing folder: names have the time, but clocks of guests differ.
         rename_new(from, &to).map_err(|error| BenchError::io("move the results to", &to, error))?;
         Ok(Some(to))
     }

@@ -1,7 +1,5 @@
-//! Durio's own mirror in a guest that is proved: a server of its own process, by this program's commands.
-//!
-//! In: disks of the guest. Out: a block device. Not here: what lies on it (`guest_layers.rs`). Nothing ends
-//! the server but the proof or the power.
+//! durio's mirror in a guest under proof: a separate server process, started by this program's
+//! commands. Only the proof's end or the power ends it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::error::{BenchError, BenchErrorKind};
 use crate::guest_layers::run;
 
-/// Where it is ordered; what it says stands beside that.
+/// The server's control socket, and the file with its output.
 const SOCKET: &str = "/tmp/proof-raid";
 const SAID: &str = "/tmp/proof-raid.said";
-/// How often that is looked at.
+/// How often the output is read.
 const LOOK: Duration = Duration::from_millis(20);
-/// It says where it serves in a line that begins so.
+/// The server's line with its address starts with this.
 const READY: &str = "ready: ";
 
 /// Writes a new array to empty disks.
@@ -42,7 +40,7 @@ pub(crate) fn start(disks: &[PathBuf], within: Duration) -> Result<PathBuf, Benc
         })?;
     let begin = Instant::now();
     loop {
-        // Whether it has ended is asked first: what it said before that is then there.
+        // Whether it has ended is asked first, so that all of its output is there.
         let has_ended = server.try_wait().ok().flatten().is_some();
         let text = fs::read_to_string(said).unwrap_or_default();
         let whole = text.lines().filter(|it| text.contains(&format!("{it}\n")));

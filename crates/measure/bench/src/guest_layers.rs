@@ -1,8 +1,6 @@
-//! What lies on the disks of a guest that is proved: a filesystem, an array, or nothing.
-//!
-//! In: layers, disks. Out: what a guest must have for them; in the guest, the same made, attached after a
-//! boot, and detached. The words of mkfs, mount and mdadm are those of stacks (durio-layers). Not here:
-//! what is written there. No journal is kept: the machine and its disks go with the proof.
+//! The layers on the disks of a guest under proof: a filesystem, an array, or none. They are made,
+//! attached after a boot, and detached. The words of mkfs, mount and mdadm are those of stacks
+//! (durio-layers). No journal is kept: the machine and its disks go with the proof.
 
 use std::fs;
 use std::io;
@@ -22,9 +20,9 @@ use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::guest::needs::GuestNeeds;
 use crate::guest_array;
 
-/// The kernel's part of a block device of durio's own.
+/// The kernel's part of durio's block device.
 const UBLK: &str = "ublk_drv";
-/// Of all that is made, in every guest: there is one proof in it.
+/// Part of all names in every guest: a guest has one proof.
 const ID: &str = "proof00";
 /// How long a command may take: half of what a boot may. An emulated guest on a busy machine is slow.
 const COMMAND_MAX: Duration = Duration::from_secs(300);
@@ -85,7 +83,8 @@ pub(crate) struct GuestStack<'a> {
 }
 
 impl GuestStack<'_> {
-    /// Makes them on empty disks, and says what is written to: a device, or a file that is not there yet.
+    /// Makes the layers on empty disks, and returns the path to write to: a device, or a file that
+    /// does not exist yet.
     pub(crate) fn make(&self) -> Result<PathBuf, BenchError> {
         if let Some(layers) = self.layers.on_durio_raid() {
             guest_array::create(self.disks)?;
@@ -110,7 +109,7 @@ impl GuestStack<'_> {
         self.target()
     }
 
-    /// In order: what they keep in memory is on the disks, as far as those keep their word.
+    /// Detaches in order: cached data is then on the disks, if those keep their word.
     pub(crate) fn detach(&self) -> Result<(), BenchError> {
         if let Some(layers) = self.layers.on_durio_raid() {
             GuestStack { layers, disks: &[] }.detach()?;
@@ -125,7 +124,7 @@ impl GuestStack<'_> {
         }
     }
 
-    /// An array of durio's own that was created on the disks; its block device.
+    /// An array of durio that was created on the disks; returns its block device.
     fn start_array(&self) -> Result<PathBuf, BenchError> {
         run("modprobe", &[UBLK.to_owned()])?;
         guest_array::start(self.disks, COMMAND_MAX)
@@ -167,8 +166,8 @@ pub(crate) fn mount(layers: GuestLayers, disk: &Path, place: &Path) -> Result<()
     run("mount", &words.chain([disk, place].map(|it| it.display().to_string())).collect::<Vec<_>>())
 }
 
-/// What there is to say of layers that are not there after a cut: the same ones were before it, so that they
-/// are lost. Only that it took too long decides nothing: the machine may be slow.
+/// The report on layers that are missing after a cut: they existed before it, so they are lost. A
+/// time limit alone decides nothing: the machine may be slow.
 pub(crate) fn not_attached(error: &BenchError) -> AgentSays {
     let reason = with_causes(error);
     match error.kind {
@@ -208,7 +207,7 @@ fn carry_out(action: &Action) -> Result<(), BenchError> {
         }
         Action::MakeDirectory { path } => fs::create_dir_all(path)
             .map_err(|error| BenchError::io("make the folder", Path::new(path), error)),
-        // What the command that follows needs, or the target's opening, it sees by itself.
+        // The command that follows, or the opening of the target, checks this anyway.
         Action::Check(_) => Ok(()),
         Action::Serve { .. }
         | Action::MountConfigfs

@@ -1,7 +1,5 @@
-//! One power cut after the other on simulated disks in a guest of the lab: boot, load, cut, boot, verify.
-//!
-//! In: a profile, a front end, layers, an arm. Out: what each cut left. Not here: what runs in the guest
-//! (`proof_in_guest.rs`), QEMU (durio-lab), verdicts.
+//! Power cuts, one after another, on simulated disks in a guest of the lab: boot, load, cut, boot,
+//! verify. The guest's side is `proof_in_guest.rs`, QEMU durio-lab's.
 //!
 //! ```text
 //!  boot: make layers, stamp ──► boot: load ──► cut: disks, then QEMU ──► restore ──► boot: read
@@ -9,8 +7,8 @@
 //!                                   └───────────────────────────────────────────────────┘
 //! ```
 //!
-//! The disks are in this process and lose what a power cut takes; QEMU, which keeps nothing of them, is
-//! killed within microseconds. What the guest has said before is in a pipe of this process.
+//! The disks are in this process and lose what a power cut takes; QEMU, which keeps none of their
+//! data, is killed within microseconds. The guest's earlier messages are in a pipe of this process.
 
 mod conversation;
 mod disks;
@@ -52,14 +50,14 @@ const CELLS_MAX: u64 = 1024;
 /// Where all are read in each crash state, or each is a file.
 const CELLS_OF_FEW: u64 = 256;
 const MEMORY: Bytes = Bytes::from_mib(1024);
-/// Of one boot; the longest that works takes a tenth of it.
+/// The time limit of one boot; the longest that works takes a tenth of it.
 const LIMIT: Duration = Duration::from_secs(600);
 /// How long a disk is written to at least, from the first acknowledgement on; twice as long at most.
 const LOAD: Duration = Duration::from_millis(500);
 /// As many acknowledgements in less time than an effective cut asks for (32 in 100 ms).
 const BUSY: usize = 40;
 const BUSY_NS: u64 = 90_000_000;
-/// A guest that is slower all the time is cut nevertheless, and the cut does not count.
+/// A guest that stays slow is cut anyway, and the cut does not count.
 const BUSY_WITHIN: Duration = Duration::from_secs(5);
 /// Acknowledgements that are heard so long after the cut were on their way.
 const ON_THE_WAY: Nanos = Nanos::new(500_000_000);
@@ -121,11 +119,11 @@ impl GuestLab {
     }
 }
 
-/// Names the kernel of each guest that takes the newest: the record says which it was, and the proof goes
-/// on with the same.
+/// Names the kernel of each guest that takes the newest: the record shows which it was, and the
+/// proof continues with the same.
 ///
 /// # Errors
-/// If there is none.
+/// If no kernel is usable.
 pub(crate) fn name_kernels(plan: &mut ProofPlan) -> Result<(), BenchError> {
     for series in &mut plan.series {
         let kernel = match &mut series.target {
@@ -158,12 +156,12 @@ pub(crate) struct GuestTrials {
     disks: GuestDisks,
     seed: u64,
     ledger: PathBuf,
-    /// None until the target is stamped.
+    /// `None` until the target is stamped.
     book: Option<LedgerBook>,
-    /// What the target may hold when it is freshly stamped.
+    /// The history of a freshly stamped target.
     stamped: Option<History>,
-    /// If crash states are read: so many, here the host tells which is on the disk, these are left of
-    /// those of the latest of so many lives.
+    /// For crash states: how many are read in a life, the mailbox that tells the guest which one is
+    /// on the disk, the rest of the latest life's, and the number of lives.
     count: usize,
     mailbox: Option<Mailbox>,
     states: VecDeque<(CutEvidence, CutFindings)>,
@@ -274,7 +272,7 @@ impl GuestTrials {
         let mut evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
         self.machine.boot(&order, stop, |guest| {
             load_for(guest, book, span, stop, &mut |_, _| {})?;
-            // One moment for both: what the guest says of it in between is of before.
+            // One moment for both: messages from in between count as earlier.
             disks.cut();
             let cut_at = guest.cut();
             while let Some((at, said)) = guest.hear(stop)? {

@@ -1,7 +1,5 @@
-//! Runs in turns, A B B A A B …, each a process of its own, as if typed by hand.
-//!
-//! In: per side a spec, options of `durio run`, a folder. Out: how it ended. Not here: what is
-//! compared.
+//! Runs in turns, A B B A A B …, each a separate process, as if typed by hand. Each side is a spec,
+//! options of `durio run` and a folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,7 +31,7 @@ pub struct Interleaved {
 /// Runs each of two specs `pairs` times, with `options` of `durio run`.
 ///
 /// # Errors
-/// If no run can be begun.
+/// If no run can be started.
 pub fn interleave(
     [a, b]: [&Path; 2],
     pairs: u32,
@@ -83,18 +81,18 @@ fn side_of(turn: u32) -> usize {
 
 /// `durio run SPEC`, with its run folder in `runs`.
 pub(crate) fn durio_run(spec: &Path, runs: &Path) -> Result<Command, BenchError> {
-    // This very program: a durio in PATH may be another version, with other figures.
+    // This very program: a durio in PATH may be another version, with other results.
     let program = std::env::current_exe()
         .map_err(|error| BenchError::io("find durio itself", Path::new("/proc/self/exe"), error))?;
     let mut command = Command::new(program);
-    // Each turn is a run of its own, and none the rest of one that was interrupted. What is shown is the
-    // comparison, not each run's report.
+    // `--fresh`: each turn is a new run, never the rest of an interrupted one. The comparison is
+    // shown, not each run's report.
     command.arg("run").arg(spec).args(["--yes", "--fresh", "--out"]).arg(runs);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     Ok(command)
 }
 
-/// Waits for a durio to end; once told to stop, it is interrupted, and `on_stop` is done.
+/// Waits for a durio to end; at a stop it is interrupted, and `on_stop` runs.
 pub(crate) fn follow(
     mut child: Child,
     stop: &StopFlag,
@@ -111,7 +109,7 @@ pub(crate) fn follow(
         if stop.is_set() && !is_told {
             is_told = true;
             // As a terminal would: the run ends in order and keeps its record.
-            // It may have ended meanwhile.
+            // It may have ended already.
             let _ = kill_process(Pid::from_child(&child), Signal::INT);
             on_stop()?;
         }

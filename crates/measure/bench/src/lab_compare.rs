@@ -1,8 +1,5 @@
-//! The same stacks on two kernels, in turns.
-//!
-//! In: a spec and two kernels, or the folder of such a comparison. Out: a folder with a bench of
-//! each turn, and how the cost of each layer changed. Not here: how a guest benches, and how the
-//! benches are judged.
+//! The same stacks on two kernels, in turns. A spec and two kernels, or the folder of such a
+//! comparison, give a folder with a bench of each turn, and how the cost of each layer changed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -39,7 +36,7 @@ pub struct LabComparing<'a> {
     pub out: Option<&'a Path>,
 }
 
-/// A comparison that can begin.
+/// A comparison that can start.
 #[derive(Debug)]
 pub struct LabInterleaving<'a> {
     request: LabComparing<'a>,
@@ -55,10 +52,10 @@ pub struct LabCompared {
 }
 
 impl<'a> LabInterleaving<'a> {
-    /// Refuses before the first turn what the last one would be refused for.
+    /// Refuses before the first turn anything that would fail in the last one.
     ///
     /// # Errors
-    /// That is what it is for.
+    /// The reason for the refusal.
     pub fn prepare(request: LabComparing<'a>) -> Result<Self, BenchError> {
         // One seed for all: what differs between the benches is the kernel.
         let options =
@@ -72,7 +69,7 @@ impl<'a> LabInterleaving<'a> {
     /// Runs all turns, A and B after each other, so that what drifts meets both.
     ///
     /// # Errors
-    /// If a turn leaves nothing behind; without any turn the folder goes too.
+    /// If a turn leaves nothing behind; without any turn the folder is removed too.
     pub fn run(&self, stop: &StopFlag, observer: &dyn Observer) -> Result<LabCompared, BenchError> {
         let mut folder = LabCompareFolder::create(self.execution.folder(), self.manifest())?;
         let ending = match self.all(&mut folder, stop, observer) {
@@ -164,20 +161,20 @@ impl<'a> LabInterleaving<'a> {
         let to = self.execution.folder().join(&name);
         rename_new(&bench, &to).map_err(|error| BenchError::io("move a bench to", &to, error))?;
         folder.manifest.benches.push(LabCompareBench { side, repeat, folder: name });
-        // After each turn: a comparison that is killed can be shown as far as it came.
+        // After each turn, so that the finished part of a killed comparison can be shown.
         folder.update(&folder.manifest)?;
         Ok(ending)
     }
 }
 
-/// What the turns that are left will take, to whole seconds, if those to come take as long as those
-/// before; nothing before the first.
+/// The time for the remaining turns, in whole seconds, if they take as long as those before; `None`
+/// before the first.
 fn remaining(elapsed: Duration, done: u32, all: u32) -> Option<Duration> {
     let each = elapsed.checked_div(done)?;
     Some(Duration::from_secs((each * all.saturating_sub(done)).as_secs()))
 }
 
-/// Keeps what was found beside the manifest.
+/// Saves the comparison next to the manifest.
 ///
 /// # Errors
 /// If the folder cannot be written.
@@ -188,7 +185,7 @@ pub fn save_lab_comparison(
     save_findings(comparison, |name, bytes| folder.save(name, bytes))
 }
 
-/// The findings of a comparison, from its folder alone, as far as it came.
+/// The findings of a comparison, from the finished part of its folder.
 ///
 /// # Errors
 /// If there is nothing to compare.

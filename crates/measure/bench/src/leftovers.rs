@@ -1,8 +1,6 @@
-//! What runs that were killed left behind: files with names, traces of the kernel, sockets of disks.
-//!
-//! In: the state folder, the kernel's tracing files, the folder for temporary files. Out: a line for each thing that was removed, or
-//! that stays in doubt. Not here: settings of the kernel ([`crate::SettingGuard`]), stacks of a bench
-//! (durio-layers' `clean`).
+//! Removes what killed runs left behind: files with names, traces of the kernel, sockets of disks.
+//! Each removed or doubtful thing gives a line. Settings of the kernel are
+//! [`crate::SettingGuard`]'s, stacks of a bench are removed by durio-layers' `clean`.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +16,7 @@ const ROOT: &str = "/";
 /// Where captures are looked for that nothing else shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookFor {
-    /// What the state folder has a mark of.
+    /// Only things with a mark in the state folder.
     Marked,
     /// All: also of captures whose state folder is another.
     All,
@@ -26,7 +24,7 @@ pub enum LookFor {
 
 /// Removes what dead runs left behind, where that is proved to be theirs; a line for each thing.
 pub fn clear_leftovers(look_for: LookFor) -> Vec<String> {
-    // What is in a folder of another user is not acted on.
+    // The contents of another user's folder are not acted on.
     let state = state_folder().ok().flatten();
     let leftovers = state.as_ref().map(Leftovers::below);
     let files = leftovers.as_ref().map(remove_leftovers).unwrap_or_default();
@@ -44,7 +42,7 @@ pub fn clear_leftovers(look_for: LookFor) -> Vec<String> {
 }
 
 fn traces_of_captures(marks: DeadMarks) -> Vec<PathBuf> {
-    // Without the right to look the marks stay, for whoever has it.
+    // Without permission to look, the marks stay for a user who has it.
     let Ok(removed) = remove_dead_captures(Path::new(ROOT)) else { return Vec::new() };
     marks.forget();
     removed

@@ -1,11 +1,10 @@
-//! What is done with plans: carried out, recorded, resumed, set side by side, stack by stack.
-//!
-//! In: what a user wishes, as values. Out: folders and findings. Not here: arguments, the terminal and
-//! exit codes (durio), and what a spec means (durio-spec).
+//! Carries out plans: execute, record, resume, compare, stack by stack. The input is the user's
+//! request as values, the output folders and findings. Arguments, the terminal and exit codes are
+//! durio's; the meaning of a spec is durio-spec's.
 //!
 //! | module | what it joins |
 //! |---|---|
-//! | `locate` | paths → what is there, held, and what may be written to |
+//! | `locate` | paths → their targets, held, and whether those may be written to |
 //! | `campaign` | a spec and paths → a plan |
 //! | `execute`, `resume` | a plan → a run folder and its findings |
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
@@ -16,10 +15,10 @@
 //! | `replay` | a trace → how its replay went |
 //! | `power_proof` | a proof's plan → power cuts, their record, verdicts |
 //! | `guest_trials`, `proof_in_guest` | the same in guests of the lab: the host's side, the guest's side |
-//! | `command_trials`, `command_in_guest` | the same of a user's command, whose own check says what is missing |
+//! | `command_trials`, `command_in_guest` | the same for a user's command and its own check |
 //! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | a proof's agent, witness and verifier, each by itself |
-//! | `array` | devices → an array of durio's own, created, examined, served, and told what to do |
+//! | `array` | devices → an array of durio, created, examined, served and given orders |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
 //! | `leftovers`, `setting_guard` | what dead runs left behind |
@@ -34,18 +33,18 @@
 //! recorded, and the next one follows. The schedule sees what builds and what measures through two
 //! seams, so that tests plant failures in both.
 //!
-//! The figures of a bench are made from its runs alone: each is analysed as any other, once, while
+//! The results of a bench are made from its runs alone: each is analysed as any other, once, while
 //! it runs or when its folder is read; `measure/analyse/src/attribution/from_bench.rs` turns the
-//! manifest and these findings into points, and `attribution` sets the points beside each other;
-//! `measure/report/src/stack/` writes it down, the levels of a ladder side by side first
+//! manifest and these findings into points, and `attribution` compares the points;
+//! `measure/report/src/stack/` writes the report, the levels of a ladder side by side first
 //! (`ladders.rs`). So `durio report` shows a bench again on another machine, also one that was made
 //! in a guest (`--lab`: the same command in the lab, its folder brought out) and `durio lab
 //! compare` needs nothing but some of them: its folder (docs/formats/lab-compare-folder.md) has one
 //! for each turn, and `attribution/verdict.rs` judges their repeats.
 //!
-//! Repeats are set against repeats by one rule (`core/base/src/stats/repeats.rs`: Welch's interval of
-//! the means of their logarithms; docs/design/0005): `compare` asks it of figures of runs,
-//! `attribution/verdict.rs` of costs on two kernels.
+//! Repeats are compared with repeats by one rule (`core/base/src/stats/repeats.rs`: Welch's
+//! interval of the means of their logarithms; docs/design/0005): `compare` applies it to results of
+//! runs, `attribution/verdict.rs` to costs on two kernels.
 
 mod array;
 mod bench;

@@ -1,8 +1,6 @@
-//! What a path leads to, and whether what exists there may be written to.
-//!
-//! In: paths, and the words of the permission. Out: [`Located`]: facts to plan with, and what exists
-//! held by its descriptor, so that what is looked at here is what is measured. Not here: the decision
-//! whether something may be written to, which is the guard's (`durio_block`).
+//! What a path leads to, and whether it may be written to. [`Located`] has the facts to plan with,
+//! and holds existing targets by their descriptors, so that the inspected target is the measured
+//! one. Whether a target may be written to is decided by the guard (`durio_block`).
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -27,7 +25,7 @@ pub struct Located {
     pub held: HeldTargets,
 }
 
-/// By what words existing things may be overwritten.
+/// The permission to overwrite existing things.
 #[derive(Debug, Clone, Copy)]
 pub enum Permission<'a> {
     /// Those that `--destroy` names, by a path or a serial number.
@@ -39,12 +37,12 @@ pub enum Permission<'a> {
     },
     /// All: layers that this durio has just built, or was permitted to build on.
     Built,
-    /// Those that are members of an array of durio's own, which is started or takes them back.
+    /// Members of an array of durio, which is started or takes them back.
     Members,
 }
 
-/// Finds out what each of `paths` is, none of which may be another's second name, and holds it. What
-/// is permitted by name must be one of them.
+/// Finds out what each of `paths` is, and holds it; no path may be another's second name. Paths
+/// that are permitted by name must be among them.
 ///
 /// # Errors
 /// If one cannot be measured or may not be written to.
@@ -115,7 +113,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// What it is, and whether it may be overwritten.
+    /// The facts about the target, and whether it may be overwritten.
     fn existing(&mut self, target: HeldTarget) -> Result<(LocationFacts, bool), BenchError> {
         let facts = match target.kind() {
             TargetType::Directory => {
@@ -129,7 +127,8 @@ impl<'a> Search<'a> {
             TargetType::File(size) => LocationFacts::File { size },
             TargetType::BlockDevice(size) => LocationFacts::Device { size },
         };
-        // A directory is not overwritten, durio makes a file of its own there; a null device has nothing.
+        // A directory is not overwritten: durio makes a new file in it. A null device has no
+        // contents.
         if !matches!(facts, LocationFacts::File { .. } | LocationFacts::Device { .. }) {
             self.unmatched.retain(|named| !names(named, &target, None));
             return Ok((facts, false));
@@ -146,7 +145,7 @@ impl<'a> Search<'a> {
             Permission::Built => WriteReason::Built,
             Permission::Members => WriteReason::Member,
             Permission::Named { destroy, force_signature } => {
-                // Who else uses it matters only for what may be overwritten.
+                // Other users matter only for targets that may be overwritten.
                 let usage = if destroy.is_empty() { None } else { Some(use_of(&target)) };
                 let serial = usage.as_ref().and_then(|it| it.as_ref().ok()?.serial.clone());
                 self.unmatched.retain(|named| !names(named, &target, serial.as_deref()));
@@ -183,15 +182,16 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How long a claim on a member is waited for that nobody is seen to have: the kernel lets go of the files
-/// of a server that was killed when the last of its requests has ended. On a busy machine that took 4.8 s.
+/// How long to wait for a claim on a member that no process seems to hold: the kernel releases the
+/// files of a killed server when the last of its requests has ended. On a busy machine that took
+/// 4.8 s.
 const CLAIM_PASSES: Duration = Duration::from_secs(30);
 
-/// How long a program that writes is waited for: one that has just ended. The kernel lets go of the files
-/// of an io_uring some time after the process.
+/// How long to wait for a writing program that has just ended: the kernel releases the files of an
+/// io_uring some time after the process.
 const WRITER_PASSES: Duration = Duration::from_secs(2);
 
-/// True if it may be free in a moment, for nobody uses it in a way that lasts.
+/// True if the target may be free in a moment, because no process uses it in a lasting way.
 fn may_pass(refusal: &GuardRefusal, found: &DeviceUse, reason: WriteReason) -> bool {
     let is_member = reason == WriteReason::Member;
     match refusal {
@@ -226,11 +226,11 @@ fn write_access(mut target: HeldTarget, reason: WriteReason) -> Result<TargetAcc
     }
 }
 
-/// Where the data of a member of an array begins at the earliest: what is recognised from there on is the
+/// Where the data of an array's member begins at the earliest: signatures from there on are the
 /// array's.
 const MEMBER_DATA: u64 = 1 << 20;
 
-/// What the guard is to know of its use.
+/// The guard's view of the target's use.
 fn usage_for(reason: WriteReason, found: &DeviceUse, kind: TargetType) -> Usage {
     let mut usage = found.usage();
     if reason == WriteReason::Member {
@@ -247,7 +247,7 @@ fn usage_for(reason: WriteReason, found: &DeviceUse, kind: TargetType) -> Usage 
     usage
 }
 
-/// By what a second name of a place is known.
+/// The identity that a second name of a place shares.
 #[derive(PartialEq)]
 enum Identity {
     Thing(TargetIdentity),
@@ -284,8 +284,8 @@ fn names_nothing(named: &Path, locations: &[Location]) -> BenchError {
         .hint("give the exact path of a file or device to measure, or the device's serial number")
 }
 
-/// The number of the disk that a partition is on; none for what is no partition. The directory of
-/// a partition in sysfs lies in that of its disk (kernel documentation, sysfs-block).
+/// The number of the disk that a partition is on; `None` if `device` is not a partition. The
+/// directory of a partition in sysfs lies in that of its disk (kernel documentation, sysfs-block).
 fn disk_of(device: u64) -> Option<u64> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let folder =
@@ -304,7 +304,7 @@ fn free(directory: &Path) -> Result<Bytes, BenchError> {
         BenchError::of(BenchErrorKind::CannotMeasure, errno)
             .context(format!("cannot ask for the free space of '{}'", directory.display()))
     })?;
-    // f_bavail leaves out what is kept for root, f_bfree does not (statvfs(3)).
+    // f_bavail leaves out the blocks reserved for root, f_bfree does not (statvfs(3)).
     Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
 }
 

@@ -1,6 +1,4 @@
-//! Who is told what goes on meanwhile.
-//!
-//! In: lines, the events of runs. Out: nothing. Not here: results; those are values.
+//! The observer of progress: it gets lines and the events of runs. Results are values, not events.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,18 +7,18 @@ use durio_plan::Plan;
 use durio_record::Event;
 use durio_run::LayoutProgress;
 
-/// A terminal, or whatever else shows what goes on.
+/// A terminal, or another place that shows progress.
 pub trait Observer {
-    /// A line that every user shall see.
+    /// A line that every user must see.
     fn remark(&self, line: &str);
 
     /// A line of progress.
     fn progress(&self, line: &str);
 
-    /// A run begins; what it is told is of that run.
+    /// A run starts; the returned observer gets its events.
     fn run(&self) -> Box<dyn RunObserver>;
 
-    /// What another program says meanwhile goes there.
+    /// A sink for the output of another program.
     fn messages(&self) -> Box<dyn io::Write + Send>;
 }
 
@@ -60,7 +58,7 @@ impl Due {
     }
 }
 
-/// Keeps what it is told, for tests.
+/// Keeps the lines, for tests.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Told(pub(crate) std::cell::RefCell<Vec<String>>);

@@ -1,10 +1,10 @@
 //! Proofs by power cuts: series after series, each until it is decided, into a folder.
 //!
-//! In: a plan, or the folder of a proof that was interrupted. Out: the folder, and its findings. Not
-//! here: writing, cutting and verifying (durio-prove), verdicts (durio-analyse).
+//! A plan, or the folder of an interrupted proof, gives the folder and its findings. Writing,
+//! cutting and verifying are durio-prove's, verdicts durio-analyse's.
 //!
-//! A simulated series begins from its seed, so one that was interrupted is lived again up to where its
-//! record ends: the table is the same as if nothing had happened.
+//! A simulated series begins from its seed, so an interrupted one is replayed up to the end of its
+//! record: the table is the same as without the interruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -89,10 +89,10 @@ pub fn plan_power_proof(
     Ok(plan)
 }
 
-/// The plan of a proof of one command, in so many cuts.
+/// The plan of a proof of one command, with `cuts` power cuts.
 ///
 /// # Errors
-/// If there is no disk of this profile or size.
+/// If no disk has this profile or size.
 pub fn plan_command_proof(
     target: CommandTarget,
     cuts: u32,
@@ -124,7 +124,7 @@ pub fn plan_command_proof(
     }
 }
 
-/// What nobody guesses who was not told.
+/// A token that cannot be guessed.
 #[must_use]
 pub fn random_token() -> String {
     use std::hash::{BuildHasher, RandomState};
@@ -133,7 +133,7 @@ pub fn random_token() -> String {
     format!("{:016x}{:016x}", word(), word())
 }
 
-/// A seed for whoever names none. Proofs that begin at the same moment differ by their process.
+/// A seed for users who name none. Proofs that start at the same moment differ by their process.
 #[must_use]
 pub fn random_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -167,7 +167,7 @@ pub fn prove_power(
     carry_out(folder, stop, observer)
 }
 
-/// Goes on with a proof that was interrupted; one that is complete is only shown.
+/// Continues an interrupted proof; a complete one is only shown.
 ///
 /// # Errors
 /// As [`prove_power`].
@@ -260,13 +260,13 @@ impl<'a> Left<'a> {
     }
 }
 
-/// What a series tells.
+/// A message from a series.
 enum News {
     /// A cut is done.
     Cut(Box<CutRecord>),
     /// A series is decided.
     Over,
-    /// Somebody must do something.
+    /// The user must act.
     Say(String),
     /// It cannot go on.
     Failed(BenchError),
@@ -280,7 +280,7 @@ struct Tried {
     inventory: Option<Box<Inventory>>,
 }
 
-/// All series, as many side by side as there are processors.
+/// Runs all series, as many in parallel as there are processors.
 fn all(
     left: &[Left<'_>],
     surroundings: (u64, &Path, &GuestLab),
@@ -307,7 +307,7 @@ fn all(
                 while let Some(it) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let ended = series(it, surroundings, &sender, ending);
                     let is_over = ended.is_ok();
-                    // Whoever listens has gone, or hears of it.
+                    // The receiver has gone, or gets it.
                     let _ = sender.send(ended.map_or_else(News::Failed, |()| News::Over));
                     if !is_over {
                         return;
@@ -354,7 +354,7 @@ fn record(
     }
 }
 
-/// One series to its end, or until it shall end.
+/// Runs one series to its end, or until `ending` is set.
 fn series(
     left: &Left<'_>,
     (seed, folder, lab): (u64, &Path, &GuestLab),
@@ -368,14 +368,15 @@ fn series(
     let done = left.progress.cuts;
     let begin_trial = |done| trial(series, seed, (ledger.clone(), done), lab).map_err(failed);
     let mut trial = begin_trial(done)?;
-    // A simulated series begins anew, an agent's goes on, and a guest's goes on with a new disk.
+    // A simulated series starts again, an agent's continues, and a guest's continues with a new
+    // disk.
     let is_again = matches!(series.target, ProofTarget::Simulated { .. } | ProofTarget::Array(_));
     let mut progress = if is_again { Progress::default() } else { left.progress };
-    // Beside other work an emulated guest now and then hangs, which says nothing of its disk.
+    // On a busy machine an emulated guest now and then hangs, which says nothing about its disk.
     let mut may_fail = matches!(series.target, ProofTarget::Guest(_));
     while !progress.is_decided(series.cuts) && !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        // Whoever listens no longer has ended the proof.
+        // A receiver that is gone has ended the proof.
         let tell = |text| drop(sender.send(News::Say(text)));
         let stop = || ending.load(Ordering::Relaxed);
         let tried = match trial(Operator { stop: &stop, tell: &tell }) {
@@ -390,7 +391,7 @@ fn series(
         };
         let Tried { evidence, findings, inventory } = tried;
         progress.take(&evidence, &findings);
-        // What the record has already is lived again, and not told twice.
+        // Recorded cuts are replayed, but not reported again.
         if progress.cuts <= left.progress.cuts {
             continue;
         }

@@ -1,7 +1,5 @@
-//! A rule of advice measured before and after, in turns, with durio's own runner.
-//!
-//! In: a rule, a place. Out: a comparison, and the old value back where it was.
-//! Not here: the loads, which are specs (`proof/spec.rs`); how a setting is remembered.
+//! A rule of advice measured before and after, in turns, with durio's runner. The old value is
+//! restored at the end. The loads are specs (`proof/spec.rs`).
 
 mod spec;
 
@@ -30,17 +28,17 @@ use crate::setting_guard::{SettingGuard, choices, current};
 use crate::state_folder::runs_folder;
 use spec::{Load, spec};
 
-// Larger values of a number are no setting.
+// Larger numbers are not valid settings.
 const NUMBER_MAX: u64 = 1 << 20;
 
 struct Sides {
-    /// The file of the setting; none for what is durio's own.
+    /// The file of the setting; `None` for an option of durio.
     file: Option<PathBuf>,
     before: String,
     after: String,
 }
 
-/// What is proved, and where.
+/// The rule to prove, and the place.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofRequest<'a> {
     /// The rule, by its identifier or name.
@@ -60,13 +58,13 @@ pub struct ProofRequest<'a> {
 /// A proof that is over.
 #[derive(Debug)]
 pub struct Proved {
-    /// What came out; none if a run ended otherwise than well.
+    /// The result; `None` if a run failed.
     pub proof: Option<Proof>,
     /// How the runs ended.
     pub ending: Ending,
 }
 
-/// Measures with and without what the rule advises. The old value is back at the end, whatever comes.
+/// Measures with and without the advised setting. The old value is always restored at the end.
 ///
 /// # Errors
 /// If the rule cannot be proved here, or the old value not be set back.
@@ -108,10 +106,10 @@ pub fn prove(
     }
 }
 
-/// One run, in a process group of its own.
+/// One run, in a separate process group.
 // A signal reaches this durio first, which restores and hands it on.
 fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, BenchError> {
-    // Bytes, for a path need not be text.
+    // Bytes, because a path need not be UTF-8.
     let mut target = OsString::from("data=");
     target.push(place);
     let mut command = durio_run(spec, runs)?;
@@ -199,7 +197,7 @@ fn device(rule: &Rule, stack: &Stack) -> Result<String, BenchError> {
     }
 }
 
-/// A value of the list, or a number where there is none.
+/// Accepts a value of the list, or a number if there is no list.
 fn check_value(file: &Path, value: &str) -> Result<(), BenchError> {
     let wrong = |reason: String| Err(BenchError::wrong_use(reason));
     match choices(file) {

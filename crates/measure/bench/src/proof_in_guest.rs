@@ -1,9 +1,8 @@
-//! The part of a proof that runs in a guest of the lab: makes layers on the guest's disks, writes, reads.
+//! The part of a proof that runs in a guest of the lab: makes layers on the guest's disks, writes,
+//! reads. It follows an order of the host and reports to its witness. The commands for the layers
+//! are in `guest_layers.rs`, the host's side in `guest_trials.rs`.
 //!
-//! In: an order of the host. Out: messages to its witness. Not here: stamps (durio-prove), what is run to
-//! make the layers (`guest_layers.rs`), the host's side (`guest_trials.rs`).
-//!
-//! The command can destroy what its order names, so it does nothing on a machine that is no guest.
+//! The command can destroy what its order names, so it does nothing unless the machine is a guest.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Follows an order of the host that this guest belongs to.
 ///
 /// # Errors
-/// If this machine is no guest of the lab. What fails otherwise the host hears too.
+/// If this machine is not a guest of the lab. The host hears of all other failures too.
 pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
     if read_host().lab.is_none() {
         let text = "only a guest of the lab can be proved in; durio prove run boots it";
@@ -51,7 +50,7 @@ pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
     };
     message.map_or(Ok(()), |it| port.say(&it)).map_err(failed)?;
     match done {
-        // Heard by the host, which decides what it means.
+        // The host has heard, and decides.
         Ok(()) | Err(Obstacle::Smaller | Obstacle::NotAttached(_)) => Ok(()),
         Err(Obstacle::Failed(error)) => Err(error),
     }
@@ -59,7 +58,7 @@ pub fn prove_in_guest(order: &str) -> Result<(), BenchError> {
 
 /// Why an order was not carried out.
 enum Obstacle {
-    /// The target is not what it was.
+    /// The target has shrunk.
     Smaller,
     /// After a cut.
     NotAttached(BenchError),
@@ -115,7 +114,7 @@ fn read_states(
         while mailbox.open(Wanted::READING, MailReader).map_err(failed)? < number {
             thread::sleep(LOOK);
         }
-        // What is known of the last state must not be taken for this one.
+        // Cached data of the last state must not be taken for this one.
         let caches = Path::new("/proc/sys/vm/drop_caches");
         fs::write(caches, "3").map_err(|error| BenchError::io("write to", caches, error))?;
         match stack.attach() {
@@ -130,7 +129,7 @@ fn read_states(
     Ok(())
 }
 
-/// A file that is not there, or shorter, is gone as a filesystem is that cannot be mounted.
+/// A missing or shorter file is gone, like a filesystem that cannot be mounted.
 fn read_state(
     order: &GuestOrder,
     path: &Path,
@@ -164,7 +163,7 @@ fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, BenchError> 
     ProofStorage::find(&name, &[path.to_owned()], true, Some(order.engine))
 }
 
-/// Makes the layers on empty disks, and says what is written to.
+/// Makes the layers on empty disks, and returns the path to write to.
 fn make(order: &GuestOrder, stack: &GuestStack<'_>) -> Result<PathBuf, BenchError> {
     let path = stack.make()?;
     if !order.layers.is_device() {

@@ -1,7 +1,5 @@
-//! The parts of a proof as processes of their own: the agent at the target, the witness elsewhere, the
-//! verifier.
-//!
-//! In: addresses, paths. Out: a ledger; findings. Not here: whole campaigns (`power_proof.rs`).
+//! The parts of a proof as separate processes: the agent at the target, the witness elsewhere, the
+//! verifier. Whole campaigns are in `power_proof.rs`.
 
 use std::fs::File;
 use std::io;
@@ -35,18 +33,18 @@ const STAMPING: Duration = Duration::from_secs(3600);
 /// How long is waited for a message before the time is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a witness asks of the agent that comes to it.
+/// A witness's terms for its agent.
 #[derive(Debug, Clone)]
 pub struct WitnessWish<'a> {
     /// Where it waits.
     pub listen: SocketAddr,
-    /// What the agent must know.
+    /// A secret that the agent must know.
     pub token: &'a str,
     /// The file that it makes.
     pub ledger: &'a Path,
-    /// What is done to the target.
+    /// The writes and syncs to prove.
     pub arm: Arm,
-    /// Bytes to use, from the begin; all without it.
+    /// Bytes to use, from the start; all without it.
     pub size: Option<Bytes>,
     /// The seed of all choices.
     pub seed: u64,
@@ -101,7 +99,7 @@ pub fn keep_ledger(
             Ok(false) if heard.is_silent(server.now(), wish.silence) => break,
             Ok(false) => {}
             Err(WitnessError::Ledger(error)) => return Err(cannot(error)),
-            // Its power is gone, or its target: that is what is waited for.
+            // Its power is gone, or its target: the event that the witness waits for.
             Err(_) => break,
         }
     }
@@ -154,7 +152,7 @@ pub fn verify_target(
         return Err(BenchError::cannot_measure("the ledger ends before the target was stamped"));
     };
     if history.cut_at().is_none() {
-        // Whoever kept it was killed: what it heard last is the nearest to the cut.
+        // The witness was killed: the last entry is the nearest to the cut.
         let cut = durio_prove::ledger::Entry::Cut { at: state.last_at };
         history.take(cut).map_err(cannot)?;
     }
@@ -198,7 +196,7 @@ fn manifest(name: &str, arm: Arm) -> ProofManifest {
     }
 }
 
-/// What ended a conversation; a stop is no failure of it.
+/// The end of a conversation as an error; a stop is not a failure.
 fn ended(error: WitnessError) -> BenchError {
     match error {
         WitnessError::Stopped => BenchError::of(BenchErrorKind::Interrupted, error),

@@ -1,7 +1,7 @@
 //! Storage that an agent of the prover writes to: a device or file of this machine, or an NBD export.
 //!
-//! In: a path or a URI, what may be overwritten. Out: engines over it, past the page cache. Not here:
-//! what is written (durio-prove).
+//! A path or a URI, with a permission to overwrite, gives engines over it, past the page cache.
+//! durio-prove decides what to write.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,11 +44,12 @@ enum Kind {
 }
 
 impl ProofStorage {
-    /// Looks it up. `destroy` names what may be overwritten; without it the target is only read.
+    /// Finds the target. `destroy` names targets that may be overwritten; without it the target is
+    /// only read.
     ///
     /// # Errors
-    /// If it is no device, file or export; if it is in use; if it would be written to and nobody
-    /// permitted it.
+    /// If it is not a device, file or export; if it is in use; if it would be written to without
+    /// permission.
     pub fn find(
         target: &str,
         destroy: &[PathBuf],
@@ -77,7 +78,7 @@ impl ProofStorage {
         Ok(Self { kind: Kind::Local { path, access, engine }, size, may_write })
     }
 
-    /// A folder that exists, with room for so many bytes, which only the prover writes to.
+    /// A folder that exists, with room for `size` bytes, which only the prover writes to.
     pub(crate) fn of_folder(path: PathBuf, size: u64, writes: FolderWrites) -> Self {
         Self { kind: Kind::Folder { path, writes }, size, may_write: true }
     }
@@ -94,7 +95,7 @@ impl ProofStorage {
         Ok(Self { kind: Kind::Nbd(uri), size, may_write: !destroy.is_empty() })
     }
 
-    /// What goes through the page cache proves nothing of what is below it.
+    /// I/O through the page cache proves nothing about the layers below.
     fn check_direct(access: &TargetAccess, path: &Path) -> Result<(), BenchError> {
         let opened = access.open(OpenMode { direct: true, ..OpenMode::default() })?;
         if opened.direct {
@@ -104,7 +105,7 @@ impl ProofStorage {
         Err(BenchError::cannot_measure(text).hint("use a block device, or a file on ext4 or XFS"))
     }
 
-    /// What is under test, and what shows later whether its power was gone.
+    /// The target's description, and the signs that show later whether its power was gone.
     pub(crate) fn inventory(&self) -> Inventory {
         let stack = match &self.kind {
             // A target that can be written to can be proved, whether its layers are shown or not.

@@ -1,7 +1,4 @@
-//! Records that are read back, as findings.
-//!
-//! In: run folders and bench folders. Out: their findings, as far as they can be read. Not here: what
-//! a record looks like (durio-record), figures (durio-analyse).
+//! Reads records back as findings: run folders and bench folders, as far as they can be read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +12,7 @@ use durio_record::{Event, RunFolder};
 use crate::error::{BenchError, BenchErrorKind, with_causes};
 use crate::observer::Observer;
 
-/// What was read back.
+/// The findings that were read back.
 #[derive(Debug)]
 pub struct ReadBack<T> {
     /// As far as it could be read.
@@ -27,7 +24,7 @@ pub struct ReadBack<T> {
 /// The findings of a run folder.
 ///
 /// # Errors
-/// If it is none, or of nothing.
+/// If it is not a run folder, or has no events.
 pub fn read_run(
     run: &Path,
     histograms: bool,
@@ -94,7 +91,7 @@ pub(crate) fn bench_findings(
             Some(findings) => Some(ReadBack { findings, is_damaged: false }),
             None => read_point(&folder.run(run)?, observer),
         };
-        // A run that is missing is as bad as one that is torn: figures of the bench lack it.
+        // A missing run is as bad as a torn one: the bench lacks its results.
         is_damaged |= read.as_ref().is_none_or(|read| read.is_damaged);
         read.map(|read| read.findings)
     };
@@ -116,7 +113,7 @@ pub(crate) fn bench_findings(
     Ok(ReadBack { findings, is_damaged })
 }
 
-// A run that cannot be read is a row without figures; the rest is shown.
+// A run that cannot be read is a row without results; the rest is shown.
 fn read_point(path: &Path, observer: &dyn Observer) -> Option<ReadBack<Findings>> {
     let read = read_run(path, false, observer);
     read.inspect_err(|error| {

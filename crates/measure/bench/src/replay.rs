@@ -1,7 +1,5 @@
-//! A replay, with its files remembered while they are there.
-//!
-//! In: a trace, a directory. Out: how it went. Not here: doing it (`durio-run`), what it adds up to
-//! (`durio-analyse`).
+//! A replay whose files are remembered while they exist. `durio-run` replays, `durio-analyse` sums
+//! up.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,7 +15,8 @@ use crate::state_folder::{path_of, refused, state_for};
 /// Replays a trace.
 ///
 /// # Errors
-/// If there is no state folder to remember its files in, no room, or the storage fails.
+/// If the state folder that remembers its files is missing, if space is short, or if the storage
+/// fails.
 pub fn replay_trace(
     wish: ReplayWish<'_>,
     stop: &StopFlag,
@@ -35,7 +34,7 @@ pub fn replay_trace(
     let mut journal = Journal::begin_in(&folder, Some(&leftovers))?;
     let replayed = replay(wish, &mut journal, stop, progress);
     if journal.end() {
-        // What is left of it is one journal, all of whose files are gone.
+        // One journal is left of it, whose files are all gone.
         let _ = forget(&journals, OsStr::new(name.as_str()));
     }
     Ok(replayed?)
@@ -50,7 +49,7 @@ fn forget_dead(journals: &Folder, leftovers: &Leftovers) {
         let is_replay =
             name.to_str().and_then(FolderName::parse).is_some_and(|it| it.is_of("replay"));
         if is_replay && !leftovers.has(&name) {
-            // What is not proved to be a dead replay's stays.
+            // Files that are not proved to be a dead replay's stay.
             let _ = forget(journals, &name);
         }
     }

@@ -11,16 +11,15 @@ use durio_run::Resume;
 
 use crate::error::BenchError;
 
-/// A campaign that was interrupted, and where it goes on.
+/// An interrupted campaign, and the point where it resumes.
 #[derive(Debug)]
 pub struct Interrupted {
     pub folder: RunFolder,
-    /// Where it goes on.
     pub point: ResumePoint,
 }
 
 impl Interrupted {
-    /// What the runner is told.
+    /// The runner's instructions.
     pub(crate) fn resume(&self) -> Resume {
         let event = RunResumed {
             step: self.point.step,
@@ -34,13 +33,13 @@ impl Interrupted {
 /// How many run folders are looked at, the latest first.
 const FOLDERS_MAX: usize = 500;
 
-/// The latest interrupted run in `runs` of the same spec with the same plan. `plan` has passed every
-/// check of today, so what is equal to it may go on. A run that lives is none, and so is one of
-/// another seed than the one that was asked for. As root, one that somebody else can write to is an
-/// error: they may have made it up.
+/// The latest interrupted run in `runs` of the same spec with the same plan. `plan` has passed
+/// every current check, so an equal one may continue. A live run does not count, and neither does
+/// one with another seed than requested. As root, a run that another user can write to is an error:
+/// they may have made it up.
 ///
 /// # Errors
-/// If the interrupted run may be somebody else's make-up.
+/// If another user may have made up the interrupted run.
 pub fn interrupted(
     runs: &Path,
     plan: &Plan,
@@ -50,7 +49,7 @@ pub fn interrupted(
     let is_same_campaign = |folder: &RunFolder| {
         let of_folder = folder.plan.campaign.as_ref();
         of_folder.is_some_and(|it| it.spec_hash == campaign.spec_hash)
-            // Whoever gives a seed wants the draws of that seed.
+            // A user who gives a seed wants the draws of that seed.
             && seed.is_none_or(|seed| seed == folder.plan.seed)
             && is_same(plan, &folder.plan)
     };
@@ -78,7 +77,7 @@ fn resume_point_of(folder: &RunFolder) -> Result<Option<ResumePoint>, BenchError
     Ok(events.and_then(|events| resume_point(&folder.plan, events.iter())))
 }
 
-/// The events up to where a power cut tore the record; none of a record that is damaged elsewhere.
+/// The events up to where a power cut tore the record; `None` if it is damaged elsewhere.
 fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, RecordError> {
     let mut reader = match folder.events() {
         Err(error) if error.is_of_storage() => return Err(error),
@@ -89,7 +88,7 @@ fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, Record
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => events.push(event),
-            // What is there and cannot be read now is no torn end, behind which all is cut off.
+            // Data that exists but cannot be read now is not a torn end, which would be cut off.
             Err(error) if error.is_of_storage() => return Err(error),
             // The step that was cut off is run again anyway.
             Err(_) if reader.is_torn_end(&folder.plan) => {}
@@ -99,7 +98,7 @@ fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, Record
     Ok(Some(events))
 }
 
-/// Of a record that may be the one to go on with.
+/// An unreadable record that may be the one to resume.
 fn unreadable(error: RecordError) -> BenchError {
     BenchError::from(error).hint("--fresh starts over, and leaves that run as it is")
 }
@@ -107,15 +106,15 @@ fn unreadable(error: RecordError) -> BenchError {
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(runs) else { return Vec::new() };
     let mut names: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
-    // Their names begin with the time.
+    // Their names start with the time.
     names.sort_unstable_by(|a, b| b.cmp(a));
     names.truncate(FOLDERS_MAX);
     names
 }
 
-/// True if only the seed and durio's own file names differ.
+/// True if only the seed and durio's file names differ.
 fn is_same(new: &Plan, old: &Plan) -> bool {
-    // Another seed is no other campaign: the interrupted one keeps its own.
+    // Another seed is still the same campaign: the interrupted one keeps its seed.
     let mut new = new.clone();
     new.seed = old.seed;
     for (target, before) in new.targets.iter_mut().zip(&old.targets) {
@@ -130,7 +129,7 @@ fn is_same(new: &Plan, old: &Plan) -> bool {
     new == *old
 }
 
-/// True if its journal is locked, or nobody can tell.
+/// True if its journal is locked, or its state is unknown.
 fn lives(folder: &Path) -> bool {
     Journal::resume(folder, None).is_err()
 }

@@ -1,10 +1,8 @@
-//! Runs that are found again: by their name, by when they were, or by the begin of a name.
+//! Finds runs again: by name, by time, or by the start of a name. Lists have a row for each folder
+//! in the state folder, and folders can be removed.
 //!
-//! In: the folders of the state folder. Out: a row for each, the folder that a word means, folders
-//! removed. Not here: what a run found, beyond the figures that a list has room for.
-//!
-//! What is read of a folder is kept in an index, so that a list of a thousand runs takes no more than
-//! a thousand looks at their times. The index is made from the folders alone: whoever removes it
+//! The facts read from a folder are kept in an index, so a list of a thousand runs takes no more
+//! than a thousand looks at their times. The index is made from the folders alone: removing it
 //! loses nothing, and a run that has changed since is read again.
 
 use std::collections::BTreeMap;
@@ -28,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BenchError;
 use crate::state_folder::{path_of, refused, state_folder, state_path};
 
-/// The form of the index; another one is made anew.
+/// The format of the index; one of another format is rebuilt.
 const INDEX_SCHEMA: u32 = 1;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -39,7 +37,7 @@ struct Index {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Indexed {
-    /// When what was read was written last.
+    /// Modification times of the files that were read.
     stamps: Vec<Option<SystemTime>>,
     row: RunRow,
 }
@@ -48,7 +46,7 @@ struct Indexed {
 #[derive(Debug)]
 pub struct KeptRuns {
     part: StatePart,
-    /// None if nothing was kept yet.
+    /// `None` if no runs are kept yet.
     held: Option<(StateFolder, Folder)>,
 }
 
@@ -75,13 +73,13 @@ impl KeptRuns {
         Ok(Self { part, held: folder.map(|folder| (state, folder)) })
     }
 
-    /// Where they are; none if there are none.
+    /// The folder of the runs; `None` if there is none.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.held.as_ref().map(|(_, runs)| runs.path())
     }
 
-    /// The file with what was read of them, next to their folder.
+    /// The index file, next to the runs' folder.
     fn index(&self) -> String {
         format!("{}-index.json", self.part.name())
     }
@@ -107,21 +105,21 @@ pub fn list_runs(kept: &KeptRuns) -> Result<Vec<RunRow>, BenchError> {
     is_changed |= !known.rows.is_empty();
     let index_of_today = Index { schema: INDEX_SCHEMA, rows };
     if is_changed {
-        // Without it the next list takes longer: a folder that is full is no reason to tell nothing.
+        // Without the index the next list takes longer: a full disk must not stop this one.
         let bytes = serde_json::to_vec(&index_of_today).unwrap_or_default();
         let _ = state.folder().replace(kept.index(), &bytes);
     }
     Ok(index_of_today.rows.into_values().rev().map(|it| it.row).collect())
 }
 
-/// The folder that a word means: a path that exists, `last`, `last~2`, a name that a run was given, a
-/// run's own name or its begin, or its end such as `check-4711`.
+/// The folder that a word means: a path that exists, `last`, `last~2`, a run's label, a run's name
+/// or its start, or its end such as `check-4711`.
 ///
 /// # Errors
 /// If it means none, or several.
 pub fn find_run(word: &Path) -> Result<PathBuf, BenchError> {
     let text = word.to_string_lossy();
-    // What is there goes first: nobody's script shall change its meaning by a run's name.
+    // Existing paths come first: a run's name must not change the meaning of a user's script.
     if word.exists() || text.contains('/') {
         return Ok(word.to_owned());
     }
@@ -188,7 +186,7 @@ pub fn checked_label(text: &str) -> Result<String, String> {
 /// Removes the folder of a kept run that has ended.
 ///
 /// # Errors
-/// If it is no run's, lives, or cannot be removed.
+/// If it is not a run, is live, or cannot be removed.
 pub fn remove_run(kept: &KeptRuns, name: &str) -> Result<(), BenchError> {
     let refused = |why: &str| BenchError::cannot_measure(format!("'{name}' stays: {why}"));
     let Some((_, runs)) = &kept.held else { return Err(refused("there is no such run")) };
@@ -197,7 +195,7 @@ pub fn remove_run(kept: &KeptRuns, name: &str) -> Result<(), BenchError> {
 
 /// Removes a folder that has a name, an owner, a manifest and locks as only durio's have.
 pub(crate) fn remove_run_folder(runs: &Folder, name: &str) -> io::Result<()> {
-    // Each of them: a link, or a folder that was put there, could be somebody's data.
+    // Check all of them: a link, or a folder that was put there, could be another user's data.
     let is_named = FolderName::parse(name).is_some();
     let folder = runs.own_folder(name)?.filter(|_| is_named);
     let folder = folder.ok_or_else(|| io::Error::other("it is no folder of a run"))?;
@@ -208,7 +206,7 @@ pub(crate) fn remove_run_folder(runs: &Folder, name: &str) -> io::Result<()> {
         let why = why.map_or_else(|| "it has none".to_owned(), |error| error.to_string());
         return Err(io::Error::other(format!("it has no manifest of a run: {why}")));
     }
-    // Held until it is removed, so that nobody goes on with the run meanwhile.
+    // Held until it is removed, so that no process resumes the run.
     let _held = hold_journals(&folder, JOURNAL_DEPTH)?;
     runs.remove_own_folder(name)
 }
@@ -226,12 +224,12 @@ fn hold_journals(folder: &Folder, depth: u32) -> io::Result<Vec<fs::File>> {
     Ok(held)
 }
 
-/// The runs that go, of a list with the latest first: older than `age` and not among the latest
-/// `keep`. Runs that somebody gave a name stay, and damaged ones, whose age nobody knows.
+/// The runs to remove, from a list with the latest first: older than `age` and not among the latest
+/// `keep`. Runs with a label stay, and damaged ones, whose age is unknown.
 #[must_use]
 pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) -> Vec<&RunRow> {
-    // Of the same form they sort by time; a clock that was wrong makes a run old or new, and the
-    // latest `keep` stay whatever it said.
+    // Times in one format sort as text; a wrong clock makes a run old or new, and the latest `keep`
+    // stay whatever it said.
     let before = now.checked_sub(age).filter(|it| *it > SystemTime::UNIX_EPOCH);
     let before = before.map(FolderName::rfc3339).unwrap_or_default();
     let is_old =
@@ -239,7 +237,7 @@ pub fn to_prune(rows: &[RunRow], keep: usize, age: Duration, now: SystemTime) ->
     rows.iter().skip(keep).filter(is_old).collect()
 }
 
-/// What was known; nothing of an index that is damaged, of another form, or somebody else's.
+/// The old index; empty if it is damaged, has another format, or belongs to another user.
 fn read_index(folder: &Folder, file: &str) -> Index {
     let bytes = folder.open_own(file).and_then(bytes_of);
     let index: Option<Index> = bytes.ok().and_then(|it| serde_json::from_slice(&it).ok());
@@ -252,8 +250,8 @@ fn kept_names(kept: &KeptRuns) -> (PathBuf, Vec<String>) {
     (runs.path().to_owned(), names(runs).unwrap_or_default())
 }
 
-/// The names of what is a run, a bench, a proof or a comparison, the earliest first. What a link leads to
-/// is not kept here.
+/// The names of runs, benches, proofs and comparisons, the earliest first. Targets of links are not
+/// kept here.
 fn names(runs: &Folder) -> Result<Vec<String>, BenchError> {
     let names = runs.names().map_err(|error| {
         BenchError::cannot_measure(format!("cannot read '{}': {error}", runs.path().display()))
@@ -278,7 +276,7 @@ fn manifest_name(folder: &Path) -> Option<&'static str> {
     MANIFESTS.into_iter().find(|name| folder.join(name).is_file())
 }
 
-/// Of `last` none, of `last~2` two.
+/// 0 for `last`, 2 for `last~2`.
 fn steps_back(text: &str) -> Option<usize> {
     match text.strip_prefix("last")? {
         "" => Some(0),
@@ -305,7 +303,7 @@ struct AnyManifest {
     label: Option<String>,
 }
 
-/// Larger files are none that durio wrote.
+/// durio never writes larger files.
 const FILE_MAX: u64 = 256 << 20;
 
 /// A regular file of the folder; nothing else is waited for.
@@ -326,7 +324,7 @@ fn label_of(folder: &Path) -> Option<String> {
     read::<AnyManifest>(folder, manifest_name(folder)?).ok()?.label
 }
 
-/// What a list tells of the run in `folder`.
+/// The row of the run in `folder`.
 #[must_use]
 pub fn read_run_row(folder: &Path) -> RunRow {
     row(folder, &folder.file_name().unwrap_or_default().to_string_lossy())
@@ -355,7 +353,7 @@ fn row(folder: &Path, name: &str) -> RunRow {
 }
 
 fn of_proof(folder: &Path, row: &mut RunRow) {
-    // What is wrong with its manifest has been told.
+    // Problems with its manifest have been reported.
     let Ok(proof) = ProofFolder::open(folder) else { return };
     row.targets = vec![proof.manifest.plan.name];
     row.state = Some(match proof.manifest.outcome {

@@ -1,7 +1,5 @@
-//! Settings of the kernel that durio changes for a while, and what brings them back.
-//!
-//! In: a setting's file in sysfs and its values. Out: the old value, always: at the end, on an error,
-//! on a signal, and after a kill by the next durio. Not here: which setting, and why.
+//! Settings of the kernel that durio changes for a while and then restores: at the end, on an
+//! error, on a signal, and after a kill by the next durio. A setting is a file in sysfs.
 
 use std::fs;
 use std::io;
@@ -62,7 +60,7 @@ impl<'a> SettingGuard<'a> {
         Err(BenchError::cannot_measure(message).hint("name a value that it takes as it is"))
     }
 
-    /// Sets the old value back; gives what is read then.
+    /// Restores the old value; returns the value read afterwards.
     pub(crate) fn restore(mut self) -> Result<String, BenchError> {
         self.put_back()?;
         current(&self.path).map_err(|error| refused(&self.path, &self.before, &error))
@@ -76,7 +74,7 @@ impl<'a> SettingGuard<'a> {
                 journal.end();
                 Ok(())
             }
-            // Its entry stays, for the next durio.
+            // Its entry stays for the next durio.
             Err(failure) => Err(failure.hint(format!(
                 "set it back yourself: echo {} > {}",
                 self.before,
@@ -114,7 +112,7 @@ pub(crate) fn choices(path: &Path) -> io::Result<Option<Vec<String>>> {
 }
 
 fn check_writable(path: &Path) -> Result<(), BenchError> {
-    // Opening changes nothing; a setting is changed by what is written.
+    // Opening changes nothing, only writing does.
     match fs::OpenOptions::new().write(true).open(path) {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -155,7 +153,7 @@ fn set_back(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     if now == left.before {
         return true;
     }
-    // Whoever changed it since knew what they did.
+    // A user changed it since, on purpose.
     if now != left.after {
         let text = format!("a killed run changed '{shown}' from {before}");
         told.push(format!("{text}; it is {now} now, which is left as it is"));
@@ -171,11 +169,11 @@ fn set_back(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     written.is_ok()
 }
 
-/// True for a setting of a block device's queue, or of what is read ahead from it, as sysfs has them.
+/// True for a setting of a block device's queue, or for its read-ahead, as sysfs has them.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let parent = path.parent().and_then(Path::file_name);
-    // What is written in the journal may be somebody else's: as root durio would write to any file.
+    // Another user may have written the journal: as root durio would write to any file.
     let plain = path.components().all(|it| !matches!(it, std::path::Component::ParentDir));
     let is_queue = path.starts_with("/sys/") && parent.is_some_and(|parent| parent == "queue");
     let is_read_ahead = path.starts_with("/sys/class/bdi/") && name == FILES[0];

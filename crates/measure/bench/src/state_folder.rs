@@ -7,11 +7,11 @@ use durio_record::{StateFolder, StatePart};
 
 use crate::error::BenchError;
 
-/// `$XDG_STATE_HOME/durio`, or `~/.local/state/durio`; none without a home.
+/// `$XDG_STATE_HOME/durio`, or `~/.local/state/durio`; `None` without a home.
 pub(crate) fn state_path() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
-        // A relative one is to be ignored, says the specification.
+        // The specification says to ignore a relative one.
         path.is_absolute().then_some(path)
     };
     let state =
@@ -19,10 +19,10 @@ pub(crate) fn state_path() -> Option<PathBuf> {
     Some(state.join("durio"))
 }
 
-/// The state folder; none if nothing is in it, for it is not there.
+/// The state folder; `None` if it does not exist yet.
 ///
 /// # Errors
-/// If it is not the user's own.
+/// If it does not belong to the user.
 pub(crate) fn state_folder() -> Result<Option<StateFolder>, BenchError> {
     let Some(path) = state_path() else { return Ok(None) };
     StateFolder::open(&path).map_err(|error| refused(&path, &error))
@@ -31,7 +31,7 @@ pub(crate) fn state_folder() -> Result<Option<StateFolder>, BenchError> {
 /// The state folder, made if need be, to remember `what` in.
 ///
 /// # Errors
-/// If neither it nor a home is named, it cannot be made, or it is not the user's own.
+/// If neither it nor a home is named, it cannot be made, or it does not belong to the user.
 pub(crate) fn state_for(what: &str) -> Result<StateFolder, BenchError> {
     let path = state_path().ok_or_else(|| {
         let text = format!("there is no state folder to remember {what} in");
@@ -66,7 +66,7 @@ pub fn runs_folder(out: Option<&Path>) -> Result<PathBuf, BenchError> {
 /// The directory that run folders of `durio watch` are made in.
 ///
 /// # Errors
-/// If there is no state folder, or it cannot be used.
+/// If the state folder is missing or cannot be used.
 pub fn probes_folder() -> Result<PathBuf, BenchError> {
     part_of(&state_for("probes")?, StatePart::Probes)
 }
@@ -74,12 +74,12 @@ pub fn probes_folder() -> Result<PathBuf, BenchError> {
 /// Where the journals of builds are.
 ///
 /// # Errors
-/// If there is no state folder, or it cannot be used.
+/// If the state folder is missing or cannot be used.
 pub fn build_journals() -> Result<PathBuf, BenchError> {
     part_of(&state_for("what was built")?, StatePart::Stacks)
 }
 
-/// The same where there may be some; none if nothing was built.
+/// The same if it exists; `None` if nothing was built.
 ///
 /// # Errors
 /// If the state folder cannot be used.

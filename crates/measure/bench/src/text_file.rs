@@ -13,8 +13,8 @@ use crate::error::BenchError;
 // A byte more than such a text may have: what reads it says that it is too long.
 const LENGTH_READ: u64 = (1 << 20) + 1;
 
-/// What a path may be the name of among the built-in ones: nothing is there, or a folder, which
-/// nobody means as a file.
+/// The path as a possible name of a built-in text: it does not exist, or it is a folder, which is
+/// never meant as a file.
 #[must_use]
 pub fn name_if_no_file(path: &Path) -> Option<&str> {
     path.to_str().filter(|_| !path.exists() || path.is_dir())
@@ -45,10 +45,10 @@ pub(crate) fn read_spec<'p>(
     Ok((path.display().to_string().into(), read_text(path, "spec")?.into()))
 }
 
-/// The text of a file that is meant to be a `what`, to its end or one byte beyond what is allowed.
+/// The text of a file that should be a `what`, to its end or one byte beyond the limit.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+/// If it cannot be read, or is not UTF-8.
 pub fn read_text(path: &Path, what: &str) -> Result<String, BenchError> {
     let mut bytes = Vec::new();
     open_input(path)

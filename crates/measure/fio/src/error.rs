@@ -1,7 +1,7 @@
 //! The one error of this crate.
 //!
-//! In: what went wrong, where. Out: a sentence that says what to do. Not here: the text that fio
-//! itself printed, which is passed on as it is.
+//! Each error names the place and says what to do; text that fio itself printed is passed on as it
+//! is.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub enum FioError {
     JobFile {
         /// The line, or the word of the command line.
         at: SourcePosition,
-        /// What is wrong there and what to do.
+        /// The fault there and what to do.
         what: String,
     },
     /// The file cannot be opened or read.
@@ -55,7 +55,7 @@ pub enum FioError {
         /// The keys around the end, outermost first, as `jobs.write.clat_ns`.
         inside: String,
     },
-    /// A value that cannot be what fio means.
+    /// A value that fio cannot accept.
     #[error("line {line}: {inside}: {what}")]
     Malformed {
         /// Where, from 1.
@@ -76,10 +76,10 @@ pub enum FioError {
     /// Saved bins that no histogram has.
     #[error("bins of fio's histogram: {what}")]
     Bins {
-        /// What is wrong with them.
+        /// The fault and what to do.
         what: String,
     },
-    /// There is no fio.
+    /// fio was not found.
     #[error("fio is not installed: {place}; install it (Debian: apt install fio) or give its path")]
     NotInstalled {
         /// Where it was looked for.
@@ -93,7 +93,7 @@ pub enum FioError {
         /// The first line of its answer.
         answer: String,
     },
-    /// The installed fio lacks what durio needs.
+    /// The installed fio is too old for durio.
     #[error("'{}' is {version}; {needed} or later is needed", path.display())]
     TooOldProgram {
         /// The program.
@@ -109,13 +109,13 @@ pub enum FioError {
     /// A load that fio cannot do as it is meant.
     #[error("fio cannot do this: {what}")]
     NotInFio {
-        /// What, why, and what to do.
+        /// The problem, its cause, and what to do.
         what: String,
     },
     /// Starting fio or waiting for it failed.
     #[error("cannot {operation} fio")]
     Process {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
         source: io::Error,
     },

@@ -1,8 +1,8 @@
 //! A load of a plan as jobs of fio: one fio job for each job of the load.
 //!
-//! In: a [`Load`], where each of its jobs works, when it ends. Out: options for fio's command line,
-//! every field of the load honoured; or [`FioError::NotInFio`] with what cannot be. The inverse of
-//! [`crate::import`]. Not here: files, running.
+//! A [`Load`], the place where each job works and the time it ends become options for fio's command
+//! line. Every field of the load is honoured, or [`FioError::NotInFio`] names those that cannot be.
+//! The inverse of [`crate::import`].
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub struct ExportPlace {
 pub struct ExportTerms {
     /// The limit of the load, all its jobs together.
     pub limit: Limit,
-    /// Before the figures.
+    /// Time before the measurement.
     pub ramp: Nanos,
     /// When accesses start, all jobs together.
     pub arrivals: Arrivals,
@@ -45,7 +45,7 @@ pub struct ExportTerms {
 pub const ENGINES: [&str; 8] =
     ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio"];
 
-/// The ioengine of a load: what it names, or else psync for depth 1 and io_uring for more.
+/// The ioengine of a load: the one it names, or else psync for depth 1 and io_uring for more.
 #[must_use]
 pub fn engine_of(load: &Load) -> &str {
     match &load.fio_engine {
@@ -156,7 +156,7 @@ fn common_options(load: &Load, terms: ExportTerms) -> Result<Vec<FioOption>, Fio
         option("clat_percentiles", 1),
         option("lat_percentiles", 1),
     ];
-    // As durio does: what is complete is taken as soon as one is, and refilled together.
+    // As durio does: completions are taken as soon as there is one, and refilled together.
     if is_asynchronous(engine) {
         let batch = batch.submit_max.min(workload.depth);
         options.push(option("iodepth_batch", batch));

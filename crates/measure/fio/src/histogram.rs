@@ -1,9 +1,9 @@
 //! fio's latency histogram: its buckets, its percentiles bit for bit, sparse counts.
 //!
-//! In: latencies, or bins as fio prints them. Out: bucket numbers, middles, percentiles, a form for
-//! the run record. Not here: durio's own histogram, which is finer. The layout is that of
-//! `FIO_IO_U_PLAT_*` in fio's stat.h, unchanged since fio 3.0: 29 groups of 64 buckets; exact below
-//! 128 ns, then 64 buckets per doubling, the last one open.
+//! Built from latencies or from bins as fio prints them, with a compact form for the run record.
+//! durio's own histogram is finer. The layout is that of `FIO_IO_U_PLAT_*` in fio's stat.h,
+//! unchanged since fio 3.0: 29 groups of 64 buckets; exact below 128 ns, then 64 buckets per
+//! doubling, the last one open.
 
 use std::collections::BTreeMap;
 

@@ -5,10 +5,10 @@
 //!  facts about each path ────┘
 //! ```
 //!
-//! In: jobs, and what each named path is. Out: a [`Plan`] that gives the same figures as fio would,
-//! with notes on what differs beside them; or every option that cannot be honoured, with its line.
-//! Nothing is changed silently: each typed option is taken apart by name, so that a new one cannot
-//! be forgotten. Not here: looking at paths, permissions, running.
+//! Makes a [`Plan`] that gives the same results as fio would, with notes on the differences; or
+//! lists every option that cannot be honoured, with its line. Nothing is changed silently: each
+//! typed option is taken apart by name, so that a new one cannot be forgotten. The caller looks at
+//! the paths, checks permissions and runs the plan.
 
 mod accesses;
 mod extent;
@@ -31,7 +31,7 @@ use durio_plan::{ClockChoice, Location, PLAN_SCHEMA, Plan, Purpose};
 use crate::job_file::{Given, One, Remark, ResolvedJob, SourcePosition};
 use targets::Targets;
 
-/// What the plan needs besides the jobs.
+/// The settings that the plan needs in addition to the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportSettings {
     /// Seed of every random choice.
@@ -40,16 +40,16 @@ pub struct ImportSettings {
     pub clock: ClockChoice,
     /// Name of files that durio makes, where the filesystem has no unnamed ones; a number is added.
     pub file_name: String,
-    /// Copies of a section are measured apart, for fio's results have a row for each unless it asks
-    /// for `group_reporting`; else a section is one load wherever its copies can be.
+    /// Measures copies of a section apart, because fio's results have a row for each unless it asks
+    /// for `group_reporting`; otherwise a section is one load wherever possible.
     pub copies_apart: bool,
 }
 
-/// A plan, and what its reader must know.
+/// A plan, with notes for its reader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedPlan {
     pub plan: Plan,
-    /// What is not as in fio, without effect on what the figures mean; each once.
+    /// Differences from fio that leave the meaning of the results alone; each once.
     pub notes: Vec<Remark>,
     /// The rows and logs of fio's results, and which loads are in each.
     pub shape: ResultShape,
@@ -89,7 +89,7 @@ pub fn import(
         campaign: None,
         thresholds: Vec::new(),
     };
-    // A plan of jobs that are refused is incomplete, and its faults are no news.
+    // A plan of refused jobs is incomplete, so its faults tell nothing new.
     if said.refusals.is_empty()
         && let Err(reason) = plan.validate()
     {
@@ -110,7 +110,7 @@ struct Said {
 }
 
 impl Said {
-    /// Takes over what was said when the job was resolved.
+    /// Takes over the notes and refusals from resolving the job.
     fn begin(&mut self, job: &ResolvedJob) {
         job.notes.iter().for_each(|note| add(&mut self.notes, note.clone()));
         job.refusals.iter().for_each(|refusal| add(&mut self.refusals, refusal.clone()));
@@ -120,7 +120,7 @@ impl Said {
         self.refuse_at(&given.at, given.option, reason);
     }
 
-    /// Refuses what stands, or is missing, at a place.
+    /// Refuses an option that is present, or missing, at a place.
     fn refuse_at(&mut self, at: &SourcePosition, option: &str, reason: &str) {
         add(&mut self.refusals, Remark::new(at, option, reason));
     }

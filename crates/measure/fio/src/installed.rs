@@ -1,11 +1,11 @@
 //! The fio of this machine: found, asked for its version, run.
 //!
-//! In: a path or none, jobs as options, a question whether to stop. Out: [`Fio`]; [`FioRun`], or an
-//! error with what fio said. Not here: which jobs to run, progress, and reading its JSON.
+//! Runs jobs given as options until they end or the caller asks to stop, and returns a [`FioRun`]
+//! or an error with fio's message.
 //!
-//! fio works in a process group of its own, so that Ctrl-C in a terminal reaches durio alone, which
-//! then ends fio; if durio is killed, the kernel kills fio. What fio prints goes to files in memory: no
-//! pipe can fill up, and nothing stays on a disk whoever is killed.
+//! fio runs in a separate process group, so that Ctrl-C in a terminal reaches durio alone, which
+//! then ends fio; if durio is killed, the kernel kills fio. fio's output goes to files in memory:
+//! no pipe can fill up, and nothing stays on a disk after a kill.
 
 use std::env;
 use std::ffi::OsString;
@@ -84,7 +84,7 @@ fn ask(path: &Path) -> Result<String, FioError> {
     Ok(line.chars().take(80).collect())
 }
 
-/// A release of fio, or what was built after it.
+/// A release of fio, or a build after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FioVersion {
     /// Before the point.
@@ -132,7 +132,7 @@ pub struct JobOptions {
     pub options: Vec<(String, String)>,
 }
 
-/// What fio shall run.
+/// The jobs fio must run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioCommand {
     /// The program.
@@ -187,7 +187,7 @@ fn complaint(option: &str, value: &str) -> Option<String> {
     } else if value.contains('\0') {
         Some(format!("the value of '{option}' has a zero byte"))
     } else if value.contains(['#', ';']) || value.trim() != value {
-        // It takes what follows for a comment, and cuts blanks off: a file name would be another.
+        // fio takes the rest for a comment, and trims blanks: a file name would be another.
         Some(format!("the value of '{option}' is not what fio would read: '{value}'"))
     } else {
         None
@@ -209,16 +209,16 @@ const MESSAGES_MAX_BYTES: u64 = 64 << 10;
 pub struct FioRun {
     /// fio's result, with the text around it.
     pub file: FioFile,
-    /// What fio printed besides: its notes and warnings, from its streams and around the result; at
-    /// most 64 KiB of each.
+    /// fio's notes and warnings, from its streams and around the result; at most 64 KiB of each.
     pub messages: String,
-    /// True if fio was told to stop: the result covers the time until then.
+    /// True if fio was stopped early: the result covers the time until then.
     pub is_stopped: bool,
 }
 
 /// Runs fio until its jobs end or `stop` says true, which is asked every 20 ms.
 ///
-/// Told to stop, fio gets SIGINT and prints what it has; after 10 s it and its jobs are killed.
+/// When stopped, fio gets SIGINT and prints the results so far; after 10 s it and its jobs are
+/// killed.
 ///
 /// # Errors
 /// [`FioError::Command`] for a job that cannot be put on a command line, [`FioError::Process`] if fio
@@ -259,7 +259,7 @@ impl Files {
     }
 }
 
-/// By which this process and fio open the file from its beginning.
+/// A path by which this process and fio open the file from its beginning.
 fn path_of(file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
@@ -282,7 +282,7 @@ fn start(command: &FioCommand, files: &Files) -> Result<ProcessGroup, FioError> 
     ProcessGroup::start(&mut fio).map_err(|source| wrong("start", source))
 }
 
-/// Waits for the end; true if fio was told to stop.
+/// Waits for the end; true if fio was stopped.
 fn watch(fio: &mut ProcessGroup, stop: &dyn Fn() -> bool) -> io::Result<bool> {
     while !fio.has_ended()? {
         if stop() {
@@ -295,7 +295,7 @@ fn watch(fio: &mut ProcessGroup, stop: &dyn Fn() -> bool) -> io::Result<bool> {
 }
 
 /// Asks fio to end; after the grace period it is killed.
-// With its jobs, which are its own threads (`thread`), and whatever else is in its group.
+// With its jobs, which are its own threads (`thread`), and all others in its group.
 fn end(fio: &mut ProcessGroup, grace: Duration) -> io::Result<()> {
     // fio ends its jobs at SIGINT and prints what it has.
     kill_process(Pid::from_child(&fio.leader), Signal::INT)?;
@@ -316,8 +316,7 @@ fn conclude(
     is_stopped: bool,
 ) -> Result<FioRun, FioError> {
     match file {
-        // A result does not make up for a failure: fio may have written what it had before it
-        // failed.
+        // A result does not make up for a failure: fio may have written it before it failed.
         Ok(file) if is_stopped || status.success() => {
             let messages = [messages, &file.text].join("\n").trim().to_owned();
             Ok(FioRun { file, messages, is_stopped })

@@ -6,11 +6,10 @@
 //!  words of a line ─► parse_command_line ──┘    sections       typed options, notes, refusals
 //! ```
 //!
-//! In: text, and the [`HostParameters`] that fio would look at (included files, environment, machine).
-//! Out: sections with their settings, then jobs. The grammar is that of fio 3.42 (`init.c`,
-//! `parse.c`, `options.c`), also where its own documentation says otherwise; what fio would misread
-//! without a word (`size = 4k` is four bytes, `1.5g` one byte) is an error here.
-//! Not here: what a job then does.
+//! [`HostParameters`] give what fio would look up: included files, environment, machine. The
+//! grammar is that of fio 3.42 (`init.c`, `parse.c`, `options.c`), also where its documentation
+//! says otherwise. A value that fio would silently misread (`size = 4k` is four bytes, `1.5g` one
+//! byte) is an error here.
 
 mod arithmetic;
 mod command_line;
@@ -48,7 +47,7 @@ pub const LINE_BYTES_MAX: usize = 8191;
 pub const FILE_BYTES_MAX: usize = 4 << 20;
 /// How deep `include` may nest; fio has no limit.
 pub const INCLUDE_DEPTH_MAX: u32 = 8;
-/// How many settings a job file may have, with what it includes; fio has no limit.
+/// The most settings of a job file, included files too; fio has no limit.
 pub const SETTINGS_MAX: usize = 1 << 17;
 /// How many jobs there may be, with all their copies: as many as fio takes (`REAL_MAX_JOBS`).
 pub const JOBS_MAX: u32 = 4096;
@@ -87,12 +86,12 @@ impl fmt::Display for SourcePosition {
 pub struct Setting {
     /// The option, with its main name: aliases are resolved.
     pub name: &'static str,
-    /// What stands after `=`, with variables replaced; `None` for a bare word.
+    /// The text after `=`, with variables replaced; `None` for a bare word.
     pub value: Option<String>,
     pub at: SourcePosition,
 }
 
-/// A `[section]`, or what follows `--name=` on a command line.
+/// A `[section]`, or the options after `--name=` on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// The text between the brackets.
@@ -114,11 +113,11 @@ pub struct Section {
 pub struct JobFile {
     /// The sections in order.
     pub sections: Vec<Section>,
-    /// What was read and concerns only what fio prints.
+    /// Remarks on options that concern only fio's output.
     pub notes: Vec<Remark>,
     /// Where `--readonly` stands: no job may write.
     pub read_only: Option<SourcePosition>,
-    /// What the program is told to print.
+    /// What the program must print.
     pub printing: PrintSettings,
 }
 
@@ -154,7 +153,7 @@ impl Section {
 pub struct Source {
     /// The file, as it is to be named in messages, and as the base of relative includes.
     pub name: String,
-    /// What is in it.
+    /// Its contents.
     pub text: String,
 }
 
@@ -170,8 +169,8 @@ pub struct Machine {
 }
 
 /// Reads a file: `(name, from)`, where `from` is the file that names it, if any. fio takes a name
-/// as it is; for an include that is not there, it looks beside the including file.
-/// The error is a sentence.
+/// as it is; if an included file is not there, it looks in the folder of the including file. The
+/// error is a sentence.
 pub type ReadSource<'a> = dyn FnMut(&str, Option<&str>) -> Result<Source, String> + 'a;
 
 /// What a job file may refer to.

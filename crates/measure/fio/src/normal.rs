@@ -1,12 +1,12 @@
 //! fio's normal output, for people and for scripts that look for its lines.
 //!
-//! In: [`FioOutput`], and of each job how many copies it stands for. Out: fio's text after a run: a
-//! block per job, a table of the whole run per reporting group, the counters of block devices. Not
-//! here: the lines before a run, but for [`head`].
+//! Prints a [`FioOutput`] as fio does after a run: a block per job, a table of the whole run per
+//! reporting group, the counters of block devices. Lines before a run are left out, except
+//! [`head`].
 
 use crate::json::{Direction, DiskCounters, FioJob, FioOutput, LatencyBlock, Shares};
 
-/// What fio shows of a job besides what its JSON has.
+/// Facts about a job that fio shows and its JSON lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowFacts {
     /// How many jobs the row stands for.
@@ -137,7 +137,7 @@ fn counters(prefix: &str, it: &DiskCounters) -> String {
 
 // The width of fio's table of percentiles, less its indent.
 const COLUMNS: usize = 80 - 7;
-// fio breaks the line of coarse latencies after so many.
+// fio breaks the line of coarse latencies after this number of shares.
 const SHARES_PER_LINE: usize = 5;
 
 // A job that moved nothing has no block.
@@ -159,7 +159,7 @@ fn job_block(text: &mut String, job: &FioJob, row: RowFacts, time: &str) {
         *text += &format!("  Description  : [{description}]\n");
     }
     for (name, direction, suffix) in directions {
-        // fio divides by the runtime, and prints nothing of what took less than a millisecond.
+        // fio divides by the runtime, and prints nothing for a runtime below a millisecond.
         if let Some(it) = direction.as_ref().filter(|it| it.io_bytes > 0 && it.runtime > 0) {
             self::direction(text, name, it, suffix);
         }
@@ -309,7 +309,7 @@ fn closing(text: &mut String, job: &FioJob) {
     }
 }
 
-/// By which number a prefix stands for the next larger unit.
+/// The factor between prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Prefixes {
     /// k, M, G: thousands.
@@ -322,8 +322,9 @@ const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// At most `characters` digits and point, with prefix and `unit`.
-// As in fio the number is cut step by step to whole units, and the rest of the last step gives the
-// digits behind the point: what lies below it is gone, and a rest that rounds up to one carries.
+// As in fio, the number is cut step by step to whole units, and the rest of the last step gives the
+// digits behind the point: anything below that rest is dropped, and a rest that rounds up to one
+// carries.
 fn short(number: u64, characters: usize, prefixes: Prefixes, unit: &str) -> String {
     let (step, names) = match prefixes {
         Prefixes::Decimal => (1000, DECIMAL),

@@ -1,8 +1,8 @@
 //! fio's terse output (`--minimal`) from a result.
 //!
-//! In: [`FioOutput`], the version of the format (2 to 5). Out: a line per job, fields between
-//! semicolons: 121 in version 3 (no trims), 162 in 4, 180 in 5, and nine more per block device.
-//! Latencies are microseconds, bandwidths KiB/s. Not here: syncs, for which the format has no field.
+//! A line per job in version 2 to 5 of the format, fields between semicolons: 121 in version 3 (no
+//! trims), 162 in 4, 180 in 5, and nine more per block device. Latencies are microseconds,
+//! bandwidths KiB/s. The format has no field for syncs.
 
 use std::fmt::Write as _;
 

@@ -1,17 +1,17 @@
 //! Advice: rules about kernel, devices, filesystems and databases, as data, applied to facts.
 //!
-//! In: facts (settings in effect, a database's settings, the findings of a run) and the rules in
-//! `rules/`. Out: [`AdviceReport`], plain data: each rule met, not met, cannot tell or not
-//! applicable, with the values read, what to do, how to undo it, and the sources.
-//! Not here: reading the system, applying anything, printing.
+//! Facts are settings in effect, a database's settings and the findings of a run; the rules are in
+//! `rules/`. [`AdviceReport`] is plain data: each rule is met, not met, cannot tell or not
+//! applicable, with the values read, what to do, how to undo it, and the sources. Nothing is
+//! applied or printed here.
 //!
-//! A rule is data: conditions in a small language over named facts (`condition.rs`), whose kinds are
-//! in `rules/facts.toml`. Documents that contradict each other are shown as a conflict, never
-//! resolved silently. Each rule says what the project itself measured about it, or why it could not
-//! (`evidence.rs`). Nothing that lowers durability is ever advised; a test scans for it.
+//! A rule is data: conditions in a small language over named facts (`condition.rs`), whose kinds
+//! are in `rules/facts.toml`. Documents that contradict each other are shown as a conflict, never
+//! resolved silently. Each rule has the project's measurements of its claim, or the reason why
+//! there are none (`evidence.rs`). No advice ever lowers durability; a test scans for it.
 
-/// Enums of words: a case, its documentation, and the word that users read. Saved documents have the
-/// case's own name.
+/// Enums of words: a case, its documentation, and the word that users read. Saved documents have
+/// the case's name.
 macro_rules! word_enum {
     (
         $(#[$about:meta])* $name:ident, $how:ident:

@@ -1,10 +1,9 @@
-//! The audit of figures that somebody published: what cannot be right, what is doubtful, and why.
+//! The audit of published results: what cannot be right, what is doubtful, and why. Claims come
+//! from a table, from fio's results or from durio's. The warnings of a run use more evidence than
+//! its results.
 //!
-//! In: claims, read from a table, or made from fio's results or durio's own. Out: [`AuditFindings`].
-//! Not here: the warnings of a run, which rest on more than its figures.
-//!
-//! A figure was rounded before it was printed. No finding rests on that: every figure is an
-//! interval ([`Figure`]), and a rule speaks only if all of the interval is on one side.
+//! Printed numbers are rounded, and no finding rests on that: every value is an interval
+//! ([`Figure`]), and a rule speaks only if all of the interval is on one side.
 
 mod auditor;
 mod cell;

@@ -1,10 +1,9 @@
 //! Runs against runs: what differs, by how much, and whether chance explains it.
 //!
-//! In: [`Side`]s, made from events by [`RunReader`]. Out: [`Comparison`], plain data.
-//! Not here: folders, output.
+//! [`RunReader`] makes [`Side`]s from events; [`Comparison`] is plain data.
 //!
-//! What is compared are runs, or blocks of a run's intervals; never single I/Os, which follow each
-//! other too closely to be independent.
+//! The compared units are runs, or blocks of a run's intervals; never single I/Os, which depend too
+//! much on their neighbours.
 
 mod bins;
 mod bootstrap;
@@ -192,7 +191,7 @@ fn figures(sides: [&[Member<'_>]; 2], side: usize, settings: &Settings) -> Vec<F
     FigureName::ALL.iter().filter_map(one).collect()
 }
 
-/// A seed of its own for every step of every run, by position: mixed as SplitMix64 does.
+/// A separate seed for every step of every run, by position: mixed as SplitMix64 does.
 fn seed(seed: u64, side: usize, member: &Member<'_>) -> u64 {
     // With one seed all runs would draw the same blocks, and their errors would go the same way.
     let parts = [side as u64, member.run_index as u64, u64::from(member.workload.step)];
@@ -216,7 +215,7 @@ fn repeat(member: &Member<'_>, seed: u64) -> Repeat {
     }
 }
 
-/// The figure as the run's report has it.
+/// The result as the run's report has it.
 fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
     let service = headline(workload).map(|it| &it.service);
     // Where syncs are the headline's part they are the commit's; both are shown.
@@ -234,7 +233,7 @@ fn value(workload: &WorkloadFindings, figure: FigureName) -> Option<f64> {
         FigureName::SyncP99_9 => sync?.p99_9_ns.map(float),
         FigureName::CpuPerOperation => Some(workload.cpu.per_operation_ns),
     };
-    // Effects are quotients in logarithms; a figure of zero has none.
+    // Effects are quotients in logarithms, which zero does not have.
     value.filter(|it| *it > 0.0 && it.is_finite())
 }
 

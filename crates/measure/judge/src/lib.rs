@@ -1,12 +1,12 @@
-//! What follows from findings: warnings, signals about flushes and verdicts (here), the differences
-//! between runs ([`compare`]), advice on settings ([`advise`]), and what cannot be right in published
-//! figures ([`audit`]).
+//! Judges findings: warnings, signals about flushes and verdicts (here), the differences between
+//! runs ([`compare`]), advice on settings ([`advise`]), and errors in published results
+//! ([`audit`]).
 //!
-//! Figures come from durio-analyse and are shown by durio-report.
+//! The results come from durio-analyse and are shown by durio-report.
 //!
-//! A rule is a function of the [`Basis`], with the smallest findings that trigger it as its test, and
-//! a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare figures
-//! with the documented thresholds that are saved in the plan (`verdict.rs`).
+//! A rule is a function of the [`Basis`], with the smallest findings that trigger it as its test,
+//! and a line in one of the lists: `RULES` in `warning.rs`, those of `signals.rs`. Verdicts compare
+//! results with the documented thresholds that are saved in the plan (`verdict.rs`).
 
 pub mod advise;
 pub mod audit;

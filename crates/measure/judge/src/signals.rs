@@ -1,10 +1,10 @@
 //! Signals: what can be said about a storage's flush without cutting its power.
 //!
-//! In: the record (layers, machine, process) and the measurements. Out: [`Signal`]s, each with its
-//! readings and where they come from, what that implies, and one of four words. Not here: proof; only
-//! power cuts give that, so no signal ever acquits.
+//! The record (layers, machine, process) and the measurements give [`Signal`]s, each with its
+//! readings and their places, what they imply, and one of four words. A signal never acquits: only
+//! power cuts prove anything.
 //!
-//! A rule is a function, with its smallest positive and negative case as tests beside it, a row of
+//! A rule is a function, with its smallest positive and negative case as tests next to it, a row in
 //! its file's `EXPLAINED` for each of its ids, and a line in [`LAYER_RULES`], [`HOST_RULES`] or
 //! [`RUN_RULES`].
 
@@ -75,7 +75,7 @@ const HOST_RULES: &[HostRule] = &[
     process::virtual_machine,
 ];
 
-/// A rule about what was measured.
+/// A rule about measurements.
 type RunRule = fn(&Basis<'_>) -> Vec<Signal>;
 
 const RUN_RULES: &[RunRule] = &[
@@ -114,7 +114,7 @@ pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
     let mut found: Vec<Signal> = Vec::new();
     let mut seen: Vec<&Layer> = Vec::new();
     for layer in stacks.iter().flat_map(|stack| stack.walk().map(|(_, layer)| layer)) {
-        // Two locations may share what is below them.
+        // Two locations may share lower layers.
         if seen.contains(&layer) {
             continue;
         }
@@ -125,7 +125,7 @@ pub fn standing_signals(stacks: &[Stack], host: &Host) -> Vec<Signal> {
     by_weight(found)
 }
 
-/// All signals of a run that makes writes durable; none of another one.
+/// All signals of a run that makes writes durable; empty for other runs.
 pub(crate) fn signals(basis: &Basis<'_>) -> Vec<Signal> {
     let environment = basis.environment;
     let is_asked = basis.writes_durably() || !basis.probed.is_empty();
@@ -195,11 +195,11 @@ fn layer_name(layer: &Layer) -> String {
     format!("{kind} {}", layer.name)
 }
 
-/// True for a device below which the kernel shows nothing: only the device knows what is beyond it.
+/// True for the lowest device that the kernel shows: only the device knows its inside.
 fn is_end(layer: &Layer) -> bool {
     let is_last = match layer.kind {
         LayerKind::Disk | LayerKind::Nbd => true,
-        // Whose server is not shown.
+        // A ublk device whose server is hidden.
         LayerKind::Ublk => layer.below.is_empty(),
         _ => false,
     };

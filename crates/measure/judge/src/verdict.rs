@@ -1,9 +1,7 @@
-//! Fit or unfit: measured figures against documented thresholds.
-//!
-//! In: the thresholds saved in the plan, and the findings. Out: a verdict for each threshold and
-//! location; of a profile, for each state (idle, under load). A database without a documented
-//! threshold gets the percentiles of what it waits for, and no grade of durio's invention.
-//! Not here: the thresholds themselves, which are those of the profiles (`durio-workload`).
+//! Fit or unfit: results against documented thresholds, which the plan saves from the profiles
+//! (`durio-workload`). Each threshold gets a verdict for each location, and for each state of a
+//! profile (idle, under load). A database without a documented threshold gets the percentiles of
+//! the operation it waits for, and no grade invented by durio.
 
 use durio_base::{Nanos, Rate};
 use durio_observe::Host;

@@ -1,8 +1,8 @@
 //! Warnings: what was seen, why it matters, what to do.
 //!
-//! A rule is a function that says what it sees, with its threshold as a constant that says where it
-//! comes from, and a row of [`RULES`] with when it speaks and what that means. The row also says what the function looks
-//! at ([`Look`]).
+//! A rule is a function that reports what it sees, with its threshold as a constant that names its
+//! source, and a row of [`RULES`] with its condition, its meaning and what the function looks at
+//! ([`Look`]).
 
 mod campaign;
 mod figures;
@@ -21,7 +21,7 @@ use durio_plan::EngineKind;
 
 use crate::Basis;
 
-/// The workloads, sections or locations that a warning is about, and what was seen.
+/// The workloads, sections or locations of a warning, and the observation.
 type Sight = (Vec<String>, String);
 
 /// What a rule looks at; it says what it sees, or nothing.
@@ -234,7 +234,7 @@ pub(crate) fn explanations() -> Vec<Explanation> {
     ];
     let mut all: Vec<Explanation> = Vec::new();
     for words in RULES.iter().map(told).chain([note]) {
-        // A code may have a rule for campaigns beside the one for runs.
+        // A code may have both a rule for campaigns and one for runs.
         if all.iter().all(|it| it.id != words[0]) {
             all.push(Explanation::new(ExplanationKind::Warning, words));
         }
@@ -309,7 +309,7 @@ fn per_workload(
     Some((about, some_joined(basis, &texts)?))
 }
 
-/// What was seen of the workloads of one place: the first in full, the others counted.
+/// Observations of the workloads at one place: the first in full, the others counted.
 fn in_short(alike: &[(String, String)]) -> String {
     match alike {
         [] => String::new(),
@@ -330,12 +330,12 @@ fn place(workload: &WorkloadFindings, name: &str) -> String {
     place
 }
 
-/// What was seen in steps, unless that is nothing.
+/// Observations of steps joined; `None` if there are none.
 fn some_joined(basis: &Basis<'_>, texts: &[String]) -> Option<String> {
     (!texts.is_empty()).then(|| joined(basis, texts, "step"))
 }
 
-/// So many steps of a campaign are named one by one; the others are counted.
+/// A campaign's steps are named up to this many; the others are counted.
 const NAMED_MAX: usize = 4;
 
 fn joined(basis: &Basis<'_>, texts: &[String], what: &str) -> String {

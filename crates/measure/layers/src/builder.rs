@@ -1,8 +1,7 @@
 //! Builds a stack layer by layer and takes it down again.
 //!
-//! In: a declared stack, a place, a folder for the journal. Out: built layers, and in the end a
-//! machine as it was. Not here: what a step does ([`super::step`]) and how it is undone
-//! ([`super::undo`]).
+//! A [`Builder`] makes the layers of a declared stack, keeps a journal of them, and at the end
+//! restores the machine. Single steps are in [`super::step`], their undoing in [`super::undo`].
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -38,7 +37,7 @@ pub struct BuiltLayer {
     pub taken: Nanos,
 }
 
-/// Builds one stack. Whatever happens, dropping it tears down what was built.
+/// Builds one stack. In every case, dropping it tears down the built layers.
 #[derive(Debug)]
 pub struct Builder<'a> {
     stack: String,
@@ -52,15 +51,15 @@ pub struct Builder<'a> {
     /// Gone once everything is undone.
     journal: Option<BuildJournal>,
     values: Values,
-    /// What is to be undone, in the order of building.
+    /// The steps to undo, in the order of building.
     begun: Vec<Begun>,
     next_command: usize,
     next_layer: usize,
 }
 
 impl<'a> Builder<'a> {
-    /// Begins a build: the stack is checked, what is missing is an error, and the journal
-    /// `<journals>/<id>.jsonl` is there. Nothing else is done yet.
+    /// Starts a build: checks the stack, fails if anything is missing, and creates the journal
+    /// `<journals>/<id>.jsonl`. Changes nothing else yet.
     ///
     /// # Errors
     /// If the declaration is wrong, something is missing, or the journal cannot be written.
@@ -124,7 +123,7 @@ impl<'a> Builder<'a> {
                 Ok(Some(self.built(index, commands, started)))
             }
             Err(error) => {
-                // Nothing is built again on what is taken down now.
+                // No further layer is built on a stack that is being taken down.
                 self.next_layer = usize::MAX;
                 match self.undo_all() {
                     Ok(()) => Err(error),
@@ -200,8 +199,8 @@ impl<'a> Builder<'a> {
         let Some(undo) = &command.undo else { return Ok(()) };
         let undo = undo.filled(&self.values);
         let step = Step { number, undo, output: command.action.output().cloned() };
-        // On disk before the step runs: whoever kills us in between leaves an undo too many, which
-        // finds nothing, and never a thing that nobody knows of.
+        // On disk before the step runs: if we are killed in between, the journal holds an undo that
+        // finds nothing, never a device without an undo.
         self.append(&Line::Step(step.clone()))?;
         self.begun.push(Begun { step, identity: None, done: false });
         Ok(())
@@ -216,8 +215,8 @@ impl<'a> Builder<'a> {
         let facts = self.identity_of_last();
         if let Some(begun) = self.begun.last() {
             let step = begun.step.undo.step();
-            // Before the identity is kept: the record that we would make of somebody else's thing
-            // would later prove it to be ours.
+            // Before the identity is kept: recording something that another process made would
+            // later prove it to be ours.
             let checked = step.check_made(&self.grounds, facts.as_ref());
             checked.map_err(BuildError::CameUpWrong)?;
         }
@@ -233,11 +232,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// By what the thing that the last step made is told from any other.
+    /// The identity of what the last step made.
     fn identity_of_last(&mut self) -> Option<Identity> {
         let undo = self.begun.last()?.step.undo.filled(&self.values);
         if let Some(path) = undo.step().made_path() {
-            // As it was when it was made, whatever has the name by now.
+            // The identity at its making, even if another thing has the name by now.
             return self.grounds.path(Path::new(path)).cloned();
         }
         let known = Known { done: true, ..Known::new(&self.values, &self.tag) };
@@ -260,13 +259,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Undoes all that has begun, the last first. What lies below a step that cannot be undone is in
-    /// use, and stays with it.
+    /// Undoes all started steps, the last first. Layers below a step that cannot be undone are in
+    /// use, and stay with it.
     fn undo_all(&mut self) -> Result<(), Vec<String>> {
         let mut failures = Vec::new();
         let tag = self.tag.clone();
-        // As long as we live nobody else had the devices for themselves: so all that was made is
-        // vouched for.
+        // While we live no other process can take the devices: all that was made is vouched for.
         let mut take_down = TakeDown::new(&tag, true, true);
         let output = self.output(usize::MAX);
         let mut undoer = Undoer { system: self.system.as_mut(), output };
@@ -313,7 +311,7 @@ fn answer_in(output: &Path) -> String {
 
 impl Drop for Builder<'_> {
     fn drop(&mut self) {
-        // What could not be undone is in the journal, and there is nobody to tell.
+        // Failed undos stay in the journal; a drop cannot report them.
         drop(self.undo_all());
     }
 }

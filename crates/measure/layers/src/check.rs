@@ -1,7 +1,7 @@
 //! Whether a declaration can be built at all: order, counts, sizes.
 //!
-//! In: a declared stack. Out: nothing, or the first fault from the bottom. Not here: the limits of one
-//! kind ([`crate::kinds`]); the system: what exists on a machine is found out while building.
+//! Returns the first fault of a declared stack from the bottom. The limits of one kind are in
+//! [`crate::kinds`]; what exists on a machine is found out while building.
 
 use std::ops::RangeInclusive;
 
@@ -13,14 +13,14 @@ use crate::kinds::{KINDS, Role};
 use crate::tool_words::check_words;
 
 /// Devices of a layer.
-// More than anybody compares; a slip of the keyboard should not make a million.
+// Enough for any comparison; a typing error must not make a million.
 pub(crate) const MOST_DEVICES: u32 = 256;
 
 /// Layers of a stack.
-// More are no stack, and a name of a device must not grow without bounds.
+// Enough for any stack, and names of devices must not grow without bounds.
 pub(crate) const MOST_LAYERS: usize = 16;
 
-/// What is wrong, and what to do.
+/// The fault, and what to do.
 pub(crate) type Fault = String;
 
 /// Checks order, counts and sizes.
@@ -112,7 +112,7 @@ impl Below {
         Ok(Group { groups, devices: devices / groups, size })
     }
 
-    /// A filesystem stands on so many devices, each of so many bytes or more.
+    /// A filesystem on a number of devices in this range, each of at least `least` bytes.
     pub(crate) fn filesystem(
         self,
         devices: RangeInclusive<u32>,
@@ -145,7 +145,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// One device for each group, as large as so many of its members at most.
+    /// One device for each group, as large as at most `members` of its members.
     pub(crate) fn joined(self, members: u32) -> Below {
         let times = |size: Bytes| Bytes::new(size.get().saturating_mul(u64::from(members)));
         Below::of_devices(self.groups, self.size.map(times))
@@ -154,7 +154,8 @@ impl Group {
 
 /// Each device is so large for all that is known. What a program itself needs on top, it says itself.
 pub(crate) fn at_least(least: Bytes, size: Option<Bytes>, of_what: &str) -> Result<(), Fault> {
-    // Of an existing device a declaration knows no size: there mkfs and mdadm speak for themselves.
+    // A declaration does not know the size of an existing device: mkfs and mdadm report that
+    // themselves.
     match size {
         Some(size) if size < least => Err(format!(
             "it needs {least} {of_what} or more and there is {size}; declare larger devices"

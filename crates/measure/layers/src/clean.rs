@@ -1,7 +1,7 @@
-//! Undoes what builders that were killed left behind.
+//! Undoes what killed builders left behind.
 //!
-//! In: the folder of the journals. Out: a [`CleanOutcome`] for each. Not here: undoing one step
-//! ([`super::undo`]).
+//! Returns a [`CleanOutcome`] for each journal in the folder. Undoing one step is in
+//! [`super::undo`].
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ pub struct CleanOutcome {
     pub state: CleanState,
 }
 
-/// What became of what a builder built.
+/// The fate of a builder's layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CleanState {
     /// Its builder lives; nothing was touched.
@@ -34,18 +34,18 @@ pub enum CleanState {
     },
     /// All is undone and the journal is gone.
     Cleaned {
-        /// What was undone, in order; what was gone before is not in it.
+        /// Undos that were done, in order; those with nothing left to undo are omitted.
         undone: Vec<String>,
-        /// What was not touched, for it is not what the builder made, with the reason.
+        /// Things left untouched because the builder did not make them, with the reason.
         left_alone: Vec<String>,
     },
     /// Something could not be undone and stays in the journal.
     Kept {
-        /// What was undone, in order.
+        /// Undos that were done, in order.
         undone: Vec<String>,
-        /// What was not touched, for it is not what the builder made, with the reason.
+        /// Things left untouched because the builder did not make them, with the reason.
         left_alone: Vec<String>,
-        /// What was not, with the reason.
+        /// Undos that failed, with the reason.
         failures: Vec<String>,
     },
     /// The journal cannot be read.
@@ -59,7 +59,7 @@ pub fn clean(journals: &Path) -> Vec<CleanOutcome> {
     clean_with(journals, &|lock| Box::new(Machine::new(lock)))
 }
 
-/// A machine that hands the lock to what it runs.
+/// Makes a machine that passes the lock on to the programs it runs.
 pub(super) type MakeSystem<'a> = &'a dyn Fn(File) -> Box<dyn System>;
 
 pub(super) fn clean_with(journals: &Path, system: MakeSystem<'_>) -> Vec<CleanOutcome> {
@@ -74,10 +74,10 @@ pub(super) fn clean_with(journals: &Path, system: MakeSystem<'_>) -> Vec<CleanOu
     ids.iter().filter_map(|id| clean_one(journals, id, system)).collect()
 }
 
-/// Nothing for a build that ended before it had begun.
+/// Nothing for a build that ended before its journal had a line.
 fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOutcome> {
     let told = read_journal(folder, id);
-    // A first look without the lock, only to know whose it is: what counts is read again under it.
+    // A first look without the lock, only to know the owner: the journal is read again under it.
     let begin = told.as_ref().ok().and_then(|told| told.as_ref()).map(|told| told.begin.clone());
     let stack = begin.as_ref().map(|begin| begin.stack.clone()).unwrap_or_default();
     let outcome = |state| Some(CleanOutcome { id: id.to_owned(), stack, state });
@@ -90,7 +90,7 @@ fn clean_one(folder: &Path, id: &str, system: MakeSystem<'_>) -> Option<CleanOut
         Ok(None) => return outcome(still_held(alive)),
         Err(error) => return outcome(CleanState::Unreadable(error.to_string())),
     };
-    // Read again: until now the journal could grow, or be cleaned by somebody else.
+    // Read again: until now the journal could grow, or another process could clean it.
     match read_journal(folder, id) {
         Ok(Some(told)) => {
             let machine = journal.lock().map(system);
@@ -151,8 +151,8 @@ fn take_over(folder: &Path, id: &str, is_alive: bool) -> io::Result<Option<Build
     Ok(None)
 }
 
-/// Undoes all steps, the last first. What lies below one that fails is in use, and stays in the
-/// journal with it.
+/// Undoes all steps, the last first. Layers below a failed step are in use, and stay in the journal
+/// with it.
 fn undo(
     folder: &Path,
     mut journal: BuildJournal,

@@ -1,6 +1,6 @@
-//! One step of a build: what is done, and what undoes it.
+//! One step of a build: its action, and its undo.
 //!
-//! In: words. Out: [`BuildCommand`], which is both shown and carried out. Not here: carrying out.
+//! A [`BuildCommand`] is both shown and carried out.
 //!
 //! A name that only the kernel knows stands as a placeholder in braces: `{loop0}`. The step whose
 //! [`Action::Run::output`] has that name fills it in.
@@ -109,7 +109,7 @@ impl Action {
                 output: output.clone(),
             },
             Self::Write { path, text } => Self::Write { path: fill(path), text: fill(text) },
-            // Of checks only this one may name a device whose number the kernel chooses.
+            // The only check that may name a device whose number the kernel chooses.
             Self::Check(Check::Present(present)) => {
                 let device = fill(&present.device);
                 Self::Check(Check::Present(Present { device, size: present.size }))

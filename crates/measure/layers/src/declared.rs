@@ -1,9 +1,8 @@
-//! A stack as somebody declares it, from the bottom up, before it is there.
+//! A stack as declared, from the bottom up, before it exists.
 //!
-//! In: nothing; plain data. Out: [`DeclaredStack`], what a layer is in a line, and about how large its
-//! devices will be. Each layer turns a list of devices into a list of devices, or into one mounted
-//! filesystem. Not here: how it is written in a spec, what the kinds of layers are
-//! ([`crate::kinds`]), whether it can be built, and building it.
+//! Plain data: [`DeclaredStack`], a one-line description of each layer, and the approximate size of
+//! its devices. Each layer turns a list of devices into a list of devices, or into one mounted
+//! filesystem. The kinds of layers are in [`crate::kinds`].
 
 use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
@@ -23,8 +22,8 @@ pub struct DeclaredStack {
 pub struct DeclaredLayer {
     #[serde(flatten)]
     pub kind: DeclaredKind,
-    /// The devices below are divided into so many equal groups, in order, and each group becomes
-    /// one device; 1 by default. So arrays are nested.
+    /// The devices below are divided into this number of equal groups, in order, and each group
+    /// becomes one device; 1 by default. Used to nest arrays.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub groups: u32,
     /// True if the workloads are run on it.
@@ -61,9 +60,9 @@ impl DeclaredLayer {
 }
 
 impl DeclaredStack {
-    /// After each layer the sizes of its devices, about: what a layer keeps for itself is not known
-    /// before it is there. Of a filesystem, nine tenths of what is below. `existing` gives the size
-    /// of a device that is there.
+    /// The approximate sizes of the devices after each layer: the space a layer keeps for itself is
+    /// not known before it exists. For a filesystem, nine tenths of the sizes below. `existing`
+    /// gives the size of an existing device.
     #[must_use]
     pub fn device_sizes(&self, existing: impl Fn(&str) -> Option<Bytes>) -> Vec<Vec<Bytes>> {
         let mut all: Vec<Vec<Bytes>> = Vec::new();

@@ -16,20 +16,20 @@ pub enum BuildError {
         layer: usize,
         /// What the layer is: `md`, `xfs`.
         kind: &'static str,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         what: String,
     },
     /// The declaration as a whole is wrong.
     #[error("stack '{stack}': {what}")]
     Stack {
         stack: String,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         what: String,
     },
     /// Programs, drivers or the right to build are missing.
     #[error("cannot build stack '{stack}' {}: {}", machine(.missing), list(.missing))]
     Missing { stack: String, missing: Vec<Missing> },
-    /// This machine's kernel or tools do not know what is declared.
+    /// This machine's kernel or tools do not support the declaration.
     #[error("{0}")]
     Unsupported(String),
     /// A device that is in use, or that holds something, is not overwritten.
@@ -54,7 +54,7 @@ pub enum BuildError {
     /// The stop flag was set.
     #[error("stopped before stack '{0}' was built; what was built is torn down")]
     Stopped(String),
-    /// The journal of what is built could not be written; nothing is built without it.
+    /// The journal of the build could not be written; nothing is built without it.
     #[error("cannot write the journal of what is built, '{}'", .path.display())]
     Journal {
         path: PathBuf,
@@ -84,7 +84,7 @@ impl BuildError {
     }
 }
 
-/// Of a driver the kernel is a part of the answer.
+/// If a driver is missing, the answer names the kernel.
 fn machine(missing: &[Missing]) -> String {
     let has_no_driver = missing.iter().any(|it| matches!(it, Missing::Driver { .. }));
     let release = rustix::system::uname().release().to_string_lossy().into_owned();

@@ -1,8 +1,7 @@
-//! By what a thing is told from any other of its name.
+//! Identities: facts that distinguish a thing from any other of its name.
 //!
-//! In: a path, or a directory of sysfs. Out: an [`Identity`], which the journal keeps and which is
-//! compared before anything is touched. Not here: what follows from the comparison
-//! ([`super::proof`]).
+//! Reads the [`Identity`] of a path or of a directory of sysfs. The journal keeps it, and it is
+//! compared before anything is touched; [`super::proof`] draws the conclusion.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::system::System;
 
-/// Facts by name. Of a device its number, the kernel's running number of the disk (`diskseq`, new
-/// for every disk and every change of medium) and its size; of a file its inode and when it was
-/// born; of a mount the kernel's number of it.
+/// Facts by name. A device has its number, the kernel's running number of the disk (`diskseq`, new
+/// for every disk and every change of medium) and its size; a file its inode and time of birth; a
+/// mount its number in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Identity(BTreeMap<String, String>);
@@ -55,12 +54,12 @@ impl Identity {
     }
 }
 
-/// Of a disk or partition, by its directory in sysfs; nothing if it is not there.
+/// The identity of a disk or partition, by its directory in sysfs; nothing if it does not exist.
 pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Identity> {
     let fact = |name: &str| system.read(Path::new(&format!("{directory}/{name}")));
     let size = fact("size")?;
-    // The kernel has it since 5.15; before, number and size alone tell a disk.
-    // A partition has the number of its disk, and begins somewhere on it.
+    // The kernel has it since 5.15; before, number and size alone identify a disk. A partition has
+    // the number of its disk, and begins somewhere on it.
     let diskseq = fact("diskseq").or_else(|| fact("../diskseq"));
     let facts = [("device", fact("dev")), ("diskseq", diskseq), ("size", Some(size))];
     let mut identity = Identity::of(facts);
@@ -68,7 +67,7 @@ pub(super) fn disk_identity(system: &dyn System, directory: &str) -> Option<Iden
     Some(identity)
 }
 
-/// A device that is open, so that its number is not given to another one meanwhile.
+/// A device held open, so that its number is not given to another one in the meantime.
 #[derive(Debug)]
 pub(super) struct HeldDevice {
     directory: String,
@@ -100,13 +99,13 @@ pub(super) fn open_device(device: &Path) -> io::Result<HeldDevice> {
     Ok(HeldDevice::new(directory, Some(file)))
 }
 
-/// Of a file or directory; links are not followed. Nothing if it is not there.
+/// The identity of a file or directory; links are not followed. Nothing if it does not exist.
 pub(super) fn file_identity(path: &Path) -> Option<Identity> {
     let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, FILE_FACTS).ok()?;
     Some(identity_of(&stat))
 }
 
-/// Of what is open.
+/// The identity of an open file.
 pub(super) fn open_identity(file: impl AsFd) -> io::Result<Identity> {
     Ok(identity_of(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, FILE_FACTS)?))
 }
@@ -124,15 +123,15 @@ fn identity_of(stat: &Statx) -> Identity {
         // Filesystems give a freed inode's number to the next file; its time of birth is another
         // one.
         ("birth", birth),
-        // That of a directory changes with what is put into it, and tells nothing.
+        // A directory's size changes with its entries and identifies nothing.
         ("size", kind.is_file().then(|| stat.stx_size.to_string())),
     ])
 }
 
-/// Makes a directory that only this user can enter, and opens it: nobody else has put another one
-/// in its place.
+/// Makes a directory that only this user can enter, and opens it, so that no other process can have
+/// replaced it.
 pub(super) fn made_directory(path: &Path) -> io::Result<Identity> {
-    // Others who could enter could put links in the way of what root makes in it.
+    // Other users who can enter could place links where root then writes.
     fs::DirBuilder::new().mode(0o700).create(path)?;
     let folder = open_folder(path)?;
     let stat = rustix::fs::fstat(&folder)?;
@@ -151,12 +150,12 @@ pub(super) fn made_file(path: &Path, size: Bytes, folder: &Identity) -> io::Resu
     if let Some(what) = folder.difference(&open_identity(&parent)?) {
         return Err(io::Error::other(format!("its folder is another one by now: {what}")));
     }
-    // EXCL and NOFOLLOW: never over a file or through a link that somebody put there meanwhile.
+    // EXCL and NOFOLLOW: never over a file or through a link that another process put there.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = File::from(rustix::fs::openat(&parent, name, flags, mode)?);
-    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is no cost of
-    // the stack that is measured.
+    // Allocated ahead: a write into a hole makes the filesystem below allocate, which is not a cost
+    // of the measured stack.
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.get()) {
         // A filesystem that cannot allocate ahead gets a file with holes.
         Err(Errno::OPNOTSUPP) => file.set_len(size.get())?,

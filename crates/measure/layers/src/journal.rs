@@ -1,11 +1,10 @@
 //! The journal of a build: what undoes each step is on disk before the step is done.
 //!
-//! In: a folder, an id, steps. Out: `<folder>/<id>.jsonl`, and the steps read back. Not here: doing
-//! and undoing.
+//! `<folder>/<id>.jsonl` takes the steps and gives them back; doing and undoing are elsewhere.
 //!
-//! Beside it lies `<id>.lock`, locked (flock) as long as the builder or a program that it started
-//! lives, servers aside, and the output of the running program: what a program of a dead builder answered is
-//! found there.
+//! Next to it are `<id>.lock`, locked (flock) while the builder or a program that it started lives,
+//! servers aside, and the output of the running program: the answer to a builder that died is found
+//! there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,7 +20,7 @@ use super::kinds::Undo;
 use super::place::Values;
 use super::system::{absent_or, beginning};
 
-/// What a journal names is of no concern to other users, whatever the umask.
+/// The names in a journal do not concern other users, whatever the umask.
 const PRIVATE: u32 = 0o600;
 
 /// A line of the journal.
@@ -31,7 +30,7 @@ pub(super) enum Line {
     Begin(Begin),
     /// About to be done.
     Step(Step),
-    /// Done, and what came of it.
+    /// Done, with its result.
     Done(Done),
     Undone {
         number: usize,
@@ -64,13 +63,13 @@ pub(super) struct Done {
     pub(super) number: usize,
     #[serde(default, skip_serializing_if = "Values::is_empty")]
     pub(super) values: Values,
-    /// By which the thing that was made is told from a later one of the same name. Journals of
-    /// older versions have none: what they made is left alone.
+    /// The identity of the thing that was made. Journals of older versions have none: what they
+    /// made is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) facts: Option<Identity>,
 }
 
-/// A step that was begun.
+/// A started step.
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
     pub(super) step: Step,
@@ -89,7 +88,7 @@ impl Begin {
     /// True if the process that wrote it lives.
     pub(super) fn is_alive(&self) -> bool {
         self.boot == boot()
-            // Where /proc tells nothing, two unknown starts would pass for the same process.
+            // Where /proc gives no start times, two unknown starts would pass for the same process.
             && self.start_ticks.is_some()
             && start_ticks(self.pid) == self.start_ticks
             && !is_dying(self.pid)
@@ -138,8 +137,7 @@ impl BuildJournal {
         let failed = |source| BuildError::journal(&path, source);
         fs::create_dir_all(folder).map_err(failed)?;
         let lock = open_lock(folder, &id).map_err(failed)?;
-        // In this order, for a `clean` that runs meanwhile takes over every journal whose lock is
-        // free.
+        // In this order, because a concurrent `clean` takes over every journal whose lock is free.
         lock_now(&lock).map_err(failed)?;
         let file = OpenOptions::new()
             .append(true)
@@ -154,7 +152,7 @@ impl BuildJournal {
         Ok(journal)
     }
 
-    /// Of a dead builder; nothing if its lock is held, or it is gone meanwhile.
+    /// Takes the journal of a dead builder; nothing if its lock is held, or the journal is gone.
     pub(super) fn take_over(folder: &Path, id: &str) -> io::Result<Option<Self>> {
         let lock = open_lock(folder, id)?;
         if lock_now(&lock).is_err() {
@@ -172,8 +170,7 @@ impl BuildJournal {
             let mut text = serde_json::to_string(line)?;
             text.push('\n');
             file.write_all(text.as_bytes())?;
-            // A line that a power cut takes away would leave what it was written for without its
-            // undo.
+            // A power cut that takes away a line would leave its step without an undo.
             file.sync_data()
         };
         write(&mut self.file)
@@ -209,7 +206,7 @@ impl BuildJournal {
                 fs::remove_file(entry.path())?;
             }
         }
-        // The lock last: as long as the journal is there nobody else may take it over.
+        // The lock last: while the journal exists, no other process may take it over.
         absent_or(fs::remove_file(journal_path(&self.folder, &self.id)))?;
         absent_or(fs::remove_file(lock_path(&self.folder, &self.id)))
     }
@@ -259,13 +256,13 @@ pub(super) struct JournalRead {
 /// Larger than any journal of a build.
 const LARGEST: u64 = 64 << 20;
 
-/// Reads a journal; nothing if its builder died before the first line was written. A last line
-/// without its end is passed over: what it was written for had not begun.
+/// Reads a journal; nothing if its builder died before the first line was written. An unfinished
+/// last line is skipped: its step had not started.
 pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<JournalRead>, String> {
     let path = journal_path(folder, id);
     let mut bytes = Vec::new();
     let file = File::open(&path).map_err(|error| error.to_string())?;
-    // Whoever may write a journal says what root removes.
+    // The writer of a journal decides what root removes.
     let owner = file.metadata().map_err(|error| error.to_string())?.uid();
     if owner != rustix::process::geteuid().as_raw() {
         return Err(format!("{} belongs to another user; nothing it says is done", path.display()));
@@ -323,7 +320,7 @@ impl JournalRead {
         values
     }
 
-    /// The steps that are not undone, with what each made.
+    /// The steps that are not undone, with the identity of what each made.
     pub(super) fn begun(&self) -> Vec<Begun> {
         let of = |step: &Step| {
             let done = self.done.iter().find(|done| done.number == step.number);

@@ -1,11 +1,11 @@
 //! Every kind of layer that can be built.
 //!
-//! A kind is one file: its keys in a spec, its label, limits and needs, the commands that make it, what
-//! undoes them, what proves that a thing is ours, and its tests. A new kind is a file here and two
+//! A kind is one file: its keys in a spec, its label, limits and needs, the commands that make it,
+//! their undo, the proof that a thing is ours, and its tests. A new kind is a file here and two
 //! lines below; everything else goes over [`KINDS`] or [`SPEC_LAYERS`].
 //!
-//! Not here: what a kind may write to and ask programs. That is decided in [`crate::permit`] alone, so
-//! that the guard is read in one place.
+//! [`crate::permit`] alone decides what a kind may write to and ask programs, so that the guard is
+//! read in one place.
 
 mod btrfs;
 mod device;
@@ -75,7 +75,7 @@ pub(crate) struct Kind {
     pub(crate) drivers: &'static [Driver],
     /// The programs that are handed words of a spec.
     pub(crate) tools: &'static [Tool],
-    /// How what it writes to a device is known to be a build's.
+    /// How its data on a device is recognised as a build's.
     pub(crate) superblock: Option<Superblock>,
     /// Stacks with it, for the tests that go over all kinds.
     #[cfg(test)]
@@ -89,7 +89,7 @@ pub struct SpecLayer {
     pub word: &'static str,
     /// What it is.
     pub help: &'static str,
-    /// Its keys, beside those that every layer has.
+    /// Its keys, in addition to those of every layer.
     pub keys: fn() -> Vec<SpecKey>,
     /// The layer that has these values, which were read by the forms of the keys.
     pub read: fn(&SpecValues) -> Result<DeclaredKind, KeyFault>,
@@ -120,14 +120,15 @@ pub(crate) trait LayerKind {
     fn tool_words(&self) -> ToolWords<'_> {
         Vec::new()
     }
-    /// What is wrong with the value of a key, where a message should point at it.
+    /// The fault in the value of a key, where a message should point at it.
     fn key_fault(&self) -> Option<KeyFault> {
         self.tool_words().into_iter().find_map(|(key, tool, words)| {
             let WordFault { index, what, allowed } = check_words(tool, words).err()?;
             Some(KeyFault { key, index, what: format!("{key}: {what}"), hint: Some(allowed) })
         })
     }
-    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    /// The same layer with less redundancy, once, if its spec asks for that as well as the whole
+    /// one.
     fn take_degraded(&mut self) -> Option<DeclaredKind> {
         None
     }
@@ -239,7 +240,7 @@ macro_rules! layer_kinds {
             }
         }
 
-        /// What is looked at before or after a step; nothing changes.
+        /// A check before or after a step; it changes nothing.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Check {
             /// A device is there.
@@ -264,9 +265,9 @@ macro_rules! layer_kinds {
     };
 }
 
-// Enums, for what is saved names its variant, and a match finds what a new kind lacks; a macro, so
+// Enums, because saved plans name the variant, and a match shows what a new kind lacks; a macro, so
 // that this list alone knows all kinds. Module, variant with its fields and the types of their
-// parts, what undoes it, what it checks while it is built.
+// parts, its undo, its checks during the build.
 layer_kinds! {
     ram: Ram(Ram), undo UnloadBrd, check NoRamDisks;
     zram: Zram(Zram), undo RemoveZram;
@@ -314,7 +315,8 @@ impl DeclaredKind {
         self.layer_mut().made()
     }
 
-    /// The same layer with less redundancy, once if its spec asks for that beside the whole one.
+    /// The same layer with less redundancy, once, if its spec asks for that as well as the whole
+    /// one.
     pub fn take_degraded(&mut self) -> Option<Self> {
         self.layer_mut().take_degraded()
     }

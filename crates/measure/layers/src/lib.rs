@@ -1,13 +1,12 @@
 //! Building declared stacks: checked, turned into commands, carried out, and always undone.
 //!
-//! In: a [`DeclaredStack`] and a [`BuildPlace`]. Out: the commands that would run ([`commands`]), a
-//! [`Builder`] that runs exactly these, and [`clean`] for what a builder that was killed left behind.
-//! Not here: how a stack is written in a spec, running workloads on it, what lies under a path
-//! (`durio-observe`).
+//! From a [`DeclaredStack`] and a [`BuildPlace`] come the commands that would run ([`commands`]); a
+//! [`Builder`] runs exactly these, and [`clean`] removes what a killed builder left behind.
+//! durio-spec reads stacks from specs, and `durio-observe` finds the layers under a path.
 //!
 //! This crate changes the machine. Before every step its undo is on disk. Nothing is run or written
-//! without a value of `permit`, and nothing is undone without the proof that it is what the build made
-//! (`proof`); so undoing can be done twice. What one kind of layer is and does, its words in a spec
+//! without a value of `permit`, and nothing is undone without the proof that the build made it
+//! (`proof`); so undoing can be done twice. Everything about one kind of layer, its words in a spec
 //! too, is one file of `kinds`.
 
 mod builder;

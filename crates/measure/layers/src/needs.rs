@@ -1,7 +1,7 @@
 //! What a machine lacks to build a stack: programs, drivers, the right.
 //!
-//! In: a declared stack, the machine. Out: [`Missing`], for an error that offers another machine.
-//! Not here: what one kind of layer needs ([`crate::kinds`]), loading drivers.
+//! Returns [`Missing`], for an error that offers another machine. The needs of one kind of layer
+//! are in [`crate::kinds`].
 
 use std::fmt;
 
@@ -99,7 +99,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What is missing here to build the stack, each once; empty if nothing is.
+/// The needs that this machine lacks to build the stack, each once.
 #[must_use]
 pub fn missing(stack: &DeclaredStack) -> Vec<Missing> {
     let here = Here {
@@ -122,7 +122,7 @@ pub fn requirements(stack: &DeclaredStack) -> Vec<Missing> {
     found
 }
 
-/// What is asked of a machine.
+/// The answers of a machine.
 struct Here<'a> {
     is_root: bool,
     has_program: &'a dyn Fn(&str) -> bool,

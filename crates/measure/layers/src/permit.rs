@@ -1,9 +1,9 @@
-//! What a build may write to and ask: nothing is run or written without a value of this module.
+//! The devices a build may write to and the questions it may ask: all need a value of this module.
 //!
-//! In: devices that a step of this build made, or that the spec declares and `--destroy` names, and
-//! things that are proven to be a dead build's. Out: [`PermittedCommand`] and [`PermittedWrite`],
-//! the only things that a [`System`] runs and writes, and [`Look`], the only questions that programs
-//! are asked. Not here: finding out whether a device is used, and the proof ([`super::proof`]).
+//! Permits cover devices that a step of this build made, or that the spec declares and `--destroy`
+//! names, and things that are proven to be a dead build's. A [`System`] runs and writes nothing but
+//! [`PermittedCommand`] and [`PermittedWrite`], and programs are asked nothing but a [`Look`]. The
+//! proof is in [`super::proof`].
 //!
 //! ```text
 //!   a step made it ──┐
@@ -50,7 +50,7 @@ pub(super) struct DevicePermit {
 }
 
 impl DevicePermit {
-    /// Opens the device and compares it with what is known of it.
+    /// Opens the device and compares it with its known identity.
     fn ask(system: &dyn System, device: &str, known: &Identity) -> Result<Self, Refusal> {
         let (held, identity) = held(system, device)?;
         match known.difference(&identity) {
@@ -60,7 +60,7 @@ impl DevicePermit {
     }
 }
 
-/// A device that is open, and what it is.
+/// An open device, and its identity.
 pub(super) fn held(system: &dyn System, device: &str) -> Result<(HeldDevice, Identity), Refusal> {
     let failed = |error: std::io::Error| format!("{device}: {error}");
     let held = system.open_device(Path::new(device)).map_err(failed)?;
@@ -108,8 +108,8 @@ impl Grounds {
         self.made.get(path.to_str()?)
     }
 
-    /// What a program of this build answered: the kernel makes a compressed RAM disk when its file is
-    /// read, and tells the number.
+    /// An answer of this build's program: the kernel makes a compressed RAM disk when its file is
+    /// read, and returns the number.
     pub(super) fn answered(&mut self, words: &[String], answer: &str) {
         if words == [ZRAM_ADD] {
             self.zram.push(answer.to_owned());
@@ -153,8 +153,8 @@ impl Grounds {
 /// The block devices that a word names, also within options, tables and patterns.
 fn devices_in(system: &dyn System, word: &str) -> Vec<String> {
     // A device may be a part of a word: of a table of the device mapper, of `device=` among mount
-    // options, of a filter of LVM. A permit that is missed here would be a write to a device of
-    // somebody's. As LVM's patterns have a dot and a plus sign.
+    // options, of a filter of LVM. A permit missed here would be a write to another user's device.
+    // LVM's patterns have a dot and a plus sign in brackets.
     let word = word.replace("[.]", ".").replace("[+]", "+");
     let parts = word.split(|c: char| c.is_whitespace() || ",\"|^$=".contains(c));
     let whole = std::iter::once(word.as_str());
@@ -176,15 +176,15 @@ pub(super) struct PermittedCommand {
 }
 
 impl PermittedCommand {
-    /// One that takes down what is proven to be this build's.
+    /// A command that takes down a thing proven to be this build's.
     pub(super) fn undoing(proven: &Proven, program: &str, words: &[&str]) -> Self {
-        // The proof is of this very thing; what it is named by in the words is the same.
+        // The proof is of this very thing; the words name the same one.
         debug_assert!(words.iter().any(|word| *word == proven.target));
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         Self { program: program.to_owned(), words, _permits: Vec::new() }
     }
 
-    /// One that writes to a device which is proven to hold only what this build wrote: it is
+    /// A command that writes to a device which is proven to hold only this build's data: it is
     /// opened and compared once more.
     pub(super) fn wiping(
         system: &dyn System,
@@ -214,7 +214,7 @@ pub(super) struct PermittedBlock {
 }
 
 impl PermittedBlock {
-    /// One on a device that is proven to hold only what this build wrote: it is opened and compared
+    /// A block on a device that is proven to hold only this build's data: it is opened and compared
     /// once more.
     pub(super) fn wiping(
         system: &dyn System,
@@ -242,7 +242,7 @@ pub(super) struct PermittedWrite {
 }
 
 impl PermittedWrite {
-    /// One that takes down what is proven to be this build's.
+    /// A write that takes down a thing proven to be this build's.
     pub(super) fn undoing(_proven: &Proven, path: &Path, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
@@ -270,7 +270,7 @@ impl Proven {
         Self { target, identity, types: Vec::new() }
     }
 
-    /// With what was found on a device of the user's, in the words of wipefs(8).
+    /// Adds the signatures found on a device of the user's, in the words of wipefs(8).
     pub(super) fn holding(self, types: Vec<&'static str>) -> Self {
         Self { types, ..self }
     }
@@ -280,7 +280,7 @@ impl Proven {
         &self.types
     }
 
-    /// What is known of it; empty if that is not.
+    /// A fact of its identity; empty if unknown.
     pub(super) fn fact(&self, name: &str) -> &str {
         self.identity.get(name).unwrap_or_default()
     }

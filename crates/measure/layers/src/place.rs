@@ -1,7 +1,7 @@
 //! Where a stack is built, under which names, and the names that only the machine knows.
 //!
-//! In: the time and the process, what the machine answered. Out: names and identifiers of what a build
-//! makes, texts with their placeholders (`{loop0}`) filled in. Not here: making anything.
+//! The time and the process give the names and identifiers of a build; the machine's answers fill
+//! the placeholders (`{loop0}`) of texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 pub(super) const ID_LENGTH: usize = 7;
 
 impl BuildPlace {
-    /// A place with an id of its own, mounts below /run/durio, files in `files`.
+    /// A place with a fresh id, mounts below /run/durio, files in `files`.
     #[must_use]
     pub fn new(files: &Path) -> Self {
         Self::with_id(&fresh_id(), files)
@@ -79,7 +79,7 @@ fn fresh_id() -> String {
 /// An identifier that follows from the name of a thing, so that the thing is found again by it.
 fn uuid_bytes(name: &str) -> [u8; 16] {
     // Without the version bits of RFC 9562: mkfs, mdadm and LVM take any sixteen bytes, and all of
-    // them tell builds apart.
+    // them distinguish builds.
     let seed = name.bytes().fold(0, |state, byte| mixed(state ^ u64::from(byte)));
     let words = [seed >> 32, seed, mixed(seed) >> 32, mixed(seed)];
     let mut bytes = [0; 16];
@@ -90,7 +90,7 @@ fn uuid_bytes(name: &str) -> [u8; 16] {
     bytes
 }
 
-/// In hexadecimal digits, in groups of so many.
+/// In hexadecimal digits, in groups of `lengths`.
 fn grouped(bytes: &[u8], lengths: &[usize], between: &str) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut rest = digits.as_str();
@@ -102,19 +102,20 @@ fn grouped(bytes: &[u8], lengths: &[usize], between: &str) -> String {
     lengths.iter().map(group).collect::<Vec<_>>().join(between)
 }
 
-/// Of an array: mdadm writes it as four words. In the superblocks of the members are the bytes.
+/// The identifier of an array: as four words, as mdadm writes it, and as the bytes in the members'
+/// superblocks.
 pub(super) fn md_uuid(name: &str) -> (String, [u8; 16]) {
     let bytes = uuid_bytes(name);
     (grouped(&bytes, &[8; 4], ":"), bytes)
 }
 
-/// Of the filesystem of a build, as text and as bytes.
+/// The identifier of a build's filesystem, as text and as bytes.
 pub(super) fn filesystem_uuid(tag: &str) -> (String, [u8; 16]) {
     let bytes = uuid_bytes(&format!("{tag} filesystem"));
     (grouped(&bytes, &[8, 4, 4, 4, 12], "-"), bytes)
 }
 
-/// Of the nth device below a layer as a physical volume of LVM, in LVM's own form.
+/// The identifier of the nth device below a layer as a physical volume, in LVM's form.
 pub(super) fn volume_uuid(tag: &str, layer: usize, n: u32) -> String {
     grouped(&uuid_bytes(&format!("{tag} {layer} {n}")), &[6, 4, 4, 4, 4, 4, 6], "-")
 }

@@ -1,8 +1,7 @@
 //! Every command of a build, in order, with its undo.
 //!
-//! In: a declared stack and a place. Out: the list that is shown as a plan and that the builder
-//! carries out. Not here: the commands of one kind ([`crate::kinds`]); looking at the system: what
-//! only it knows is a placeholder.
+//! Lists the commands that a plan shows and the builder carries out; the commands of one kind are
+//! in [`crate::kinds`]. Anything that only the system knows is a placeholder.
 
 use durio_base::Bytes;
 

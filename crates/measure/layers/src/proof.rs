@@ -1,23 +1,23 @@
 //! Whether a thing is what a step of a build made.
 //!
-//! In: an undo, what the journal says of the thing. Out: a [`Verdict`]. Not here: how the thing of one
-//! kind of layer is found, and what more must be right of it ([`crate::kinds`]); undoing
-//! ([`crate::undo`]).
+//! Makes a [`Verdict`] from an undo and the journal's record of the thing. Finding the thing of one
+//! kind of layer, and further conditions on it, are in [`crate::kinds`]; undoing is in
+//! [`crate::undo`].
 //!
-//! A name proves nothing: what has it may be somebody else's by now. What proves, per kind:
+//! A name proves nothing: it may belong to another thing by now. The proof, per kind:
 //!
 //! | thing | proof |
 //! |---|---|
 //! | file, directory | filesystem, inode, time of birth, size as the journal has them; of a file that the journal does not have yet: its folder |
 //! | loop device | number, `diskseq`, and the filesystem and inode of its file |
-//! | brd, zram | number, `diskseq`, size; without them only a disk that nobody has used |
+//! | brd, zram | number, `diskseq`, size; without them only a disk that is still unused |
 //! | null_blk | the directory in configfs |
 //! | md | the identifier that durio chose, number and `diskseq` |
-//! | array of durio's own | its server by the words of its process, among them a socket with the tag; its device by the identity that the members' superblocks tell |
+//! | array of durio | its server by the words of its process, among them a socket with the tag; its device by the identity in the members' superblocks |
 //! | LVM, ZFS | name, and the identifier that the program chose |
 //! | dm | name, identifier, number, `diskseq` |
 //! | mount | the kernel's number of the mount, device and source |
-//! | a device of the user's | number, `diskseq`, size; nothing on it but superblocks with the label and identifier that durio chose; and that a layer of the build held it until now, or that it says itself that nobody used it |
+//! | a device of the user's | number, `diskseq`, size; nothing on it but superblocks with the label and identifier that durio chose; and that a layer of the build held it until now, or that its superblock says it is unused |
 //!
 //! After a restart of the machine only files and directories can be proven.
 
@@ -29,7 +29,7 @@ use crate::superblock::{HEAD, written};
 use crate::system::{Ended, System};
 use crate::undo::{Failure, Known, UndoStep};
 
-/// What is known of a thing that is to be undone.
+/// The verdict on a thing to be undone.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// It is what the step made.
@@ -40,10 +40,10 @@ pub(crate) enum Verdict {
     NotOurs(String),
 }
 
-/// What was found out of a thing beside its identity.
+/// The findings about a thing in addition to its identity.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// It is ours; on a device of the user's with what is on it, in the words of wipefs(8).
+    /// It is ours; for a device of the user's with its signatures, in the words of wipefs(8).
     Ours(Vec<&'static str>),
     /// There is nothing to undo.
     Gone,
@@ -52,7 +52,7 @@ pub(crate) enum Finding {
 }
 
 impl Finding {
-    /// Of a thing that outlives a restart, in which anybody may have used it.
+    /// For a thing that outlives a restart, after which it may have been used.
     pub(crate) fn restarted() -> Self {
         Self::NotOurs(RESTARTED.to_owned())
     }
@@ -68,7 +68,7 @@ pub(crate) struct Prover<'a> {
     pub(crate) system: &'a mut dyn System,
     /// Where the output of programs goes.
     pub(crate) output: PathBuf,
-    /// What is known of the thing.
+    /// The known facts about the thing.
     pub(crate) known: &'a Known<'a>,
 }
 
@@ -155,14 +155,14 @@ impl Prover<'_> {
     /// A file that a program made in a folder of this build.
     pub(crate) fn made_in_folder(&self, path: &str) -> Option<Proven> {
         let folder = self.system.file_identity(Path::new(path).parent()?)?;
-        // What is in a folder that only this user can enter, and that is still the very one, nobody
-        // else made.
+        // In a folder that only this user can enter, and that is still the same folder, everything
+        // is ours.
         let is_ours = self.known.folder?.difference(&folder).is_none();
         let identity = self.system.file_identity(Path::new(path))?;
         is_ours.then(|| Proven::new(Proof(()), path.to_owned(), identity))
     }
 
-    /// A link in `folder` whose name has this build's tag, if what it leads to is gone: a disk by its
+    /// A link in `folder` whose name has this build's tag, if its target is gone: a disk by its
     /// name, or nothing.
     pub(crate) fn own_link(
         &self,
@@ -185,9 +185,9 @@ impl Prover<'_> {
         head.map_err(|error| format!("{device}: {error}"))
     }
 
-    /// Nobody else has put anything on devices that this build made and left behind.
+    /// No other process has written to devices that this build made and left behind.
     pub(crate) fn nothing_foreign_on(&self, nodes: &[String]) -> Result<Finding, Failure> {
-        // A living builder has just taken down what stood on them; only after its death could
+        // A living builder has just taken down the layers on them; only after its death could
         // others come.
         for node in nodes.iter().filter(|_| !self.known.live) {
             let usage = self.system.usage(Path::new(node)).map_err(|error| error.to_string())?;
@@ -205,7 +205,7 @@ impl Prover<'_> {
     }
 }
 
-/// As losetup tells what is behind a device.
+/// The file behind a device, as losetup prints it.
 pub(crate) fn backing_of(file: &Identity) -> Option<String> {
     Some(format!("{} {}", file.get("device")?, file.get("inode")?))
 }

@@ -1,11 +1,11 @@
 //! Processes that stay and serve a device: started, found, and ended.
 //!
-//! In: a command, the socket that it serves at. Out: what it said when it was ready, or why it is not;
-//! its process. Not here: what is served, and when it is ended ([`crate::kinds`]).
+//! Starts a command and returns its message when it is ready, or why it is not, and its process.
+//! What it serves and when it ends is decided in [`crate::kinds`].
 //!
-//! A server is found by its words and never by a number that was noted: its socket has the tag of the
-//! build, and stands in a folder that only this user can enter. So there is no moment, however its
-//! builder dies, in which a server runs that nobody can find.
+//! A server is found by its words and never by a noted number: its socket has the tag of the build,
+//! in a folder that only this user can enter. So a running server can always be found, however its
+//! builder dies.
 
 use std::fs::{self, File};
 use std::io;
@@ -44,7 +44,7 @@ pub(crate) struct Served {
     pub(crate) has_server: bool,
     /// Its block device is there, with a living server or without.
     pub(crate) has_device: bool,
-    /// Somebody has that for himself: a mount, or another layer.
+    /// It is in exclusive use: by a mount, or another layer.
     pub(crate) is_in_use: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn served(socket: &str, array: &str) -> io::Result<Served> {
     })
 }
 
-/// Starts a server, and waits until it says what it serves.
+/// Starts a server, and waits until it names its device.
 pub(crate) fn serve(
     command: &PermittedCommand,
     output: &Path,
@@ -73,7 +73,7 @@ pub(crate) fn serve(
     let (out, err) = (output.with_extension("out"), output.with_extension("err"));
     let mut process = Command::new(program_file(command.program()));
     process.arg0(command.program()).args(command.words()).env("LC_ALL", "C");
-    // In a group of its own: Ctrl-C ends the bench, and the bench ends it.
+    // In a separate group: Ctrl-C ends the bench, and the bench ends it.
     process.process_group(0);
     // Without the journal's lock, by whose end others know that all programs have ended.
     process.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
@@ -82,7 +82,7 @@ pub(crate) fn serve(
     let begin = Instant::now();
     let failure = loop {
         let ended = end.recv_timeout(LOOK);
-        // In this order: what it said before its end is in the file.
+        // In this order: its output before its end is in the file.
         let said = beginning(&out);
         if let (Err(_), Some(device)) = (&ended, ready_line(&said)) {
             mark.get_or_init(|| mark_of_device(device));
@@ -114,15 +114,15 @@ pub(crate) fn ready_line(said: &str) -> Option<&str> {
     line.starts_with("/dev/").then_some(line)
 }
 
-/// Tells of its end, and takes its process away. If it was killed, the users of its device get errors,
-/// the bench among them, which would wait for ever.
+/// Reports its end, and reaps its process. If it was killed, the users of its device get errors;
+/// among them is the bench, which would otherwise wait for ever.
 fn watch(mut child: Child, mark: Arc<OnceLock<Option<u64>>>) -> io::Result<Receiver<String>> {
     let (tell, end) = channel();
     let watch = move || {
         let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        // Nobody listens any more once it was ready.
+        // No receiver is left once it was ready.
         let _ = tell.send(how);
-        // Whoever takes the stack down finds what is left of it, and tells.
+        // The take-down finds the remains and reports them.
         let _ = mark.get().copied().flatten().map_or(Ok(()), fail_users_with);
     };
     thread::Builder::new().name("durio-server".to_owned()).spawn(watch)?;
@@ -213,8 +213,8 @@ fn abandoned(mark: u64) -> io::Result<Option<ServedDevice>> {
     }
 }
 
-/// Has the users of a device whose server has died get errors: else they wait for the next server, and
-/// what stands on it could not be taken down.
+/// Gives errors to the users of a device whose server has died: otherwise they wait for the next
+/// server, and the layers on it could not be taken down.
 pub(crate) fn fail_users(array: &str) -> io::Result<()> {
     mark_of(array).map_or(Ok(()), fail_users_with)
 }
@@ -254,7 +254,7 @@ fn delete(device: UblkDevice) -> io::Result<()> {
     if device.state == UblkState::Waiting {
         stop(&device)?;
     }
-    // In a thread: it waits as long as somebody has the device open.
+    // In a thread: it waits as long as the device is open anywhere.
     let (tell, end) = channel();
     let path = device.path();
     let delete = move || {

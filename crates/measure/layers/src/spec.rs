@@ -1,9 +1,8 @@
 //! The keys that a layer has in a spec, declared by its kind.
 //!
-//! In: the fields of a kind's struct ([`spec_keys!`]), each with its type and doc comment. Out:
-//! [`SpecKey`]s, from which schema and reference are made, and the struct itself, read from
-//! [`SpecValues`]. Not here: TOML and the places of its values, which durio-spec has; which values fit
-//! together ([`crate::check`]).
+//! The fields of a kind's struct ([`spec_keys!`]), each with its type and doc comment, give the
+//! [`SpecKey`]s for schema and reference, and the struct itself is read from [`SpecValues`].
+//! durio-spec has TOML and positions; [`crate::check`] says which values fit together.
 
 use std::collections::BTreeMap;
 
@@ -48,19 +47,19 @@ pub enum SpecForm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecValue {
     Flag(bool),
-    /// Of a count, or one of several numbers.
+    /// A count, or one of several numbers.
     Count(u32),
-    /// Of a size.
+    /// A size.
     Bytes(Bytes),
     Time(Nanos),
-    /// Of a text or word, which is one, or of texts.
+    /// A text or word (one entry), or a list of texts.
     Texts(Vec<String>),
 }
 
 /// The values of a layer by their keys.
 pub type SpecValues = BTreeMap<&'static str, SpecValue>;
 
-/// What is wrong with a layer whose values all have the right form.
+/// The fault of a layer whose values all have the right form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFault {
     /// The key whose value is wrong; without a value the whole layer is.

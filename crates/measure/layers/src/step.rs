@@ -1,7 +1,7 @@
 //! Carries out one step of a build.
 //!
-//! In: an [`Action`] with all names filled in. Out: what a program answered, or an error with what
-//! it said. Not here: what one kind of layer looks at ([`crate::kinds`]), the journal, undoing.
+//! Takes an [`Action`] with all names filled in; returns the program's answer, or an error with its
+//! message. The checks of one kind of layer are in [`crate::kinds`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum Progress<'a> {
     },
     /// Something is undone.
     Undo(&'a str),
-    /// Something was not undone, for it is not what the build made.
+    /// Something was not undone, because the build did not make it.
     LeftAlone {
         /// What would have been done.
         undo: &'a str,
@@ -43,7 +43,7 @@ pub enum Progress<'a> {
 pub struct BuildOptions<'a> {
     /// Asked between commands and while one runs: true ends the build, after the command.
     pub stop: &'a dyn Fn() -> bool,
-    /// Told what happens.
+    /// Receives progress reports.
     pub progress: &'a dyn Fn(Progress<'_>),
 }
 
@@ -82,7 +82,7 @@ impl Stepper<'_, '_> {
             Action::Run { program, arguments, output } => {
                 let answer = self.run(action, program, arguments)?;
                 let kept = output.as_ref().map(|_| answer.trim().to_owned());
-                // Else the next command would have an empty word where the name of a device
+                // Otherwise the next command would have an empty word where the name of a device
                 // belongs.
                 if kept.as_ref().is_some_and(String::is_empty) {
                     return Err(failed(action, "it said nothing", ""));
@@ -117,8 +117,8 @@ impl Stepper<'_, '_> {
             }
             Action::MakeFile { path, size } => {
                 let file = Path::new(path);
-                // The folder is compared when the file is made: by then its name may be somebody
-                // else's.
+                // The folder is compared when the file is made: by then another directory may have
+                // its name.
                 let folder = file.parent().and_then(|folder| self.grounds.path(folder));
                 let folder =
                     folder.ok_or_else(|| refused(path, "its folder is not this build's"))?;
@@ -160,7 +160,7 @@ impl Stepper<'_, '_> {
     }
 
     fn load(&mut self, action: &Action, module: &str, words: &[String]) -> Result<(), BuildError> {
-        // Its parameters stay as they are: whoever loaded it may have devices of it.
+        // Its parameters stay as they are: the user who loaded it may have devices of it.
         if self.system.has_driver(module) {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Stepper<'_, '_> {
     }
 }
 
-/// A device node is there, waited for a little while, and has so many bytes.
+/// A device node is there, waited for a short while, and has the given size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present {
     pub(crate) device: String,
@@ -234,7 +234,7 @@ fn in_words<T>(action: &Action, result: std::io::Result<T>) -> Result<T, BuildEr
     result.map_err(|error| failed(action, &error.to_string(), ""))
 }
 
-// The end of what a program says is where it says why.
+// A program gives its reason at the end of its output.
 const LAST_LINES: usize = 8;
 
 fn failed(action: &Action, how: &str, said: &str) -> BuildError {

@@ -1,16 +1,16 @@
-//! Whether what is on a device is what a build wrote there.
+//! Whether a build wrote the contents of a device.
 //!
-//! In: the first bytes of a device, the signatures found on it, the tag of the build. Out: what the
-//! programs call it, or what is foreign. Not here: reading, and who used the device meanwhile.
+//! Takes the first bytes of a device, the signatures found on it and the tag of the build; returns
+//! the programs' names for the contents, or the foreign signature.
 //!
-//! A label or an identifier counts at its exact place in a superblock alone: old bytes elsewhere
-//! outlive every mkfs. Where that is, each kind of layer says ([`crate::kinds`]).
+//! A label or an identifier counts only at its exact place in a superblock: old bytes elsewhere
+//! outlive every mkfs. Each kind of layer gives that place ([`crate::kinds`]).
 
 use durio_observe::Signature;
 
 use crate::kinds::KINDS;
 
-/// How what a kind of layer writes to a device is known.
+/// How the data that a kind of layer writes to a device is recognised.
 pub(crate) struct Superblock {
     /// What it is called where signatures are found.
     pub(crate) signatures: &'static [&'static str],
@@ -23,11 +23,11 @@ pub(crate) struct Superblock {
 pub(super) struct Written {
     /// What wipefs(8) calls it.
     pub(super) types: Vec<&'static str>,
-    /// Nobody has mounted or filled it since it was made, as far as it says so itself.
+    /// Not mounted or filled since it was made, as far as it says so itself.
     pub(super) is_fresh: bool,
 }
 
-/// So many bytes are enough for every place that is looked at.
+/// Enough bytes for every place that is read.
 pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
 
 /// All signatures are this build's.
@@ -36,12 +36,12 @@ pub(super) const HEAD: durio_base::Bytes = durio_base::Bytes::from_mib(2);
 /// The first one that is not.
 pub(super) fn written(head: &[u8], signatures: &[Signature], tag: &str) -> Result<Written, String> {
     let head = Head(head);
-    // A device may hold several superblocks of ours: where one is no longer as it was made, all of
-    // it may have been used.
+    // A device may hold several superblocks of ours: if one has changed, the whole device may have
+    // been used.
     let mut written = Written { types: Vec::new(), is_fresh: true };
     for signature in signatures {
         let is_meant = |it: &&Superblock| it.signatures.contains(&signature.name.as_str());
-        // One signature that nobody here wrote, and the whole device is somebody's.
+        // One foreign signature, and the whole device is another user's.
         let superblock = KINDS.iter().filter_map(|kind| kind.superblock.as_ref()).find(is_meant);
         let found = superblock.and_then(|superblock| (superblock.read)(&head, tag));
         let Some((types, is_fresh)) = found else {

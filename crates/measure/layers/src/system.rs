@@ -1,6 +1,6 @@
 //! The machine, as a build sees and changes it.
 //!
-//! In: steps with all names filled in. Out: what the machine answers. Not here: what is done when.
+//! Runs steps with all names filled in, and returns the machine's answers.
 //!
 //! A trait, so that tests can put a scripted machine in its place.
 
@@ -38,10 +38,10 @@ pub(super) struct Ended {
 /// The machine.
 pub(super) trait System: std::fmt::Debug {
     /// Runs a program to its end. Its output goes to the files `<output>.out` and `<output>.err`,
-    /// where it is still found if this process dies meanwhile.
+    /// where it is found even if this process dies.
     fn run(&mut self, command: &PermittedCommand, output: &Path) -> io::Result<Ended>;
-    /// Starts a server as [`System::run`] does, and waits until it says its device, which is what it
-    /// answers; or until `stop` says so.
+    /// Starts a server as [`System::run`] does, and waits until it names its device, or until
+    /// `stop` says so; returns that output.
     fn serve(
         &mut self,
         command: &PermittedCommand,
@@ -69,9 +69,9 @@ pub(super) trait System: std::fmt::Debug {
     fn remove_directory(&mut self, proven: &Proven) -> io::Result<()>;
     /// Opens a block device for reading, not for itself alone.
     fn open_device(&self, device: &Path) -> io::Result<HeldDevice>;
-    /// Of a file or directory, links not followed; nothing if it is not there.
+    /// The identity of a file or directory, links not followed; nothing if it does not exist.
     fn file_identity(&self, path: &Path) -> Option<Identity>;
-    /// Of the uppermost mount there; nothing if none is.
+    /// The identity of the uppermost mount there; nothing without a mount.
     fn mount_identity(&self, mount_point: &Path) -> Option<Identity>;
     /// A short text without blanks at its ends; nothing if it cannot be read.
     fn read(&self, path: &Path) -> Option<String>;
@@ -108,7 +108,7 @@ impl Machine {
     fn run_words(&self, program: &str, words: &[String], output: &Path) -> io::Result<Ended> {
         let (out, err) = (output.with_extension("out"), output.with_extension("err"));
         let mut command = Command::new(program_file(program));
-        // What programs answer is read, and shown beside our own words.
+        // Answers of programs are parsed, and shown among our own words.
         command.args(words).env("LC_ALL", "C");
         // In the terminal's group it would get the very Ctrl-C that asks us to tear down.
         command.process_group(0);
@@ -125,11 +125,11 @@ const ERASED: usize = 4096;
 
 /// The file of a program; the one for durio's word is that of this process.
 pub(super) fn program_file(program: &str) -> &str {
-    // The very file that runs, also if another version was installed over its name meanwhile.
+    // The running file itself, even if another version was installed over its name in the meantime.
     if program == DURIO { "/proc/self/exe" } else { program }
 }
 
-/// Of what a program writes, so much is kept.
+/// The most bytes of a program's output that are kept.
 const MOST_OUTPUT: u64 = 64 * 1024;
 
 impl System for Machine {
@@ -277,7 +277,7 @@ pub(super) fn beginning(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What is gone need not be removed.
+/// A missing file need not be removed.
 pub(super) fn absent_or(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

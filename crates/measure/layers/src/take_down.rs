@@ -1,9 +1,9 @@
 //! Takes down a build, the last step first.
 //!
-//! In: the steps that were begun, with what the journal says of each. Out: what became of each.
-//! Not here: writing that to the journal.
+//! Takes the started steps with the journal's record of each; returns the outcome of each, which
+//! the caller writes to the journal.
 //!
-//! A stack is a tower: when a step cannot be undone, what lies below it is in use and stays.
+//! A stack is a tower: when a step cannot be undone, the layers below it are in use and stay.
 
 use super::identity::Identity;
 use super::journal::Begun;
@@ -11,7 +11,7 @@ use super::kinds::Undo;
 use super::place::Values;
 use super::undo::{Known, Undoer, Undone};
 
-/// What has been seen of the steps above.
+/// Observations about the steps above.
 #[derive(Debug)]
 pub(super) struct TakeDown<'a> {
     pub(super) tag: &'a str,
@@ -28,7 +28,7 @@ impl<'a> TakeDown<'a> {
         Self { tag, same_boot, live, held: false, broken: None }
     }
 
-    /// An earlier clean took down layers above, and somebody may have used what was below since.
+    /// An earlier clean took down layers above; those below may have been used since.
     pub(super) fn went_on_after(mut self, earlier: bool) -> Self {
         self.broken = earlier.then(|| {
             "it may have been used since an earlier clean, which could not end".to_owned()
@@ -36,12 +36,12 @@ impl<'a> TakeDown<'a> {
         self
     }
 
-    /// Lets go of those who wait for what a dead process served.
+    /// Releases processes that wait for a dead server.
     pub(super) fn release(&self, undoer: &mut Undoer<'_>, steps: &[Begun], values: &Values) {
         for (place, begun) in steps.iter().enumerate() {
             let undo = &begun.step.undo.filled(values);
             let below = steps.get(..place).unwrap_or_default();
-            // Where that fails, the undo itself tells why.
+            // If that fails, the undo itself reports why.
             let _ = undo.step().release(undoer, &self.known(begun, below, undo, values));
         }
     }
@@ -78,8 +78,8 @@ impl<'a> TakeDown<'a> {
             done: begun.done,
             same_boot: self.same_boot,
             live: self.live,
-            // What an array or a mounted filesystem held until now nobody else can have opened for
-            // itself.
+            // While an array or a mounted filesystem held them, no other process could open the
+            // devices exclusively.
             vouched: self.live || self.held,
             broken: self.broken.as_deref(),
         }
@@ -91,7 +91,7 @@ impl<'a> TakeDown<'a> {
         match undone {
             Undone::Done => self.held |= holds,
             // A clean that was itself interrupted, or a person: in between the devices were free
-            // for anybody.
+            // for use.
             Undone::Gone if holds && begun.done => {
                 self.broken =
                     Some(format!("somebody else did `{undo}`, and may have used it since"));
@@ -99,7 +99,7 @@ impl<'a> TakeDown<'a> {
             Undone::LeftAlone(_) if holds => {
                 self.broken = Some(format!("`{undo}` was not done"));
             }
-            // Whoever stood on it, the devices below were free since its end.
+            // Whatever its user was, the devices below were free since its end.
             Undone::Remains => self.held = false,
             Undone::Gone | Undone::LeftAlone(_) => (),
         }

@@ -1,15 +1,14 @@
 //! The words of a spec that reach the command line of a program.
 //!
-//! In: a [`Tool`] and the words that a spec has for it. Out: nothing, or the first word that is not
-//! allowed and why. Not here: the lists themselves, which are with the kinds of layers
-//! ([`crate::kinds`]), and the words that durio adds.
+//! Finds the first word for a [`Tool`] that is not allowed, and why. The lists are with the kinds
+//! of layers ([`crate::kinds`]).
 //!
 //! A builder runs as root: a word such as `logdev=/dev/sdb` would have a program write to a device
-//! that nobody named. So only listed words pass, and no listed word takes a path, a device, a label
-//! or an identifier. Left out of the lists are words that name a file or device (`-d`, `-l logdev=`,
-//! `-p`, `-r`, `device=`, `journal_path=`, `compatibility=FILE`), labels and identifiers, by which
-//! `stack clean` tells what is durio's, and what makes no filesystem that could be measured (`-n`,
-//! `-S`, `ro`).
+//! that the user did not name. So only listed words pass, and no listed word takes a path, a
+//! device, a label or an identifier. The lists omit words that name a file or device (`-d`,
+//! `-l logdev=`, `-p`, `-r`, `device=`, `journal_path=`, `compatibility=FILE`), labels and
+//! identifiers, by which `stack clean` recognises durio's layers, and words that make no measurable
+//! filesystem (`-n`, `-S`, `ro`).
 
 use std::fmt::Write;
 
@@ -24,7 +23,7 @@ pub(crate) struct Tool {
     pub(crate) words: &'static [Word],
 }
 
-/// A word with what may follow it.
+/// A word with its permitted value.
 #[derive(Debug)]
 pub(crate) struct Word {
     pub(crate) name: &'static str,
@@ -59,7 +58,7 @@ pub(crate) enum Form {
     Pair,
 }
 
-/// A list of words: what they take, and the names of those that do.
+/// A list of words: the permitted value, and the names of the words that take it.
 macro_rules! word_list {
     ($($takes:expr => $($name:literal)+;)+) => {
         &[$($($crate::tool_words::Word { name: $name, takes: $takes },)+)+]
@@ -73,9 +72,9 @@ pub(crate) const ZERO_ONE: &[&str] = &["0", "1"];
 pub(crate) struct WordFault {
     /// Which of the words, from zero.
     pub(crate) index: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub(crate) what: String,
-    /// What is allowed in its place.
+    /// The words allowed in its place.
     pub(crate) allowed: String,
 }
 
@@ -113,7 +112,7 @@ fn why(word: &str) -> &'static str {
     }
 }
 
-/// The word that is wrong, and what might stand in its place.
+/// The forbidden word, and the words permitted in its place.
 struct Fault {
     word: String,
     allowed: String,

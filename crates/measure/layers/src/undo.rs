@@ -1,8 +1,8 @@
-//! What undoes a step, and carrying it out.
+//! How a step is undone, and carrying that out.
 //!
-//! In: an [`Undo`], the values of its placeholders, what the journal says of the thing that was
-//! made. Out: what became of it. Not here: the undos of one kind of layer ([`crate::kinds`]), in which
-//! order, the journal, and whether the thing is ours ([`crate::proof`]).
+//! Takes an [`Undo`], the values of its placeholders and the journal's record of the thing; returns
+//! the outcome. The undos of one kind of layer are in [`crate::kinds`]; whether the thing is ours
+//! is decided in [`crate::proof`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,31 +27,31 @@ pub(crate) trait UndoStep {
     fn text(&self) -> String;
     /// Fills in the placeholders that are known.
     fn fill(&mut self, _values: &Values) {}
-    /// The thing that has the name; its identity is also what the journal keeps.
+    /// The thing that has the name; the journal keeps its identity.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure>;
-    /// What speaks against a thing whose step was begun and never ended: the journal has no identity
-    /// of it. Nothing may speak for it but what only this build can have made.
+    /// The evidence against a thing whose step started and never ended: the journal has no identity
+    /// of it. Only what this build alone can have made counts in its favour.
     fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String>;
-    /// What beside its identity must be right.
+    /// Conditions in addition to its identity.
     fn further(&self, _prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
         Ok(Finding::Ours(Vec::new()))
     }
-    /// What a restart of the machine left of it: of what was in memory nothing, and what has its name
-    /// is somebody else's. Ours, if it is known by the same identity as before.
+    /// The state after a restart of the machine: things in memory are gone, and another thing may
+    /// have the name. Ours, if it is known by the same identity as before.
     fn after_restart(&self, _prover: &Prover<'_>) -> Finding {
         Finding::Gone
     }
-    /// Lets go of those who wait for something that a dead process served, before anything is undone:
-    /// what stands on it could not be taken down.
+    /// Releases processes that wait for something that a dead process served, before anything is
+    /// undone: otherwise the layers on it could not be taken down.
     fn release(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
         Ok(())
     }
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure>;
-    /// Takes away what is left beside the thing, whether that was there or not.
+    /// Removes leftovers around the thing, whether the thing itself was there or not.
     fn tidy(&self, _undoer: &mut Undoer<'_>, _known: &Known<'_>) -> Result<(), Failure> {
         Ok(())
     }
-    /// True if nobody else can have used the devices below as long as it was there.
+    /// True if the devices below cannot have been used otherwise while it existed.
     fn holds_devices(&self) -> bool {
         false
     }
@@ -67,13 +67,13 @@ pub(crate) trait UndoStep {
     fn file(&self) -> Option<&str> {
         None
     }
-    /// Whether what a living builder has just made is what it was to make; or what is wrong.
+    /// Whether a living builder's new thing is as intended; or the fault.
     fn check_made(&self, _grounds: &Grounds, _made: Option<&Identity>) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// What is known of a step that is undone.
+/// The known facts about a step that is undone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) values: &'a Values,
@@ -89,16 +89,16 @@ pub(crate) struct Known<'a> {
     pub(crate) done: bool,
     /// The machine has not been restarted since; disks in memory are gone otherwise.
     pub(crate) same_boot: bool,
-    /// The builder itself takes down: nobody else could get in between.
+    /// The builder itself takes down: no other process could get in between.
     pub(crate) live: bool,
     /// A layer of the build held the devices below it until now.
     pub(crate) vouched: bool,
-    /// Why that cannot be said of them, whatever else holds.
+    /// Why `vouched` does not hold for them, whatever else does.
     pub(crate) broken: Option<&'a str>,
 }
 
 impl<'a> Known<'a> {
-    /// Of a thing that a living builder has just made.
+    /// For a thing that a living builder has just made.
     pub(crate) const fn new(values: &'a Values, tag: &'a str) -> Self {
         Self {
             values,
@@ -120,7 +120,7 @@ impl<'a> Known<'a> {
 pub(crate) enum Undone {
     /// It was there, it was ours, and it is undone.
     Done,
-    /// It had ended by itself, and what was left of it is taken away; it held nothing below it any more.
+    /// It had ended by itself, and its remains were removed; it no longer held anything below it.
     Remains,
     /// Nothing was there.
     Gone,
@@ -136,7 +136,7 @@ pub(crate) struct Undoer<'a> {
     pub(crate) output: PathBuf,
 }
 
-// A device may be opened for a moment by those who look what is on it; so long is tried again.
+// Probing programs may hold a device open for a moment; retried for this long.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -169,8 +169,8 @@ impl Undoer<'_> {
         let mut failure = String::new();
         for _ in 0..TRIES {
             let ran = self.run(proven, program, words);
-            // Not by its exit code: umount and mdadm fail where somebody was faster, and losetup
-            // succeeds before the kernel is done.
+            // Not by its exit code: umount and mdadm fail if another process was faster, and
+            // losetup succeeds before the kernel is done.
             if is_gone(self.system) {
                 return Ok(Undone::Done);
             }
@@ -305,7 +305,7 @@ impl UndoStep for RemoveDirectory {
         Finding::Ours(Vec::new())
     }
 
-    /// What somebody has put there is not removed with it.
+    /// Files that others put there are not removed with it.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
         match undoer.system.remove_directory(proven) {
             Ok(()) => Ok(Undone::Done),

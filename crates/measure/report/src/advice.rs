@@ -1,7 +1,7 @@
 //! Advice, and the proof of a rule, as documents.
 //!
-//! In: [`AdviceReport`], [`Proof`]. Out: a section per state, the counts last; what was switched, the
-//! figures, what was restored. Not here: which rule stands how, and why.
+//! An [`AdviceReport`] gets a section per state, the counts last; a [`Proof`] gets the switched
+//! setting, the results and the restored settings.
 
 use std::cmp::Reverse;
 
@@ -21,7 +21,7 @@ use crate::figures::grouped;
 #[serde(transparent)]
 pub struct ShownAdvice<'a> {
     pub report: &'a AdviceReport,
-    /// Whether people see also what is not applicable.
+    /// Whether readers also see advice that does not apply.
     #[serde(skip)]
     pub all: bool,
 }
@@ -43,7 +43,7 @@ impl Report for ShownAdvice<'_> {
             document.push(in_short(report));
         }
         let states = [
-            // What is to be done comes first, and what cannot be told before what is well.
+            // Work to do comes first, and unknown states before good ones.
             (AdviceState::NotMet, "Not met"),
             (AdviceState::CannotTell, "Cannot tell"),
             (AdviceState::Met, "Met"),
@@ -110,7 +110,7 @@ fn title(report: &AdviceReport) -> String {
     title
 }
 
-/// What is to be done, a rule each; what cannot be told by its reason.
+/// The work to do, a line per rule; undecided rules by their reason.
 fn in_short(report: &AdviceReport) -> Section {
     let mut section = Section::new("To do");
     let of = |state| report.advice.iter().filter(move |it| it.state == state);
@@ -182,7 +182,7 @@ fn what_to_do(advice: &Advice, group: &mut Section) {
     for source in &advice.sources {
         group.toned(Tone::Note, "source", source_line(source));
     }
-    // What the project measured itself, beside the sources that say so.
+    // The project's own measurements, next to the sources.
     for evidence in &advice.evidence {
         let (label, tone) = match evidence.outcome {
             EvidenceOutcome::Disagrees => ("but", Tone::Warning),

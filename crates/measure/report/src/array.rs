@@ -1,7 +1,7 @@
-//! Arrays of durio's own, as documents: how one that is served stands, and what lies on devices.
+//! durio's arrays as documents: the state of a served one, and the contents of devices.
 //!
-//! In: an [`ArrayStatus`], an [`ArrayExamination`]. Out: facts and a table of members. Not here: asking
-//! the server, reading superblocks (`durio-bench`).
+//! Shows an [`ArrayStatus`] or an [`ArrayExamination`] as facts and a table of members.
+//! `durio-bench` asks the server and reads superblocks.
 
 use durio_base::Bytes;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct ArrayShape {
 pub enum ArrayState {
     /// Its first superblocks are being written.
     Starting,
-    /// All members are in sync, and what they have in common is equal.
+    /// All members are in sync, and their common contents are equal.
     Running,
     /// All members have every acknowledged write; elsewhere their copies, or parities, are still being made
     /// equal.
@@ -101,7 +101,7 @@ pub struct MemberStatus {
     pub path: Option<String>,
     /// Bytes of its data that are rebuilt, while that is being done.
     pub rebuilt_bytes: Option<u64>,
-    /// A rebuild copies only what it lacks by the map.
+    /// A rebuild copies only the regions that the map says it lacks.
     pub by_map: bool,
     /// Operations that are on their way to it.
     pub in_flight: u32,
@@ -134,7 +134,7 @@ pub struct ArrayStatus {
     pub regions: u32,
     /// Regions that are marked as dirty.
     pub regions_dirty: u32,
-    /// Of those, regions whose copies are still to be made equal.
+    /// The part of those whose copies must still be made equal.
     pub regions_to_resync: u32,
     /// Requests on their way, in pieces of a chunk.
     pub requests: u32,
@@ -144,7 +144,7 @@ pub struct ArrayStatus {
     pub devices: Vec<MemberStatus>,
 }
 
-/// How far a scrub is, and what it has found.
+/// The progress of a scrub, and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayScrub {
     /// False when it has ended.
@@ -155,7 +155,7 @@ pub struct ArrayScrub {
     pub done_bytes: u64,
     /// All of those.
     pub all_bytes: u64,
-    /// Of `done_bytes`, what could not be compared.
+    /// The part of `done_bytes` that could not be compared.
     pub skipped_bytes: u64,
     /// Copies of chunks that differ from the first in sync, or parities that are not those of the data.
     pub mismatches: u64,
@@ -177,7 +177,7 @@ pub struct MismatchPlace {
 }
 
 impl ArrayStatus {
-    /// The form of the JSON document, of those who make one.
+    /// The name of the JSON document's form, for its makers.
     #[must_use]
     pub fn schema() -> String {
         STATUS_SCHEMA.to_owned()
@@ -255,7 +255,7 @@ fn replacing_words(status: &ArrayStatus) -> String {
     words.collect()
 }
 
-/// Of a member that lacks data.
+/// The words for a member that lacks data.
 fn lacking_words(member: &MemberStatus, status: &ArrayStatus) -> Option<String> {
     let role = member.role?;
     match member.state {
@@ -419,14 +419,14 @@ pub struct ExaminedMember {
 pub struct ExaminedDevice {
     /// As it was named.
     pub path: String,
-    /// Why it is no member, or one that is not trusted.
+    /// Why it is not a member, or not a trusted one.
     pub problem: Option<String>,
     /// Why a start of all these rebuilds it.
     pub older: Option<String>,
     pub member: Option<ExaminedMember>,
 }
 
-/// What lies on devices, and whether they start together.
+/// The contents of devices, and whether they start together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ArrayExamination {
     schema: &'static str,

@@ -1,7 +1,6 @@
 //! Findings of an audit as a document: by weight, then by rule, then by line.
 //!
-//! In: [`AuditFindings`]. Out: a section per tier, the summary last. Not here: which figures are
-//! wrong, and why.
+//! Shows [`AuditFindings`] in a section per tier, the summary last.
 
 use std::collections::HashMap;
 
@@ -15,13 +14,14 @@ use crate::figures::counted;
 // Findings with the same reason are listed by their lines alone from as many on.
 const ALIKE_MIN: usize = 3;
 
-// Rows that a rule of a lighter tier shows; the others are counted. What is impossible is shown whole.
+// Rows that a rule of a lighter tier shows; the others are counted. Impossible results are all
+// shown.
 const SHOWN_MAX: usize = 8;
 
 // Names in a list; the others are counted. Lines take less room, as ranges.
 const NAMES_MAX: usize = 4;
 
-/// Findings about `subject`, which is a path or another name for what was audited.
+/// Findings about `subject`: a path or another name for the audited input.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ShownAudit<'a> {
@@ -71,7 +71,7 @@ fn group(rule: &RuleMeaning, findings: &[&AuditFinding], tier: Tier) -> Section 
         alike.entry(&finding.reason).or_default().push(&finding.line);
     }
     alike.retain(|_, lines| lines.len() >= ALIKE_MIN);
-    // Told once, where the first of them stands.
+    // Reported once, at the first of them.
     let is_told = |finding: &&&AuditFinding| {
         let first = alike.get(finding.reason.as_str()).and_then(|lines| lines.first());
         // By place and not by value: two jobs may have one name.

@@ -1,6 +1,6 @@
-//! A calibration as a document: the database without a disk beside its model.
+//! A calibration as a document: the database without a disk next to its model.
 //!
-//! In: [`CalibrationFindings`]. Out: a headline, a row for each number of clients, doubts. Not here: the fit.
+//! Shows [`CalibrationFindings`]: a headline, a row for each number of clients, doubts.
 
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint, median};
 use durio_base::counted;
@@ -9,10 +9,10 @@ use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
 use crate::figures::{percent, rate_bare};
 
-/// Processors that others may have before a round without being told.
+/// Processors that others may take before a round without a remark.
 const OTHERS_TOLD: f64 = 0.1;
 
-/// From so far off on, predictions are said to be worse than they are wanted.
+/// From this deviation on, the document says that predictions miss the wanted accuracy.
 const OFF_TOLD: f64 = 0.15;
 
 impl Report for CalibrationFindings {

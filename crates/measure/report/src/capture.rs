@@ -1,7 +1,7 @@
-//! A capture as a document: what a database did to its storage.
+//! A capture as a document: a database's requests to its storage.
 //!
-//! In: [`CaptureFindings`]. Out: the mix of sizes, a row for each file, one for each device, what the
-//! capture cost and lost; bars on a page. Not here: classes and figures, which are the findings'.
+//! Shows [`CaptureFindings`]: the mix of sizes, a row for each file, one for each device, the
+//! capture's cost and losses; bars on a page. Classes and numbers are those of the findings.
 
 use durio_analyse::capture::{
     BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
@@ -17,8 +17,8 @@ use crate::figures::{latency, percent, precise, rate};
 /// From here on the database was slowed down by the trace more than it should be.
 const SLOWDOWN_MAX: f64 = 0.03;
 
-/// From so many processors on that others have, a replay may be late by them.
-// Durio's choice, as of the bench of databases: an eighth of two processors.
+/// If others take at least this many processors, they may make a replay late. Durio's choice, as in
+/// the bench of databases: an eighth of two processors.
 const OTHERS_TOLD: f64 = 0.25;
 
 /// Files that a screen has room for.
@@ -205,7 +205,7 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     section
 }
 
-/// The same figures of an earlier capture; of that of the trace, if this is a replay.
+/// The same numbers of an earlier capture; for a replay, of the trace's capture.
 fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
     let CaptureBeside { before, before_lost_calls, before_untraced, rows } = it;
     let heads = match is_replay {

@@ -1,8 +1,7 @@
 //! A comparison as a document.
 //!
-//! In: a [`Comparison`]. Out: what is compared, the answer, what else differs, the figures of each
-//! step; as records one per step and figure. Not here: any figure or word that the comparison does not
-//! have.
+//! Shows a [`Comparison`]: its subject, the answer, other differences, the results of each step; as
+//! records one per step and result. No number or word is added to the comparison's.
 
 use durio_analyse::CurvePoint;
 use durio_judge::compare::{
@@ -16,7 +15,7 @@ use crate::document::{Body, Cell, Document, Fact, Level, Row, Section, Table, To
 use crate::figures::{counted, deviation, grouped, percent, rate};
 use crate::run::location_name;
 
-// A screen has room for so many steps, of which those that differ come first.
+// The most steps that fit a screen; those that differ come first.
 const STEPS_MAX: usize = 25;
 
 // More charts than this make a page that browsers open slowly.
@@ -25,7 +24,7 @@ const CHARTS_MAX: usize = 60;
 // More lines than this of one side hide each other.
 const LINES_MAX: usize = 7;
 
-// More points than this on a curve cannot be told apart.
+// More points than this cannot be distinguished on a curve.
 const POINTS_MAX: usize = 80;
 
 impl Report for Comparison {
@@ -48,7 +47,7 @@ impl Report for Comparison {
     }
 }
 
-/// The figures of every step alone, and how they were found.
+/// The results of every step alone, and their basis.
 pub(crate) fn figures(comparison: &Comparison) -> Vec<Section> {
     let mut sections = Vec::new();
     for pair in &comparison.pairs {
@@ -83,7 +82,7 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
         (Tone::Good, "ok", &gate.excluded),
     ];
     for (tone, word, lines) in kinds {
-        // What is excluded needs no look.
+        // A result with regressions excluded needs no look.
         let level = if tone == Tone::Good { Level::Detail } else { Level::Summary };
         lines.iter().for_each(|line| section.fact_at(level, Fact::new(tone, word, line)));
     }
@@ -173,7 +172,7 @@ fn by_difference(steps: &[StepComparison]) -> Vec<usize> {
 fn against(step: &StepComparison) -> Vec<((Tone, String), String)> {
     let not = step.not_comparable.iter().map(|why| (Tone::Bad, format!("not comparable: {why}")));
     let differences = step_differences(step).into_iter().map(|it| (Tone::Warning, it));
-    // With --force the figures are shown, and what speaks against them stands below.
+    // With --force the results are shown, with the objections below.
     let forced = step.cautions.iter();
     let forced = forced.map(|it| (Tone::Warning, format!("compared by --force although {it}")));
     not.chain(differences).chain(forced).map(|why| (why, title(step))).collect()
@@ -195,7 +194,7 @@ fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
     section
 }
 
-/// A row for each step, with what a gate would look at.
+/// A row for each step, with the results that a gate would look at.
 fn in_short(pair: &Pair) -> Table {
     let mut table = Table::new(["step", "rate", "other", "other is", "p99", "other", "other is"]);
     let several = pair.steps.iter().any(|it| it.locations != pair.steps[0].locations);
@@ -243,7 +242,7 @@ fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     let sides = [(&pair.baseline, Colour::First), (&pair.other, Colour::Second)];
     let mut series = Vec::new();
     for (curves, (name, colour)) in step.curves.iter().zip(sides) {
-        // A single point is no line, and would have its colour in the legend all the same.
+        // A single point makes no line, but would still have its colour in the legend.
         let drawable = curves.iter().filter(|it| it.len() > 1).take(LINES_MAX);
         let line = |it| Series::new(name, colour, Style::Line, tail(it, POINTS_MAX));
         series.extend(drawable.map(|it: &Vec<CurvePoint>| line(it)));
@@ -255,7 +254,7 @@ fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
     Chart::plot(title, Scale::Nines, Scale::Logarithmic(Unit::Latency), series)
 }
 
-/// The headings of [`cells`], after the figure's own.
+/// The headings of [`cells`], after the result's own.
 const COLUMNS: [&str; 5] = ["baseline", "other", "effect", "95 % interval", "other is"];
 
 fn side(side: &SideFacts) -> String {
@@ -268,7 +267,7 @@ fn difference(it: &Difference) -> String {
     format!("{} {} → {}", it.what, it.baseline, it.other)
 }
 
-/// The figure's name, with the operation that the latencies are of.
+/// The result's name, with the operation of the latencies.
 fn figure_name(step: &StepComparison, figure: FigureName) -> String {
     match figure {
         FigureName::Mean | FigureName::P50 | FigureName::P99 | FigureName::P99_9 => {
@@ -315,7 +314,7 @@ fn reason(undecided: &FigureComparison) -> String {
     undecided.reason.clone().unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Why figures are undecided, those with one reason in one line.
+/// Why results are undecided, those with one reason in one line.
 fn undecided(step: &StepComparison) -> Vec<String> {
     let undecided = step.figures.iter().filter(|it| it.word == Word::Undecided);
     let reasons = grouped(undecided.map(|it| (reason(it), figure_name(step, it.figure))));
@@ -350,7 +349,7 @@ fn summary(pair: &Pair) -> String {
     format!("rates and 99th percentiles: {}", parts.join(", "))
 }
 
-/// How many repeats the figures of a step are of.
+/// The number of repeats behind the results of a step.
 fn basis(step: &StepComparison) -> String {
     let [a, b] = step.repeats;
     // Welch's interval needs the scatter of two repeats on each side (docs/design/0005).

@@ -1,7 +1,7 @@
-//! What a check says of crash states, as a document.
+//! The check of crash states as a document.
 //!
-//! In: [`CrashStateFindings`]. Out: the answer in a sentence, counts, the first states that failed. Not
-//! here: verdicts; power cuts (`proof.rs`).
+//! Shows [`CrashStateFindings`]: the answer in a sentence, counts, the first states that failed.
+//! Power cuts are in `proof.rs`.
 
 use durio_analyse::crash_states::{CheckOutcome, CrashStateFinding, CrashStateFindings};
 use durio_base::counted;

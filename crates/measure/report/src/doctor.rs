@@ -1,7 +1,7 @@
-//! What a machine lets durio do, as a document.
+//! What durio may do on this machine, as a document.
 //!
-//! In: a [`Diagnosis`]. Out: a table of what was tried, and what to do where something is missing. Not
-//! here: trying it, and what `durio check` needs (`durio-bench`).
+//! Shows a [`Diagnosis`]: a table of the attempts, and a remedy for each failure. `durio-bench`
+//! makes the attempts and knows the needs of `durio check`.
 
 use serde::Serialize;
 

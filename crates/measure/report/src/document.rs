@@ -1,7 +1,7 @@
-//! What a report says, before anybody decides how it looks.
+//! The contents of a report, independent of its look.
 //!
-//! In: what the builders of this crate make of findings, a plan, a comparison. Out: [`Document`], the
-//! one thing that renderers know. Not here: widths, borders, tags, and any figure that was not given.
+//! Builders of this crate make a [`Document`] from findings, a plan or a comparison; renderers know
+//! nothing else. It has no widths, borders or tags, and no number that was not given.
 //!
 //! A new section is built where its findings are and touches no renderer; a new renderer is a module
 //! and a line in the list of formats, and touches no builder.
@@ -27,22 +27,22 @@ pub struct Document {
     /// What it is about.
     pub(crate) title: String,
     pub(crate) sections: Vec<Section>,
-    /// The figures for other programs: names with units, plain numbers, one row per figure or step.
+    /// The numbers for other programs: names with units, plain numbers, one row per result or step.
     pub(crate) records: Table,
 }
 
 /// How much a reader wants to know before this is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-// Ordered: a renderer shows what is at most as detailed as it has room for.
+// Ordered: a renderer shows all levels up to the detail that it has room for.
 pub(crate) enum Level {
     /// The answer.
     Headline,
-    /// What a screen has room for.
+    /// For a screen.
     #[default]
     Summary,
-    /// What is asked for.
+    /// On request.
     Detail,
-    /// What a page of a browser folds away, and nobody reads in a terminal.
+    /// Folded away on a browser's page, and absent in a terminal.
     Page,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Body {
     Group(Section),
 }
 
-/// A label and what belongs to it; without a label it goes on with the one above.
+/// A label and its value; without a label it continues the one above.
 #[derive(Debug, Default)]
 pub(crate) struct Fact {
     pub(crate) label: String,
@@ -98,7 +98,7 @@ pub(crate) struct Fact {
     pub(crate) link: Option<String>,
 }
 
-/// A judgement: its word, what it is of, and what speaks for it.
+/// A judgement: its word, its subject, and its evidence.
 #[derive(Debug)]
 pub(crate) struct Card {
     pub(crate) tone: Tone,
@@ -113,19 +113,19 @@ pub(crate) struct Card {
 /// A layer and those below it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// What it is, and what matters most of it.
+    /// Its kind, with its most important facts.
     pub(crate) name: String,
     /// A line each.
     pub(crate) further: Vec<(&'static str, String)>,
-    /// Of [`Level::Detail`].
+    /// Values of [`Level::Detail`].
     pub(crate) other: Vec<(&'static str, String)>,
     pub(crate) below: Vec<Node>,
 }
 
-/// A label, and what is said under it.
+/// A label, and the text under it.
 pub(crate) type Labelled = (&'static str, String);
 
-/// Rows of figures; the first cell of a row says what it is.
+/// Rows of values; the first cell of a row names it.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
@@ -136,7 +136,7 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     pub(crate) title: String,
     pub(crate) level: Level,
-    /// True for words, which begin at one line; figures end at one.
+    /// True for words, which are aligned left; numbers are aligned right.
     pub(crate) is_words: bool,
 }
 
@@ -151,14 +151,14 @@ pub(crate) struct Row {
 /// What a column takes of a thing.
 type Figure<T> = fn(&T) -> Cell;
 
-/// A figure with its kind, from which its unit follows.
+/// A value with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
-// Not a string: people's renderers choose digits and units, records have the plain number, and who
-// shows an absent cell says why (docs/design/0011).
+// Not a string: renderers for people choose digits and units, records have the plain number, and a
+// renderer of an absent cell gives the reason (docs/design/0011).
 pub(crate) enum Cell {
     #[default]
     Empty,
-    /// Why there is no figure; empty where the column says it.
+    /// Why a value is missing; empty where the column says it.
     Absent(&'static str),
     Text(String),
     /// A judgement.
@@ -175,7 +175,7 @@ pub(crate) enum Cell {
     /// Nanoseconds more, or less.
     Added(f64),
     Share(f64),
-    /// Of one, with its sign.
+    /// A deviation from one, with its sign.
     Deviation(f64),
     /// How many times as much.
     Factor(f64),
@@ -304,7 +304,7 @@ impl Fact {
 }
 
 impl Card {
-    /// What it is of, and what is said.
+    /// Its title, subject and text as a sentence.
     pub(crate) fn sentence(&self) -> String {
         let about = if self.about.is_empty() { "".into() } else { format!(" ({})", self.about) };
         let text = if self.text.is_empty() { "".into() } else { format!(": {}", self.text) };
@@ -318,12 +318,12 @@ impl Table {
         Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// A column for each figure, and a row for each of `things`.
+    /// A column for each value, and a row for each of `things`.
     pub(crate) fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
         columns: [(&str, Figure<T>); N],
     ) -> Self {
-        // One list of pairs: a title cannot stand over the figure of another column.
+        // One list of pairs: a title cannot stand over the values of another column.
         let row = |it: T| columns.iter().map(|(_, cell)| cell(&it)).collect();
         Self::new(columns.iter().map(|(title, _)| *title)).with(things.into_iter().map(row))
     }
@@ -430,7 +430,7 @@ impl Cell {
         Self::Latency(precise(nanos))
     }
 
-    /// The figure in its plain unit, if there is one.
+    /// The number in its plain unit, if there is one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::Bytes(count) => Some(precise(*count)),
@@ -456,12 +456,12 @@ impl Cell {
         if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }
     }
 
-    /// A figure, or nothing.
+    /// A value, or nothing.
     pub(crate) fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Empty, kind)
     }
 
-    /// A figure, or the sign that there is none.
+    /// A value, or the sign for a missing one.
     pub(crate) fn or_absent<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Absent(""), kind)
     }

@@ -1,7 +1,6 @@
-//! What the words of reports mean: warnings, signals, rules, verdicts.
+//! The meaning of the words in reports: warnings, signals, rules, verdicts.
 //!
-//! In: explanations of the crates that give them, and the words of this one. Out: a document. Not
-//! here: whether any of them holds for a run.
+//! Puts the explanations from other crates, and the words of this one, into a document.
 
 use durio_analyse::{Explanation, ExplanationKind};
 use serde::Serialize;
@@ -83,8 +82,8 @@ pub fn word_explanations() -> Vec<Explanation> {
     WORDS.iter().map(|words| Explanation::new(ExplanationKind::Word, *words)).collect()
 }
 
-// Id, when it is said, what follows, what to do. The tests hold the ids against the enumerations of
-// words.
+// Id, when it is said, its consequence, what to do. The tests compare the ids with the enumerations
+// of words.
 const WORDS: &[[&str; 4]] = &[
     [
         "fit",

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three digits and a unit.
 //!
-//! In: numbers of the findings. Out: text. Not here: where it is shown.
+//! Formats numbers of the findings as text.
 
 use durio_analyse::cost_model::Estimate;
 pub(crate) use durio_base::counted;
@@ -40,7 +40,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A share of one as per cent with three digits, for in tables a thousandth may matter.
+/// A share of one as per cent with three digits, because in tables a thousandth may matter.
 pub(crate) fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -72,7 +72,7 @@ pub(crate) fn deviation(share: f64) -> String {
     }
 }
 
-/// A size that is a figure, in whole bytes.
+/// A size computed as a float, in whole bytes.
 pub(crate) fn size(bytes: f64) -> String {
     Bytes::new(whole(bytes)).to_string()
 }
@@ -92,7 +92,7 @@ pub(crate) fn decimal(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A count as a figure.
+/// A count as a float.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes are 8 PiB")]
 pub(crate) const fn precise(count: u64) -> f64 {
     count as f64
@@ -108,7 +108,7 @@ pub(crate) fn factor(times: f64) -> String {
     }
 }
 
-/// Bars from nothing to the highest figure, one for each.
+/// Bars from zero to the highest value, one for each.
 pub(crate) fn sparkline(figures: &[f64]) -> String {
     sparkline_below(figures, figures.iter().copied().fold(0.0, f64::max))
 }
@@ -125,7 +125,7 @@ pub(crate) fn sparkline_below(figures: &[f64], highest: f64) -> String {
     figures.iter().map(bar).collect()
 }
 
-/// Values by what they have in common, in the order in which they come.
+/// Values by their common key, in order of first use.
 pub(crate) fn grouped<K: PartialEq, V>(
     pairs: impl IntoIterator<Item = (K, V)>,
 ) -> Vec<(K, Vec<V>)> {
@@ -139,7 +139,7 @@ pub(crate) fn grouped<K: PartialEq, V>(
     groups
 }
 
-/// The nearest whole number; zero for what is none or negative.
+/// The nearest whole number; zero for a negative number or NaN.
 #[expect(clippy::cast_possible_truncation, reason = "saturates; printed only")]
 #[expect(clippy::cast_sign_loss, reason = "negative numbers become zero")]
 pub(crate) fn whole(value: f64) -> u64 {

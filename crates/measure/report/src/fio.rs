@@ -1,18 +1,18 @@
 //! Findings as fio writes its results, for programs and scripts that read those.
 //!
-//! In: findings, of an analyser that keeps histograms; for [`write_fio`] also which rows and formats
-//! fio would print. Out: the document of fio 3.33 (json, json+), its terse lines, its text for
-//! people; the lines of its logs.
+//! Takes findings of an analyser that keeps histograms, and for [`write_fio`] also the rows and
+//! formats that fio would print. Writes the document of fio 3.33 (json, json+), its terse lines,
+//! its text for people, and the lines of its logs.
 //!
 //! Reads, writes and syncs have fio's meaning: `lat_ns` is durio's service latency, `slat_ns` its
-//! submit and `clat_ns` its completion latency, or all of it where a call blocks. What O_DSYNC and
-//! its like take is in the write, what fsync and fdatasync take is in `sync`.
+//! submit and `clat_ns` its completion latency, or all of it where a call blocks. The time of
+//! O_DSYNC and the like is in the write, that of fsync and fdatasync in `sync`.
 //!
-//! Not here, because fio has no place for it: commits (a write and its sync as one figure), the
+//! Left out, because fio has no place for it: commits (a write and its sync as one number), the
 //! response latency of open loops (from the intended start; `clat` begins with the real one),
-//! returns of log segments, verdicts and warnings. What durio does not count is 0 (page faults,
-//! short and dropped I/O), and what it counts only in the mean lies at the mean (`iodepth_level`,
-//! `iodepth_submit`, `iodepth_complete`).
+//! returns of log segments, verdicts and warnings. Anything that durio does not count is 0 (page
+//! faults, short and dropped I/O), and anything it counts only in the mean lies at the mean
+//! (`iodepth_level`, `iodepth_submit`, `iodepth_complete`).
 
 mod job;
 mod latency;
@@ -38,8 +38,8 @@ use crate::visible::visible_lines;
 
 pub use logs::{FioLog, fio_logs, has_unrecorded_parts};
 
-/// The version that results say they are of: whoever parses it finds the fio whose format it is,
-/// whoever looks at it learns who wrote it.
+/// The version in the results: a parser finds the fio whose format it is, a reader learns which
+/// program wrote it.
 #[must_use]
 pub fn fio_version(durio_version: &str) -> String {
     format!("fio-3.33-durio-{durio_version}")
@@ -80,10 +80,10 @@ pub(crate) fn write_json(findings: &Findings, out: &mut dyn io::Write) -> io::Re
     out.write_all(durio_fio::json::write(&output).as_bytes())
 }
 
-/// Writes what fio would print, in all the formats that are asked for, in fio's order.
+/// Writes fio's output, in all the requested formats, in fio's order.
 ///
 /// # Errors
-/// What the writer says.
+/// The writer's errors.
 pub fn write_fio(
     findings: &Findings,
     request: &FioRequest<'_>,
@@ -91,7 +91,7 @@ pub fn write_fio(
 ) -> io::Result<()> {
     let whole = document(findings, request);
     let mut formats = request.printing.formats.clone();
-    // fio prints them in an order of its own, whatever --output-format lists first.
+    // fio prints them in a fixed order, whatever --output-format lists first.
     formats.sort();
     if request.printing.is_for_people() {
         let heads: Vec<_> =
@@ -127,7 +127,7 @@ fn percentiles(shape: &ResultShape) -> Vec<Vec<f64>> {
 
 fn document(findings: &Findings, request: &FioRequest<'_>) -> FioOutput {
     let since = request.now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // fio counts a second that has begun (eta.c).
+    // fio counts a started second (eta.c).
     let elapsed = request.elapsed.as_millis().div_ceil(1000);
     FioOutput {
         version: fio_version(&findings.run.durio_version),
@@ -151,7 +151,8 @@ fn workload_at(findings: &Findings, place: StreamPlace) -> Option<&WorkloadFindi
     findings.workloads.iter().find(|it| it.step == place.step && it.stream == place.stream)
 }
 
-/// `disk_util`: what the lowest block devices did; none without counters of the kernel, as fio has it.
+/// `disk_util`: the counters of the lowest block devices; none without counters of the kernel, as
+/// in fio.
 fn disks(findings: &Findings) -> Option<Vec<DiskUtil>> {
     let measured = findings.workloads.iter();
     // fio counts from the start of the first job to the end of the last.

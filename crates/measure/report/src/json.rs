@@ -1,7 +1,7 @@
 //! JSON documents.
 //!
-//! In: findings, or any other value. Out: one document, indented, with a line end. Not here: a form of
-//! its own; it is that of the value, whose schema is named in the document.
+//! Writes findings, or any other value, as one indented document with a line end. The form is that
+//! of the value, whose schema is named in the document.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::visible::is_hidden;
 
-/// A document in which every character that a terminal obeys is an escape of JSON: whoever parses it
-/// has the same text, and whoever looks at it is not misled.
+/// A document in which every character that controls a terminal is an escape of JSON: a parser gets
+/// the same text, and a reader in a terminal is not misled.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -28,7 +28,7 @@ pub fn write_document(
 #[derive(Default)]
 struct Escaping(PrettyFormatter<'static>);
 
-/// What is indented is handed on.
+/// Passes calls on to the indenting formatter.
 macro_rules! hand_on {
     ($($name:ident($($value:ident: $of:ty)?);)*) => {
         $(fn $name<W: ?Sized + io::Write>(&mut self, out: &mut W $(, $value: $of)?) -> io::Result<()> {
@@ -38,7 +38,7 @@ macro_rules! hand_on {
 }
 
 impl Formatter for Escaping {
-    // All of them: what is not handed on falls back to the trait's own, which writes no blanks.
+    // All of them: methods not passed on fall back to the trait's defaults, which write no blanks.
     hand_on! {
         begin_array();
         end_array();
@@ -51,7 +51,7 @@ impl Formatter for Escaping {
         end_object_value();
     }
 
-    // Of serde_json what needs no escape by the grammar of JSON.
+    // serde_json's fragments need no escape by the grammar of JSON.
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,

@@ -1,8 +1,8 @@
-//! From findings to what people and programs read: text, JSON, HTML, Markdown, CSV, fio's JSON.
+//! Turns findings into output for people and programs: text, JSON, HTML, Markdown, CSV, fio's JSON.
 //!
-//! In: findings of a run, a comparison, a bench, an audit; a plan, advice, a profile, a stack.
-//! Out: bytes, into a writer. Not here: any figure that the findings do not have. The reporter formats
-//! numbers and places points on charts; it computes nothing else, and knows no file and no terminal.
+//! Takes findings of a run, a comparison, a bench or an audit; a plan, advice, a profile or a
+//! stack; writes bytes. The reporter formats numbers and places points on charts. It computes
+//! nothing else, shows no number that the findings do not have, and knows no file and no terminal.
 //!
 //! ```text
 //! findings ──► document (document.rs) ──► render/text, render/html, render/markdown, render/csv
@@ -65,7 +65,7 @@ pub use watch::{Watched, WatchedLocation};
 
 use document::{Document, Level};
 
-/// Findings of a kind that can be reported. As JSON they are what serde makes of them.
+/// Findings of a kind that can be reported. Their JSON is serde's.
 pub trait Report: Serialize {
     /// What people and spreadsheets read.
     fn document(&self) -> Document;

@@ -1,7 +1,6 @@
 //! A plan before it is run, as a document: every write to come, every step with its time, the sums.
 //!
-//! In: a [`Plan`] and what stands in its way. Out: sections. Not here: anything that needs the targets
-//! themselves.
+//! Shows a [`Plan`] and the obstacles to running it; the targets themselves are not read.
 
 use durio_analyse::grouping::each_once;
 use durio_base::{Bytes, Nanos};
@@ -15,11 +14,12 @@ use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
 use crate::figures::counted;
 
-/// A plan, and what stands in its way. The JSON document is the plan alone, as a run folder has it.
+/// A plan, and the obstacles to running it. The JSON document is the plan alone, as a run folder
+/// has it.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ShownPlan<'a> {
-    /// What is to be done.
+    /// The plan to show.
     pub plan: &'a Plan,
     /// Sentences.
     #[serde(skip)]
@@ -58,7 +58,7 @@ fn head(plan: &Plan) -> Section {
     head
 }
 
-/// What is made, and what is written, per target.
+/// Files to be made and data to be written, per target.
 fn writes(plan: &Plan) -> Section {
     let mut section = Section::new("Every write to come");
     let used = plan.targets.iter().enumerate().filter(|(index, _)| is_used(plan, *index));
@@ -242,7 +242,7 @@ fn row(plan: &Plan, index: String, load: &Load, until: String) -> Vec<Cell> {
         .map(|target| target.name.as_str())
         .collect();
     let targets = match targets[..] {
-        // Of many targets the first and the last say which; the list would break the table.
+        // The first and the last of many targets say which; the list would break the table.
         [one] => one.to_owned(),
         [first, .., last] => format!("{first}…{last}"),
         [] => String::new(),
@@ -297,7 +297,7 @@ fn accesses(load: &Load) -> String {
     words
 }
 
-/// When a step ends, and what is done before it begins.
+/// When a step ends, and the work before it begins.
 fn until(step: &Step) -> String {
     let end = match step.limit {
         Limit::Duration(span) => clock(span),
@@ -347,7 +347,7 @@ fn sums(plan: &Plan) -> Section {
     section
 }
 
-// Bytes or operations end it, and nobody knows when.
+// Bytes or operations end it, after an unknown time.
 fn is_by_volume(step: &Step) -> bool {
     step.role != Role::SelfCost && !matches!(step.limit, Limit::Duration(_))
 }
@@ -356,7 +356,7 @@ fn is_by_volume(step: &Step) -> bool {
 #[must_use]
 pub fn clock(span: Nanos) -> String {
     let seconds = span.get() / 1_000_000_000;
-    // Two units are enough for a plan: nobody waits for the seconds of a day.
+    // Two units are enough for a plan: the seconds of a day do not matter.
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
         (0, 0, 0) => span.to_string(),
         (0, 0, 1) => format!("{seconds} s"),

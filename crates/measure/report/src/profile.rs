@@ -1,6 +1,6 @@
 //! Profiles of databases as documents: stream by stream, each field with its value and its source.
 //!
-//! In: profiles. Out: facts. Not here: figures.
+//! Shows profiles as facts.
 
 use durio_workload::profile::{Profile, ProfileSource, ShownFact};
 use serde::Serialize;
@@ -16,7 +16,7 @@ struct Listed<'a> {
     thresholds: usize,
 }
 
-/// The names of profiles, and what they are.
+/// The names of profiles, with their descriptions.
 #[derive(Debug, Serialize)]
 pub struct ProfileList<'a> {
     profiles: Vec<Listed<'a>>,

@@ -1,8 +1,8 @@
-//! What power cuts have shown, as a document.
+//! The results of power cuts, as a document.
 //!
-//! In: [`ProofFindings`]. Out: the answer in a sentence, a table of all that was tried, and of what was
-//! lost which write, when it was acknowledged, what is there instead, with pictures; what was under test.
-//! Also a [`ProofPlan`] before it is tried. Not here: verdicts.
+//! Shows [`ProofFindings`]: the answer in a sentence, a table of all series, and for each loss the
+//! write, when it was acknowledged and the data found in its place, with pictures; then the tested
+//! systems. Also a [`ProofPlan`] before it runs.
 
 mod inventory;
 mod pictures;
@@ -24,7 +24,7 @@ use crate::figures::{latency, percent};
 const ROWS_MAX: usize = 120;
 /// Losses that a terminal lists.
 const LOSSES_SHOWN: usize = 5;
-/// Series with pictures: each takes some 20 to 60 KiB of a page, which shall stay below 1 MiB.
+/// Series with pictures: each takes some 20 to 60 KiB of a page, which must stay below 1 MiB.
 const PICTURED_MAX: usize = 8;
 
 /// What no number of cuts covers.
@@ -44,7 +44,7 @@ impl Report for ProofFindings {
         pictured.sort_by_key(|it| !surprises(it));
         pictured.truncate(PICTURED_MAX);
         for series in &broken {
-            // What was to be expected is told to whoever asks.
+            // Expected losses are shown on request.
             let is_told = surprises(series) || is_alone;
             let level = if is_told { Level::Summary } else { Level::Detail };
             let has_pictures = pictured.iter().any(|it| std::ptr::eq(*it, *series));
@@ -202,8 +202,8 @@ fn describe(series: &SeriesFindings) -> String {
     }
 }
 
-/// The command, and what lies under its files. Where the program is, and what is too long, stands among the
-/// details.
+/// The command, and the layers under its files. The program's folder, and the rest of a long line,
+/// are among the details.
 fn command_word(target: &CommandTarget) -> String {
     const CHARACTERS_MAX: usize = 40;
     let line = target.command.join(" ");
@@ -219,7 +219,7 @@ fn command_word(target: &CommandTarget) -> String {
     format!("{} / {device}{cache} / {layers} / {shown}", target.profile)
 }
 
-/// The profile and what lies over it, from below.
+/// The profile and the layers over it, from below.
 fn guest_word(guest: &GuestTarget) -> String {
     let cache = if guest.write_cache { "" } else { " (no cache)" };
     let over = format!("{}{cache} / {}", guest.front_end.word(), guest.layers.word());

@@ -1,6 +1,6 @@
 //! A run's shapes against published ones, as a document.
 //!
-//! In: shapes. Out: a table for each, and a record for each level. Not here: the comparison.
+//! A table for each shape, and a record for each level.
 
 use durio_judge::compare::published::AgainstPublished;
 use durio_judge::compare::shape::TOLERANCE;
@@ -11,7 +11,7 @@ use crate::document::{Cell, Document, Section, Table};
 use crate::figures::percent;
 use crate::run::location_name;
 
-/// Shapes, as they are saved: with a schema of their own, for no folder has them.
+/// Shapes, as they are saved: with a separate schema, because no folder has them.
 #[derive(Debug, Serialize)]
 pub struct ShownShapes<'a> {
     schema: &'static str,

@@ -1,7 +1,7 @@
 //! Documents as bytes, and the list of formats.
 //!
-//! In: a [`Document`]. Out: text, HTML, Markdown, CSV, OpenMetrics, into a writer. Not here: any kind of findings; a renderer
-//! that has to know one lacks a block in the document.
+//! Writes a [`Document`] as text, HTML, Markdown, CSV or OpenMetrics. If a renderer must know a
+//! kind of findings, the document lacks a block.
 
 pub(crate) mod csv;
 pub(crate) mod html;
@@ -20,9 +20,9 @@ use crate::{Options, Report};
 
 #[derive(Debug, Clone, Copy)]
 enum Renderer {
-    /// Of the document that a builder makes.
+    /// From a builder's document.
     Document(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
-    /// Of the findings themselves, whole, with their schema.
+    /// From the whole findings, with their schema.
     Findings,
     /// As fio has it, which knows runs alone.
     Fio,
@@ -76,7 +76,7 @@ formats! {
 }
 
 impl Format {
-    /// True if it shows histograms, which the analyser keeps only if told so.
+    /// True if it shows histograms, which the analyser keeps only on request.
     #[must_use]
     pub const fn shows_histograms(self) -> bool {
         matches!(self, Self::FioJson)

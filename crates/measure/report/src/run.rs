@@ -1,7 +1,7 @@
-//! A run as a document: the answer, the figures, what was judged, what it was measured on and how.
+//! A run as a document: the answer, the results, the verdicts, the tested storage and the method.
 //!
-//! In: [`Findings`]. Out: one document for a check, a campaign, a study of durable writes and a run of
-//! a profile. Not here: any figure that the findings do not have.
+//! Makes one document from [`Findings`] for a check, a campaign, a study of durable writes and a
+//! run of a profile. Adds no number to the findings.
 
 mod accounts;
 mod campaign;
@@ -65,7 +65,7 @@ impl Report for Findings {
                 None
             }
         };
-        // Of the tables above: those that follow say themselves why a cell is empty.
+        // For the tables above: later tables explain their empty cells themselves.
         document.push(notes(rules, document.absences()));
         document.push(trust);
         document.push(verdicts::section(self));
@@ -74,7 +74,7 @@ impl Report for Findings {
             document.push(over_time::workloads(self));
             document.push(figures::write_and_sync(self));
         }
-        // Whoever runs a single job asks how it was done.
+        // The user of a single job wants to know how it was done.
         let is_job = self.plan.purpose == Purpose::Run && self.campaign.is_none();
         let level = if is_job { Level::Summary } else { Level::Detail };
         document.push(Section { level, ..times::section(self) });
@@ -116,7 +116,7 @@ fn head(findings: &Findings) -> Section {
 
 fn answer(findings: &Findings) -> Section {
     let mut section = Section::default();
-    // The title of a study of durable writes says what it is about.
+    // The title of a study of durable writes already names it.
     if let Some(campaign) = findings.campaign.as_ref().filter(|_| findings.durable.is_none()) {
         let kind = if findings.profile.is_some() { "profile" } else { "campaign" };
         section.say(Tone::Strong, format!("{kind} {}", campaign.name));
@@ -133,7 +133,7 @@ fn answer(findings: &Findings) -> Section {
 }
 
 fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
-    // A commit that lies in memory is none that lasts.
+    // A commit in memory is not durable.
     let in_memory =
         findings.stack.iter().any(|stack| stack.target == it.location && stack.is_in_memory());
     let durable = if in_memory { "" } else { "durable " };

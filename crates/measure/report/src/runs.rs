@@ -1,7 +1,6 @@
-//! Lists of runs, and the history of a figure, as documents.
+//! Lists of runs, and the history of a result, as documents.
 //!
-//! In: rows, a [`History`]. Out: a table; a line over the runs with its lasting changes. Not here: where
-//! runs are kept.
+//! Shows rows as a table, and a [`History`] as a line over the runs with its lasting changes.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +44,7 @@ impl Report for ShownRuns<'_> {
         self.runs.iter().for_each(|it| *times.entry(short_name(it)).or_insert(0) += 1);
         let name = |it: &RunRow| match times.get(short_name(it)) {
             Some(1) => short_name(it).to_owned(),
-            // Of several with one name only the time means one.
+            // Among several with one name, only the time is unique.
             _ => it.run.get(..17).unwrap_or(&it.run).to_owned(),
         };
         section.table(table.with(self.runs.iter().map(|it| row(it, name(it)))));
@@ -79,7 +78,7 @@ fn row(it: &RunRow, name: String) -> Vec<Cell> {
     ]
 }
 
-/// The name that it was given, or the end of its own.
+/// The label, or the end of the folder's name.
 fn short_name(it: &RunRow) -> &str {
     it.label.as_deref().unwrap_or_else(|| end_of_name(&it.run))
 }
@@ -133,7 +132,7 @@ fn records(runs: &[RunRow]) -> Table {
     )
 }
 
-// More characters than this are no line.
+// The most characters of a line.
 const LINE_MAX: usize = 80;
 
 impl Report for History {

@@ -1,7 +1,7 @@
 //! A bench of stacks as a document.
 //!
-//! In: [`StackFindings`]. Out: ladders, then each workload: rates, costs, where the time goes, arrays
-//! beside their models, published shares. Not here: any figure that the findings do not have.
+//! Shows [`StackFindings`]: ladders, then each workload: rates, costs, where the time goes, arrays
+//! next to their models, published shares. Adds no number to the findings.
 
 mod changes;
 mod ladders;
@@ -54,7 +54,7 @@ impl Report for StackFindings {
     }
 }
 
-/// What a reader is told once, however many workloads there are.
+/// Remarks given once, however many workloads there are.
 #[derive(Default)]
 struct Notes {
     of_columns: Vec<&'static str>,
@@ -90,10 +90,11 @@ fn head(findings: &StackFindings) -> Section {
 /// Warnings of one kind that a summary has.
 const ALIKE_MAX: usize = 2;
 
-// A screen has room for so many workloads beside each other.
+// The most workloads side by side on a screen.
 const GLANCE_MAX: usize = 3;
 
-/// The stacks side by side: what the topmost layer of each has left. Of a ladder the highest level.
+/// The stacks side by side: the rate that the topmost layer of each has left, at the highest level
+/// of a ladder.
 fn glance(findings: &StackFindings) -> Section {
     let mut section = Section::new(format!("Stacks{}", icount_mark(findings.label.as_ref())));
     let ladders = ladders(findings);
@@ -255,7 +256,7 @@ fn remarks(findings: &StackFindings, row: &LayerRow) -> Vec<String> {
     lines
 }
 
-/// Why device writes cannot be told, each reason with the rows that it is of.
+/// Why device writes are unknown, each reason with its rows.
 fn untold(findings: &StackFindings, rows: &[LayerRow]) -> Vec<String> {
     let why = |row: &LayerRow| match row.figures.as_ref()?.devices.as_ref()? {
         DeviceCost::CannotTell { why } => Some((why.clone(), row_name(findings, row.point))),
@@ -303,7 +304,7 @@ fn step_words(at: usize, step: &WaterfallStep) -> String {
     }
 }
 
-/// Over what was published; counted figures never stand there without their label.
+/// The title over published shares; counted results never stand there without their label.
 pub(super) fn published_title(findings: &StackFindings, order: &PublishedOrder) -> String {
     let title = format!("Beside what was published: {}", order.sources.join(", "));
     match &findings.label {

@@ -1,13 +1,13 @@
 //! The layers under a path as a document: a tree.
 //!
-//! In: [`Stack`]s. Out: a section for each. Not here: the words for a kind of layer (`stack_tree/`),
-//! findings of a run, and any judgement of a fact but one: what arithmetic shows to be misaligned,
-//! degraded or below its maximum is said so.
+//! A section for each [`Stack`]. The words for a kind of layer are in `stack_tree/`. Facts are not
+//! judged, with one exception: a layer that arithmetic shows to be misaligned, degraded or below
+//! its maximum is reported as such.
 //!
-//! Each layer has a line with what it is and what matters most; further facts stand below it in groups.
-//! Most facts are said by a row of a table: group, words, name of the fact, form. Each is said once, and
-//! none is forgotten: what has no words stands under `also`. A device that several layers stand on is
-//! described once.
+//! Each layer has a line with its kind and its most important facts; further facts stand below it
+//! in groups. Most facts are said by a row of a table: group, words, name of the fact, form. Each
+//! is said once, and none is forgotten: facts without words stand under `also`. A device below
+//! several layers is described once.
 
 mod composed;
 mod disk;
@@ -52,15 +52,15 @@ impl Report for Stacks<'_> {
     }
 }
 
-/// A layer and those below; what explains no figure is of the level `aside`.
+/// A layer and those below; facts that explain no result have the level `aside`.
 pub(crate) fn tree(root: &Layer, aside: Level) -> Node {
-    // The list of one tree: what was described under another path would be far away.
+    // The list of one tree: a description under another path would be far away.
     node(root, aside, &mut Vec::new())
 }
 
 /// The layers in a line: `filesystem ext4 at /data on software RAID md0 on disk sda, disk sdb`.
 pub(crate) fn in_short(stack: &Stack) -> String {
-    // The path itself is the title of what is said.
+    // The path itself is already the title.
     let is_path = matches!(stack.root.kind, LayerKind::File | LayerKind::Directory);
     if is_path { on(&stack.root.below) } else { with_below(&stack.root) }
 }
@@ -79,7 +79,7 @@ fn with_below(layer: &Layer) -> String {
     format!("{}{model}{below}", Draft::of(layer).title)
 }
 
-/// The labels of what explains no figure: where that is the question, it is detail.
+/// The labels of facts that explain no result: in a report on results they are detail.
 const ASIDE: [&str; 4] = ["in effect", "features", "identity", "also"];
 
 fn node<'a>(layer: &'a Layer, aside: Level, described: &mut Vec<&'a Layer>) -> Node {
@@ -89,7 +89,7 @@ fn node<'a>(layer: &'a Layer, aside: Level, described: &mut Vec<&'a Layer>) -> N
         return Node { name: format!("{}, as above", draft.title), ..Node::default() };
     }
     described.push(layer);
-    // What a newer kernel shows is shown here too, before anybody has words for it.
+    // Facts of a newer kernel are shown too, before they have words here.
     draft.groups.push(("also", draft.rest()));
     let groups = draft.groups.into_iter().filter(|(_, parts)| !parts.is_empty());
     let (line, groups): (Vec<_>, Vec<_>) = groups.partition(|(label, _)| *label == LINE);
@@ -101,7 +101,7 @@ fn node<'a>(layer: &'a Layer, aside: Level, described: &mut Vec<&'a Layer>) -> N
     Node { name: name.collect::<Vec<_>>().join(" · "), further, other, below }
 }
 
-/// The group of what matters most: it stands on the line of the title.
+/// The group of the most important facts: it stands on the line of the title.
 const LINE: &str = "";
 
 /// How a fact is said; nothing is said of one that is absent.
@@ -110,11 +110,11 @@ enum Form {
     Text,
     /// As it stands, unless it is a name for nothing, such as `none`.
     Set,
-    /// A count of bytes other than zero; as it stands if it is no number.
+    /// A count of bytes other than zero; as it stands if it is not a number.
     Bytes,
-    /// So many of what the words name.
+    /// A count of the things that the words name.
     Count,
-    /// In words of its own, or not at all.
+    /// In special words, or not at all.
     Words(fn(&str) -> Option<String>),
 }
 
@@ -126,7 +126,7 @@ struct Draft<'a> {
     layer: &'a Layer,
     said: BTreeSet<&'a str>,
     title: String,
-    /// In the order in which they are begun.
+    /// In order of first use.
     groups: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// The size, and what the rows say.
+    /// The size, and the facts of the rows.
     fn device(&mut self, rows: &[Row]) {
         let size = self.layer.block.as_ref().and_then(|block| block.size);
         self.value(LINE, size.map(|size| size.to_string()));
@@ -201,7 +201,7 @@ impl<'a> Draft<'a> {
         found
     }
 
-    /// What was not said, as `name value`.
+    /// The facts not yet said, as `name value`.
     fn rest(&self) -> Vec<String> {
         let left = self.layer.facts.iter().filter(|fact| !self.said.contains(fact.name.as_str()));
         left.map(|fact| format!("{} {}", fact.name, fact.value)).collect()
@@ -224,11 +224,10 @@ impl<'a> Draft<'a> {
         self.value(group, value.map(|value| format!("{name} {value}")));
     }
 
-    /// Says what the rows name, but for what was said already.
+    /// Says the facts that the rows name, except those already said.
     fn tell(&mut self, rows: &[Row]) {
         for &(group, words, name, form) in rows {
-            // A builder that has said it in words of its own, or has a reason not to, comes before
-            // the rows.
+            // A builder that words a fact itself, or has a reason to omit it, runs before the rows.
             if self.said.contains(name) {
                 continue;
             }

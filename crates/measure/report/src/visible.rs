@@ -1,13 +1,14 @@
-//! Text of other hands, made fit for a terminal, a table and a page.
+//! Text from outside, made safe for a terminal, a table and a page.
 //!
-//! In: paths, names, labels, messages of programs and kernels. Out: the same text; what would steer a
-//! terminal, break a row, or show something other than is there, is spelt out. Not here: JSON, whose
-//! grammar has escapes of its own ([`crate::write_document`]).
+//! Takes paths, names, labels, and messages of programs and kernels. Characters that would steer a
+//! terminal, break a row, or hide the real text are spelt out. JSON's grammar has its own escapes
+//! ([`crate::write_document`]).
 //!
-//! Spelt out as in Rust's strings (`\u{1b}`) are the control characters (C0, DEL, C1), the separators
-//! of lines and paragraphs, what turns the direction of writing (Unicode Standard Annex 9, and
-//! CVE-2021-42574 for what that hides), and invisible characters by which two names look alike. The
-//! zero-width joiner and non-joiner stay: Persian, Indic scripts and emoji are written with them.
+//! Spelt out as in Rust's strings (`\u{1b}`) are the control characters (C0, DEL, C1), the
+//! separators of lines and paragraphs, characters that turn the direction of writing (Unicode
+//! Standard Annex 9, and CVE-2021-42574 for the attack), and invisible characters by which two
+//! names look alike. The zero-width joiner and non-joiner stay: Persian, Indic scripts and emoji
+//! are written with them.
 
 /// The text on one line, as a cell or a label needs it.
 #[must_use]

@@ -1,7 +1,7 @@
-//! What a watcher knows, as OpenMetrics text and as a page.
+//! A watcher's state, as OpenMetrics text and as a page.
 //!
-//! In: the totals of a watcher's probes, and their history. Out: bytes, into a writer. Not here: probes,
-//! and who asks for the bytes.
+//! Shows the totals of a watcher's probes, and their history. The watcher makes the probes and
+//! serves the bytes.
 
 use std::io;
 
@@ -38,11 +38,11 @@ pub struct WatchedLocation {
     pub written: Bytes,
     /// The latencies of all their commits.
     pub latencies: LatencyHistogram,
-    /// Of the latest probe that ended, also of an earlier watcher: begin in RFC 3339, percentiles.
+    /// The latest probe that ended, also of an earlier watcher: begin in RFC 3339, percentiles.
     pub latest: Option<(String, Percentiles)>,
     /// Begin of the latest probe that ended, in seconds since 1970.
     pub succeeded_at: Option<f64>,
-    /// Begin of the probe that goes on, in seconds since 1970.
+    /// Begin of the running probe, in seconds since 1970.
     pub running_since: Option<f64>,
     /// What earlier and this watcher's probes found.
     pub history: Option<History>,
@@ -67,18 +67,18 @@ impl WatchedLocation {
     }
 }
 
-// Upper bounds of the histogram's buckets in seconds: from what a cache with power-loss protection takes
-// to what a database calls a hang.
+// Upper bounds of the histogram's buckets in seconds: from the latency of a cache with power-loss
+// protection to a hang in a database's terms.
 const BUCKETS: [f64; 16] = [
     50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
     1.0, 2.5, 10.0,
 ];
 
 impl Watched {
-    /// Writes what Prometheus scrapes.
+    /// Writes the text for Prometheus.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The writer's errors.
     pub fn write_metrics(&self, out: &mut dyn io::Write) -> io::Result<()> {
         write(&self.families(), out)
     }

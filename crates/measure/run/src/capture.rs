@@ -1,12 +1,13 @@
-//! Watching what others do to their storage: system calls of processes, requests to the devices below.
+//! Watches other processes' storage use: their system calls, and requests to the devices below.
 //!
-//! In: processes, a unit or a directory, and a time. Out: events of [`CaptureEvent`], one after the other,
-//! and how it went. Not here: what they add up to (`durio-analyse`).
+//! Given processes, a unit or a directory, and a time, it emits one [`CaptureEvent`] after the
+//! other and returns how it went; `durio-analyse` adds them up.
 //!
-//! Two trace instances, for a filter by processes would drop what a disk's interrupts and the kernel's own
-//! threads do: calls are filtered by process (children follow), requests by device. Both ring buffers are
-//! read as they are, twenty times a second. Nothing of the watched processes is touched: their descriptors
-//! are looked up in `/proc`, so a file that is opened and closed between two looks has no name here.
+//! Two trace instances, because a filter by processes would drop the events of disk interrupts and
+//! kernel threads: calls are filtered by process (children follow), requests by device. Both ring
+//! buffers are read raw, twenty times a second. The watched processes are not touched: their
+//! descriptors are looked up in `/proc`, so a file that is opened and closed between two looks has
+//! no name here.
 
 mod instances;
 mod watched;
@@ -38,11 +39,11 @@ pub enum CaptureTarget {
     Process(u32),
     /// The processes of a unit of systemd.
     Unit(String),
-    /// Those who hold files below a directory open; only such files count.
+    /// Processes that hold files below a directory open; only such files count.
     Directory(PathBuf),
 }
 
-/// What is wished of a capture.
+/// The request for a capture.
 #[derive(Debug, Clone)]
 pub struct CaptureWish {
     /// Whom to watch.
@@ -53,7 +54,7 @@ pub struct CaptureWish {
 /// Between two looks at the buffers: they hold 80,000 events of each processor.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Between two looks at who is there.
+/// The time between two looks for new processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The machine's own PID namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
@@ -85,18 +86,19 @@ impl CaptureTarget {
     }
 }
 
-/// Watches until its time is over, `stop` is set or nobody is left. `root` is the folder in which `proc`
-/// and `sys` are.
+/// Watches until its time is over, `stop` is set or all processes are gone. `root` is the folder
+/// that contains `proc` and `sys`.
 ///
 /// # Errors
-/// If there is nobody to watch, or the kernel does not let this process trace.
+/// If no process matches the target, or the kernel does not let this process trace.
 pub fn capture(
     wish: &CaptureWish,
     root: &Path,
     stop: &StopFlag,
     emit: &mut dyn FnMut(CaptureEvent),
 ) -> Result<CaptureEnd, RunError> {
-    // First: who may not trace sees no files of others either, and would be told that there are none.
+    // First: a user without the right to trace sees no files of others either, and would get an
+    // error that they do not exist.
     let files = TraceFiles::open(root).map_err(RunError::unsupported)?;
     if fs::read_link(root.join("proc/self/ns/pid")).is_ok_and(|it| it != Path::new(FIRST_NAMESPACE))
     {
@@ -123,7 +125,7 @@ pub fn capture(
     let mut reading = Reading { watched: &mut watched, end: &mut end, held: Vec::new() };
     let mut looked = begin;
     loop {
-        // What is older than this is in the buffers now, whichever processor it is of.
+        // Events older than this are in the buffers now, on every processor.
         let until = monotonic();
         reading.read(&tracing, until, emit)?;
         let passed = begin.elapsed();
@@ -145,7 +147,7 @@ pub fn capture(
         }
         if looked.elapsed() >= LOOK_AGAIN && !matches!(wish.target, CaptureTarget::Process(_)) {
             looked = Instant::now();
-            // Nobody at the moment is no reason to end: the database may be restarting.
+            // An empty list is not the end: the database may be restarting.
             let now = wish.target.processes(root).unwrap_or_default();
             tracing.also(root, &now).map_err(RunError::unsupported)?;
         }
@@ -170,7 +172,7 @@ pub fn capture(
     Ok(end)
 }
 
-/// Events on their way from the buffers to whoever takes them.
+/// Events on their way from the buffers to the caller.
 struct Reading<'a, 'r> {
     watched: &'a mut Watched<'r>,
     end: &'a mut CaptureEnd,

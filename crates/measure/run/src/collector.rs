@@ -13,8 +13,8 @@ use crate::recorder::{
     ClosedInterval, Counted, IntervalBuffer, PerOperation, Taken, operation_records, per_operation,
 };
 
-/// How many intervals without a completion are events of their own.
-// What is left of a longer gap is one event: a stall of hours must not make millions of them.
+/// How many intervals without a completion are separate events. The rest of a longer gap is one
+/// event: a stall of hours must not make millions of them.
 const EMPTY_MAX: u64 = 1000;
 
 /// One load of the step, as it is run.
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     pub(crate) jobs: usize,
 }
 
-/// What is known of an interval of one stream so far.
+/// The counts of an interval of one stream so far.
 #[derive(Default)]
 struct Open {
     counted: PerOperation<Counted>,
@@ -116,7 +116,7 @@ impl Collector {
         }
     }
 
-    /// Emits what is left, now that the step's end is known.
+    /// Emits the remaining intervals, now that the step's end is known.
     pub(crate) fn finish(&mut self, step_end: Nanos, mut emit: impl FnMut(Event)) {
         while self.next <= self.highest {
             self.close(self.highest + 1, step_end.get(), &mut emit);
@@ -125,7 +125,7 @@ impl Collector {
 
     fn take(&mut self, closed: ClosedInterval) {
         let ClosedInterval { job, index, passed, unwatched_ns, buffer } = closed;
-        // A job that has ended passes all intervals; that is no interval that there was.
+        // A job that has ended passes all intervals; that number is not an interval that occurred.
         self.highest = self.highest.max(index).max(if passed == u64::MAX { 0 } else { passed });
         self.passed[job] = passed;
         let stream = self.stream_of[job];

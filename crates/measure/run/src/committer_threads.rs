@@ -1,9 +1,9 @@
 //! A log whose committers are a thread each: they hand their records over and sleep until they are
-//! acknowledged. Whoever finds no leader leads: it writes and syncs for all that wait, and wakes
-//! them.
+//! acknowledged. A committer that finds no leader leads: it writes and syncs for all that wait, and
+//! wakes them.
 //!
-//! In: a job with a blocking engine. Out: the same as from the measured loop, but a commit ends when
-//! its committer runs again: waking it is part of what it sees. Write and sync are the leader's.
+//! Needs a blocking engine. The results are those of the measured loop, but a commit ends when its
+//! committer runs again: waking it is part of its latency. Write and sync are the leader's.
 //!
 //! Records are copied into the next batch under the log's lock: with double buffering by the
 //! committer itself when it hands over, also while a batch is flushed; without it by the next leader
@@ -52,7 +52,7 @@ struct CommitterThreads<'a, C> {
     is_open: bool,
     stop: &'a crate::sink::StopFlag,
     failed: &'a crate::sink::StopFlag,
-    /// A committer panicked: nobody waits for it.
+    /// A committer panicked: the others no longer wait for it.
     panicked: AtomicBool,
     /// Where the committers wait for the begin, and when that was.
     barrier: StartBarrier,
@@ -60,7 +60,7 @@ struct CommitterThreads<'a, C> {
     threads: OnceLock<Vec<Thread>>,
     /// Where the database gives turns on the processors itself.
     turns: Option<Turns>,
-    /// Whether it was worth it to yield before sleeping, for a batch to be flushed and for it to end.
+    /// Whether yielding before sleep pays off, in waits for a batch's flush and for its end.
     yields: [Yields; 2],
 }
 
@@ -206,7 +206,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         let mut schedules = schedules.into_iter();
         let clients = clients.into_iter().map(|it| (it, schedules.next())).collect();
         self.start_clients(software, clients, &mut start)?;
-        // Set before any committer begins: a leader only unparks whom it finds here.
+        // Set before any committer begins: a leader only unparks threads in this list.
         let threads = handles.iter().map(|handle| handle.thread().clone()).collect();
         let _ = self.threads.set(threads);
         Ok(handles)
@@ -264,7 +264,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
         }
     }
 
-    /// What is told of the job, when all have ended.
+    /// The outcome of the job, when all have ended.
     fn outcome(self, index: u32, began: ClockPair, ended: &[Ended]) -> JobOutcome {
         let finish = ClockPair::read(&self.clock);
         let started = self.started.get().copied().unwrap_or_default();
@@ -276,7 +276,7 @@ impl<'a, C: Clock + Copy + Send + Sync> CommitterThreads<'a, C> {
             state.pass_to(window, &self.clock);
         }
         let end_ns = self.clock.nanos(state.last_completion.max(window).since(started));
-        // None only if the leader panicked, and then nobody asks for figures.
+        // None only if the leader panicked, and then the counts are not used.
         let (in_flight_ns, exchanges) =
             state.leader.as_ref().map_or((0, 0), |it| (it.in_flight.integral, it.exchanges));
         let result = LoopResult {

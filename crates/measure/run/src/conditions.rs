@@ -1,5 +1,5 @@
-//! What a step needs of the kernel besides its files: a cold page cache, a bound on the memory that
-//! the page cache may use, another read-ahead. All of it ends with the step.
+//! What a step needs of the kernel apart from its files: a cold page cache, a bound on the memory
+//! that the page cache may use, another read-ahead. All of it ends with the step.
 
 mod memory_bound;
 mod read_ahead;
@@ -23,7 +23,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Sets what must hold when the files are opened.
+    /// Sets the conditions for opening the files.
     pub(crate) fn before_opening(
         step: &Step,
         plan: &Plan,
@@ -43,10 +43,11 @@ impl Conditions {
         Ok(Self { read_ahead })
     }
 
-    /// Sets what must hold while the step runs, now that its memory is taken and its files are
-    /// open; gives back what held for opening alone.
+    /// Sets the conditions for running the step, now that its memory is taken and its files are
+    /// open; undoes those for opening alone.
     pub(crate) fn after_opening(self, step: &Step) -> Result<Option<MemoryBound>, RunError> {
-        // Files keep what they were opened with; other programs get theirs back as soon as can be.
+        // Files keep the read-ahead they were opened with; other programs get theirs back as soon
+        // as possible.
         for read_ahead in self.read_ahead {
             read_ahead.restore()?;
         }
@@ -54,7 +55,7 @@ impl Conditions {
     }
 }
 
-/// Where a target is, or will be; none for what is on no storage.
+/// Where a target is, or will be; none for targets without storage.
 pub(crate) fn path_of(kind: &TargetKind) -> Option<&Path> {
     match kind {
         TargetKind::NewFile { directory, .. } => Some(directory.as_path()),

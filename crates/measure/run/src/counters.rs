@@ -6,7 +6,7 @@ use durio_record::{ContextSwitches, Outcome, StepEnded};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// A reading of everything that is watched; what cannot be read is absent.
+/// A reading of all counters; those that cannot be read are absent.
 pub(crate) struct Watch {
     cpu: Option<CpuCounters>,
     devices: Vec<DeviceCounters>,
@@ -28,12 +28,12 @@ impl Watch {
         Self {
             cpu: read_cpu_counters().ok(),
             devices: devices.iter().filter_map(|name| read_device_counters(name).ok()).collect(),
-            // The calling thread records; what that costs is durio's and not the load's.
+            // The calling thread records; that cost is durio's and not the load's.
             process: Usage::of_process().since(Usage::of_thread()),
         }
     }
 
-    /// What happened since `earlier`; a device that came or went meanwhile is left out.
+    /// The counts since `earlier`; a device that appeared or vanished in between is left out.
     pub(crate) fn since(&self, earlier: &Self) -> Watched {
         let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref());
         // By name and not by place: a device may have come or gone.
@@ -50,7 +50,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// The end of a step, without what only steps with jobs of durio's know.
+    /// The end of a step, without the parts that only steps with durio's jobs know.
     pub(crate) fn step_ended(
         self,
         step: u32,
@@ -80,17 +80,17 @@ pub(crate) struct Usage {
     pub(crate) user: Nanos,
     /// CPU time in the kernel.
     pub(crate) system: Nanos,
-    /// None if the kernel does not tell.
+    /// None if the kernel does not report it.
     pub(crate) switches: Option<ContextSwitches>,
 }
 
 impl Usage {
-    /// Of the calling thread so far: one system call.
+    /// The calling thread's usage so far: one system call.
     pub(crate) fn of_thread() -> Self {
         Self::of(UsageWho::RUSAGE_THREAD)
     }
 
-    /// Of all threads of this process so far, those that have ended included.
+    /// The usage of all threads of this process so far, ended ones included.
     fn of_process() -> Self {
         Self::of(UsageWho::RUSAGE_SELF)
     }
@@ -108,7 +108,7 @@ impl Usage {
         }
     }
 
-    /// What was used after `earlier`, or beside it.
+    /// The usage after `earlier`, or outside it.
     pub(crate) fn since(self, earlier: Self) -> Self {
         let switches = self.switches.zip(earlier.switches);
         Self {

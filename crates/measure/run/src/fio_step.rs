@@ -1,11 +1,11 @@
-//! A step that the installed fio runs: the same events, out of fio's own figures.
+//! A step that the installed fio runs: the same events, out of fio's own results.
 //!
-//! In: a step whose loads all name fio as their engine. Out: its events: one interval for all of
-//! fio's time, with fio's counts, latencies and bins. Not here: how a load becomes options and what
-//! fio's JSON means (durio-fio).
+//! All loads of the step name fio as their engine. The events have one interval for all of fio's
+//! time, with fio's counts, latencies and bins. durio-fio turns loads into options and reads fio's
+//! JSON.
 //!
-//! fio is asked for totals alone: there is no series over time, and no count of operations in flight
-//! that its latencies could be held against.
+//! fio is asked for totals alone, without a series over time or a count of operations in flight to
+//! check its latencies against.
 
 mod figures;
 
@@ -71,7 +71,7 @@ impl FioStep {
         Ok(Self { round, fio, jobs, started })
     }
 
-    /// Runs fio, and tells what it says.
+    /// Runs fio, and reports its results.
     pub(crate) fn run(
         self,
         step: &Step,
@@ -144,7 +144,7 @@ fn places(setup: StepSetup<'_>, load: &Load, first: u32) -> Result<Vec<ExportPla
 /// fio's jobs, one for each that it was given.
 fn jobs_of(run: &FioRun, expected: usize) -> Result<&[FioJob], RunError> {
     let jobs = run.file.output.jobs.as_slice();
-    // Results are told apart by their order alone: one too few would give each job after it
+    // Only their order distinguishes the results: with one missing, each job after it would get
     // another's.
     if jobs.len() != expected {
         let message = format!("fio gave the results of {} jobs, not of {expected}", jobs.len());
@@ -159,7 +159,7 @@ fn jobs_of(run: &FioRun, expected: usize) -> Result<&[FioJob], RunError> {
     Ok(jobs)
 }
 
-/// Tells what each stream and each job has done; gives the longest time.
+/// Emits the results of each stream and each job; gives the longest time.
 fn tell(step: &Step, round: u32, jobs: &[FioJob], emit: &mut dyn FnMut(Event)) -> Nanos {
     let mut rest = jobs;
     let mut number = 0_u32;
@@ -179,7 +179,7 @@ fn tell(step: &Step, round: u32, jobs: &[FioJob], emit: &mut dyn FnMut(Event)) -
     longest
 }
 
-/// What fio prints besides its figures is for the reader.
+/// fio's other output is for the reader.
 fn tell_messages(step: &Step, run: &FioRun, emit: &mut dyn FnMut(Event)) {
     let text: Vec<&str> = run.messages.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     if !text.is_empty() {

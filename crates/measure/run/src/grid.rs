@@ -1,8 +1,9 @@
 //! Where the intervals of a step lie: one grid, in nanoseconds since the step's begin.
 //!
-//! In: ramp, interval and limit. Out: the bounds of each interval ([`Grid`]), where a job ends
-//! ([`Bounds`]), and its place among the intervals on the clock of its engine ([`Series`]). Jobs and collector share it: two grids, each rounded its
-//! own way, would number the same interval differently after a while.
+//! Ramp, interval and limit give the bounds of each interval ([`Grid`]), the end of a job
+//! ([`Bounds`]), and its place among the intervals on the clock of its engine ([`Series`]). Jobs
+//! and collector share it: two grids, each rounded in a different way, would after a while number
+//! the same interval differently.
 
 use durio_base::{Bytes, Nanos};
 use durio_block::{Clock, Ticks};
@@ -123,8 +124,8 @@ impl Series {
         self.started.plus(clock.ticks(end.min(END_MAX_NANOS)))
     }
 
-    /// True if `now` lies beyond the current interval. An interval has its end: what completes with
-    /// the last tick of a step belongs to it.
+    /// True if `now` lies beyond the current interval. An interval includes its end: a completion
+    /// at the last tick of a step belongs to it.
     #[inline(always)]
     pub(crate) fn is_over(&self, now: Ticks) -> bool {
         now > self.end

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) first_ends_all: bool,
     /// Where all jobs wait for the common start.
     pub(crate) barrier: StartBarrier,
-    /// The common begin, from whoever passes the barrier first.
+    /// The common begin, set by the first to pass the barrier.
     pub(crate) started: OnceLock<Ticks>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct JobInput {
     pub(crate) bounds: Bounds,
     /// When operations start, in an open loop.
     pub(crate) schedule: Option<Schedule>,
-    /// The same for each committer with a thread of its own, instead.
+    /// The same for each committer with a separate thread, instead.
     pub(crate) committer_schedules: Vec<Schedule>,
     /// The processors that it may run on; none for any.
     pub(crate) processors: Vec<u32>,
@@ -74,7 +74,7 @@ pub(crate) struct JobInput {
     pub(crate) pass_files: Vec<OwnedFd>,
     /// A sync holds up the job.
     pub(crate) blocking_syncs: bool,
-    /// What the kernel was told of the order of accesses.
+    /// The advice given to the kernel on the order of accesses.
     pub(crate) advice: Option<Advice>,
     pub(crate) clock: RunClock,
     pub(crate) closed: SyncSender<ClosedInterval>,
@@ -151,8 +151,8 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
         Err(error) => return decline(input, error.into()),
     };
     let has_threads = has_committer_threads(&input.workload);
-    // Whoever finds the log free leads, so the engine goes from thread to thread: a ring that is
-    // set up with SINGLE_ISSUER refuses every thread but its first.
+    // The committer that finds the log free leads, so the engine moves from thread to thread: a
+    // ring set up with SINGLE_ISSUER refuses every thread but its first.
     if has_threads && input.engine != EngineKind::Sync {
         let error = RunError::unsupported("committers with a thread each need the sync engine");
         return decline(input, error);
@@ -218,7 +218,7 @@ fn ring_entries(workload: &Workload) -> u32 {
     u32::try_from(workload.depth as usize * each).unwrap_or(u32::MAX)
 }
 
-/// True if each committer of the log has a thread of its own.
+/// True if each committer of the log has a separate thread.
 pub(crate) fn has_committer_threads(workload: &Workload) -> bool {
     workload.group_commit.is_some_and(|policy| policy.threads == CommitterThreads::OneEach)
 }
@@ -228,7 +228,7 @@ fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers,
     let length = usize::try_from(input.workload.transfer_max().get()).unwrap_or(usize::MAX);
     let slots = (input.workload.depth * input.slots_each) as usize;
     let buffers = Buffers::try_new(slots, length)?;
-    // A linked sync has a slot of its own, and moves no data.
+    // A linked sync has a separate slot, and moves no data.
     let linked = slots * (slots_per_operation(input.workload.sync.method) - 1);
     let mut buffers = buffers.with_bare(linked);
     for slot in 0..slots {
@@ -238,7 +238,7 @@ fn filled_buffers(input: &JobInput, filler: &mut BlockFiller) -> Result<Buffers,
     Ok(buffers)
 }
 
-/// Tells the coordinator that this job cannot run; it then calls the step off.
+/// Reports to the coordinator that this job cannot run; it then calls the step off.
 fn decline(mut input: JobInput, error: RunError) -> Option<JobOutcome> {
     input.ready.tell(Err(error));
     None
@@ -286,7 +286,7 @@ fn drive<E: Engine>(
     if shared.barrier.wait() == Start::Aborted {
         return None;
     }
-    // Of the loop alone: making the buffers is behind it.
+    // Usage of the loop alone: making the buffers is behind it.
     let before = Usage::of_thread();
     let started = measured.common_start(&shared.started);
     let result = match (&mut log, input.schedule) {

@@ -1,4 +1,4 @@
-//! Makes targets ready: lays out files, opens what exists, removes what durio made.
+//! Makes targets ready: lays out files, opens existing ones, removes those that durio made.
 
 use std::io;
 use std::ops::Range;
@@ -75,7 +75,7 @@ impl PreparedTarget {
         }
     }
 
-    /// Finds out what direct I/O the target knows.
+    /// Finds out the target's support for direct I/O.
     fn find_direct(&mut self) -> Result<(), RunError> {
         let opened = self.open(OpenMode { direct: true, ..OpenMode::default() })?;
         let answer = direct_io(opened.file.as_fd());
@@ -95,7 +95,7 @@ impl PreparedTarget {
             return Ok(());
         }
         let file = self.open(OpenMode::default())?.file;
-        // What was only read has nothing to write.
+        // A file that was only read has nothing to write.
         let _ = rustix::fs::fdatasync(&file);
         // Dirty pages would stay: DONTNEED drops clean ones only (posix_fadvise(2)).
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(|errno| {
@@ -190,7 +190,7 @@ pub(crate) fn prepare_ranges(
     }
 }
 
-// What was made must go also when it could not be made ready.
+// A made file must be removed even if it could not be made ready.
 fn without_file(prepared: PreparedTarget, journal: &mut Journal, mut error: RunError) -> RunError {
     if let Err(removal) = prepared.remove(journal) {
         error.add_left(&removal);
@@ -219,7 +219,7 @@ fn make(directory: &Path, journal: &mut Journal) -> Result<NewFile, RunError> {
 }
 
 fn make_named(directory: &Path, journal: &mut Journal) -> Result<NewFile, RunError> {
-    // The journal leads a later process to it, whatever its folder and its links are then.
+    // The journal leads a later process to it, whatever its folder and links are then.
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let mark = FileMark::new()?;
     remember(journal, &MadeFile::announced(&directory.join(mark.file_name()), mark.clone()))?;
@@ -240,7 +240,7 @@ fn remember(journal: &mut Journal, entry: &MadeFile) -> Result<(), RunError> {
     journal.remember(entry).map_err(|error| RunError::sink(error.into()))
 }
 
-// From now on another size is somebody else's doing, but for a file that grows.
+// From now on another size is another process's doing, except for a file that grows.
 fn remember_size(
     made: &NewFile,
     layout: FileLayout,
@@ -254,7 +254,7 @@ fn remember_size(
     remember(journal, &MadeFile { size, ..entry })
 }
 
-/// Durio's own null target was named by nobody; the guard sees that nothing can be lost there.
+/// The user did not name durio's null target; the guard sees that nothing can be lost there.
 fn null_device(path: &Path) -> Result<Arc<TargetAccess>, RunError> {
     let permit = HeldTarget::open(path)?.permit(WriteReason::KeepsNothing, &Usage::default());
     let permit = permit.map_err(|refusal| {
@@ -293,7 +293,7 @@ fn fill(
         FileLayout::ZeroFilled => write_all(made, size, None, stop, progress)?,
         FileLayout::Incompressible => write_all(made, size, Some(seed), stop, progress)?,
     };
-    // Else the kernel would write the file back while the first step is measured.
+    // Otherwise the kernel would write the file back while the first step is measured.
     fsync(&made.file).map_err(|errno| layout_error(made, size, errno))?;
     Ok(written)
 }
@@ -329,7 +329,7 @@ fn write_range(
         if let Some(filler) = &mut filler {
             filler.fill(data);
         }
-        // The rest is no whole number of sectors, perhaps.
+        // The rest may not be a whole number of sectors.
         let file = if length == CHUNK.get() { &direct.file } else { &made.file };
         write_at(file, data, offset).map_err(|errno| layout_error(made, size, errno))?;
         offset += length;
@@ -338,7 +338,7 @@ fn write_range(
     Ok(Bytes::new(offset))
 }
 
-/// Writes all of `data`, whatever interrupts it.
+/// Writes all of `data`, despite interruptions.
 pub(crate) fn write_at(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
     while !data.is_empty() {
         match rustix::io::pwrite(file, data, offset) {

@@ -1,9 +1,8 @@
-//! Runs a plan: targets are prepared, steps run one after the other, and what happens goes out as
-//! events.
+//! Runs a plan: targets are prepared, steps run one after the other, and events report it all.
 //!
-//! In: a [`durio_plan::Plan`], a journal, the devices to watch, a stop flag. Out: events into an
-//! [`EventSink`], the only channel out.
-//! Not here: output, figures derived from others, allocation in the measured loop.
+//! Takes a [`durio_plan::Plan`], a journal, the devices to watch and a stop flag. Events into an
+//! [`EventSink`] are the only channel out. Nothing is printed or derived from other numbers here,
+//! and the measured loop does not allocate.
 //!
 //! ```text
 //!   run ── prepare (targets)
@@ -18,10 +17,10 @@
 //! has one load or several that run side by side (`beside`); a load is a workload by an engine over
 //! one target or several. The place of a load among those of its step is the stream in the record.
 //!
-//! `step_schedule.rs` says which step comes next. While a step runs, the jobs of the likely next one
-//! are already made ready and wait at their barrier (`step.rs`, `PreparedStep`), so that next to no
-//! time is idle between preconditioning and measurement; what was idle is measured and recorded
-//! (`idle_before_ns`).
+//! `step_schedule.rs` says which step comes next. While a step runs, the jobs of the likely next
+//! one are already made ready and wait at their barrier (`step.rs`, `PreparedStep`), so that next
+//! to no time is idle between preconditioning and measurement; the idle time is measured and
+//! recorded (`idle_before_ns`).
 //!
 //! A section can be run in rounds, until a steady state is reached or a search has found its rate.
 //! The runner derives no number, so it asks its sink after each round (`EventSink::round_ended`);
@@ -29,7 +28,7 @@
 //! durio-analyse). The decision is an event too. That is the one place where something flows back,
 //! and it is a decision, not data.
 //!
-//! An interrupted campaign goes on in its own folder: what is finished is found from the events
+//! An interrupted campaign continues in its own folder: finished steps are found from the events
 //! (`resume.rs` of durio-record and of durio-bench); steps that brought the targets into their
 //! state are run again.
 //!
@@ -37,7 +36,7 @@
 //!
 //! `step.rs` adapts the step to what the target and the kernel allow, and says so in the record
 //! (`fallbacks`); nothing falls back silently. Each job is a thread that builds its engine itself
-//! (a ring belongs to its thread), tells that it is ready, and starts with all others
+//! (a ring belongs to its thread), reports that it is ready, and starts with all others
 //! (`start_barrier.rs`).
 //!
 //! The measured loop (`measured_loop.rs`) is generic over the engine, and through it over the
@@ -49,7 +48,7 @@
 //! no passes) have a copy of the loop without the questions that others need; operations that were
 //! started, submitted and seen together are recorded at once.
 //!
-//! | part of `measured_loop/` | what it does |
+//! | part of `measured_loop/` | task |
 //! |---|---|
 //! | `blocking.rs` | the loop of an engine that does one operation at a time: no queue |
 //! | `open.rs` | the open loop: a seeded schedule says when operations should start |
@@ -66,37 +65,37 @@
 //! interval.
 //!
 //! In an open loop service latency begins with the real start, response latency with the intended
-//! one. What became of the arrivals is counted once the ramp is over (`pacer.rs`): how many were
-//! due and started, and the generator's own lag, over arrivals that found a free place. The window
-//! is as long as was asked for, whenever the last operation completed, so the rate does not depend
-//! on what was due last.
+//! one. The outcomes of arrivals are counted once the ramp is over (`pacer.rs`): how many were due
+//! and started, and the generator's lag, over arrivals that found a free place. The window is as
+//! long as was asked for, whenever the last operation completed, so the rate does not depend on the
+//! last arrival.
 //!
 //! Where the intervals of a step lie is said once, in nanoseconds (`grid.rs`): jobs follow that
 //! grid on their engine's clock, the collector by number. Latencies go into buffers that are
 //! exchanged for empty ones at each interval; the collector merges them on the coordinator's thread
 //! and emits an interval when no job can add to it any more.
 //!
-//! A log with group commit has a loop of its own beside the measured one
+//! A log with group commit has a loop separate from the measured one
 //! (`measured_loop/group_commit.rs` for virtual committers, `committer_threads/` for a thread
-//! each), with the same recorder, bounds and accounting; why, is in docs/design/0007.
+//! each), with the same recorder, bounds and accounting; docs/design/0007 has the reason.
 //!
 //! A step that the plan lets be declined (`refusal.rs`) is recorded with the reason when the kernel
-//! or the target refuses it, and the run goes on; an error of the storage ends the run all the
+//! or the target refuses it, and the run continues; an error of the storage ends the run all the
 //! same.
 //!
-//! A thread that only ticks tells when durio itself did not run (`process_gaps.rs`): stopped, or
+//! A thread that only ticks reports when durio itself did not run (`process_gaps.rs`): stopped, or
 //! without a processor. Such a time is recorded, and no warning blames the storage for it.
 //!
-//! Three kinds of steps give no figures and are done by the coordinator alone. One makes a few
-//! commits while the kernel traces what reaches the devices (`trace_step.rs`): in an instance of
-//! tracefs of its own, which goes with the step, or with the next run or `stack clean` if this one
+//! Three kinds of steps give no results and are done by the coordinator alone. One makes a few
+//! commits while the kernel traces the requests to the devices (`trace_step.rs`): in a private
+//! instance of tracefs, which goes with the step, or with the next run or `stack clean` if this one
 //! was killed. One makes the same sync calls through the C library and by the kernel's own system
 //! calls, and counts the flushes (`sync_probe.rs`). The third follows a few hundred operations
 //! through the kernel, one at a time (`trace_step/path`): system calls, switches and block events
 //! on one clock (the time-stamp counter where it can be trusted, so that a nanosecond is seen), cut
 //! into stretches that together are the whole; as many operations are made without tracing, so that
-//! its cost is known. What other programs queue to the same devices is left out; what the kernel's
-//! own threads queue is not, for a journal's writes are sent by them.
+//! its cost is known. Requests that other programs queue to the same devices are left out; those of
+//! kernel threads are not, because they send a journal's writes.
 
 mod capture;
 mod collector;

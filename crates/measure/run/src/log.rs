@@ -1,8 +1,8 @@
-//! What every log has, whoever runs its committers: the queue of records, the place where the next
-//! batch goes, and what the batches were.
+//! The common part of logs, virtual committers or threads: the queue of records, the place where
+//! the next batch goes, and the batches so far.
 //!
-//! In: a policy, records as they are handed over. Out: which records are a batch, and where it is
-//! written. Not here: time, I/O, threads (`measured_loop::log`, `committer_threads`).
+//! A policy and the records handed over decide which records are a batch, and where it is written.
+//! Time, I/O and threads are in `measured_loop::log` and `committer_threads`.
 
 mod queue;
 
@@ -53,7 +53,7 @@ impl Log {
 pub(crate) fn put_record(batch: &mut [u8], (at, length): (u64, u64), filler: &mut BlockFiller) {
     let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     let (at, length) = (as_index(at), as_index(length));
-    // A batch has room for what joined it, by the write's bound.
+    // A batch has room for its joined records, by the write's bound.
     let Some(place) = batch.get_mut(at..at.saturating_add(length)) else { return };
     filler.fill(place);
 }
@@ -75,7 +75,7 @@ impl BatchCounts {
         Self { sizes, padding: 0, delayed: 0, full: 0 }
     }
 
-    /// Counts a batch that is acknowledged; `written` are its bytes with what filled it up.
+    /// Counts an acknowledged batch; `written` are its bytes with padding.
     #[inline]
     pub(crate) fn add(&mut self, batch: &Taken, written: u64, delayed: bool) {
         if let Some(count) = self.sizes.get_mut(batch.records) {

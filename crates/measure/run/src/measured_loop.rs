@@ -1,8 +1,9 @@
 //! The measured loop of one job over one engine; the closed one here, the open one in `open`.
 //!
-//! Per operation: the stream says what is next, the engine does it, the recorder takes its latency.
-//! A place in the queue that is refilled as it is reaped starts with the completion's clock value,
-//! so no time between two operations is lost. Nothing is allocated, nothing is printed.
+//! Per operation: the stream gives the next access, the engine performs it, the recorder takes its
+//! latency. A place in the queue that is refilled as it is reaped starts with the completion's
+//! clock value, so no time between two operations is lost. Nothing is allocated, nothing is
+//! printed.
 
 mod alike;
 mod blocking;

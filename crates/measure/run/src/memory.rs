@@ -14,10 +14,10 @@ use crate::recorder::per_operation;
 /// parts of a latency. Its total is sparse.
 const HISTOGRAMS_PER_KIND: u64 = crate::step::BUFFERS_PER_JOB as u64 + 2;
 
-// Beside what its latencies take: a job's thread has a stack, its tables in the kernel and a ring.
+// In addition to its latencies: a job's thread has a stack, its tables in the kernel and a ring.
 const JOB: Bytes = Bytes::from_kib(64);
 
-// Nobody is surprised by less.
+// A smaller need is not reported.
 const LARGE: Bytes = Bytes::from_mib(1024);
 
 /// What this process can have now; none if the machine does not show it.
@@ -46,7 +46,7 @@ fn is_large(need: Bytes) -> bool {
 }
 
 /// Memory that a step takes while it is measured: blocks in flight, and the latencies of each job.
-/// Of those a page is taken for each stretch of latencies that occur, so most steps take far less.
+/// Those take a page for each stretch of latencies that occur, so most steps take far less.
 #[must_use]
 pub fn memory_of(step: &Step) -> Bytes {
     let workloads: Vec<_> = step.loads().map(|load| &load.workload).collect();

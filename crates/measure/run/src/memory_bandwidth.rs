@@ -1,7 +1,6 @@
-//! How fast this machine copies memory: what buffered I/O cannot exceed.
+//! The rate at which this machine copies memory, which buffered I/O cannot exceed.
 //!
-//! In: nothing. Out: [`MemoryMeasured`], from all processors that the process may use, at once.
-//! Not here: what a figure is compared with.
+//! [`MemoryMeasured`] comes from all processors that the process may use, at once.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -12,14 +11,14 @@ use durio_record::MemoryMeasured;
 
 use crate::memory;
 
-// Per processor and direction: with its copy beyond what a core has of the caches, and on a machine
-// with many cores together beyond the last one.
+// Per processor and direction: with its copy larger than a core's caches, and on a machine with
+// many cores together larger than the last one.
 const BUFFER: usize = 16 << 20;
 
 /// So long is copied; a copy of a buffer takes some milliseconds.
 const SPAN: Duration = Duration::from_millis(60);
 
-/// The buffers may take this part of what memory is there.
+/// The buffers may take this part of the available memory.
 const MEMORY_PART: u64 = 8;
 
 /// Copies for a moment; none if the memory for it is not there.
@@ -51,7 +50,7 @@ fn copy(begin: &Barrier) -> f64 {
     let started = Instant::now();
     let mut copies = 0_u32;
     while started.elapsed() < SPAN {
-        // Else the optimiser would find that nobody reads the copy.
+        // Otherwise the optimiser would find that the copy is never read.
         black_box(&mut to).copy_from_slice(black_box(&from));
         copies += 1;
     }

@@ -1,6 +1,6 @@
-//! Operations one after the other, made by the calling thread, for steps that give no figures.
+//! Operations one after the other, made by the calling thread, for steps that give no results.
 //!
-//! In: a load with its open file. Out: an engine, and operations performed to their end.
+//! A load with its open file gives an engine, and operations performed to their end.
 
 use std::os::fd::OwnedFd;
 
@@ -19,8 +19,8 @@ use crate::measured_loop::{
 /// An operation did not come to its end; why is in [`Ending`].
 pub(crate) struct Ended;
 
-/// Runs `body` with an engine of this kind and one operation in flight; engines that reach no file
-/// are none.
+/// Runs `body` with an engine of this kind and one operation in flight; does nothing for engines
+/// that reach no file.
 pub(crate) fn with_engine<C: Clock + Copy>(
     (kind, clock): (EngineKind, C),
     workload: &Workload,
@@ -29,14 +29,14 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     body: &mut dyn FnMut(&mut dyn Engine<Clock = C>),
 ) -> Result<(), RunError> {
     let length = usize::try_from(workload.transfer_max().get()).unwrap_or(usize::MAX);
-    // A sync that is linked to its write has a slot of its own.
+    // A sync that is linked to its write has a separate slot.
     let slots = slots_per_operation(workload.sync.method);
     let mut buffers = Buffers::try_new(1, length)?.with_bare(slots - 1);
     BlockFiller::new(workload, !seed).prime(buffers.slot_mut(0));
     if matches!(kind, EngineKind::Null | EngineKind::Fio) {
         return Ok(());
     }
-    // A linked sync needs an entry of the ring beside its write's.
+    // A linked sync needs an entry of the ring in addition to its write's.
     let (depth, entries) = (1, if slots > 1 { 2 } else { 1 });
     let (more_files, blocking_syncs, advice) = (Vec::new(), false, None);
     let setup =
@@ -44,7 +44,7 @@ pub(crate) fn with_engine<C: Clock + Copy>(
     Ok(kind.open(setup, Lent(body))?)
 }
 
-/// What is done with an engine that is lent.
+/// The work to do with a lent engine.
 struct Lent<'a, C: Clock>(&'a mut dyn FnMut(&mut dyn Engine<Clock = C>));
 
 impl<C: Clock> EngineUser<C> for Lent<'_, C> {

@@ -1,7 +1,6 @@
-//! Counts what becomes of a schedule's arrivals, once the ramp is over.
+//! Counts the outcomes of a schedule's arrivals, once the ramp is over.
 //!
-//! In: each arrival, when it was due and what held it up. Out: [`Pacing`]. Not here: when something
-//! is due, and what is started then.
+//! For each arrival the loop says when it was due and what held it up; the result is [`Pacing`].
 
 use durio_block::Ticks;
 use durio_record::Pacing;

@@ -1,8 +1,8 @@
 //! Times in which this process did not run.
 //!
-//! In: a step that is measured. Out: the gaps in a thread's ticking: the process was stopped (SIGSTOP,
-//! a debugger, a frozen cgroup), the machine suspended, or its processors were given to others. Not
-//! here: what they mean for the figures; the measured loop knows nothing of it.
+//! Records gaps in a thread's ticking during a measured step: the process was stopped (SIGSTOP, a
+//! debugger, a frozen cgroup), the machine suspended, or its processors were given to others. The
+//! measured loop knows nothing of it.
 //!
 //! The thread only sleeps and reads a clock: no storage can hold it, unless its own pages have to be
 //! read again, and then its count of major faults says so.
@@ -32,7 +32,7 @@ pub(crate) struct GapWatch {
 }
 
 impl GapWatch {
-    /// Of a round of a step, which begins now. None if there is no thread for it.
+    /// Watches a round of a step, which starts now. None if the thread cannot be started.
     pub(crate) fn begin(step: u32, round: u32) -> Option<Self> {
         let (end, ended) = channel::<()>();
         let watch = move || {
@@ -47,7 +47,7 @@ impl GapWatch {
         Some(Self { end, thread })
     }
 
-    /// The gaps, and what watching has cost.
+    /// The gaps, and the cost of watching.
     pub(crate) fn end(self) -> (Vec<ProcessGap>, Usage) {
         drop(self.end);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

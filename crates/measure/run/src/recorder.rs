@@ -7,7 +7,8 @@ use durio_base::Bytes;
 use durio_record::{BucketCounts, Latency, OperationName, OperationRecord};
 use durio_workload::Workload;
 
-/// One set of figures per kind of operation, at the place of its number; those that the workload never does are absent.
+/// One value per kind of operation, indexed by its number; absent for kinds that the workload never
+/// does.
 pub(crate) type PerOperation<T> = [Option<Box<T>>; OperationName::ALL.len()];
 
 /// The operations that a workload can do, each with a fresh `T`.
@@ -43,7 +44,7 @@ pub(crate) struct Taken {
     bytes_varied: u64,
 }
 
-/// What is counted of one kind of operation over several jobs or intervals.
+/// The counts of one kind of operation over several jobs or intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) service: Latency,
@@ -146,7 +147,7 @@ pub(crate) struct Recorder {
     current: IntervalBuffer,
     index: u64,
     unwatched_ns: u64,
-    // Boxed arrays, for each is 330 KiB: of kinds that a workload never does there is none.
+    // Boxed arrays, each of 330 KiB; kinds that a workload never does have none.
     parts: PerOperation<Parts>,
     closed: SyncSender<ClosedInterval>,
     empty: Receiver<IntervalBuffer>,
@@ -173,7 +174,7 @@ impl Recorder {
         self.record_many(name, nanos, 1);
     }
 
-    /// Takes the same service latency so many times.
+    /// Takes the same service latency `times` times.
     #[inline(always)]
     pub(crate) fn record_many(&mut self, name: OperationName, nanos: u64, times: u64) {
         if let Some(taken) = &mut self.current.operations[name as usize] {
@@ -206,7 +207,7 @@ impl Recorder {
         self.record_parts_of_many(name, submit, service, 1);
     }
 
-    /// Takes the same parts so many times.
+    /// Takes the same parts `times` times.
     #[inline(always)]
     pub(crate) fn record_parts_of_many(
         &mut self,
@@ -216,14 +217,14 @@ impl Recorder {
         times: u64,
     ) {
         if let Some(parts) = &mut self.parts[name as usize] {
-            // What was seen while the rest of its submission was refused and repeated.
+            // A completion seen while the rest of its submission was refused and repeated.
             let submit = submit.min(service);
             parts.submit.record_many(submit, times);
             parts.completion.record_many(service - submit, times);
         }
     }
 
-    /// Takes the same latency so many times, of operations that were complete when the submitting
+    /// Takes the same latency `times` times, for operations that were complete when the submitting
     /// call returned: it is their first part too, and the second is zero.
     #[inline(always)]
     pub(crate) fn record_at_once(&mut self, name: OperationName, nanos: u64, times: u64) {
@@ -235,13 +236,14 @@ impl Recorder {
         parts.at_once += times;
     }
 
-    /// Closes the current interval and goes on in number `next`. No allocation: the buffer is
+    /// Closes the current interval and continues in number `next`. No allocation: the buffer is
     /// exchanged for an empty one.
     pub(crate) fn rotate(&mut self, next: u64, unwatched_ns: u64) {
         let empty = match self.empty.try_recv() {
             Ok(buffer) => buffer,
             Err(_) => {
-                // To wait is better than to lose an interval, but the wait is in somebody's latency: it is told.
+                // Waiting is better than losing an interval, but the wait is part of a latency: it
+                // is counted.
                 self.waits += 1;
                 match self.empty.recv() {
                     Ok(buffer) => buffer,
@@ -260,7 +262,7 @@ impl Recorder {
         let _ = self.closed.send(closed);
     }
 
-    /// Notes for the last interval what [`Recorder::rotate`] takes for the others.
+    /// Notes for the last interval the time that [`Recorder::rotate`] takes for the others.
     pub(crate) fn set_unwatched(&mut self, nanos: u64) {
         self.unwatched_ns = nanos;
     }
@@ -281,7 +283,7 @@ impl Recorder {
     }
 }
 
-/// The records of an event, from what was counted and, where there are any, its parts.
+/// The records of an event, from the counts and, where there are any, the parts.
 pub(crate) fn operation_records(
     mut counted: PerOperation<Counted>,
     mut parts: PerOperation<Parts>,

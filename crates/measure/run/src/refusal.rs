@@ -1,7 +1,7 @@
-//! Steps that may be declined: what is a refusal, and what ends the run all the same.
+//! Steps that may be declined: which errors are refusals, and which end the run all the same.
 //!
-//! In: a step, what it became on these targets, the error that it met. Out: whether the run goes on
-//! without it, and the event that says so. Not here: which steps may be declined; the plan says that.
+//! The step as adapted to its targets and its error decide whether the run continues without it,
+//! with an event that says so. The plan says which steps may be declined.
 
 use durio_plan::{Load, Step};
 use durio_record::{Event, StepDeclined};
@@ -11,13 +11,13 @@ use crate::error::{RunError, RunErrorKind};
 use crate::layout::PreparedTarget;
 use crate::step::EffectiveLoad;
 
-/// True if the run goes on without `step`: it may be declined, and the target or the kernel refused
-/// what it does. An error of the storage is no refusal.
+/// True if the run continues without `step`: it may be declined, and the target or the kernel
+/// refused it. An error of the storage is not a refusal.
 pub(crate) fn declines(step: &Step, error: &RunError) -> bool {
     step.declinable && is_refusal(error)
 }
 
-/// True if the target or the kernel refused what was asked; false if the storage failed.
+/// True if the target or the kernel refused the request; false if the storage failed.
 pub(crate) fn is_refusal(error: &RunError) -> bool {
     match error.kind {
         RunErrorKind::Unsupported => true,
@@ -32,14 +32,14 @@ pub(crate) fn is_refusal(error: &RunError) -> bool {
 const REFUSALS: [i32; 3] =
     [Errno::OPNOTSUPP.raw_os_error(), Errno::INVAL.raw_os_error(), Errno::NOSYS.raw_os_error()];
 
-/// What is told of a step that was declined.
+/// The event for a declined step.
 pub(crate) fn event(step: u32, round: u32, error: &RunError) -> Event {
     let (message, errno) = (error.to_string(), error.errno());
     Event::StepDeclined(StepDeclined { step, round, message, errno })
 }
 
-/// Nothing stands in for what a declinable step names: neither the page cache for the device, nor
-/// another engine, nor zeros for preallocated blocks.
+/// A declinable step gets no substitutes: neither the page cache for the device, nor another
+/// engine, nor zeros for preallocated blocks.
 pub(crate) fn check(
     step: &Step,
     load: &Load,
@@ -49,7 +49,7 @@ pub(crate) fn check(
     if !step.declinable {
         return Ok(());
     }
-    // A figure of another thing under the name of the one that was asked for would be worse than none.
+    // A result of something else under the requested name would be worse than none.
     if effective.workload.cache != load.workload.cache {
         return Err(RunError::unsupported("O_DIRECT is not possible here"));
     }

@@ -1,13 +1,13 @@
-//! Does again what a trace has: the same operations at the same times, by as many threads, on files of its own.
+//! Repeats a trace: the same operations at the same times, by as many threads, on separate files.
 //!
-//! In: an [`OperationTrace`], a directory, a factor of speed. Out: a [`Replay`]: each operation as it went. Not
-//! here: what it adds up to (`durio-analyse`).
+//! Takes an [`OperationTrace`], a directory and a factor of speed; gives a [`Replay`] with each
+//! operation as it went. `durio-analyse` adds them up.
 //!
-//! An operation begins when it is due, and not before those that it followed: the one before of its thread, and
-//! all of its file that had ended in the trace when it began ([`order`]). So a group commit stays one on storage
-//! that is slower, and nothing is written that a database would not have written yet. Of what a file had before,
-//! only the parts that are written again are laid out; the rest is a hole, so that a database of terabytes needs
-//! the room of what it touched.
+//! An operation begins when it is due, and not before those that it followed: the previous one of
+//! its thread, and all of its file that had ended in the trace when it began ([`order`]). So a
+//! group commit stays one on slower storage, and nothing is written that a database would not have
+//! written yet. Only the parts of a file's old contents that are written again are laid out; the
+//! rest is a hole, so that a database of terabytes needs only the room of the parts it touched.
 
 mod order;
 #[cfg(test)]

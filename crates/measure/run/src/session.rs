@@ -26,7 +26,7 @@ use crate::step_schedule::{ScheduledStep, StepSchedule};
 use crate::sync_probe::run_sync_probe;
 use crate::trace_step::{run_path, run_trace};
 
-/// What a run needs besides its plan.
+/// What a run needs in addition to its plan.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// Remembers files with names.
@@ -41,7 +41,7 @@ pub struct Context<'a> {
     pub processors: Processors,
     /// Set to end the run early.
     pub stop: StopFlag,
-    /// Where an interrupted run goes on; none for one that begins.
+    /// Where an interrupted run continues; none for a new run.
     pub resume: Option<Resume>,
 }
 
@@ -61,10 +61,10 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Where an interrupted run goes on.
+/// Where an interrupted run continues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resume {
-    /// What is told of it; `repeated` steps come first.
+    /// The event that reports it; `repeated` steps come first.
     pub event: RunResumed,
     /// The time of the last event, to which new times are added.
     pub elapsed: Nanos,
@@ -78,7 +78,7 @@ struct Emitter<'a> {
     elapsed: Nanos,
     stop: StopFlag,
     failure: Option<RunError>,
-    /// The record says what ended the run.
+    /// The record has the error that ended the run.
     error_recorded: bool,
 }
 
@@ -92,12 +92,12 @@ impl Emitter<'_> {
         let at = Nanos::new(now.get().saturating_add(self.elapsed.get()));
         if let Err(error) = self.sink.event(at, event) {
             self.failure = Some(RunError::sink(error));
-            // Without a record there is no use in going on.
+            // Continuing without a record is useless.
             self.stop.set();
         }
     }
 
-    /// Records what ended the run, unless that is done.
+    /// Records the error that ended the run, unless that is done.
     fn record(&mut self, step: Option<u32>, error: &RunError) {
         if !self.error_recorded {
             self.emit(Event::Error(stopped_by(step, error)));
@@ -131,7 +131,7 @@ pub fn run(
     if let Err(error) = &result {
         emitter.record(None, error);
     }
-    // Also after another error: whoever reads the record must know that a file is left.
+    // Also after another error: the reader of the record must know that a file is left.
     let removed = remove_all(targets, context.journal)
         .inspect_err(|error| emitter.emit(Event::Error(stopped_by(None, error))));
     let result = match (emitter.failure.take().map_or(result, Err), removed) {
@@ -284,7 +284,7 @@ impl Session<'_, '_, '_> {
         match result {
             Err(error) if refusal::declines(step, &error) => {
                 self.emitter.emit(refusal::event(step.index, run.round, &error));
-                // Nobody knows what the machine did meanwhile.
+                // The machine's work in between is unknown.
                 self.idle_since = None;
                 Ok(Outcome::Complete)
             }
@@ -327,7 +327,7 @@ impl Session<'_, '_, '_> {
                 return Err(RunError::unsupported(text));
             }
             let _bounded = conditions.after_opening(step)?;
-            // What came before is not on fio's clock; what comes after did not wait for a trace.
+            // The step before is not on fio's clock; the step after did not wait for a trace.
             self.idle_since = None;
             return self.run_otherwise(step, run, &devices);
         }
@@ -351,7 +351,7 @@ impl Session<'_, '_, '_> {
         Ok(outcome)
     }
 
-    /// Runs one step without jobs of durio's: by the installed fio, or one that gives no figures.
+    /// Runs one step without durio's jobs: by the installed fio, or one that gives no results.
     fn run_otherwise(
         &mut self,
         step: &Step,
@@ -368,10 +368,10 @@ impl Session<'_, '_, '_> {
         }
     }
 
-    /// Makes the next step ready if nothing speaks against it.
-    // Else 8 jobs at depth 128 are idle for tens of milliseconds between two steps, enough for some
-    // drives to begin with garbage collection (docs/design/0006). What fails here is tried again in
-    // its turn, and told then.
+    /// Makes the next step ready if nothing speaks against it. Otherwise 8 jobs at depth 128 are
+    /// idle for tens of milliseconds between two steps, enough for some drives to begin with
+    /// garbage collection (docs/design/0006). A failure here is tried again in its turn, and
+    /// reported then.
     fn prepare_ahead(&self, current: &Step, next: ScheduledStep) -> Option<PreparedStep> {
         let step = &self.stage.plan.steps[next.position];
         // What a step does to the page cache, to read-ahead or to its memory would meet the other
@@ -432,7 +432,7 @@ impl Session<'_, '_, '_> {
     }
 }
 
-/// True if a step gives no figures, and has no jobs of its own.
+/// True if a step gives no results and has no jobs.
 fn is_unmeasured(step: &Step) -> bool {
     matches!(step.role, Role::Trace | Role::ProbeSyncCalls | Role::TracePath)
 }

@@ -34,13 +34,13 @@ pub trait EventSink {
     fn layout_progress(&mut self, _progress: LayoutProgress) {}
 
     /// Decides what follows `round` of `section`, whose events it has. The runner itself derives no
-    /// number, so it asks. Without an answer of its own, one round is enough.
+    /// number, so it asks. By default, one round is enough.
     fn round_ended(&mut self, _section: u32, _round: u32) -> RoundDecision {
         RoundDecision::Reached
     }
 
-    /// The rate with which a search begins, where the plan has a step before it that shows what there
-    /// is at most. Without an answer it is the plan's.
+    /// The rate with which a search begins, where the plan has a step before it that shows the
+    /// highest possible rate. Without an answer it is the plan's.
     fn first_rate(&mut self, _section: u32) -> Option<f64> {
         None
     }
@@ -53,7 +53,7 @@ pub struct StopFlag(Arc<AtomicBool>);
 impl StopFlag {
     /// Asks the run to end.
     pub fn set(&self) {
-        // Nothing is handed over by it: whoever sees it late only ends a moment later.
+        // The flag guards no data: a thread that sees it late only ends a moment later.
         self.0.store(true, Ordering::Relaxed);
     }
 

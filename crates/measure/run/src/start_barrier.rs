@@ -1,7 +1,8 @@
-//! The common start of all jobs of a step: each tells whether it is ready, and waits for the others.
+//! The common start of all jobs of a step: each reports whether it is ready, and waits for the
+//! others.
 //!
-//! Nobody may wait for ever: a job that ends without an answer has refused, and a coordinator that
-//! ends before the start has aborted the step.
+//! No thread may wait for ever: a job that ends without an answer has refused, and a coordinator
+//! that ends before the start has aborted the step.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,12 +45,12 @@ impl StartBarrier {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Start>> {
-        // A panic elsewhere must not keep the others waiting, and what is locked is always whole.
+        // A panic elsewhere must not keep the others waiting, and the locked data is always whole.
         self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a job tells before it waits at the barrier.
+/// A job's report before it waits at the barrier.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) job: u32,

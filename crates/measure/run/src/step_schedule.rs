@@ -55,7 +55,7 @@ impl<'a> StepSchedule<'a> {
         }
     }
 
-    /// The section that begins there, if that is a search whose first rate is still to be told.
+    /// The section that begins there, if that is a search that still needs its first rate.
     fn search_at(&self, position: usize) -> Option<u32> {
         let step = self.plan.steps.get(position)?;
         let section = self.plan.section_of(step)?;
@@ -64,8 +64,8 @@ impl<'a> StepSchedule<'a> {
         step.section.filter(|_| asks && section.range().start == position)
     }
 
-    /// The step that follows if rounds go on; none at the end, or where that has to be decided on
-    /// what the current one shows.
+    /// The step that follows if rounds continue; none at the end, or where the current step's
+    /// results decide.
     pub(crate) fn likely_next(&self) -> Option<ScheduledStep> {
         if let Some(&next) = self.repeated.get(1) {
             return Some(ScheduledStep { position: next, round: 0, rate: None });
@@ -82,7 +82,7 @@ impl<'a> StepSchedule<'a> {
                     let round = place.round + 1;
                     ScheduledStep { position: section.range().start, round, rate: None }
                 }
-                // The next rate of a search depends on what this round shows.
+                // The next rate of a search depends on this round's results.
                 Some(_) => return None,
                 None => ScheduledStep { position: place.position + 1, round: 0, rate: None },
             },
@@ -91,8 +91,8 @@ impl<'a> StepSchedule<'a> {
         Some(next).filter(|next| is_known && next.position < self.plan.steps.len())
     }
 
-    /// Goes on after the current step is done. At the end of a round `decide` gets the section and
-    /// the round; what it said is returned.
+    /// Moves on after the current step is done. At the end of a round `decide` gets the section and
+    /// the round; its decision is returned.
     pub(crate) fn advance(
         &mut self,
         decide: impl FnOnce(u32, u32) -> RoundDecision,

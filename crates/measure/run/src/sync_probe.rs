@@ -1,14 +1,14 @@
 //! A step that compares sync calls: through the C library, as databases call them and as a preloaded
 //! library may have replaced them, and by the kernel's own system calls.
 //!
-//! In: a step of [`durio_plan::Role::ProbeSyncCalls`]; its limit says how often each is called. Out: its
-//! events, among them one of [`SyncCallsProbed`].
+//! Runs a step of [`durio_plan::Role::ProbeSyncCalls`]; its limit says how often each is called.
+//! One of its events is [`SyncCallsProbed`].
 //!
-//! Each call follows a write of one block through the page cache, always to the same place: a sync
-//! that was swallowed leaves the block dirty, and the next call's write replaces it. The calls take
-//! turns, and the devices' counters are read around each, so that what others send to the same
-//! devices falls on all of them alike. Counts are therefore of what the devices did meanwhile: at
-//! least what the calls sent.
+//! Each call follows a write of one block through the page cache, always to the same place: a
+//! swallowed sync leaves the block dirty, and the next call's write replaces it. The calls take
+//! turns, and the devices' counters are read around each, so that other requests to the same
+//! devices fall on all calls alike. Counts are therefore all requests to the devices in that time:
+//! at least those of the calls.
 //!
 //! `Kernel` is the system call itself where rustix has its own (x86, ARM, RISC-V, POWER); on other
 //! processors that, too, is the C library's function. In a durio that is linked statically nothing can
@@ -52,7 +52,7 @@ pub(crate) fn run_sync_probe(
         if setup.stop.is_set() {
             break;
         }
-        // In turns: what the device does besides, and how full its cache is, falls on all alike.
+        // In turns: the device's other work, and how full its cache is, affect all alike.
         arms.iter_mut().for_each(|arm| probe.call(arm));
     }
     let is_done = |arm: &ProbeArm| arm.errno.is_some() || arm.calls == single.count;
@@ -84,7 +84,7 @@ fn of_library(result: nix::Result<()>) -> Result<(), Errno> {
 struct ProbeArm {
     sync: Sync,
     calls: u64,
-    /// None if a device does not count them, or there is none.
+    /// None if a device does not count them, or without devices.
     flushes: Option<u64>,
     writes: Option<u64>,
     elapsed: Duration,
@@ -121,7 +121,7 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     /// Writes the block and calls the sync once, unless an error has ended these calls.
-    // Nothing is tried again: after an error the kernel may have forgotten what was not written.
+    // No call is repeated: after an error the kernel may have forgotten the unwritten data.
     fn call(&mut self, arm: &mut ProbeArm) {
         if arm.errno.is_some() {
             return;
@@ -151,15 +151,15 @@ fn sum(before: Option<u64>, more: Option<u64>) -> Option<u64> {
     Some(before?.saturating_add(more?))
 }
 
-/// The counters of all devices; none if one cannot be read, or there is none.
+/// The counters of all devices; none if one cannot be read, or without devices.
 fn counters(devices: &[String]) -> Option<Vec<DeviceCounters>> {
     let all: Option<Vec<_>> = devices.iter().map(|name| read_device_counters(name).ok()).collect();
-    // Of RAM disks, and with iostats off, the kernel counts nothing: zeros there would be no
-    // flushes.
+    // For RAM disks, and with iostats off, the kernel counts nothing: zeros there would not mean
+    // zero flushes.
     all.filter(|all| !all.is_empty() && all.iter().all(|device| !device.not_counted))
 }
 
-/// What was counted between two readings, over all devices.
+/// The counts between two readings, over all devices.
 fn counted(
     before: &Option<Vec<DeviceCounters>>,
     after: &Option<Vec<DeviceCounters>>,

@@ -1,13 +1,14 @@
-//! A step in which a few commits are made, one after the other, while the kernel traces what reaches
-//! the devices.
+//! A step in which a few commits are made, one after the other, while the kernel traces the
+//! requests to the devices.
 //!
-//! In: a step of [`durio_plan::Role::Trace`]; its limit says how many commits. Out: its events, among
-//! them one of [`CommitsTraced`]. Where nothing can be traced the commits are made all the same, for
-//! the devices' counters count their flushes, and the event says why.
+//! Runs a step of [`durio_plan::Role::Trace`]; its limit says how many commits. One of its events
+//! is [`CommitsTraced`]. Where nothing can be traced the commits are made all the same, because the
+//! devices' counters count their flushes, and the event says why.
 //!
-//! Writing a mark costs about a microsecond, which is in the times; no figure of a measurement comes
-//! from here. What others do on the same devices meanwhile is in the trace too: a request belongs to
-//! the commit during which its driver got it, whoever sent it, for the journal's are sent by others.
+//! Writing a mark costs about a microsecond, which is in the times; no measured result comes from
+//! here. Other requests to the same devices are in the trace too: a request belongs to the commit
+//! during which its driver got it, no matter which thread sent it, because other threads send the
+//! journal's requests.
 
 mod commits;
 pub(crate) mod instance;

@@ -1,8 +1,7 @@
-//! The begin and the end of a step whose figures are nobody's: one job, one operation at a time, made
-//! by the coordinator itself.
+//! The begin and the end of a step without results: one job, one operation at a time, made by the
+//! coordinator itself.
 //!
-//! In: what the step is prepared with. Out: its one load as it is in effect, and its events. Not here:
-//! what it does in between.
+//! Gives the step's one load as it is in effect, and its events.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -24,7 +23,7 @@ pub(crate) struct SingleLoad {
     pub(crate) region: Region,
     /// None for the null engine.
     pub(crate) file: Option<OwnedFd>,
-    /// How often the step does what it does.
+    /// How many operations the step makes.
     pub(crate) count: u64,
 }
 
@@ -55,7 +54,7 @@ fn single(load: &Load, role: Role) -> Result<Load, RunError> {
     if (load.workload.reads() && !may_read) || load.workload.group_commit.is_some() {
         return Err(refusal("writes, without group commit"));
     }
-    // One at a time: what the kernel does meanwhile is then this operation's.
+    // One at a time: the kernel's work in that time belongs to this operation.
     (load.workload.jobs, load.workload.depth) = (1, 1);
     Ok(load)
 }
@@ -75,7 +74,7 @@ pub(crate) fn started(setup: StepSetup<'_>, single: &SingleLoad, features: Vec<S
     })
 }
 
-/// What is watched while such a step runs.
+/// The counters watched while such a step runs.
 pub(crate) struct Watching<'a> {
     setup: StepSetup<'a>,
     devices: &'a [String],
@@ -96,7 +95,7 @@ impl<'a> Watching<'a> {
         Event::StepEnded(watched.step_ended(step, round, outcome, measured))
     }
 
-    /// Ends the step, and tells of the error that ended its operations, if one did.
+    /// Ends the step, and reports the error that ended its operations, if any.
     pub(crate) fn conclude(
         self,
         ending: Ending,

@@ -1,8 +1,8 @@
 //! Campaigns: spec files to plans.
 //!
-//! In: the text of a spec ([`CampaignSpec::parse`]) and the facts about the places that it or the
-//! command line names ([`CampaignRequest`]). Out: a [`CampaignPlan`]: the plan, and what stands in
-//! the way of running it. Not here: files, devices, the clock.
+//! From the text of a spec ([`CampaignSpec::parse`]) and the facts about the places that it or the
+//! command line names ([`CampaignRequest`]) comes a [`CampaignPlan`]: the plan, and the obstacles
+//! to running it. No file, device or clock is used here.
 //!
 //! ```text
 //!   text ── file (value) ── spec ── targets ─┐

@@ -13,7 +13,7 @@ use durio_workload::{
 use crate::predict::Line;
 use crate::{SpecError, interval_for, null_target, plan_of, self_costs, with_costs};
 
-/// The duration per workload from which figures are not provisional.
+/// The duration per workload from which results are not provisional.
 // Shorter runs see no garbage collection, throttling or end of burst credits; durio-analyse calls
 // them provisional (FULL_SECONDS).
 pub const FULL_DURATION: Nanos = Nanos::from_secs(300);
@@ -30,7 +30,7 @@ pub(crate) const DURATION_MAX: Nanos = Nanos::from_secs(31 * 86_400);
 const FILES_MIN: Bytes = Bytes::from_mib(16);
 
 /// Calls of each kind.
-// Enough to tell flushes from those of others, over in a moment on any disk.
+// Enough to distinguish their flushes from others', over in a moment on any disk.
 const SYNC_CALLS: u64 = 20;
 
 /// The smallest data file.
@@ -61,7 +61,7 @@ impl CheckLength {
 
     /// That of the lines for committers.
     fn duration_of_groups(self) -> Nanos {
-        // Their figures are rates, which a shorter time shows as well as percentiles a longer one.
+        // Their results are rates, which need less time than percentiles.
         match self {
             Self::Quick => Nanos::from_millis(600),
             Self::Usual => Nanos::from_secs(3),
@@ -199,7 +199,7 @@ fn add_location(
             continue;
         }
         if workload.is_durable() && !is_durable {
-            // Before the first figure: whether syncs arrive at all.
+            // Before the first result: whether syncs arrive at all.
             steps.push(sync_calls(place(Files::Log)));
             is_durable = true;
         }
@@ -238,7 +238,7 @@ fn sync_calls(target: usize) -> Step {
     Step { declinable: true, ..step }
 }
 
-// Only directories take files; of what exists, only what the user permitted is written.
+// Only directories take files; existing targets are written only with the user's permission.
 fn fits(workload: &Workload, files: Files, location: &Location) -> bool {
     match location.facts {
         LocationFacts::Directory { .. } => true,
@@ -367,7 +367,7 @@ fn step(load: Load, duration: Nanos) -> Step {
 
 /// A twentieth, within 100 ms and 2 s.
 pub(crate) fn ramp_for(duration: Nanos) -> Nanos {
-    // By then what happens once is over: threads start, pages are touched.
+    // By then one-time work is over: threads start, pages are touched.
     let twentieth = duration.get() / 20;
     Nanos::new(twentieth.clamp(Nanos::from_millis(100).get(), Nanos::from_secs(2).get()))
 }

@@ -1,7 +1,7 @@
 //! The plan of `durio durable`: experiments through the space of sync method, file mode, size and writers.
 //!
-//! In: a [`DurableRequest`]. Out: a plan with one section per experiment, and in it, as sentences, what a
-//! wider run would measure and this one does not. Not here: what the figures mean.
+//! A [`DurableRequest`] gives a plan with one section per experiment; its notes say what a wider
+//! run would measure and this one does not.
 
 mod methods;
 mod parts;

@@ -8,7 +8,7 @@ use durio_workload::DefinitionError;
 pub enum SpecErrorKind {
     /// The request contradicts itself or is out of bounds: wrong use.
     WrongUse,
-    /// The request would overwrite what exists, and nobody permitted it: wrong use.
+    /// The request would overwrite existing data without permission: wrong use.
     WouldDestroy,
     /// The location does not offer what the request needs: it cannot be measured here.
     CannotMeasure,
@@ -20,13 +20,13 @@ impl From<DefinitionError> for SpecError {
     }
 }
 
-/// A refused request, with what to do about it.
+/// A refused request, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SpecError {
     /// What callers can act on.
     pub kind: SpecErrorKind,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// What to do.
     pub hint: Option<String>,
@@ -41,7 +41,7 @@ impl SpecError {
         Self { kind: SpecErrorKind::CannotMeasure, message: message.into(), hint: None }
     }
 
-    /// The refusal of a plan that writes to what exists.
+    /// The refusal of a plan that writes to an existing target.
     pub(crate) fn would_destroy(path: &RawPath) -> Self {
         let message = format!("'{path}' exists, and this would write to it");
         Self { kind: SpecErrorKind::WouldDestroy, message, hint: None }

@@ -1,9 +1,9 @@
-//! From what the user asks to a plan.
+//! Turns the user's requests into plans.
 //!
-//! In: a [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`], with the facts about each
-//! location that the caller has found out; stack specs ([`StackBench`]). Out: a
-//! [`durio_plan::Plan`], or a sentence that says what is wrong and what to do. Not here: the clock,
-//! the environment, files. The same request gives the same plan.
+//! A [`CheckRequest`], a [`RunRequest`] or a [`CampaignRequest`] comes with the facts about each
+//! location that the caller has found out; a stack spec is a [`StackBench`]. The result is a
+//! [`durio_plan::Plan`], or a sentence with the fault and the remedy. The clock, the environment
+//! and files are not read: the same request gives the same plan.
 
 mod campaign;
 mod check;
@@ -78,7 +78,7 @@ fn null_target() -> Target {
         name: "null".to_owned(),
         location: None,
         // Not /dev/null, whose reads give no bytes. Those of /dev/zero end within the submitting
-        // call, though they clear the buffer: what is measured is not quite nothing.
+        // call, but they clear the buffer: the measured cost is not quite zero.
         kind: TargetKind::NullDevice { path: RawPath::from("/dev/zero") },
         size: Bytes::from_gib(1),
         destroy: false,

@@ -1,7 +1,7 @@
-//! Steps that follow operations through the kernel, for what is measured.
+//! Steps that follow operations through the kernel, for the measured steps.
 //!
-//! In: measured steps. Out: one step of [`Role::TracePath`] for each load that differs from the others
-//! also when it is alone: the jobs and depths of a ladder share one.
+//! Makes one step of [`Role::TracePath`] for each measured load that differs from the others even
+//! when it runs alone: the jobs and depths of a ladder share one.
 
 use durio_base::Nanos;
 use durio_plan::{EngineKind, Limit, Load, Role, Step};
@@ -10,8 +10,9 @@ use durio_plan::{EngineKind, Limit, Load, Role, Step};
 // Enough for a 99th percentile, and a second on a slow disk.
 const OPERATIONS: u64 = 300;
 
-/// The steps that follow the first load of each of `measured`, where that can be followed: a log with
-/// group commit is no chain of operations, and fio's and the null engine's are none of durio's.
+/// The steps that follow the first load of each of `measured`, where that can be followed: a log
+/// with group commit is not a chain of operations, and fio's and the null engine's operations are
+/// not durio's.
 pub(crate) fn path_traces<'a>(measured: impl Iterator<Item = &'a Step>) -> Vec<Step> {
     let mut loads: Vec<Load> = Vec::new();
     for step in measured.filter(|step| step.role == Role::Measure) {
@@ -31,7 +32,7 @@ pub(crate) fn path_traces<'a>(measured: impl Iterator<Item = &'a Step>) -> Vec<S
     loads.into_iter().map(step).collect()
 }
 
-// Names say nothing about what is done.
+// Names do not affect the operations.
 fn is_same(a: &Load, b: &Load) -> bool {
     let mut b = b.clone();
     b.workload.name.clone_from(&a.workload.name);

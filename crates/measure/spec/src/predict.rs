@@ -1,8 +1,8 @@
 //! The plan of a prediction: a database's log and its software, with several numbers of clients.
 //!
-//! In: a profile with `[software]`, a directory, numbers of clients, goals. Out: a plan with a step for each
-//! number of clients, and for each rate that a goal asks for.
-//! Not here: what the database reads, and what it writes beside its log.
+//! Takes a profile with `[software]`, a directory, numbers of clients and goals; makes a plan with
+//! a step for each number of clients, and for each rate that a goal asks for. The database's reads,
+//! and its writes outside the log, are left out.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub struct PredictRequest {
     pub clients: Vec<u32>,
     /// Values of the log that are not the profile's, for the reader.
     pub settings: Vec<Setting>,
-    /// What is to hold, for each number of clients.
+    /// The goals for each number of clients.
     pub goals: Vec<PredictGoal>,
     /// Time per number of clients.
     pub duration: Option<Nanos>,
@@ -51,7 +51,7 @@ pub struct PredictRequest {
 /// Makes the plan.
 ///
 /// # Errors
-/// If nobody has found out what the database's software takes, the place is no directory, there is too
+/// If the times of the database's software are unknown, the place is not a directory, there is too
 /// little room, or a duration measures nothing.
 pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     let profile = &request.profile;
@@ -117,7 +117,8 @@ struct Point {
     rate_per_second: Option<f64>,
 }
 
-/// The step of `durio check` that predicts the most usual of a database: its name, and what a file is like.
+/// The step of `durio check` that predicts a database's most usual setup: its name, log and
+/// software.
 pub(crate) struct Line<'a> {
     pub(crate) name: String,
     log: &'a LogProfile,
@@ -126,7 +127,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// None if nobody has found out what the database's software takes.
+    /// None if the times of the database's software are unknown.
     pub(crate) fn of(profile: &'a Profile) -> Option<Self> {
         let (log, software) = (profile.log.as_ref()?, profile.software.as_ref()?.software());
         let [.., most] = CLIENTS;
@@ -202,10 +203,10 @@ impl PredictGoal {
     }
 }
 
-/// Whose transactions are run: the numbers of clients that are wished, or the usual ones.
+/// The numbers of clients to run: the requested ones, or the usual ones.
 ///
 /// # Errors
-/// If nobody has found out what the database's software takes, a number is named twice, or several clients
+/// If the times of the database's software are unknown, a number is named twice, or several clients
 /// cannot be predicted.
 pub fn predicted_clients(profile: &Profile, wished: &[u32]) -> Result<Vec<u32>, SpecError> {
     let (_, software) = log_and_software(profile)?;

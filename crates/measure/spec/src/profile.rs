@@ -1,10 +1,11 @@
 //! The plan of a profile: the log idle, then under the database's own background load.
 //!
-//! In: a [`Profile`] and the directories for its log and its data. Out: a plan whose sections are
-//! `idle`, `under load` and, where the documents ask for what no stream of the profile shows, the
-//! workloads of `durio check` that show it. Not here: verdicts; the runtime of group commit.
+//! From a [`Profile`] and the directories for its log and its data comes a plan whose sections are
+//! `idle`, `under load` and, where the documents ask for results that no stream of the profile
+//! shows, the workloads of `durio check` that show them. Verdicts and the runtime of group commit
+//! are elsewhere.
 //!
-//! The foreground is the log; of a profile without one, its first writer, else its first stream.
+//! The foreground is the log; without a log, the profile's first writer, else its first stream.
 
 mod files;
 mod steps;

@@ -1,6 +1,6 @@
 //! Proof specs: which targets are tried on which paths, how often their power is cut.
 //!
-//! In: the text of a spec. Out: a [`ProofPlan`], or the fault at its line and column. Not here: cutting.
+//! Turns the text of a spec into a [`ProofPlan`], or the fault at its line and column.
 
 mod arrays;
 mod guests;
@@ -300,8 +300,8 @@ fn is_too_small(series: &ProofSeries) -> bool {
     series.arm.is_some_and(|arm| arm.write_cells.saturating_mul(CELL * 8) > size.get())
 }
 
-/// The first series of a plan from a folder that no spec could have asked for: a folder may be of
-/// another durio, or come from anybody.
+/// The first series of a plan from a folder that no spec could have asked for: another version of
+/// durio, or anything else, may have written the folder.
 #[must_use]
 pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
     let is_possible = |it: &ProofSeries| {
@@ -314,7 +314,7 @@ pub fn impossible_series(plan: &ProofPlan) -> Option<&ProofSeries> {
             ProofTarget::Guest(guest) => guests::is_possible(guest),
             ProofTarget::Command(command) => guests::runs_a_command(command),
         };
-        // All but a user's command are told how to write.
+        // Every target but a user's command gets an arm.
         let is_arm = match it.arm {
             None => matches!(it.target, ProofTarget::Command(_)),
             Some(arm) => {
@@ -475,7 +475,7 @@ fn one(
     series_of(name, target, arm, cuts, Some(expected))
 }
 
-/// A series with enough cuts for what is expected of it.
+/// A series with enough cuts for its expected result.
 fn series_of(
     name: String,
     target: ProofTarget,
@@ -502,7 +502,7 @@ fn expected(named: &NamedProfile, arm: Arm, via: SimulatedVia) -> Expected {
     }
 }
 
-/// The values of a key, or what holds without it.
+/// The values of a key, or its default.
 fn levels<T: Value>(given: &Levels<T>, default: T) -> Vec<T> {
     if given.values().is_empty() { vec![default] } else { given.values().to_vec() }
 }

@@ -34,11 +34,11 @@ pub struct RunRequest {
     pub script: Option<NullScript>,
     /// When it ends.
     pub limit: Limit,
-    /// Not part of the figures.
+    /// Time left out of the results.
     pub ramp: Nanos,
     /// Recorded intervals; by default a fiftieth of the duration.
     pub interval: Option<Nanos>,
-    /// Bytes of the target to touch; the whole of what exists by default.
+    /// Bytes of the target to touch; the whole of an existing one by default.
     pub size: Option<Bytes>,
     /// False to leave out the measurement of durio's own cost.
     pub self_cost: bool,
@@ -58,7 +58,7 @@ const SIZE_DEFAULT: Bytes = Bytes::from_gib(1);
 /// Makes the plan.
 ///
 /// # Errors
-/// If the request contradicts itself, would overwrite what exists, or does not fit.
+/// If the request contradicts itself, would overwrite an existing target, or does not fit.
 pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
     check_request(request)?;
     let targets = vec![null_target(), target_for(request)?];
@@ -79,7 +79,7 @@ pub fn plan_run(request: &RunRequest) -> Result<Plan, SpecError> {
 }
 
 fn measured_step(request: &RunRequest) -> Step {
-    // Where it ends by count its duration is unknown: a second is what the longest steps have.
+    // A run that ends by count has no known duration: a second, as the longest steps have.
     let interval = match request.limit {
         Limit::Duration(duration) => interval_for(duration, request.ramp),
         Limit::VolumeWithin { .. } | Limit::Operations(_) | Limit::Volume(_) => Nanos::from_secs(1),
@@ -225,7 +225,7 @@ fn target_for(request: &RunRequest) -> Result<Target, SpecError> {
 }
 
 fn new_size(request: &RunRequest, directory: &RawPath, free: Bytes) -> Result<Bytes, SpecError> {
-    // At most a tenth of what is free, as check: a first run must not fill a disk.
+    // At most a tenth of the free space, as check: a first run must not fill a disk.
     let size = request.size.unwrap_or(Bytes::new(SIZE_DEFAULT.get().min(free.get() / 10)));
     if size <= free {
         return Ok(size);

@@ -1,8 +1,7 @@
 //! Stack specs: stacks of layers, and the workloads that run on each of their points.
 //!
-//! In: the text of a spec ([`StackBench::parse`]). Out: [`StackBench`]: declared stacks, a campaign
-//! for every point, what was published. Not here: building a stack, and planning the campaign on it
-//! ([`crate::plan_campaign`]).
+//! The text of a spec becomes a [`StackBench`] ([`StackBench::parse`]): declared stacks, a campaign
+//! for every point, published results. [`crate::plan_campaign`] plans the campaign on a stack.
 //!
 //! ```text
 //!   text ── matrix ── layers ── stacks ─┐

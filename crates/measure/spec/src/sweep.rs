@@ -17,7 +17,7 @@ pub struct SweepRequest {
     pub run: RunRequest,
     /// What must be kept.
     pub goal: Goal,
-    /// How narrow the interval shall be.
+    /// The target width of the interval.
     pub precision: PerMille,
     /// At most this many rates are tried.
     pub trials_max: u32,
@@ -28,11 +28,11 @@ pub struct SweepRequest {
 /// Makes the plan.
 ///
 /// # Errors
-/// If the request contradicts itself, would overwrite what exists, or does not fit.
+/// If the request contradicts itself, would overwrite an existing target, or does not fit.
 pub fn plan_sweep(request: &SweepRequest) -> Result<Plan, SpecError> {
     check(request)?;
     let arrivals = request.run.arrivals;
-    // The closed loop first: above what it reaches an open one only fills its queue.
+    // The closed loop first: above its rate an open one only fills its queue.
     let closed = RunRequest { arrivals: Arrivals::Closed, ..request.run.clone() };
     let mut plan = plan_run(&closed)?;
     plan.purpose = Purpose::Sweep;

@@ -1,8 +1,8 @@
 //! Tables of a spec file as structs: every key is a field, every fault has its place.
 //!
-//! In: TOML, and structs made with [`table!`]. Out: those structs filled, or the error at its line and
-//! column. The JSON schema and the references in docs/formats come from the same fields and their doc
-//! comments ([`reference`]). Not here: which tables there are, and what a value means.
+//! Fills structs made with [`table!`] from TOML, or returns the error at its line and column. The
+//! JSON schema and the references in docs/formats come from the same fields and their doc comments
+//! ([`reference`]).
 //!
 //! ```text
 //!   text ── DeTable ── Table ──┬── Field: Levels, One, Placed, tables
@@ -45,8 +45,8 @@ impl<'a> Source<'a> {
         SpecError::wrong_use(format!("{}:{line}:{column}: {}", self.name, message.as_ref()))
     }
 
-    /// The error at a name that is none of `known`; `what` is "unknown key 'x'" or the like, `others`
-    /// what begins the list of those that there are.
+    /// The error at a name outside `known`; `what` is "unknown key 'x'" or the like, `others`
+    /// begins the list of known names.
     pub(crate) fn unknown(
         self,
         name: &str,
@@ -86,14 +86,15 @@ impl<'a> Source<'a> {
             noun => noun.to_owned(),
         };
         let (entries, mut faults) = (Entries { source: self, at, noun, table }, Faults::default());
-        // All faults are gathered and the first of the file is told: people correct from the top.
+        // All faults are gathered and the first of the file is reported: people correct from the
+        // top.
         entries.refuse_unknown(&T::names(), &mut faults);
         let read = T::read(&entries, &mut faults);
         faults.or(read, &entries)
     }
 }
 
-/// The first fault of a table in the order of the file; what is missing comes last.
+/// The first fault of a table in the order of the file; missing keys come last.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Option<(usize, SpecError)>);
 
@@ -104,7 +105,7 @@ impl Faults {
         }
     }
 
-    /// What was read, or the fault.
+    /// The value, or the fault.
     pub(crate) fn or<T>(self, read: Option<T>, entries: &Entries<'_>) -> Result<T, SpecError> {
         match (self.0, read) {
             (None, Some(read)) => Ok(read),
@@ -122,7 +123,7 @@ pub(crate) trait Table: Sized {
     /// Reads the fields; none after a fault.
     fn read(entries: &Entries<'_>, faults: &mut Faults) -> Option<Self>;
 
-    /// The keys of its own, in the order of the fields.
+    /// Its own keys, without its parts', in the order of the fields.
     fn keys() -> Vec<Key>;
 
     /// The keys of its parts and its own.
@@ -148,7 +149,7 @@ impl Entries<'_> {
     pub(crate) fn take<F: Field>(&self, key: &'static str, faults: &mut Faults) -> Option<F> {
         let (at, read) = match self.item(key) {
             Some(item) => (item.at(), F::read(item)),
-            // Behind every fault with a place: a key that is misspelt is told of, not that it is
+            // Behind every fault with a place: a misspelt key is reported as unknown, not as
             // missing.
             None => (usize::MAX, F::missing(self, key)),
         };
@@ -160,7 +161,7 @@ impl Entries<'_> {
         self.table.get(key).map(|value| Item { source: self.source, key, value })
     }
 
-    /// A fault at the first key that is none of `known`.
+    /// A fault at the first key outside `known`.
     pub(crate) fn refuse_unknown(&self, known: &[&str], faults: &mut Faults) {
         let unknown = self.table.keys().filter(|name| !known.contains(&name.get_ref().as_ref()));
         if let Some(name) = unknown.min_by_key(|name| name.span().start) {
@@ -208,9 +209,9 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Makes a struct that is a [`Table`]. After its name may stand what it is called where it lacks a key,
-/// and its parts, tables whose keys stand in this one too. The doc comment of a field is what the
-/// reference says of its key.
+/// Makes a struct that is a [`Table`]. After its name may stand its name in messages about missing
+/// keys, and its parts, tables whose keys stand in this one too. The doc comment of a field is the
+/// text on its key in the reference.
 macro_rules! table {
     ($(#[doc = $about:literal])*
      struct $name:ident $($noun:literal)? $([$($part:ident: $Part:ty),*])? {
@@ -255,7 +256,7 @@ macro_rules! table {
     };
 }
 
-/// Makes a [`table!`] whose fields are all [`Setting`]s, and what a sweep does with them.
+/// Makes a [`table!`] whose fields are all [`Setting`]s, with the operations of a sweep.
 macro_rules! settings {
     ($(#[doc = $about:literal])*
      struct $name:ident $([$($part:ident: $Part:ty),*])? {
@@ -274,7 +275,7 @@ macro_rules! settings {
                 own.into_iter()$($(.chain(self.$part.fields()))*)?.collect()
             }
 
-            /// These settings, and those of `other` where there is none.
+            /// These settings, and those of `other` where these have none.
             pub(crate) fn or(&self, other: &Self) -> Self {
                 Self {
                     $($($part: self.$part.or(&other.$part),)*)?
@@ -282,7 +283,7 @@ macro_rules! settings {
                 }
             }
 
-            /// Every list as the one value whose index is told for its place, or left out.
+            /// Every list as the one value whose index is given for its place, or left out.
             pub(crate) fn pick(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
                 Self {
                     $($($part: self.$part.pick(index),)*)?

@@ -1,7 +1,6 @@
 //! Values as people write them, in specs and on the command line alike.
 //!
-//! In: text. Out: a rate, goals, thousandths. Not here: bytes and times (durio-base), and what a
-//! value is for.
+//! Parses rates, goals and thousandths. Bytes and times are parsed in durio-base.
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::Goal;
@@ -11,7 +10,7 @@ use durio_workload::{Arrivals, check_workloads, did_you_mean};
 /// A rate per second: `1000`, `2.5k`, `1M`, `20k/s`; k and M are thousands and millions.
 ///
 /// # Errors
-/// A sentence, for what is no number or no rate that arrivals can have.
+/// A sentence, if the text is not a number or not a possible rate of arrivals.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong =
         || format!("'{text}' is no rate per second; expected a number such as 500, 20k or 1.5M");
@@ -39,7 +38,7 @@ pub(crate) fn checked_rate(rate_per_second: f64) -> Result<f64, String> {
 /// A latency goal: `p99=2ms` or `p99.9 <= 500us`.
 ///
 /// # Errors
-/// A sentence, for what is no percentile below 100 with a limit that has a unit.
+/// A sentence, if the text is not a percentile below 100 with a limit that has a unit.
 pub fn goal(text: &str) -> Result<Goal, String> {
     let wrong =
         || format!("'{text}' is no goal; expected a percentile and its limit, such as p99=2ms");
@@ -59,7 +58,7 @@ pub fn goal(text: &str) -> Result<Goal, String> {
 /// write p99 < 2ms` name another operation.
 ///
 /// # Errors
-/// A sentence, for what names no workload or figure of check, or no value in its unit.
+/// A sentence, if the text names no workload or result of check, or has no value in its unit.
 pub fn check_goal(text: &str) -> Result<Threshold, String> {
     let wrong = |why: String| format!("'{text}' is no goal: {why}");
     let sign = text.find(['<', '>']).ok_or_else(|| {
@@ -67,7 +66,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
     })?;
     let (left, right) = text.split_at(sign);
     let is_below = right.starts_with('<');
-    // Whether the limit itself is met is beyond what a measurement could tell.
+    // Meeting the limit exactly is beyond a measurement's precision.
     let value = right[1..].trim_start_matches('=').trim();
     let words: Vec<&str> = left.split_whitespace().collect();
     let (name, operation, figure) = match words.as_slice() {
@@ -131,7 +130,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
 /// rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictGoal {
-    /// What is to hold of commits.
+    /// The limit on commits.
     pub(crate) threshold: Threshold,
     /// At which rate they come; none if each client sends the next when the last is answered.
     pub(crate) rate_per_second: Option<f64>,
@@ -140,7 +139,7 @@ pub struct PredictGoal {
 /// Reads a goal of `durio predict`.
 ///
 /// # Errors
-/// A sentence, for what is no figure of commits with its limit, or no rate.
+/// A sentence, if the text is not a result of commits with its limit, or the rate is invalid.
 pub fn predict_goal(text: &str) -> Result<PredictGoal, String> {
     let (limit, at) = match text.split_once(" at ") {
         Some((limit, at)) => (limit, Some(rate(at)?)),

@@ -1,6 +1,7 @@
-//! Unpacks modules and kernels, by what they begin with.
+//! Unpacks modules and kernels, choosing the method by their first bytes.
 //!
-//! In: a file or bytes. Out: what was packed. Not here: which parts of an image are packed.
+//! Takes a file or bytes and returns the unpacked bytes. Callers choose which parts of an image to
+//! unpack.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +10,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use xz4rust::XzReader;
 
-/// Far more than any module or kernel has; what unpacks to more is damaged or hostile.
+/// Far more than any module or kernel has; larger contents are damaged or hostile.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The module's bytes as the kernel loads them.
@@ -19,7 +20,7 @@ pub(crate) fn read_module(path: &Path) -> io::Result<Vec<u8>> {
     unpacked(packed)
 }
 
-/// What was packed by xz, zstd or gzip; anything else as it is.
+/// Unpacks xz, zstd and gzip; returns anything else unchanged.
 pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     if packed.starts_with(b"\xfd7zXZ\0") {
         read_limited(XzReader::new(io::Cursor::new(packed)))
@@ -35,7 +36,7 @@ pub(crate) fn unpacked(packed: Vec<u8>) -> io::Result<Vec<u8>> {
 
 fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more tells what is too long from what just fits.
+    // One more byte distinguishes contents that are too long from those that just fit.
     source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(io::Error::other("it unpacks to more than 256 MiB"));

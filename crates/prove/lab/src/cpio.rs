@@ -1,6 +1,6 @@
-//! Archives in cpio's "newc" form: what a kernel unpacks at boot, and what a guest brings out.
+//! Archives in cpio's "newc" form, which a kernel unpacks at boot and a guest brings out.
 //!
-//! In: entries, or an archive. Out: an archive, or entries. Not here: the filesystem on either side.
+//! Writes and reads archives; does not touch the filesystem.
 //!
 //! The form is that of the kernel's documentation, driver-api/early-userspace/buffer-format: a header
 //! of 110 characters (a magic number and 13 fields of 8 hexadecimal digits), the name with a zero
@@ -17,7 +17,7 @@ const TRAILER: &str = "TRAILER!!!";
 // PATH_MAX: the kernel passes over longer names when it unpacks (init/initramfs.c).
 const NAME_BYTES_MAX: usize = 4096;
 
-/// The bits of a mode that say what an entry is.
+/// The bits of a mode that hold an entry's type.
 const KIND_MASK: u32 = 0o170_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +66,10 @@ impl<W: Write> Writer<W> {
         Self { sink, next_inode: 1 }
     }
 
-    /// Appends an entry with the content that `content` gives, which must be `header.size` bytes.
+    /// Appends an entry with the bytes of `content`, whose length must be `header.size`.
     ///
     /// # Errors
-    /// Those of reader and writer; content of another length; a file of 4 GiB or more, which the
+    /// Errors of reader and writer; content of another length; a file of 4 GiB or more, which the
     /// form cannot hold.
     pub(crate) fn append(&mut self, header: &Header, content: &mut impl Read) -> io::Result<()> {
         let name = header.path.as_os_str().as_bytes();
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
             .map_err(|_| io::Error::other(format!("{} is too large", header.path.display())))?;
         self.write_header(name, header.kind, header.permissions, size)?;
         let copied = io::copy(&mut content.take(header.size), &mut self.sink)?;
-        // The header, which tells the length, is written already.
+        // The header, which holds the length, is already written.
         if copied != header.size {
             let what = format!("{} became shorter while it was read", header.path.display());
             return Err(io::Error::other(what));
@@ -85,7 +85,7 @@ impl<W: Write> Writer<W> {
         self.pad(size as usize)
     }
 
-    /// Ends the archive, and gives the sink back.
+    /// Ends the archive, and returns the sink.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.write_header(TRAILER.as_bytes(), Kind::Other(0), 0, 0)?;
         self.sink.flush()?;
@@ -103,7 +103,7 @@ impl<W: Write> Writer<W> {
             if let Kind::Device(major, minor) = kind { (major, minor) } else { (0, 0) };
         let mode = kind.bits() | permissions;
         let name_size = u32::try_from(name.len() + 1).map_err(io::Error::other)?;
-        // Each its own: equal ones stand for names of one file.
+        // Unique for each: equal numbers mean hard links of one file.
         let inode = self.next_inode;
         self.next_inode = self.next_inode.wrapping_add(1);
         // ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor namesize check
@@ -129,7 +129,7 @@ fn padding(length: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct Reader<R> {
     source: R,
-    /// Bytes of the current entry's content that were not read yet, and of its padding.
+    /// Unread bytes of the current entry's content and its padding.
     content_left: u64,
     padding_left: usize,
 }
@@ -139,12 +139,12 @@ impl<R: Read> Reader<R> {
         Self { source, content_left: 0, padding_left: 0 }
     }
 
-    /// The next entry; none at the archive's end.
+    /// The next entry; `None` at the archive's end.
     ///
     /// # Errors
-    /// An archive that is cut off or of another form.
+    /// An archive that is truncated or of another form.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<Header>> {
-        // Whatever the caller left unread of the last content.
+        // Skip the unread rest of the last content.
         io::copy(self, &mut io::sink())?;
         self.skip(self.padding_left)?;
         let mut header = [0; HEADER_BYTES];
@@ -162,7 +162,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn read_name(&mut self, size: usize) -> io::Result<PathBuf> {
-        // Before memory is taken for it. Linux has no longer paths (PATH_MAX).
+        // Before memory is allocated. Linux has no longer paths (PATH_MAX).
         if size == 0 || size > NAME_BYTES_MAX {
             return Err(malformed("a name that is empty or too long"));
         }
@@ -181,7 +181,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Reads the rest of the content of the entry that came last.
+/// Reads the rest of the last entry's content.
 impl<R: Read> Read for Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = usize::try_from(self.content_left).unwrap_or(usize::MAX).min(buffer.len());
@@ -189,7 +189,7 @@ impl<R: Read> Read for Reader<R> {
             return Ok(0);
         };
         let read = self.source.read(part)?;
-        // An archive that ends within a content is damaged; zero would pass for the content's end.
+        // An archive that ends within a content is damaged; zero would look like the content's end.
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -202,7 +202,7 @@ fn fields_of(header: &[u8; HEADER_BYTES]) -> io::Result<[u32; 13]> {
     let digits = header.strip_prefix(MAGIC).ok_or_else(|| malformed("no header"))?;
     let mut fields = [0; 13];
     for (field, digits) in fields.iter_mut().zip(digits.chunks_exact(8)) {
-        // from_str_radix takes a sign, which the form has not.
+        // from_str_radix accepts a sign, which the form does not have.
         let text = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
         let number = text.and_then(|text| u32::from_str_radix(text, 16).ok());
         *field = number.ok_or_else(|| malformed("a field that is no number"))?;

@@ -1,7 +1,7 @@
 //! The power switch of a guest.
 //!
-//! In: an instant, at which the caller asks. Out: a QEMU that is killed, and whether one was. Not here:
-//! the disks' part of a power cut, which is their servers'.
+//! Kills QEMU when the caller asks, and reports whether a guest was killed. The disks' part of a
+//! power cut belongs to their servers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,18 +9,19 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Cuts the power of one guest, from any thread.
 ///
-/// QEMU is killed with all its threads at once: no instruction of the guest is carried out any more, and
-/// nothing that its memory holds comes out. That alone is no power cut: what the guest has written is
-/// with the servers of its disks, which must drop what a cut would take.
+/// QEMU is killed with all its threads at once: the guest executes no further instruction, and
+/// nothing in its memory gets out. This alone does not make a power cut: the servers of its disks
+/// hold what the guest has written, and must drop what a cut would take.
 #[derive(Debug, Clone, Default)]
 pub struct Cutter(Arc<Mutex<State>>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// There was no guest yet.
+    /// The guest has not started.
     #[default]
     Waiting,
-    /// The group of this process is a guest's, and is not waited for yet: the number is its own.
+    /// This process group is the guest's and was not waited for yet, so its number cannot be
+    /// reused.
     Running(Pid),
     Cut,
     /// The guest ended otherwise.
@@ -28,14 +29,15 @@ enum State {
 }
 
 impl Cutter {
-    /// One that waits for its guest.
+    /// A switch that waits for its guest.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cuts the power now. True if the guest ends by this, which is then [`crate::LabExit::Cut`]; false
-    /// if it has ended before. A guest that is not started yet will not be.
+    /// Cuts the power now. True if this ends the guest, whose outcome is then
+    /// [`crate::LabExit::Cut`]; false if it has ended before. A guest that is not started yet will
+    /// not start.
     pub fn cut(&self) -> bool {
         let mut state = self.state();
         if let State::Running(group) = *state {
@@ -52,7 +54,7 @@ impl Cutter {
         *self.state() == State::Cut
     }
 
-    /// This group is to be killed from now on; false if the power is off already.
+    /// Names the group to kill from now on; false if the power is off already.
     pub(crate) fn starts(&self, group: Pid) -> bool {
         let mut state = self.state();
         if *state != State::Cut {
@@ -61,7 +63,7 @@ impl Cutter {
         *state != State::Cut
     }
 
-    /// To be called before the group's end is waited for, which frees its number.
+    /// Must be called before the group's end is waited for, which frees its number.
     pub(crate) fn ends(&self) {
         let mut state = self.state();
         if *state != State::Cut {

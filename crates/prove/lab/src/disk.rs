@@ -1,10 +1,10 @@
-//! Disks of a guest: which there are, and how the guest sees each.
+//! Disks of a guest, and how the guest sees each.
 //!
-//! In: a server of the NBD protocol, a front end. Out: the words by which QEMU puts the disk into the
-//! guest. Not here: the server, which is the caller's and decides what a power cut takes.
+//! Turns the URI of an NBD server and a front end into QEMU's arguments. The server is the caller's
+//! and decides what a power cut takes.
 //!
-//! QEMU keeps nothing of such a disk: each write, flush and FUA of the guest is a request to the server.
-//! A server that goes away is not connected to again, so that the guest gets errors.
+//! QEMU caches nothing of such a disk: each write, flush and FUA of the guest is a request to the
+//! server. QEMU does not reconnect to a server that goes away, so the guest gets errors.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::LabError;
 
-/// What a disk looks like to the guest's kernel.
+/// The kind of disk that the guest's kernel sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrontEnd {
     /// `/dev/vdX`. It has no FUA: the guest's kernel sends a flush after the write.
@@ -38,7 +38,7 @@ impl FrontEnd {
         }
     }
 
-    /// The drivers that the guest needs for it.
+    /// The drivers for it in the guest.
     pub(crate) fn modules(self) -> &'static [&'static str] {
         match self {
             Self::VirtioBlk => &["virtio_blk"],
@@ -47,10 +47,10 @@ impl FrontEnd {
         }
     }
 
-    /// The devices of the disk `node`, each a word for `-device`.
+    /// The devices of the disk `node`, each an argument for `-device`.
     fn devices(self, node: &str, serial: &str, write_cache: &str) -> Vec<String> {
         let drive = format!("drive={node},serial={serial},write-cache={write_cache}");
-        // An error is the guest's to see; QEMU would stop the guest for some.
+        // The guest must see errors; QEMU would stop the guest for some.
         let errors = "rerror=report,werror=report";
         match self {
             Self::VirtioBlk => vec![format!("virtio-blk-pci,{drive},{errors}")],
@@ -66,17 +66,17 @@ impl FrontEnd {
 /// A disk that a server keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabDisk {
-    /// The Unix socket of an NBD server, which must be there when the guest is started.
+    /// The Unix socket of an NBD server, which must exist when the guest is started.
     pub socket: PathBuf,
-    /// Which of the server's exports; the empty text names its default.
+    /// The name of the server's export; empty for its default.
     pub export: String,
-    /// What the guest sees.
+    /// The kind of disk that the guest sees.
     pub front_end: FrontEnd,
     /// Whether the guest's disk has a volatile write cache. Without it QEMU sends every write with
     /// FUA.
     pub write_cache: bool,
-    /// The serial number that the guest sees: 1 to 20 letters, digits, `.`, `_` or `-`, as
-    /// much as virtio-blk and NVMe hold.
+    /// The serial number that the guest sees: 1 to 20 letters, digits, `.`, `_` or `-`, the limit
+    /// of virtio-blk and NVMe.
     pub serial: String,
 }
 
@@ -87,13 +87,13 @@ const SERIAL_BYTES_MAX: usize = 20;
 pub(crate) const LINKS: &str = "/dev/disk/by-id";
 
 impl LabDisk {
-    /// The disk's path in the guest, which is there when the command starts.
+    /// The disk's path in the guest, which exists when the command starts.
     #[must_use]
     pub fn path_in_guest(&self) -> PathBuf {
         Path::new(LINKS).join(&self.serial)
     }
 
-    /// The words for QEMU; `number` tells the disks of a guest apart.
+    /// QEMU's arguments; `number` distinguishes the disks of a guest.
     fn words(&self, number: usize) -> Result<Vec<OsString>, LabError> {
         let node = format!("disk{number}");
         let mut words = vec!["-blockdev".into(), self.node(&node)?.into()];
@@ -104,7 +104,7 @@ impl LabDisk {
         Ok(words)
     }
 
-    /// As JSON, in which a comma of a path needs no care.
+    /// As JSON, in which a path may contain commas.
     fn node(&self, name: &str) -> Result<String, LabError> {
         let fail = |source| LabError::reading(&self.socket, source);
         let socket = std::path::absolute(&self.socket).map_err(fail)?;
@@ -117,7 +117,7 @@ impl LabDisk {
             "node-name": name,
             "server": { "type": "unix", "path": socket },
             "export": self.export,
-            // Requests to a server that is gone fail at once.
+            // Requests to a lost server fail at once.
             "reconnect-delay": 0,
             "discard": "unmap",
         });
@@ -143,13 +143,13 @@ pub(crate) fn words(disks: &[LabDisk]) -> Result<Vec<OsString>, LabError> {
     Ok(words.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Refuses disks that QEMU or the guest would not take.
+/// Refuses disks that QEMU or the guest would not accept.
 pub(crate) fn check(disks: &[LabDisk]) -> Result<(), LabError> {
     if disks.len() > DISKS_MAX {
         return Err(LabError::WrongRequest(format!("a guest has at most {DISKS_MAX} disks")));
     }
     disks.iter().try_for_each(LabDisk::check)?;
-    // A link for each: the guest could not tell two apart.
+    // The serial names a link in the guest, so it must be unique.
     let serials: BTreeSet<_> = disks.iter().map(|disk| &disk.serial).collect();
     match serials.len() == disks.len() {
         true => Ok(()),

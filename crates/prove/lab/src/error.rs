@@ -1,30 +1,30 @@
 //! Why a lab could not be made ready, before anything was booted or around it.
 //!
-//! In: what failed. Out: a message for the user, and what to do about it. Not here: how the guest
-//! ended, which is an outcome ([`crate::LabExit`]).
+//! Each error has a message for the user with a remedy. How a guest ended is an outcome
+//! ([`crate::LabExit`]), not an error.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use durio_base::Bytes;
 
-/// What keeps a guest from being started.
+/// Why a guest cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// `qemu-system-x86_64` is not on the search path.
     #[error("qemu-system-x86_64 is not installed")]
     NoQemu,
-    /// QEMU is there and cannot be started, or does not say its version.
+    /// QEMU exists but cannot be started, or does not print its version.
     #[error("'{}' cannot be used: {why}", program.display())]
     BadQemu {
         program: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
-    /// KVM was asked for, and does not work.
+    /// KVM was requested, and does not work.
     #[error("KVM does not work here: {why}")]
     NoKvm {
-        /// What the trial met with.
+        /// The trial's error.
         why: String,
     },
     /// No kernel was named, and none was found.
@@ -33,15 +33,15 @@ pub enum LabError {
         /// Where was looked.
         searched: Vec<PathBuf>,
     },
-    /// The file is no kernel that QEMU can boot here.
+    /// The file is not a kernel that QEMU can boot here.
     #[error("'{}' is no x86-64 kernel image: {why}", path.display())]
     NotAKernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
-    /// There is no folder with the modules of this kernel.
+    /// The folder with this kernel's modules is missing.
     #[error("no modules of kernel {release} in '{}'", folder.display())]
     NoModules {
         /// The kernel's release.
@@ -49,7 +49,7 @@ pub enum LabError {
         /// Where was looked.
         folder: PathBuf,
     },
-    /// The kernel neither has these built in nor as modules.
+    /// The kernel has these neither built in nor as modules.
     #[error("kernel {release} has no driver {}, neither built in nor as a module", names.join(", "))]
     MissingModules {
         /// The kernel's release.
@@ -57,15 +57,15 @@ pub enum LabError {
         /// The modules' names.
         names: Vec<String>,
     },
-    /// A module's file is damaged, or of another kernel.
+    /// A module's file is damaged, or belongs to another kernel.
     #[error("module '{}': {why}", path.display())]
     BadModule {
         /// The module's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
-    /// A program that the guest was to have is not on this machine.
+    /// A program for the guest is not on this machine.
     #[error("'{name}' is not installed on this machine, so that the guest cannot have it")]
     MissingTool {
         /// The program's name or path.
@@ -76,15 +76,15 @@ pub enum LabError {
     BadTool {
         /// The program's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
-    /// What shall be loaded leaves no room to run.
+    /// The loaded files leave no room to run.
     #[error("{given} of memory are too little for the guest, which needs {needed} at least")]
     MemoryTooSmall {
-        /// What was asked for.
+        /// The requested memory.
         given: Bytes,
-        /// What the initial memory filesystem and a kernel need.
+        /// The need of the initial memory filesystem and a kernel.
         needed: Bytes,
     },
     /// The request contradicts itself.
@@ -93,7 +93,7 @@ pub enum LabError {
     /// The system refused something.
     #[error("cannot {doing}")]
     Io {
-        /// What durio was about to do.
+        /// The operation that failed.
         doing: String,
         /// The system's answer.
         source: io::Error,
@@ -109,7 +109,7 @@ impl LabError {
         Self::io(format!("read '{}'", path.display()), source)
     }
 
-    /// What the user can do about it, where that is known.
+    /// The remedy, if one is known.
     #[must_use]
     pub fn advice(&self) -> Option<String> {
         Some(match self {

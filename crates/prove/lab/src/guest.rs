@@ -1,10 +1,8 @@
-//! What a guest's first process does.
+//! A guest's first process.
 //!
-//! In: the orders below `/lab`. Out: frames through the port, and the guest's end. Not here: the
-//! host's side.
+//! Reads its orders below `/lab`, sends frames through the port and ends the guest.
 //!
-//! Whatever goes wrong is said through the port, or on the console if there is no port, and ends the
-//! guest.
+//! Every error is reported through the port, or on the console without a port, and ends the guest.
 
 mod bring_out;
 mod command;
@@ -29,20 +27,20 @@ use crate::wire::Frame;
 
 pub(crate) use orders::Orders;
 
-/// The argument by which a program is asked to be a guest's first process.
+/// The argument that makes a program a guest's first process.
 pub const GUEST_COMMAND: &str = "lab-init";
 /// The name of the port between guest and host.
 pub(crate) const PORT_NAME: &str = "durio.lab";
 /// The name of the port between guest and witness, which is the last part of its path.
 pub(crate) const WITNESS_NAME: &str = "durio.witness";
 
-/// Is the first process of a guest: never returns there. In any other process it does nothing but
-/// give an error.
+/// Runs the first process of a guest, and never returns there. In any other process it only returns
+/// an error.
 ///
 /// # Errors
 /// If this is not the first process of a guest of the lab.
 pub fn guest_main() -> io::Result<()> {
-    // Whoever else called this would mount over their own machine and restart it.
+    // Any other process that called this would mount over its machine's files and restart it.
     if std::process::id() != 1 || !Path::new(ORDERS).is_dir() {
         return Err(io::Error::other(
             "only the first process of a guest of durio's lab may do this",
@@ -55,10 +53,10 @@ pub fn guest_main() -> io::Result<()> {
         Err(error) => Some(error),
     };
     if let Some(error) = failure {
-        // The console is QEMU's stderr, of which the host takes the reason if no frame came.
+        // The console is QEMU's stderr, from which the host takes the reason if no frame came.
         let _ = fs::write("/dev/console", format!("durio lab: {error}\n"));
     }
-    // The host ends the guest as soon as it has the last frame; this is for a host that is gone.
+    // The host ends the guest as soon as it has the last frame; this is for a lost host.
     restart()
 }
 
@@ -67,14 +65,14 @@ fn restart() -> io::Result<()> {
     Ok(reboot(RebootCommand::Restart)?)
 }
 
-/// As far as the port.
+/// Starts the guest up to the port.
 fn begin() -> io::Result<(Port, Orders)> {
     mount_basics()?;
     let orders = Orders::read(Path::new(ORDERS))?;
     for module in &orders.modules {
         load(module)?;
     }
-    // Only now does the kernel have the drivers that show it.
+    // The kernel has the drivers for it only now.
     let port = Port::open()?;
     port.follow_host()?;
     Ok((port, orders))
@@ -112,16 +110,15 @@ fn serve(port: &Port, orders: &Orders) -> io::Result<()> {
     Ok(())
 }
 
-/// Settings of the kernel with the value that they get. A kernel without a setting does not do the
-/// work.
+/// Kernel settings and their values. A kernel without a setting does not have the feature.
 ///
-/// Joining small pages to huge ones: a step of 600 ms on devices of 4 ms lost 40 to 60 ms to it. It
-/// comes every ten seconds, and goes through some megabytes of the largest process.
+/// Merging small pages into huge ones cost a step of 600 ms on devices of 4 ms 40 to 60 ms. It runs
+/// every ten seconds, and scans some megabytes of the largest process.
 const SETTINGS: [(&str, &str); 1] =
     [("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "4294967295")];
 
-/// Makes the kernel leave the processor to what is measured: a counted guest has one, which a kernel
-/// thread of Debian's kernels keeps until it is done.
+/// Makes the kernel leave the processor to the measured command: a counted guest has one processor,
+/// which a kernel thread of Debian's kernels would keep until it is done.
 fn put_off_housekeeping() -> io::Result<()> {
     for (path, value) in SETTINGS {
         match fs::write(path, value) {

@@ -1,11 +1,10 @@
-//! Which files a guest is booted with.
+//! The files that a guest is booted with.
 //!
-//! In: a request. Out: an archive for the kernel, made once, and one with orders behind it for each boot.
-//! Not here: the archive's form, what the guest does with the files.
+//! Makes an archive for the kernel once, and appends the orders for each boot.
 //!
-//! Always there: durio with its libraries, the modules by which the guest reaches its port (and the
-//! shared root), and below `/lab` what the guest shall do. All else, modules for modprobe, programs
-//! and files, is in the root of a hermetic guest, and in the layer over a shared root.
+//! Always present: durio with its libraries, the modules by which the guest reaches its port (and
+//! the shared root), and the orders below `/lab`. Everything else (modules for modprobe, programs,
+//! files) is in the root of a hermetic guest, or in the layer over a shared root.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,11 +23,11 @@ use crate::tree::Tree;
 use crate::{LabError, LabRequest, LabRoot};
 
 pub(crate) const INIT_PATH: &str = "/usr/bin/durio";
-/// What the guest shall do.
+/// The folder of the guest's orders.
 pub(crate) const ORDERS: &str = "/lab";
 /// The layer over a shared root.
 pub(crate) const LAYER: &str = "/lab/layer";
-/// What a kernel of a distribution needs to run, beside what it is booted with.
+/// What a distribution's kernel needs to run, in addition to the files it is booted with.
 const KERNEL_BYTES: u64 = 192 << 20;
 
 /// Modules by which a guest reaches its host.
@@ -42,13 +41,13 @@ const USEFUL_MODULES: &[&str] = &[
     "dm_mod dm_crypt dm_delay dm_flakey dm_raid dm_mirror dm_snapshot dm_thin_pool dm_integrity",
     "dm_log_writes",
     "ext4 xfs btrfs zfs overlay",
-    // These are asked for by the name of an algorithm, which no module's own dependencies show: without
+    // These are requested by the name of an algorithm, which no module's dependencies show: without
     // them mounting, mkfs or cryptsetup fails in a guest whose kernel has them as modules.
     "crc32c_generic crc32c_intel crc32c_x86_64 crct10dif_common xxhash_generic blake2b_generic",
     "sha256_generic sha256_ssse3 lzo lzo_rle lz4 zstd aes_generic aesni_intel xts cbc ecb essiv cryptd",
 ];
 
-/// Programs of every hermetic guest, those of them that are installed here.
+/// Programs of every hermetic guest, if they are installed here.
 const USEFUL_PROGRAMS: &[&str] = &[
     "sh bash awk grep sed find xargs ps kill setsid cmp",
     "cat cp mv rm ln ls mkdir rmdir mknod touch chmod chown dd df du echo printf env false true test [",
@@ -62,22 +61,22 @@ const USEFUL_PROGRAMS: &[&str] = &[
     "zpool zfs",
 ];
 
-/// The words of such a list, one after the other.
+/// The words of such a list.
 fn words<'w>(list: &'w [&'w str]) -> impl Iterator<Item = &'w str> {
     list.iter().flat_map(|line| line.split(' '))
 }
 
 /// Settings of those programs.
-// Without the first two, mkfs and lvm have the defaults of their makers, not those of this machine;
-// by the last the loader finds libraries in folders of /etc/ld.so.conf.
+// Without the first two, mkfs and lvm use their built-in defaults, not those of this machine; with
+// the last the loader finds libraries in folders of /etc/ld.so.conf.
 const USEFUL_FILES: &[&str] = &["/etc/mke2fs.conf", "/etc/lvm/lvm.conf", "/etc/ld.so.cache"];
 
-/// The files of a guest, without what it shall do.
+/// The files of a guest, without its orders.
 #[derive(Debug)]
 pub(crate) struct GuestFiles {
-    /// The archive, in memory that goes when the file is closed.
+    /// The archive, in memory that is freed when the file is closed.
     archive: File,
-    /// The files of the modules that the guest itself loads, in their order.
+    /// The files of the modules that the guest itself loads, in order.
     modules: Vec<PathBuf>,
     made_for: LabRequest,
 }
@@ -91,7 +90,7 @@ impl GuestFiles {
         Ok(files)
     }
 
-    /// The archive for one boot, with its orders: the kernel unpacks one archive after the other.
+    /// The archive for one boot, with its orders: the kernel unpacks several archives in sequence.
     pub(crate) fn with_orders(
         &self,
         request: &LabRequest,
@@ -104,7 +103,7 @@ impl GuestFiles {
         tree.archive_behind(&self.archive, length)
     }
 
-    /// Whether another request needs no other files.
+    /// Whether these files suffice for another request.
     pub(crate) fn serve(&self, other: &LabRequest) -> bool {
         let one = &self.made_for;
         let front_ends = |request: &LabRequest| -> BTreeSet<FrontEnd> {
@@ -151,7 +150,7 @@ fn tree(request: &LabRequest) -> Result<(Tree, Vec<PathBuf>), LabError> {
     Ok((tree, modules))
 }
 
-/// The kernel holds the archive and what it unpacked of it at the same time.
+/// The kernel holds the archive and its unpacked contents at the same time.
 fn check_memory(request: &LabRequest, length: u64) -> Result<(), LabError> {
     let needed = (2 * length + KERNEL_BYTES).next_multiple_of(1 << 20);
     if request.memory.get() < needed {
@@ -161,7 +160,7 @@ fn check_memory(request: &LabRequest, length: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// What every program expects: folders, links as this machine has them, devices for the first
+/// The files that every program expects: folders, links as on this machine, devices for the first
 /// process, and users.
 fn base(tree: &mut Tree) {
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
@@ -192,12 +191,12 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
         programs.add(name)?;
     }
     let Some(command) = request.command.first().map(Path::new) else { return Ok(()) };
-    // A command among the files that come along is there only once the guest runs.
+    // A command among the given files exists only once the guest runs.
     let is_given = request.files.iter().any(|file| command.starts_with(&file.guest));
     if command == OsStr::new("durio") || is_given {
         return Ok(());
     }
-    // Without files, nothing but a program of this machine can be meant.
+    // Without files, the command must be a program of this machine.
     match programs.find(command) {
         None if request.files.is_empty() => {
             Err(LabError::MissingTool { name: command.display().to_string() })
@@ -207,7 +206,7 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
     }
 }
 
-/// Over a shared root, only what belongs to the kernel: the rest is there.
+/// Over a shared root, only tools that belong to the kernel: the rest is there.
 fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
     if let Some(tool) = request.tools.iter().find(|it| programs.find(Path::new(it)).is_none()) {
@@ -228,7 +227,7 @@ fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabErro
     Ok(())
 }
 
-/// All but durio itself, which is there once; where it is here is a link.
+/// All but durio itself, which exists once; its path on this machine becomes a link.
 fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
     let durio = durio.canonicalize().unwrap_or_else(|_| durio.to_owned());
     for (path, file) in programs.files {
@@ -247,7 +246,7 @@ fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
     }
 }
 
-/// Gives the files of the modules that the guest itself loads, in their order.
+/// Adds the modules, and returns those that the guest itself loads, in order.
 fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, LabError> {
     let (kernel, release) = (&request.kernel, request.kernel.release.as_str());
     let modules = ModuleTree::open(&kernel.modules)?;
@@ -257,7 +256,7 @@ fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, La
     }
     let of_disks = request.disks.iter().flat_map(|disk| disk.front_end.modules());
     needed.extend(of_disks.map(|name| (*name).to_owned()));
-    // Without those of the stacks: each that is loaded takes time of the boot.
+    // Without those of the stacks: each loaded module lengthens the boot.
     let boot = closure(&modules, release, &needed, words(&[]))?;
     let mut order = Vec::new();
     for module in &boot {
@@ -270,7 +269,7 @@ fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, La
     Ok(order)
 }
 
-/// All modules once, each after what it needs.
+/// All modules once, each after those it needs.
 fn with_boot(all: Vec<Module>, mut boot: Vec<Module>) -> Vec<Module> {
     let more = all.into_iter().filter(|it| !boot.iter().any(|known| known.name == it.name));
     let more: Vec<_> = more.collect();
@@ -289,8 +288,8 @@ fn put_indexed(tree: &mut Tree, request: &LabRequest, modules: Vec<Module>, buil
     }
 }
 
-/// Where a path of the guest is in the archive: links of this machine's first level are followed, for
-/// a layer that has a folder in the place of a link would hide what is below.
+/// The place of a guest's path in the archive. Links in this machine's top level are followed,
+/// because a layer with a folder in place of a link would hide the contents below it.
 fn placed(request: &LabRequest, path: &Path) -> PathBuf {
     let mut components = path.components().filter(|it| matches!(it, Component::Normal(_)));
     let first = components.next().map(|it| Path::new("/").join(it)).unwrap_or_default();
@@ -332,7 +331,7 @@ fn put_orders(
     Ok(())
 }
 
-/// A program that is named by a path of this machine's is at the same absolute path in the guest.
+/// A program named by a path of this machine is at the same absolute path in the guest.
 fn guest_command(request: &LabRequest) -> Result<Vec<OsString>, LabError> {
     let mut command = request.command.clone();
     if let Some(first) = command.first_mut()

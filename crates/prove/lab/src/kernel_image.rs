@@ -1,7 +1,7 @@
-//! What a kernel's image says of itself, and the kernel inside it, unpacked.
+//! Reads the release from a kernel's image and unpacks the kernel inside it.
 //!
-//! In: a bzImage, as distributions ship it. Out: the kernel's release; the kernel as an ELF file that QEMU
-//! starts directly, or nothing, if there is none in it: then the image itself is booted. Not here: modules.
+//! Takes a bzImage, as distributions ship it, and returns an ELF file that QEMU starts directly. If
+//! the image contains none, the image itself is booted.
 //!
 //! An image unpacks itself when it is booted, which under emulation takes longer than all else before
 //! the first process. Offsets and fields are those of the kernel's documentation, arch/x86/boot; the
@@ -20,12 +20,12 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::LabError;
 use crate::compression::unpacked;
 
-/// As much as holds the header and the text of the version.
+/// Enough for the header and the text of the version.
 const HEAD_BYTES: u64 = 64 * 1024;
 const BOOT_FLAG: usize = 0x1fe;
 const MAGIC: usize = 0x202;
 const VERSION_POINTER: usize = 0x20e;
-/// Fields of the header that say how long the image is.
+/// Fields of the header with the length of the image.
 const SETUP_SECTORS: usize = 0x1f1;
 const CODE_PARAGRAPHS: usize = 0x1f4;
 const LOAD_FLAGS_64: usize = 0x236;
@@ -33,18 +33,18 @@ const LOAD_FLAGS_64: usize = 0x236;
 const IS_64_BIT: u16 = 1;
 const IMAGE_BYTES_MAX: u64 = 256 << 20;
 const PROTOCOL: usize = 0x206;
-/// The first version of the header that says where the packed kernel is.
+/// The first version of the header with the place of the packed kernel.
 const PROTOCOL_MIN: u32 = 0x208;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
-/// The kernel's length before it was packed, after the packed one.
+/// The length of the unpacked kernel, stored after the packed one.
 const LENGTH_BYTES: usize = 4;
 const XEN_PHYS32_ENTRY: NoteType = NoteType(18);
 
 /// The release of the kernel in this image, such as `6.12.95+deb12-amd64`.
 ///
 /// # Errors
-/// [`LabError::NotAKernel`] for anything but a whole 64-bit bzImage; [`LabError::Io`] if it cannot be
+/// [`LabError::NotAKernel`] if it is not a whole 64-bit bzImage; [`LabError::Io`] if it cannot be
 /// read.
 pub fn release_of_image(path: &Path) -> Result<String, LabError> {
     let fail = |source| LabError::reading(path, source);
@@ -87,16 +87,16 @@ fn release_of(head: &[u8], length: u64) -> Result<String, &'static str> {
 /// Bytes of setup code: its sectors and the boot sector.
 fn setup_bytes(head: &[u8]) -> Option<u64> {
     let sectors = match *head.get(SETUP_SECTORS)? {
-        // Images of the first protocols have no number there, and four sectors.
+        // Images of the first protocols have zero there, and four sectors.
         0 => 4,
         given => u64::from(given),
     };
     Some((sectors + 1) * 512)
 }
 
-/// Bytes of setup code and of what follows it.
+/// Bytes of setup code and of the code after it.
 fn whole_length(head: &[u8]) -> Option<u64> {
-    // The length is told in paragraphs of 16 bytes.
+    // The length is given in paragraphs of 16 bytes.
     Some(setup_bytes(head)? + u64::from(number(head, CODE_PARAGRAPHS)?) * 16)
 }
 
@@ -104,16 +104,16 @@ fn word(head: &[u8], at: usize) -> Option<u16> {
     head.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes)
 }
 
-/// A release is used as the name of a folder.
+/// Whether a text is a release, which is used as the name of a folder.
 pub(crate) fn is_release(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+~-".contains(c);
     text.starts_with(|c: char| c.is_ascii_digit()) && text.len() < 65 && text.chars().all(allowed)
 }
 
-/// The kernel of an image in memory that goes when the file is closed; none if it is packed in a way
-/// that is not known here, or cannot be started directly.
+/// The kernel of an image, in memory that is freed when the file is closed; `None` if its
+/// compression is not supported, or if it cannot be started directly.
 pub(crate) fn kernel_of_image(path: &Path) -> Option<File> {
-    // A file that is no image is not read into memory.
+    // Do not read a file into memory that cannot be an image.
     let is_small = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= IMAGE_BYTES_MAX);
     let image = is_small.then(|| fs::read(path).ok()).flatten()?;
     let kernel = kernel_in(&image)?;
@@ -125,11 +125,11 @@ pub(crate) fn kernel_of_image(path: &Path) -> Option<File> {
 fn kernel_in(image: &[u8]) -> Option<Vec<u8>> {
     let payload = payload_of(image)?;
     let (packed, length) = payload.split_at_checked(payload.len().checked_sub(LENGTH_BYTES)?)?;
-    // What gzip packed has its length at its own end, which is the same place.
+    // gzip stores the length at its own end, which is the same place.
     let packed = if packed.starts_with(b"\x1f\x8b") { payload } else { packed };
     let kernel = unpacked(packed.to_vec()).ok()?;
     let length = u32::from_le_bytes(length.try_into().ok()?);
-    // What was damaged on the disk may still unpack.
+    // A kernel that was damaged on disk may still unpack.
     (kernel.len() == length as usize && starts_directly(&kernel)).then_some(kernel)
 }
 
@@ -147,7 +147,7 @@ fn number(image: &[u8], at: usize) -> Option<u32> {
     image.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// Whether one of its notes names the place where a machine without firmware enters.
+/// Whether one of its notes names the entry point for machines without firmware.
 fn starts_directly(kernel: &[u8]) -> bool {
     let Ok(header) = FileHeader64::<LittleEndian>::parse(kernel) else { return false };
     let Ok(segments) = header.program_headers(LittleEndian, kernel) else { return false };
@@ -162,7 +162,7 @@ fn starts_directly(kernel: &[u8]) -> bool {
     })
 }
 
-/// An image with nothing but a header, its fields where the kernel's boot protocol has them
+/// An image with only a header, its fields as in the kernel's boot protocol
 /// (Documentation/arch/x86/boot.rst).
 #[cfg(test)]
 pub(crate) fn image_with(release: &str) -> Vec<u8> {

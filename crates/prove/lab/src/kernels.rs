@@ -1,6 +1,6 @@
-//! The kernels that can be booted on this machine, and which drivers they have.
+//! The kernels that can be booted on this machine, and their drivers.
 //!
-//! In: folders. Out: [`Kernel`]s, newest first. Not here: fetching kernels.
+//! Searches folders and returns [`Kernel`]s, newest first.
 //!
 //! A kernel is looked for in `/` (`boot/vmlinuz-*` with `lib/modules/RELEASE`), in the folders of the
 //! user's cache (`durio/kernels`), and in those that `DURIO_KERNELS` names, between colons. Each of
@@ -21,7 +21,7 @@ use crate::modules::ModuleTree;
 /// A kernel and its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// As `uname -r` would say.
+    /// As printed by `uname -r`.
     pub release: String,
     pub image: PathBuf,
     /// The folder with the modules.
@@ -45,7 +45,7 @@ pub const STACK_DRIVERS: [&str; 16] = [
 ];
 
 impl Kernel {
-    /// The kernel of an image; its modules are looked for beside it if no folder is given.
+    /// The kernel of an image; its modules are searched for next to it if no folder is given.
     ///
     /// `modules` may be the folder `lib/modules/RELEASE`, or a folder that leads there.
     ///
@@ -83,8 +83,8 @@ pub fn usable() -> Vec<Kernel> {
         kernels.extend(entries(&folder).iter().flat_map(|tree| kernels_in(tree)));
     }
     kernels.sort_by(|a, b| newer_first(&a.release, &b.release).then_with(|| a.image.cmp(&b.image)));
-    // A folder may be named by DURIO_KERNELS and be the cache too, and the image may be in /boot and
-    // beside its modules.
+    // A folder may be in DURIO_KERNELS and also be the cache, and the image may be in /boot and
+    // next to its modules.
     kernels.dedup_by(|a, b| a.modules == b.modules && a.release == b.release);
     kernels
 }
@@ -110,7 +110,7 @@ fn folders_of_trees() -> Vec<PathBuf> {
 }
 
 fn kernels_in(tree: &Path) -> Vec<Kernel> {
-    // The folder of a release's modules has its image where packages come apart.
+    // Where packages split image and modules, the image is in the folder of the release's modules.
     let of_releases = ["lib/modules", "usr/lib/modules"].map(|it| tree.join(it));
     let of_releases = of_releases.iter().flat_map(|it| entries(it)).collect::<Vec<_>>();
     let folders = [tree.join("boot"), tree.to_owned()].into_iter().chain(of_releases);
@@ -122,17 +122,17 @@ fn kernels_in(tree: &Path) -> Vec<Kernel> {
     };
     let of_image = |image: PathBuf| {
         let release = release_of_image(&image).ok()?;
-        // Without its modules a distribution's kernel has not even the driver of the port.
+        // Without its modules a distribution's kernel lacks even the driver of the port.
         let modules = modules_in(tree, &release)?;
         Some(Kernel { release, image, modules })
     };
     let mut kernels: Vec<_> = named.filter(is_image).filter_map(of_image).collect();
-    // Where lib is a link to usr/lib it is the same folder.
+    // If lib is a link to usr/lib, both are the same folder.
     kernels.dedup_by(|a, b| a.release == b.release && a.modules == b.modules);
     kernels
 }
 
-/// The tree of which an image is part: `boot` and the folders of modules are of it.
+/// The tree of an image: the folder with `boot` and the folders of modules.
 pub(crate) fn tree_of_image(image: &Path) -> Option<&Path> {
     let folder = image.parent()?;
     if folder.ends_with("boot") {
@@ -179,7 +179,7 @@ fn newer_first(a: &str, b: &str) -> Ordering {
 
 fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    // By number 6.12.9 is older than 6.12.10; as text it is not.
+    // By number 6.12.9 is older than 6.12.10; as text it is newer.
     parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
 }
 

@@ -1,15 +1,13 @@
-//! Whether KVM works here, tried out: a guest of 300 bytes computes in all modes that a kernel passes
-//! through, and ends by itself.
+//! Tries out whether KVM works here: a guest of 300 bytes computes in all modes that a kernel
+//! passes through, and ends by itself.
 //!
-//! In: QEMU's program. Out: nothing, or why KVM cannot be used. Not here: what is used instead.
+//! The guest is a firmware written for this purpose and assembled once (`kvm_trial/rom.lst`): it
+//! takes a processor from reset to long mode, computes there, and ends the guest with the result.
+//! It handles no exceptions: an exception resets the processor, and QEMU ends with another code.
 //!
-//! The guest is a firmware that was written for this purpose and assembled once (`kvm_trial/rom.lst`): it
-//! takes a processor from its reset to long mode, computes there, and ends the guest with what came out.
-//! No exception is handled: one resets the processor, and QEMU ends with another code.
-//!
-//! Its device file says nothing: on machines that are guests themselves it may be there, open, make
-//! processors, even carry out instructions in real mode, and fail in long mode
-//! ("KVM internal error. Suberror: 1"), where QEMU stops the guest for ever.
+//! The device file proves nothing: on machines that are guests themselves it may exist, open,
+//! create processors and even execute real mode, yet fail in long mode ("KVM internal error.
+//! Suberror: 1"), where QEMU stops the guest forever.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -30,29 +28,29 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use crate::prepared::own_handle;
 use crate::qemu::{KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS, wait_for_stop};
 
-/// How long the guest may take, from when QEMU has it ready; where KVM works it takes some milliseconds,
-/// and where it does not QEMU says so as soon. This is for a guest that neither ends nor stops, and for a
-/// host with so much other work that milliseconds become seconds.
+/// How long the guest may take, once QEMU has it ready. Where KVM works it takes some milliseconds,
+/// and where it does not QEMU reports that as fast. This limit is for a guest that neither ends nor
+/// stops, and for a host so busy that milliseconds become seconds.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long QEMU itself may take to get ready, which on a busy machine is more than the guest takes.
+/// How long QEMU may take to start, which on a busy machine exceeds the guest's time.
 const START_LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long is waited for what QEMU said, when it is gone, and how much of it is read.
+/// How long to wait for QEMU's last output after its end, and how much of it to read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 const SAID_BYTES_MAX: u64 = 1 << 16;
 
-/// What KVM did wrong to a guest that came after the trial.
+/// KVM's fault in a guest that came after the trial.
 static LATER_FAULT: OnceLock<String> = OnceLock::new();
 
-/// Why KVM cannot be used on this machine; none if it can. Tried once per process.
+/// Why KVM cannot be used on this machine; `None` if it can. Tried once per process.
 pub(crate) fn kvm_fault(program: &Path) -> Option<&'static str> {
     static FAULT: OnceLock<Option<String>> = OnceLock::new();
     let fault = FAULT.get_or_init(|| try_out(program, &KVM_WORDS).err());
     fault.as_deref().or_else(|| LATER_FAULT.get().map(String::as_str))
 }
 
-/// The next guests of this process need not find out again.
+/// Later guests of this process need not find out again.
 pub(crate) fn remember_fault(reason: &str) {
     LATER_FAULT.get_or_init(|| reason.to_owned());
 }
@@ -63,16 +61,16 @@ fn try_out(program: &Path, words: &[&str]) -> Result<(), String> {
     let (monitor, theirs) = UnixStream::pair().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(MACHINE_WORDS.split(' ')).args(words).args(["-m", "16"]);
-    // The guest ends QEMU by a write to this port, and its exit code is what was written.
+    // The guest ends QEMU by a write to this port; the written value determines the exit code.
     command.args(["-device", "isa-debug-exit,iobase=0x501,iosize=1"]);
     command.arg("-bios").arg(own_handle(&firmware)).args(MONITOR_WORDS);
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let group = ProcessGroup::start(&mut command).map_err(failed)?;
-    // Where KVM is broken QEMU may abort, and would leave its core in the current folder. The kernel asks
-    // for the limit when it dumps, and QEMU has not got that far yet.
+    // Where KVM is broken QEMU may abort, and would leave its core in the current folder. The
+    // kernel reads the limit when it dumps, which is later than this.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = prlimit(Some(Pid::from_child(&group.leader)), Resource::Core, none);
-    // Its end of the socket: while it is open here, QEMU's end is not seen.
+    // Its end of the socket: while it is open here, QEMU's end goes unnoticed.
     drop(command);
     judge(group, monitor)
 }
@@ -100,16 +98,16 @@ fn judge(mut group: ProcessGroup, monitor: UnixStream) -> Result<(), String> {
     // The watching thread reads until its socket ends.
     let _ = ours.shutdown(Shutdown::Both);
     let _ = watch.join();
-    // A process that left QEMU's group may hold the stream open for ever.
+    // A process that left QEMU's group may hold the stream open forever.
     let said = heard.recv_timeout(LAST_WORDS).unwrap_or_default();
     end.map_err(|reason| with_qemus_word(&reason, &said))
 }
 
-/// What QEMU's monitor says.
+/// Messages of QEMU's monitor.
 enum News {
     /// QEMU has the guest ready.
     Up,
-    /// The guest stands still, for this reason.
+    /// The guest is stopped, for this reason.
     Stopped(String),
 }
 
@@ -138,7 +136,7 @@ fn text(said: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// With the line in which QEMU says what is wrong.
+/// Appends the line in which QEMU states the error.
 pub(crate) fn with_qemus_word(reason: &str, said: &str) -> String {
     let of_qemu = |line: &&str| {
         ["KVM internal error", "Could not access KVM", "failed to initialize kvm", "error: "]
@@ -153,22 +151,22 @@ pub(crate) fn with_qemus_word(reason: &str, said: &str) -> String {
     }
 }
 
-/// A ROM ends where the address space of 32 bits does; QEMU takes multiples of this.
+/// A ROM ends at the end of the 32-bit address space; QEMU accepts multiples of this.
 const ROM_BYTES: usize = 64 << 10;
 /// Where the program is in the ROM.
 const PROGRAM_AT: usize = 0xfe00;
-/// Where a processor begins: 16 bytes before the end.
+/// Where a processor starts: 16 bytes before the end.
 const RESET_AT: usize = 0xfff0;
 /// `jmp fe00`.
 const RESET: [u8; 3] = [0xe9, 0x0d, 0xfe];
-/// What the program gives to the port if every instruction did what it must.
-// Not 0, for which QEMU would end with 1, as it does after errors of its own.
+/// The program's output to the port if every instruction worked.
+// Not 0, because QEMU would then exit with 1, as it does after its own errors.
 const RIGHT: i32 = 42;
 /// The code with which QEMU ends then (hw/misc/debugexit.c).
 const RIGHT_CODE: i32 = (RIGHT << 1) | 1;
 
 fn rom() -> Vec<u8> {
-    // All else is `hlt`: a jump that goes astray stands still, and time runs out.
+    // Everything else is `hlt`: a stray jump halts, and time runs out.
     let mut rom = vec![0xf4; ROM_BYTES];
     for (at, bytes) in [(PROGRAM_AT, trial_program()), (RESET_AT, RESET.to_vec())] {
         rom.splice(at..at + bytes.len(), bytes);
@@ -176,7 +174,7 @@ fn rom() -> Vec<u8> {
     rom
 }
 
-/// Bytes in hexadecimal digits, each instruction on a line with what it is.
+/// Bytes in hexadecimal digits, each instruction on a line with its meaning.
 const PROGRAM: &str = include_str!("kvm_trial/rom.lst");
 
 fn trial_program() -> Vec<u8> {

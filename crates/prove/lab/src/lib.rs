@@ -1,26 +1,27 @@
 //! A throw-away virtual machine: boots a kernel of this machine or another one under QEMU, runs one
-//! command as root, passes its output and exit code through, brings out what it wrote, leaves nothing.
+//! command as root, passes through its output and exit code, brings out its files, and leaves
+//! nothing behind.
 //!
-//! In: a [`LabRequest`]. Out: a [`LabOutcome`]. Not here: arguments, exit codes of durio, fetching
-//! kernels, the servers of a guest's disks.
+//! Takes a [`LabRequest`] and returns a [`LabOutcome`]. The caller provides kernels and the servers
+//! of a guest's disks.
 //!
-//! The guest has no network and writes nothing outside of its own memory and its disks. Its first process is the
-//! very program that asks for it: [`guest_main`].
+//! The guest has no network and writes only to its memory and its disks. Its first process is the
+//! program that asks for it: [`guest_main`].
 //!
 //! # How a guest runs
 //!
-//! This crate boots a kernel under QEMU with a filesystem in memory that is made for it
-//! (`image.rs`), and starts it without its own unpacking (`kernel_image.rs`; docs/design/0009 says
-//! why): the needed modules, read and ordered by what each says of itself
-//! (`modules/`), with indexes for modprobe; programs with their libraries (`programs.rs`), those
-//! first that go with the kernel's own modules and stand in the folder `tools` of its tree
-//! (made by `cargo xtask lab zfs`); and durio, which is the guest's first
-//! process (`guest/`) and puts off what the kernel would do of its own accord. Guest and host share
-//! one serial port that carries frames (`wire.rs`): stdout, stderr, the archive of what is brought
-//! out, the exit code; the other way a single byte at most, by which Ctrl-C reaches the command. The
-//! archive for the kernel has no name in any folder, QEMU's end follows durio's and the guest ends when
-//! its port is closed, so nothing stays whoever is killed. What the guest's clock counted is a file in
-//! the guest (`durio_observe::LabFacts`), and so part of every record made there.
+//! This crate boots a kernel under QEMU with a filesystem in memory made for it (`image.rs`), and
+//! starts the kernel without its self-extraction (`kernel_image.rs`; docs/design/0009 says why).
+//! The filesystem has the needed modules, read and ordered by their own headers (`modules/`), with
+//! indexes for modprobe; programs with their libraries (`programs.rs`), preferring those that
+//! belong to the kernel's modules, in the folder `tools` of its tree (made by `cargo xtask lab
+//! zfs`); and durio, which is the guest's first process (`guest/`) and postpones the kernel's
+//! housekeeping. Guest and host share one serial port that carries frames (`wire.rs`): stdout,
+//! stderr, the archive of files to bring out, the exit code. The host sends at most a single byte,
+//! by which Ctrl-C reaches the command. The archive for the kernel has no name in any folder, QEMU
+//! ends when durio does, and the guest ends when its port is closed, so nothing stays behind
+//! whichever process is killed. What the guest's clock counted is in a file in the guest
+//! (`durio_observe::LabFacts`), and so part of every record made there.
 //!
 //! A guest may have disks (`disk.rs`), a second port to a witness, and a switch that cuts its power
 //! ([`Cutter`]). It is made ready once and booted as often as need be ([`PreparedGuest`]); [`run`] does

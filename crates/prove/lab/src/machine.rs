@@ -1,7 +1,6 @@
 //! A running QEMU: its port, its monitor, its console, its end.
 //!
-//! In: a command, who may cut it. Out: what the guest's command says, and how the guest ended. Not here:
-//! how QEMU is called, what the guest is booted with.
+//! Passes on the output of the guest's command and reports how the guest ended.
 
 use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, Read, Write};
@@ -23,31 +22,31 @@ use crate::unpack::Spool;
 use crate::wire::{Frame, INTERRUPT};
 use crate::{LabError, LabExit, Streams};
 
-/// How often the caller is asked whether to stop.
+/// How often the caller's stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a command may take to end that was asked to, and its files to be brought out.
+/// How long a command may take to end when asked to, and its files to be brought out.
 const FAREWELL: Duration = Duration::from_secs(60);
-/// How long is waited for what QEMU said last, when it is gone.
+/// How long to wait for QEMU's last output after its end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 const CONSOLE_BYTES_MAX: usize = 64 * 1024;
-/// News that wait for a slow reader of our output.
+/// Limit of messages for a slow reader of our output.
 const NEWS_MAX: usize = 64;
 
-/// How a guest ended, and what it gave before.
+/// How a guest ended, and its output.
 pub(crate) struct End {
     pub(crate) exit: LabExit,
     pub(crate) first_command_after: Option<Duration>,
-    /// Where what it brings out is kept; none if nobody wants it.
+    /// Where to keep the files it brings out; absent if they are not wanted.
     pub(crate) archive: Option<Spool>,
-    /// Its last frame came: nothing is missing in the archive.
+    /// Its last frame came: the archive is complete.
     pub(crate) is_whole: bool,
 }
 
-/// What QEMU has to say of its guest.
+/// QEMU's news of its guest.
 enum News {
     /// Something came through the port.
     Frame(Frame),
-    /// What came through the port is none of durio's.
+    /// The port delivered something other than durio's frames.
     Garbled(io::Error),
     /// QEMU has stopped the guest, for this reason.
     Stopped(String),
@@ -62,7 +61,7 @@ pub(crate) struct Limits {
     pub(crate) life: Duration,
 }
 
-/// A running QEMU, which is killed when this goes.
+/// A running QEMU, which is killed when this is dropped.
 pub(crate) struct Machine {
     group: ProcessGroup,
     cutter: Cutter,
@@ -82,17 +81,16 @@ impl Machine {
     ) -> Result<Self, LabError> {
         let fail = |error| LabError::io("start QEMU", error);
         let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
-        // Pairs, not paths: nobody else can connect, and nothing has a name that could be left
-        // behind.
+        // Socket pairs, not paths: no other process can connect, and no name can be left behind.
         let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
         command.stdin(OwnedFd::from(qemus_monitor)).stdout(OwnedFd::from(qemus_port));
-        // In a group of its own: a terminal's Ctrl-C is for durio, which tells the guest.
+        // In a separate group: durio handles a terminal's Ctrl-C, and informs the guest.
         let mut group = ProcessGroup::start(&mut command).map_err(fail)?;
         if !cutter.starts(Pid::from_child(&group.leader)) {
-            // The power was off before. What follows sees a guest that is gone.
+            // The power was cut before the start: end the guest at once.
             let _ = group.end();
         }
-        // QEMU's ends of the sockets: while they are open here, its own end is not seen.
+        // QEMU's ends of the sockets: while they are open here, QEMU's end goes unnoticed.
         drop(command);
         let mut machine = Self {
             group,
@@ -109,7 +107,7 @@ impl Machine {
     }
 
     fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {
-        // Bounded: a guest that writes faster than our output is read waits, rather than fill
+        // Bounded: a guest that writes faster than our output is read must wait, instead of filling
         // memory.
         let (sender, receiver) = sync_channel(NEWS_MAX);
         self.news = Some(receiver);
@@ -134,7 +132,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Passes on what the guest says until its end, or until it must be ended.
+    /// Passes on the guest's output until its end, or until it must be ended.
     pub(crate) fn follow(
         &mut self,
         archive: Option<Spool>,
@@ -155,7 +153,7 @@ impl Machine {
             let Some(news) = &self.news else { break };
             match news.recv_timeout(LOOK) {
                 Err(RecvTimeoutError::Timeout) => {}
-                // QEMU is gone; the console says why.
+                // QEMU has ended; the console has the reason.
                 Err(RecvTimeoutError::Disconnected) => {
                     end.exit = LabExit::GuestFailed(String::new());
                     break;
@@ -176,14 +174,14 @@ impl Machine {
                 }
             }
         }
-        // However the command took it: the caller's word counts.
+        // Whatever the command made of it: the caller's decision counts.
         if stop() {
             end.exit = LabExit::Stopped;
         }
         Ok(end)
     }
 
-    /// Asks a command that has started to end as Ctrl-C would, and gives it time to do so.
+    /// Asks a started command to end, as Ctrl-C would, and gives it time to do so.
     fn may_go_on(&mut self, end: &End, asked: &mut Option<Instant>) -> bool {
         if let Some(asked) = asked {
             return asked.elapsed() < FAREWELL;
@@ -217,8 +215,8 @@ impl Machine {
                 end.archive.as_mut().map_or(Ok(()), |archive| archive.write(&bytes))?;
             }
             Frame::Exit(code) => {
-                // The archive is sent before the code: a guest that died on the way has left half
-                // of one.
+                // The archive is sent before the code: a guest that died in between has sent half
+                // an archive.
                 end.is_whole = true;
                 return Ok(Some(LabExit::Code(code)));
             }
@@ -227,10 +225,10 @@ impl Machine {
         Ok(None)
     }
 
-    /// Ends QEMU, if it has not ended, and gives the console's last text.
+    /// Ends QEMU, if it has not ended, and returns the console's last text.
     pub(crate) fn end(mut self) -> String {
         self.kill();
-        // A process that left QEMU's group may hold its streams open for ever.
+        // A process that left QEMU's group may hold its streams open forever.
         let end = Instant::now() + LAST_WORDS;
         while Instant::now() < end && !self.readers.iter().all(JoinHandle::is_finished) {
             thread::sleep(LOOK);
@@ -240,7 +238,7 @@ impl Machine {
     }
 
     fn kill(&mut self) {
-        // The reader must not wait for a place that nobody makes.
+        // Without this, the reader would wait forever for room in the channel.
         self.news = None;
         self.cutter.ends();
         let _ = self.group.end();
@@ -256,20 +254,19 @@ impl Drop for Machine {
 
 fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), LabError> {
     match sink.write_all(bytes).and_then(|()| sink.flush()) {
-        // Whoever reads has enough; the command goes on.
+        // The reader has closed its end; the command continues.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| LabError::io(format!("write to {name}"), error)),
     }
 }
 
-/// Reads frames until the stream ends, or is none of frames, or nobody wants more.
+/// Reads frames until the stream ends, stops being valid, or the receiver is gone.
 fn read_frames(port: UnixStream, sender: &SyncSender<News>) {
     let mut port = io::BufReader::with_capacity(1 << 16, port);
     loop {
         let (news, is_last) = match Frame::read_from(&mut port) {
             Ok(None) => return,
-            // QEMU was ended, in the middle of a frame or before it read what we sent: the console
-            // says why.
+            // QEMU ended within a frame, or before it read our data: the console has the reason.
             Err(error) if [UnexpectedEof, ConnectionReset].contains(&error.kind()) => return,
             Ok(Some(frame)) => (News::Frame(frame), false),
             Err(error) => (News::Garbled(error), true),
@@ -280,12 +277,12 @@ fn read_frames(port: UnixStream, sender: &SyncSender<News>) {
     }
 }
 
-/// Keeps the last of what is said.
+/// Keeps the end of the console's output.
 fn read_console(mut said: ChildStderr, console: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = said.read(&mut bytes) {
         let mut kept = console.lock().unwrap_or_else(PoisonError::into_inner);
-        // The kernel's console ends its lines with both characters.
+        // The kernel's console ends its lines with CR and LF.
         kept.extend(bytes.get(..count).unwrap_or_default().iter().filter(|byte| **byte != b'\r'));
         let surplus = kept.len().saturating_sub(CONSOLE_BYTES_MAX);
         kept.drain(..surplus);

@@ -1,8 +1,8 @@
 //! The modules of a kernel: which there are, which a set of them needs, and the indexes by which a
 //! guest's modprobe finds them.
 //!
-//! In: the folder `lib/modules/RELEASE` as a package has it, with or without depmod's files. Out:
-//! unpacked modules in the order in which they can be loaded. Not here: loading them.
+//! Takes the folder `lib/modules/RELEASE` as a package has it, with or without depmod's files, and
+//! returns unpacked modules in an order in which they can be loaded.
 //!
 //! What a module needs is read from the module itself (its section `.modinfo`), so that a kernel
 //! package that was only unpacked works as one that is installed.
@@ -20,7 +20,7 @@ use crate::kernels::DriverState;
 pub(crate) use closure::{Module, closure};
 pub(crate) use index_file::index_files;
 
-/// Folders within folders at most; a tree of modules has five.
+/// Limit of nested folders; a tree of modules has five.
 const DEPTH_MAX: usize = 16;
 const SUFFIXES: [&str; 4] = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 
@@ -69,8 +69,8 @@ impl ModuleTree {
     }
 }
 
-/// What depmod prefers comes later and replaces what came before: other folders stand over `kernel`,
-/// and `updates` over all.
+/// In depmod's order of preference, so that later modules replace earlier ones: other folders
+/// override `kernel`, and `updates` overrides all.
 fn collect(
     folder: &Path,
     depth: usize,
@@ -99,7 +99,7 @@ fn collect(
     Ok(())
 }
 
-/// The name of the module in a file; none if the file is no module.
+/// The name of the module in a file; `None` if the file is not a module.
 fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let stem = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix))?;

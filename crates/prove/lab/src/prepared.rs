@@ -1,11 +1,8 @@
-//! A guest that is made ready once and booted as often as need be.
+//! A guest that is prepared once and booted as often as necessary.
 //!
-//! In: a request; for each boot two writers, a word whether to stop, a power switch, a witness. Out: how
-//! that boot ended. Not here: which files the guest has, how QEMU is called and followed.
-//!
-//! The unpacked kernel and the archive of files are in memory, and each boot reads them there; what the
-//! guest shall do is put behind the archive, so that two boots may differ in it. A guest keeps nothing
-//! from one boot to the next but what its disks keep.
+//! The unpacked kernel and the archive of files are in memory, where each boot reads them. The
+//! guest's orders are appended to the archive, so two boots may have different orders. Only the
+//! guest's disks keep anything from one boot to the next.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,19 +24,19 @@ use crate::run::reason_in;
 use crate::unpack::{Skipped, Spool, check_empty, open_or_make};
 use crate::{Accelerator, LabError, LabExit, LabOutcome, LabRequest, Streams};
 
-/// How long a guest may take until its command starts. An emulated one takes some seconds on a quiet host
-/// and was seen to take 60 beside twelve busy loops on two processors.
+/// How long a guest may take until its command starts. An emulated one takes some seconds on a
+/// quiet host, and up to 60 (measured) with twelve busy loops on two processors.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// The host's side of one boot.
 pub struct Boot<'a> {
     /// Where the command's output goes.
     pub streams: Streams<'a>,
-    /// Asked all the time: whether the command shall end.
+    /// Polled: whether to end the command.
     pub stop: &'a (dyn Fn() -> bool + 'a),
-    /// Whoever may cut the guest's power. A switch is for one boot.
+    /// Cuts the guest's power. A switch is for one boot.
     pub cutter: Option<&'a Cutter>,
-    /// The end of a pipe for writing, which gets what the guest tells its witness, and is closed when
+    /// The write end of a pipe, which gets the guest's messages to its witness, and is closed when
     /// the boot has ended. For a guest whose request has a witness.
     pub witness: Option<OwnedFd>,
 }
@@ -56,43 +53,43 @@ pub struct PreparedGuest {
     request: LabRequest,
     qemu: Qemu,
     files: Arc<GuestFiles>,
-    /// The kernel, unpacked, if it can be started so.
+    /// The unpacked kernel, if it can be started directly.
     kernel: Option<Arc<File>>,
     preparation: Duration,
 }
 
 impl PreparedGuest {
-    /// Makes a guest ready, which takes a second or two.
+    /// Prepares a guest, which takes a second or two.
     ///
     /// # Errors
-    /// Whatever would keep the guest from being started.
+    /// If the guest could not be started.
     pub fn new(request: LabRequest) -> Result<Self, LabError> {
         request.check()?;
         if let Some(path) = &request.out {
             check_empty(path)?;
         }
         let qemu = Qemu::find()?;
-        // Where KVM was asked for and does not work, that is said before anything is made.
+        // If KVM was requested and does not work, fail before anything is made.
         qemu.facts(&request)?;
         let begin = Instant::now();
-        // Neither needs the other, and each keeps a processor busy.
+        // They are independent, and each keeps a processor busy.
         let (files, kernel) = thread::scope(|scope| {
             let kernel = scope.spawn(|| kernel_of_image(&request.kernel.image));
-            // Without it the image is booted as it is, whatever was wrong.
+            // Without it the image is booted as it is, whatever the error was.
             (GuestFiles::of(&request), kernel.join().ok().flatten())
         });
         let (files, kernel) = (Arc::new(files?), kernel.map(Arc::new));
         Ok(Self { request, qemu, files, kernel, preparation: begin.elapsed() })
     }
 
-    /// What it was made ready for.
+    /// The request it was prepared for.
     #[must_use]
     pub fn request(&self) -> &LabRequest {
         &self.request
     }
 
-    /// The same kernel and files for another request: with another command (a hermetic guest has no
-    /// other programs than before), environment, texts, place for what is brought out, limit, timing,
+    /// The same kernel and files for another request: with another command (a hermetic guest has
+    /// only the programs it had before), environment, texts, output folder, limit, timing,
     /// processors, memory, or disks of front ends that it has drivers for.
     ///
     /// # Errors
@@ -108,11 +105,12 @@ impl PreparedGuest {
         }
     }
 
-    /// Boots it, and waits for its end. QEMU is ended in every case, and with the thread that calls this.
+    /// Boots the guest and waits for its end. QEMU is ended in every case, also with the calling
+    /// thread.
     ///
     /// # Errors
-    /// Whatever keeps the guest from being started, and what was brought out from being written. How a
-    /// guest that was started ended is an outcome.
+    /// If the guest cannot be started, or the files it brings out cannot be written. How a started
+    /// guest ended is an outcome.
     pub fn boot(&self, mut boot: Boot<'_>) -> Result<LabOutcome, LabError> {
         if boot.witness.is_some() && !self.request.has_witness {
             let text = "a witness listens to a guest that has no port to it";
@@ -121,7 +119,7 @@ impl PreparedGuest {
         let Some(path) = &self.request.out else { return self.boot_working(None, &mut boot) };
         check_empty(path)?;
         let was_there = path.is_dir();
-        // Held from here on: what its name leads to later does not matter.
+        // Held from here on: later changes of its path do not matter.
         let outcome = self.boot_working(Some(&open_or_make(path)?), &mut boot);
         if !was_there && !outcome.as_ref().is_ok_and(|it| matches!(it.exit, LabExit::Code(_))) {
             // Only if nothing is in it.
@@ -130,7 +128,7 @@ impl PreparedGuest {
         outcome
     }
 
-    /// Boots it by KVM if that works, and once more without it if it did not after all.
+    /// Boots the guest by KVM if that works, and again without KVM if it failed after all.
     fn boot_working(
         &self,
         out: Option<&Folder>,
@@ -138,12 +136,12 @@ impl PreparedGuest {
     ) -> Result<LabOutcome, LabError> {
         let outcome = self.boot_once(self.qemu.facts(&self.request)?, out, boot)?;
         let Some(why) = outcome.fault_of_kvm() else { return Ok(outcome) };
-        // The next guests of this process are emulated at once.
+        // Later guests of this process are emulated at once.
         remember_fault(&why);
         if self.request.accelerator == Accelerator::Kvm {
             return Err(LabError::NoKvm { why });
         }
-        // Nothing of the command has happened yet.
+        // The command has not started yet.
         self.boot_once(Qemu::emulated(outcome.facts, why), out, boot)
     }
 
@@ -203,7 +201,7 @@ impl PreparedGuest {
     }
 }
 
-/// A cut is the end whatever else was seen of it; a failure gets its reason.
+/// A cut overrides any other outcome; a failure gets its reason.
 fn settle(exit: &mut LabExit, cutter: &Cutter, console: &str) {
     if cutter.has_cut() {
         *exit = LabExit::Cut;
@@ -216,7 +214,7 @@ fn settle(exit: &mut LabExit, cutter: &Cutter, console: &str) {
     }
 }
 
-/// The path by which QEMU opens our own handle of a file, which has no name.
+/// The path by which QEMU opens our handle of a file without a name.
 pub(crate) fn own_handle(file: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }

@@ -1,16 +1,15 @@
-//! Which files a program needs to run elsewhere.
+//! The files that a program needs to run elsewhere.
 //!
-//! In: a program's name or file. Out: files of this machine, at the paths at which a guest must have
-//! them. Not here: packing them.
+//! Takes a program's name or file and returns files of this machine, at their paths in the guest.
 //!
-//! Which libraries a program gets is asked of the loader that the program itself names, for it alone
-//! knows all rules; unless all that it names is known already from programs before it. A script gets
-//! its interpreter.
+//! The loader that the program names decides which libraries the program gets, because only the
+//! loader knows all rules; it is not asked if earlier programs already needed all named libraries.
+//! A script gets its interpreter.
 //!
-//! Drivers that are built apart from the kernel, as ZFS is, are spoken to by programs of their own
-//! version, which come first. They are in the folder `tools` of the kernel's tree, beside `boot` and
-//! `lib` (made by `cargo xtask lab zfs`), which is laid out as a root directory: `tools/usr/sbin/zpool`
-//! is `/usr/sbin/zpool` in the guest.
+//! Drivers built outside the kernel, such as ZFS, need programs of the same version, which take
+//! precedence. These are in the folder `tools` of the kernel's tree, next to `boot` and `lib` (made
+//! by `cargo xtask lab zfs`), laid out as a root directory: `tools/usr/sbin/zpool` is
+//! `/usr/sbin/zpool` in the guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -30,28 +29,27 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use crate::LabError;
 use crate::kernels::{Kernel, tree_of_image};
 
-/// Interpreters that are scripts again, at most.
-// The kernel follows no more either, and refuses with ELOOP (fs/exec.c).
+/// Limit of interpreters that are scripts themselves.
+// The kernel follows no more either, and returns ELOOP (fs/exec.c).
 const INTERPRETERS_MAX: usize = 4;
 const HEAD_BYTES: u64 = 64 * 1024;
 const PROGRAM_BYTES_MAX: Bytes = Bytes::from_mib(1024);
 
-/// The programs that were collected, and what they need.
+/// The collected programs and their dependencies.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     /// Files of this machine by the paths at which they are needed.
     pub(crate) files: BTreeMap<PathBuf, PathBuf>,
-    /// Symbolic links on the way to them, and where they point to.
+    /// Symbolic links on the way to them, and their targets.
     pub(crate) links: BTreeMap<PathBuf, PathBuf>,
-    /// Those of the kernel, which come before this machine's.
+    /// The kernel's programs, which take precedence over this machine's.
     tools: KernelTools,
     known: BTreeSet<PathBuf>,
-    /// Libraries by the names that programs give them, which are here with all that they need.
+    /// Libraries by the names in programs; they and their dependencies were added already.
     libraries: BTreeSet<String>,
 }
 
-/// Where a program of this name is: as a path, or on the search path and in the administrators'
-/// folders.
+/// The path of a program: as given, or on the search path and in the administrators' folders.
 pub fn find_program(name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return is_executable(name).then(|| name.to_owned());
@@ -72,7 +70,7 @@ impl Programs {
         Self { tools, ..Self::default() }
     }
 
-    /// Where a program is: among the kernel's, else as [`find_program`] finds it.
+    /// The path of a program: among the kernel's, else as [`find_program`] finds it.
     pub(crate) fn find(&self, name: &Path) -> Option<PathBuf> {
         let is_name = !name.as_os_str().as_bytes().contains(&b'/');
         let own = name.to_str().filter(|_| is_name).and_then(|name| self.tools.find(name));
@@ -83,7 +81,7 @@ impl Programs {
         self.tools.has(file)
     }
 
-    /// Adds a program by its name or path, with all that it needs.
+    /// Adds a program by its name or path, with its dependencies.
     pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
         let missing = || LabError::MissingTool { name: name.to_owned() };
         let path = self.find(Path::new(name)).ok_or_else(missing)?;
@@ -91,10 +89,10 @@ impl Programs {
         self.add_file(&path)
     }
 
-    /// Adds a program's file, with all that it needs, at the path that it has here.
+    /// Adds a program's file with its dependencies, at its path on this machine.
     pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), LabError> {
         let mut next = path.to_owned();
-        // The kernel too follows them only so far (fs/exec.c).
+        // The kernel follows only this many too (fs/exec.c).
         for _ in 0..=INTERPRETERS_MAX {
             self.add_path(&next)?;
             let real = next.canonicalize().map_err(|error| LabError::reading(&next, error))?;
@@ -132,7 +130,7 @@ impl Programs {
         Ok(named.is_some_and(|names| names.iter().all(|name| self.libraries.contains(name))))
     }
 
-    /// Adds a file under its name: the links that lead there, and the file where it really is.
+    /// Adds a file by its path: the links on the way, and the file where it really is.
     fn add_path(&mut self, path: &Path) -> Result<(), LabError> {
         let fail = |error| LabError::reading(path, error);
         let mut path = path.to_owned();
@@ -142,7 +140,7 @@ impl Programs {
             match fs::read_link(&here) {
                 Ok(target) => {
                     path = folder.join(&target);
-                    // A circle of links ends here; what is missing is seen by the canonical path.
+                    // A cycle of links ends here; the canonical path shows missing files.
                     if self.links.insert(self.tools.guest_path(&here), target).is_some() {
                         path = here.canonicalize().map_err(fail)?;
                     }
@@ -158,7 +156,7 @@ impl Programs {
 
 const FOLDER: &str = "tools";
 const PROGRAMS: [&str; 2] = ["usr/sbin", "usr/bin"];
-/// Where loaders look without being told; the first is Debian's.
+/// Where loaders search by default; the first is Debian's.
 const LIBRARIES: [&str; 3] = ["usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"];
 
 /// The folder with a kernel's programs, if it has one.
@@ -168,11 +166,11 @@ pub(crate) struct KernelTools {
 }
 
 impl KernelTools {
-    /// Those in the tree of the kernel's image; the root directory is no such tree.
+    /// The programs in the tree of the kernel's image; the root directory does not count as a tree.
     pub(crate) fn of(kernel: &Kernel) -> Self {
         let image = kernel.image.canonicalize().ok();
         let tree = image.as_deref().and_then(tree_of_image);
-        // This machine's own kernel is in /boot: /tools is no folder of it.
+        // This machine's kernel is in /boot, but /tools does not belong to it.
         let tree = tree.filter(|it| it.parent().is_some());
         Self { folder: tree.map(|it| it.join(FOLDER)).filter(|it| it.is_dir()) }
     }
@@ -187,13 +185,13 @@ impl KernelTools {
         self.folder.as_deref().is_some_and(|folder| file.starts_with(folder))
     }
 
-    /// Where a guest has a file of this machine: all but these have the same path there.
+    /// The guest's path of a file of this machine: only these differ.
     pub(crate) fn guest_path(&self, file: &Path) -> PathBuf {
         let below = self.folder.as_deref().and_then(|folder| file.strip_prefix(folder).ok());
         below.map_or_else(|| file.to_owned(), |path| Path::new("/").join(path))
     }
 
-    /// Where the loader shall look first for this program's libraries.
+    /// Where the loader must search first for this program's libraries.
     pub(crate) fn library_path(&self, program: &Path) -> Option<OsString> {
         if !self.has(program) {
             return None;
@@ -249,13 +247,13 @@ fn needs_of_head(head: &[u8]) -> Result<Needs, &'static str> {
     Ok(Needs::Libraries(PathBuf::from(OsStr::from_bytes(name))))
 }
 
-/// The names of libraries in a program; none if it also says where they are, or cannot be read.
+/// The names of libraries in a program; `None` if it also says where they are, or cannot be read.
 fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
     let file: ElfFile64<LittleEndian> = ElfFile64::parse(program).ok()?;
     let table = file.elf_section_table().dynamic_table(LittleEndian, program).ok()?;
     let mut names = Vec::new();
     for entry in table.iter() {
-        // A library of a known name may then be another file.
+        // A library of a known name may be another file then.
         if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
             return None;
         }
@@ -266,7 +264,7 @@ fn libraries_named_in(program: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Asks the loader which files it would load; it looks first in the folders that are named.
+/// Asks the loader which files it would load; it searches the given folders first.
 fn libraries_of(
     program: &Path,
     loader: &Path,
@@ -274,7 +272,7 @@ fn libraries_of(
 ) -> Result<Vec<PathBuf>, LabError> {
     let bad = |why: String| LabError::BadTool { path: program.to_owned(), why };
     let mut command = Command::new(loader);
-    // What the user preloads here is no need of the program.
+    // The program does not need what the user preloads here.
     if let Some(folders) = first {
         command.arg("--library-path").arg(folders);
     }
@@ -293,7 +291,7 @@ fn libraries_of(
     }
 }
 
-/// `NAME => /PATH (0x…)`, or `/PATH (0x…)` for what has no name of its own.
+/// `NAME => /PATH (0x…)`, or `/PATH (0x…)` for a library without a name.
 fn library_of_line(line: &str) -> Option<PathBuf> {
     let path = line.split_once("=> ").map_or(line, |(_, path)| path).trim();
     let (path, _address) = path.rsplit_once(" (")?;

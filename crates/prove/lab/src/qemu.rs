@@ -1,11 +1,8 @@
-//! QEMU: where it is, what it can do here, with which words it is called, and what it says of its guest's
-//! processors while it runs (QMP, docs/interop/qmp-spec.txt of QEMU).
+//! QEMU: its location, its abilities, its arguments, and its reports on the guest's processors
+//! while it runs (QMP, docs/interop/qmp-spec.txt of QEMU).
 //!
-//! In: the search path, a request; a socket to its monitor. Out: a command; why the guest stands still, as
-//! soon as it does. Not here: running it, the guest's own output.
-//!
-//! A guest whose processor cannot go on (KVM that fails to emulate an instruction) is neither dead nor
-//! silent by its own doing: QEMU stops it and waits for somebody who debugs it.
+//! A guest whose processor cannot continue (KVM fails to emulate an instruction) neither dies nor
+//! reports anything: QEMU stops it and waits for a debugger.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -30,40 +27,41 @@ pub(crate) const KVM: &str = "kvm";
 pub(crate) const ROOT_TAG: &str = "durio-root";
 /// 4 ns of the guest's clock per instruction: 250 million instructions a second.
 const ICOUNT_SHIFT: u8 = 2;
-// The processor that an emulation shows: x86-64-v2 with AES, and nothing that depends on the host,
-// so that the kernel chooses the same routines everywhere.
+// The emulated processor: x86-64-v2 with AES, independent of the host, so that the kernel chooses
+// the same routines everywhere.
 const CPU_MODEL: &str = "Westmere";
-/// Firmware that does no more than a kernel needs that is handed over in memory.
-// Emulation makes slow whatever is done once, and the usual firmware does far more.
+/// Firmware that does only what a kernel handed over in memory needs.
+// Emulation is slow at code that runs once, and the usual firmware does far more.
 const QUICK_FIRMWARE: &str = "qboot.rom";
 
 /// The machine of every guest.
 // -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
 pub(crate) const MACHINE_WORDS: &str =
     "-nodefaults -no-user-config -no-reboot -display none -nic none -M q35";
-/// The words by which a guest runs on the host's processor, in the trial as in earnest.
+/// The arguments for a guest on the host's processor, in the trial and in real guests.
 pub(crate) const KVM_WORDS: [&str; 4] = ["-accel", "kvm", "-cpu", KVM_CPU];
 const KVM_CPU: &str = "host";
 /// QEMU's stdin is a socket to its monitor.
 pub(crate) const MONITOR_WORDS: [&str; 4] =
     ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"];
 
-// The words for the kernel: panics end the guest at once, no self-tests, no mitigations, which cost
-// time and are no part of what is measured. Nor are pages of the kernel searched for
-// wrong rights; and what is not begun at all are a source of randomness beside the processor's (a
-// second of trying it out), encrypted keys, the character device of a timer and TCP by BPF.
+// The kernel's parameters: panics end the guest at once; no self-tests and no mitigations, which
+// cost time and do not belong to the measurement. The kernel does not search its pages for wrong
+// permissions, and does not start sources of randomness other than the processor's (a second of
+// trials), encrypted keys, the character device of a timer, or TCP by BPF.
 const KERNEL_WORDS: &str = "console=ttyS0 quiet mitigations=off nokaslr panic=-1 reboot=t tsc=reliable \
 no_timer_check audit=0 raid=noautodetect cryptomgr.notests nowatchdog random.trust_cpu=on \
 rodata=off \
 initcall_blacklist=jent_mod_init,init_encrypted,hpet_late_init,bpf_tcp_ca_kfunc_init";
-// Not calibrating a processor's own timer saves 25 million instructions of waiting; another does
-// its work. With several processors, which counted guests do not have, it would be slower.
+// Skipping the calibration of the processor's timer saves 25 million instructions of waiting;
+// another timer does its work. With several processors, which counted guests do not have, that
+// would be slower.
 const COUNTED_WORDS: &str = " nolapic_timer";
 
-/// Told to the kernel of an emulated guest whose clock is the host's: the rate of the host's counter, which
-/// QEMU passes on. The kernel would measure it against a timer that QEMU emulates, and on a busy host it
-/// found a tenth of it, so that the guest's clock ran ten times too fast
-/// (arch/x86/kernel/tsc.c: tsc_early_khz).
+/// Parameter for the kernel of an emulated guest that uses the host's clock: the rate of the host's
+/// counter, which QEMU passes on. The kernel would otherwise measure it against a timer that QEMU
+/// emulates, and on a busy host it measured a tenth of the rate, so that the guest's clock ran ten
+/// times too fast (arch/x86/kernel/tsc.c: tsc_early_khz).
 fn counter_words() -> &'static str {
     static WORDS: LazyLock<String> = LazyLock::new(|| {
         let clock = TscClock::calibrate();
@@ -76,7 +74,7 @@ fn counter_words() -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Qemu {
     program: PathBuf,
-    /// As it says itself, such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
+    /// As printed by QEMU, such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
     pub version: String,
     has_quick_firmware: bool,
 }
@@ -85,7 +83,7 @@ impl Qemu {
     /// Finds QEMU on the search path.
     ///
     /// # Errors
-    /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not say its version.
+    /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not print its version.
     pub fn find() -> Result<Self, LabError> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
@@ -107,20 +105,21 @@ impl Qemu {
         &self.program
     }
 
-    /// Why KVM cannot be used on this machine; none if it can. A guest of 300 bytes tries it out, once per
-    /// process, for two seconds of the guest at most.
+    /// Why KVM cannot be used on this machine; `None` if it can. A guest of 300 bytes tries it out,
+    /// once per process, for at most two seconds of the guest.
     #[must_use]
     pub fn kvm_fault(&self) -> Option<&'static str> {
         kvm_fault(&self.program)
     }
 
-    /// What a guest of this request will be: KVM is used where the timing is the host's and it works.
+    /// The facts about a guest of this request: KVM is used if the timing is the host's and it
+    /// works.
     ///
     /// # Errors
-    /// [`LabError::NoKvm`] if nothing else will do.
+    /// [`LabError::NoKvm`] if the request needs it.
     pub(crate) fn facts(&self, request: &LabRequest) -> Result<LabFacts, LabError> {
         let is_counted = request.timing == LabTiming::Counted;
-        // A counted guest is never on KVM, whose processors count no instructions for it.
+        // A counted guest never uses KVM, which does not count instructions.
         let may_use_kvm = !is_counted && request.accelerator != Accelerator::Tcg;
         let without_kvm = may_use_kvm.then(|| kvm_fault(&self.program)).flatten();
         if let (Accelerator::Kvm, Some(why)) = (request.accelerator, without_kvm) {
@@ -148,11 +147,12 @@ impl Qemu {
         }
     }
 
-    /// The command that boots a guest from a kernel and its files. Its stdin is to be a socket to QEMU's
-    /// monitor, its stdout a socket to the guest's port; its stderr takes the kernel's console.
+    /// The command that boots a guest from a kernel and its files. Its stdin must be a socket to
+    /// QEMU's monitor, its stdout a socket to the guest's port; its stderr gets the kernel's
+    /// console.
     ///
     /// # Errors
-    /// [`LabError::WrongRequest`] for a disk that QEMU cannot be told of.
+    /// [`LabError::WrongRequest`] for a disk that QEMU's arguments cannot describe.
     pub(crate) fn command(&self, booted: &Booted<'_>) -> Result<Command, LabError> {
         let Booted { request, facts, kernel, files, .. } = *booted;
         let mut command = Command::new(&self.program);
@@ -191,20 +191,21 @@ impl Qemu {
     }
 }
 
-/// What QEMU is called with for one boot.
+/// QEMU's parameters for one boot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Booted<'a> {
     pub(crate) request: &'a LabRequest,
     pub(crate) facts: &'a LabFacts,
     pub(crate) kernel: &'a Path,
     pub(crate) files: &'a Path,
-    /// Where what the guest tells its witness is written to; without it nobody listens.
+    /// Where to write the guest's messages to its witness; without it they are discarded.
     pub(crate) witness: Option<&'a Path>,
 }
 
 /// A second port, to a pipe.
-// On a device of its own, without ioeventfd: the guest's kernel does not wait until the host has what a
-// program wrote (drivers/char/virtio_console.c), and so goes on only when QEMU has passed it on.
+// On a separate device, without ioeventfd: the guest's kernel does not wait until the host has the
+// program's bytes (drivers/char/virtio_console.c), so it must only continue when QEMU has passed
+// them on.
 fn witness_words(pipe: Option<&Path>) -> [String; 6] {
     let listens = match pipe {
         // A path of ours, of digits and slashes.
@@ -217,8 +218,7 @@ fn witness_words(pipe: Option<&Path>) -> [String; 6] {
     ["-chardev".to_owned(), listens, device(), bus, device(), port]
 }
 
-/// Whether it is in one of the folders where QEMU looks; it comes with QEMU, if the distribution did
-/// not leave it out.
+/// Whether it is in one of QEMU's folders; some distributions leave it out.
 fn has_quick_firmware(program: &Path) -> bool {
     let output = ask(Command::new(program).args(["-L", "help"]), ANSWER_LIMIT);
     let text = output.map(|it| it.stdout).unwrap_or_default();
@@ -229,7 +229,7 @@ fn has_quick_firmware(program: &Path) -> bool {
 fn accelerator(facts: &LabFacts) -> Vec<String> {
     let words = match (facts.icount_shift, facts.accelerator.as_str()) {
         (_, KVM) => return KVM_WORDS.map(str::to_owned).to_vec(),
-        // sleep=off: the clock of a guest that waits goes on to its next timer at once.
+        // sleep=off: the clock of a waiting guest jumps to its next timer.
         (Some(shift), _) => format!(
             "-accel tcg,thread=single,tb-size=512 -icount shift={shift},sleep=off -rtc clock=vm -seed 1"
         ),
@@ -239,37 +239,37 @@ fn accelerator(facts: &LabFacts) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
-/// Until capabilities are agreed upon, QEMU sends no events.
+/// QEMU sends no events before capabilities are negotiated.
 const AGREE: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 const ASK: &[u8] = b"{\"execute\":\"query-status\"}\n";
 /// The state of a guest that is about to end (qapi/run-state.json).
 const ENDING: &str = "shutdown";
 
-/// Waits until QEMU says that the guest stands still, and returns QEMU's word for it
-/// (`internal-error`, `paused`, `io-error`, …); none when QEMU is gone. `up` is called when QEMU has
-/// greeted: the machine is about to run.
+/// Waits until QEMU reports that the guest is stopped, and returns QEMU's word for the reason
+/// (`internal-error`, `paused`, `io-error`, …); `None` when QEMU is gone. `up` is called when QEMU
+/// has greeted: the machine is about to run.
 pub(crate) fn wait_for_stop(monitor: UnixStream, up: impl FnOnce()) -> Option<String> {
     let writer = monitor.try_clone().ok()?;
     let mut lines = BufReader::new(monitor).lines();
     begin(&mut lines, &writer).ok()?;
     up();
-    // Whatever cannot be read is an end too: QEMU's exit tells the rest.
+    // A read error is an end too: QEMU's exit reports the cause.
     lines.map_while(Result::ok).find_map(|line| standing_still(&line, &writer))
 }
 
-/// Passes over the greeting, and asks for the state: the guest may have stopped before.
+/// Skips the greeting, and queries the state: the guest may have stopped before.
 fn begin(
     lines: &mut impl Iterator<Item = io::Result<String>>,
     mut to: &UnixStream,
 ) -> io::Result<()> {
-    // QEMU speaks first, and takes no command before it has.
+    // QEMU speaks first, and takes no command before that.
     let _greeting = lines.next().transpose()?;
     to.write_all(AGREE)?;
     to.write_all(ASK)
 }
 
-/// The state, if this line is an answer that the guest does not run. An event that it stopped does not
-/// say why, so the state is asked for.
+/// The state, if this line reports that the guest does not run. The event of a stop lacks the
+/// reason, so the state is queried.
 fn standing_still(line: &str, mut to: &UnixStream) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message.get("event").and_then(Value::as_str) == Some("STOP") {

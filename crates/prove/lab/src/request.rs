@@ -1,4 +1,4 @@
-//! What a lab is asked for.
+//! Requests to a lab.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ use crate::LabError;
 use crate::disk::{self, LabDisk};
 use crate::kernels::Kernel;
 
-/// What the guest's root directory is.
+/// The guest's root directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabRoot {
-    /// This machine's, read-only below a layer of memory: every program that is installed here can
-    /// be used, changes are seen by the guest alone and go with it. `/tmp`, `/run`, `/mnt` and
-    /// `/var/tmp` are empty.
+    /// This machine's, read-only below a layer of memory: every installed program can be used,
+    /// changes are visible only in the guest and end with it. `/tmp`, `/run`, `/mnt` and `/var/tmp`
+    /// are empty.
     Shared,
-    /// The guest's own memory: durio, a shell, the usual programs, those that make filesystems and
-    /// arrays, and what else was asked for. The guest reads nothing of this machine while it runs.
+    /// The guest's memory: durio, a shell, the usual programs, those that make filesystems and
+    /// arrays, and the requested files. The guest reads nothing of this machine while it runs.
     Hermetic,
 }
 
@@ -39,9 +39,9 @@ impl LabRoot {
 /// How the guest's instructions are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
-    /// By KVM where the timing is the host's and a trial shows that it works, else by emulation.
+    /// By KVM if the timing is the host's and a trial shows that it works, else by emulation.
     Auto,
-    /// By KVM; an error where it does not work.
+    /// By KVM; an error if it does not work.
     Kvm,
     /// By emulation; KVM is not tried.
     Tcg,
@@ -67,70 +67,70 @@ impl std::fmt::Display for Accelerator {
     }
 }
 
-/// A file or folder of this machine that the guest gets a copy of.
+/// A file or folder of this machine to copy into the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabFile {
     /// Where it is here.
     pub source: PathBuf,
-    /// Where the guest has it; an absolute path.
+    /// Its absolute path in the guest.
     pub guest: PathBuf,
 }
 
-/// A guest, and what it shall do.
+/// A guest and its command.
 #[derive(Debug, Clone)]
 pub struct LabRequest {
-    /// What is booted.
+    /// The kernel to boot.
     pub kernel: Kernel,
-    /// What the guest's clock counts.
+    /// The unit of the guest's clock.
     pub timing: LabTiming,
     /// How its instructions are carried out.
     pub accelerator: Accelerator,
-    /// Virtual processors, 1 to 64; 1 where the timing is counted.
+    /// Virtual processors, 1 to 64; 1 if the timing is counted.
     pub cpus: u32,
-    /// The guest's memory, its files in memory among it.
+    /// The guest's memory, including its files in memory.
     pub memory: Bytes,
     /// How long the guest may live, from its start, in this machine's time.
     pub limit: Duration,
-    /// What the guest's root is.
+    /// The guest's root.
     pub root: LabRoot,
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// Variables for the command, beside PATH, HOME, `DURIO_LAB` (the timing's word) and
-    /// `DURIO_LAB_OUT` (a folder for what shall be brought out).
+    /// Variables for the command, in addition to PATH, HOME, `DURIO_LAB` (the timing's word) and
+    /// `DURIO_LAB_OUT` (a folder for files to bring out).
     pub environment: Vec<(OsString, OsString)>,
     /// The program that becomes the guest's first process and its command `durio`: called with
     /// [`crate::GUEST_COMMAND`] as its only argument it must call [`crate::guest_main`].
     pub program: PathBuf,
     /// Further programs for a hermetic guest; each must exist here.
     pub tools: Vec<String>,
-    /// Modules that the kernel must have, beside those that the guest itself needs.
+    /// Modules that the kernel must have, in addition to those that every guest needs.
     pub modules: Vec<String>,
     /// Files for the guest.
     pub files: Vec<LabFile>,
-    /// Files of this boot alone, by their paths in the guest: another boot of the same guest may have
-    /// others.
+    /// Files of this boot alone, by their paths in the guest; another boot may have others.
     pub texts: Vec<(PathBuf, Vec<u8>)>,
     /// Disks, each with a link to it at [`LabDisk::path_in_guest`].
     pub disks: Vec<LabDisk>,
-    /// The guest has a port to its witness at [`LabRequest::WITNESS_PATH`], which the command also finds
-    /// in `DURIO_LAB_WITNESS`: what is written there is with the host when the call returns, as long as
-    /// the host reads its pipe before that is full (64 KiB).
+    /// The guest has a port to its witness at [`LabRequest::WITNESS_PATH`], which the command also
+    /// finds in `DURIO_LAB_WITNESS`. The host has the written bytes when the call returns, as long
+    /// as it reads its pipe before that is full (64 KiB).
     pub has_witness: bool,
-    /// Where to put what the command wrote to `DURIO_LAB_OUT`: a folder that is empty or not there.
+    /// The folder for files from `DURIO_LAB_OUT`: empty, or not existing yet.
     pub out: Option<PathBuf>,
 }
 
 impl LabRequest {
-    /// Memory of a guest for which none is named.
+    /// The default memory of a guest.
     pub const MEMORY_DEFAULT: Bytes = Bytes::from_gib(2);
-    /// The limit of a guest for which none is named: 30 minutes.
+    /// The default limit of a guest: 30 minutes.
     pub const LIMIT_DEFAULT: Duration = Duration::from_secs(1800);
-    /// Where the guest has the port to its witness.
+    /// The guest's path of the port to its witness.
     pub const WITNESS_PATH: &'static str = "/dev/virtio-ports/durio.witness";
     /// Virtual processors at most.
     pub const CPUS_MAX: u32 = 64;
 
-    /// A guest of one processor with its own root, counted timing and the default memory and limit.
+    /// A guest of one processor with a separate root, counted timing and the default memory and
+    /// limit.
     #[must_use]
     pub fn new(kernel: Kernel, program: PathBuf, command: Vec<OsString>) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl LabRequest {
         if !places.all(|it| it.is_absolute()) || !self.texts.iter().all(|it| it.0.is_absolute()) {
             return wrong("a file's place in the guest is an absolute path");
         }
-        // No program can be given such an argument (execve(2)).
+        // A program's arguments cannot contain zero bytes (execve(2)).
         let has_zero = |text: &OsString| text.as_encoded_bytes().contains(&0);
         if self.command.iter().any(has_zero) {
             return wrong("an argument has a zero byte in it");

@@ -1,7 +1,6 @@
 //! Runs one guest to its end, and how a guest ends.
 //!
-//! In: a request, two writers, a word whether to stop. Out: how it ended. Not here: making its files
-//! ready, booting it.
+//! Takes a request, two writers and a stop condition, and returns how the guest ended.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,15 +12,15 @@ use crate::qemu::KVM;
 use crate::unpack::Skipped;
 use crate::{LabError, LabRequest};
 
-/// Why a guest is gone.
+/// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LabExit {
-    /// The command ended with this exit code; 128 + N if signal N ended it, 127 if there is no such
-    /// command, 126 if it cannot be run.
+    /// The command ended with this exit code; 128 + N if signal N ended it, 127 if the command does
+    /// not exist, 126 if it cannot be run.
     Code(u8),
     /// The limit was reached.
     TimeLimit,
-    /// The guest died, or did not get as far as running the command; what is known of it.
+    /// The guest died before or while running the command; the known facts about it.
     GuestFailed(String),
     /// The caller asked to stop.
     Stopped,
@@ -29,28 +28,28 @@ pub enum LabExit {
     Cut,
 }
 
-/// A guest that is gone.
+/// A guest that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabOutcome {
     pub exit: LabExit,
-    /// What the guest was.
+    /// The facts about the guest.
     pub facts: LabFacts,
-    /// From the start of QEMU until the command was started, if it was.
+    /// From the start of QEMU to the start of the command, if it was started.
     pub first_command_after: Option<Duration>,
-    /// Whether the kernel was unpacked before it was started; otherwise its image unpacked itself, which
-    /// takes a guest long.
+    /// Whether the kernel was unpacked before its start; otherwise its image unpacked itself, which
+    /// is slow in a guest.
     pub was_unpacked: bool,
-    /// Making the guest's files ready, before QEMU was started. What a guest that was prepared once took
-    /// for it is in each of its outcomes.
+    /// The time to prepare the guest's files, before QEMU was started. Each outcome of a guest
+    /// prepared once has the same.
     pub preparation: Duration,
-    /// The last of what the kernel and QEMU said.
+    /// The end of the output of the kernel and QEMU.
     pub console: String,
-    /// What it brought out and is not in the folder of the request.
+    /// Brought out files that did not reach the folder of the request.
     pub skipped: Skipped,
 }
 
 impl LabOutcome {
-    /// Why the guest failed by KVM before its command began, if it may have been that.
+    /// Why the guest failed by KVM before its command started, if that may be the cause.
     pub(crate) fn fault_of_kvm(&self) -> Option<String> {
         match &self.exit {
             LabExit::GuestFailed(reason)
@@ -63,10 +62,10 @@ impl LabOutcome {
     }
 }
 
-/// The last lines of a console that tell why a guest died.
+/// The last lines of a console that explain why a guest died.
 pub(crate) fn reason_in(console: &str) -> String {
     let lines = || console.lines().map(str::trim).filter(|line| !line.is_empty());
-    // The first is the cause; what follows a panic is its trace.
+    // The first is the cause; a panic is followed by its trace.
     let told = lines().find_map(|line| {
         let panic = line.find("Kernel panic").and_then(|at| line.get(at..));
         panic.or_else(|| line.strip_prefix("durio lab: "))
@@ -84,9 +83,9 @@ pub(crate) fn reason_in(console: &str) -> String {
 
 /// Where the command's output goes.
 pub struct Streams<'a> {
-    /// What it writes to its stdout.
+    /// The command's stdout.
     pub stdout: &'a mut dyn Write,
-    /// What it writes to its stderr.
+    /// The command's stderr.
     pub stderr: &'a mut dyn Write,
 }
 
@@ -96,12 +95,12 @@ impl std::fmt::Debug for Streams<'_> {
     }
 }
 
-/// Runs one guest to its end. Nothing of it stays: its files are in memory, and QEMU is ended in every
-/// case.
+/// Runs one guest to its end and leaves nothing behind: its files are in memory, and QEMU is ended
+/// in every case.
 ///
 /// # Errors
-/// Whatever keeps the guest from being started, and what was brought out from being written. How a
-/// guest that was started ended is an outcome.
+/// If the guest cannot be started, or the files it brings out cannot be written. How a started
+/// guest ended is an outcome.
 pub fn run(
     request: &LabRequest,
     streams: &mut Streams<'_>,

@@ -1,8 +1,8 @@
-//! Files as an archive: those of a guest before it is booted, which the kernel unpacks, and those that it
-//! brings out.
+//! Files as an archive: the files that a guest is booted with, which the kernel unpacks, and those
+//! that it brings out.
 //!
-//! In: files, links, folders and texts by their paths. Out: an archive, in a file without a name or to a
-//! sink. Not here: which files a guest needs.
+//! Takes files, links, folders and texts by their paths, and writes an archive to a file without a
+//! name or to a sink.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,10 +55,10 @@ impl Tree {
         self.put(path.as_ref(), Node::Device(major, minor));
     }
 
-    /// Copies a file or a folder of this machine with all that is in it; links stay links, anything
-    /// but files, folders and links is left out.
+    /// Copies a file or a folder of this machine with its contents; links stay links, and only
+    /// files, folders and links are copied.
     pub(crate) fn host_tree(&mut self, path: &Path, source: &Path) -> Result<(), LabError> {
-        // No recursion: how deep folders go is up to whoever made them.
+        // No recursion: the user's folders determine the depth.
         let mut pending = vec![(path.to_owned(), source.to_owned())];
         while let Some((path, source)) = pending.pop() {
             let fail = |error| LabError::reading(&source, error);
@@ -78,9 +78,9 @@ impl Tree {
         Ok(())
     }
 
-    /// The last word counts, but a folder never takes the place of what is there.
+    /// The last node wins, but a folder never replaces an existing node.
     fn put(&mut self, path: &Path, node: Node) {
-        // The root itself is there on either side, and an entry has a name.
+        // The root itself exists on either side, and an entry has a name.
         if path.parent().is_none() {
             return;
         }
@@ -95,14 +95,14 @@ impl Tree {
         }
     }
 
-    /// The archive, in memory that goes when the file is closed.
+    /// The archive, in memory that is freed when the file is closed.
     pub(crate) fn archive(&self) -> Result<File, LabError> {
         let fail = |error: io::Error| LabError::io("make the guest's files", error);
         let buffered = self.write_to(BufWriter::with_capacity(1 << 20, memory_file()?))?;
         buffered.into_inner().map_err(|error| fail(error.into_error()))
     }
 
-    /// The archive behind another one of this length, in memory of its own.
+    /// The archive, placed after another one of this length, in separate memory.
     pub(crate) fn archive_behind(&self, first: &File, length: u64) -> Result<File, LabError> {
         let fail = |error: Errno| LabError::io("make the guest's files", error.into());
         let memory = memory_file()?;
@@ -117,7 +117,7 @@ impl Tree {
         self.write_to(memory)
     }
 
-    /// Writes the archive, and gives the sink back.
+    /// Writes the archive, and returns the sink.
     pub(crate) fn write_to<W: io::Write>(&self, sink: W) -> Result<W, LabError> {
         let mut writer = Writer::new(sink);
         for (path, node) in &self.nodes {
@@ -127,7 +127,7 @@ impl Tree {
     }
 }
 
-/// QEMU opens it by our descriptor: no name, and so nothing to be left behind.
+/// QEMU opens it by our descriptor: without a name, nothing can be left behind.
 fn memory_file() -> Result<File, LabError> {
     let memory = memfd_create("durio-lab", MemfdFlags::CLOEXEC);
     Ok(memory.map_err(|error| LabError::io("make the guest's files", error.into()))?.into())

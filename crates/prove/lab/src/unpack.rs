@@ -1,10 +1,9 @@
-//! Puts what a guest brought out into a folder.
+//! Unpacks the archive a guest brought out into a folder.
 //!
-//! In: an archive that the guest made, as it comes. Out: files, folders and links in the folder;
-//! nothing outside of it, nothing instead of what is there, and no more than [`Limits`], whatever the
-//! archive says. Not here: owners and times.
+//! Writes files, folders and links into the folder, never outside it, never over existing files,
+//! and no more than [`Limits`], whatever the archive says. Owners and times are ignored.
 //!
-//! The guest's command may be anything, and what it says is not trusted: every name is looked up one
+//! The guest's command may be anything, so its output is not trusted: every name is looked up one
 //! component at a time below the folder's descriptor ([`Folder`]), so no link is followed, not even
 //! one of the same archive.
 
@@ -22,7 +21,7 @@ use crate::cpio::{Header, Kind, Reader};
 
 // Linux takes no longer target (PATH_MAX).
 const LINK_BYTES_MAX: Bytes = Bytes::new(4096);
-/// Folders within folders. Whoever removes a tree may hold each of them open, 1024 at most.
+/// Depth of nested folders. A process that removes a tree may hold each of them open, 1024 at most.
 const DEPTH_MAX: usize = 128;
 /// Holes are found in steps of this size.
 const PART_BYTES: usize = 1 << 16;
@@ -30,15 +29,15 @@ const PART_BYTES: usize = 1 << 16;
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     entries: u64,
-    /// Of all contents together, holes included.
+    /// The sum of all contents, including holes.
     bytes: u64,
 }
 
 // A run folder has a dozen files, a bench some thousand; a guest has a few GiB of memory for them.
 const LIMITS: Limits = Limits { entries: 1_000_000, bytes: 64 << 30 };
 
-/// What a guest brought out and did not arrive: links that are absolute or lead outside, devices,
-/// FIFOs and sockets.
+/// Entries that were not unpacked: links that are absolute or lead outside, devices, FIFOs and
+/// sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
     pub count: u64,
@@ -46,7 +45,7 @@ pub struct Skipped {
     pub first: Option<PathBuf>,
 }
 
-/// Opens the folder, made if it is not there, before anything is run for it.
+/// Opens the folder, creating it if needed, before anything runs.
 pub(crate) fn open_or_make(folder: &Path) -> Result<Folder, LabError> {
     Folder::open_or_make(folder)
         .map_err(|error| LabError::io(format!("make '{}'", folder.display()), error))
@@ -67,8 +66,8 @@ pub(crate) fn check_empty(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Keeps an archive until it is whole, in a file without a name on the filesystem that its files
-/// are for: memory has no room for what a guest may send.
+/// Keeps an archive until it is whole, in a file without a name on the destination's filesystem:
+/// the guest may send more than fits in memory.
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: File,
@@ -131,7 +130,7 @@ fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<
             let what = format!("more than {} entries", limits.entries);
             return Err(unreadable(too_many(what)));
         }
-        // Checked by what headers tell, before a byte of the content is written.
+        // Checked by the headers, before a byte of the content is written.
         if bytes > limits.bytes {
             let what = format!("more than {} of contents", Bytes::new(limits.bytes));
             return Err(unreadable(too_many(what)));
@@ -147,7 +146,7 @@ fn unpack_within(limits: Limits, archive: impl Read, folder: &Folder) -> Result<
     Ok(skipped)
 }
 
-/// Makes what an entry says; false if it is nothing that is brought out.
+/// Makes an entry; false if it is of a kind that is not brought out.
 fn make(header: &Header, reader: &mut Reader<impl Read>, top: &Folder) -> io::Result<bool> {
     let parts = parts_of(&header.path)?;
     let Some((name, parents)) = parts.split_last() else { return Err(outside()) };
@@ -156,8 +155,7 @@ fn make(header: &Header, reader: &mut Reader<impl Read>, top: &Folder) -> io::Re
         Kind::Directory => inner_folder(top, &parts).map(|_| true),
         Kind::File => {
             let parent = inner_folder(top, parents)?;
-            // Nothing that makes a program run as another user, and never a file that its owner
-            // cannot read or remove.
+            // No setuid or setgid, and never a file that its owner cannot read or remove.
             let permissions = header.permissions & 0o777 | 0o600;
             let file = parent.as_ref().unwrap_or(top).make_file_with(name, permissions)?;
             copy_with_holes(reader, &file, header.size).map(|()| true)
@@ -191,7 +189,7 @@ fn outside() -> io::Error {
     io::Error::other("its name leads outside of the folder, or to no file")
 }
 
-/// The folder of these names, made where it is not there; none for the top itself.
+/// The folder of these names, created if missing; `None` for the top itself.
 fn inner_folder(top: &Folder, names: &[&Path]) -> io::Result<Option<Folder>> {
     let mut inner: Option<Folder> = None;
     for name in names {
@@ -205,8 +203,8 @@ fn inner_folder(top: &Folder, names: &[&Path]) -> io::Result<Option<Folder>> {
     Ok(inner)
 }
 
-/// True if a link in a folder so far below the top leads to something below the top. Its steps up
-/// must come first: behind a name, which may be of a link itself, a step up may lead anywhere.
+/// True if a link in a folder this far below the top leads to something below the top. Its steps up
+/// must come first: after a name, which may be a link's, a step up may lead anywhere.
 fn stays_inside(target: &Path, depth: usize) -> bool {
     let is_step = |part: &Component<'_>| matches!(part, Component::ParentDir | Component::CurDir);
     let steps = target.components().take_while(is_step);
@@ -217,7 +215,7 @@ fn stays_inside(target: &Path, depth: usize) -> bool {
         && names.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Copies so many bytes; where they are zero the file gets holes.
+/// Copies `length` bytes; runs of zeros become holes.
 fn copy_with_holes(content: &mut impl Read, file: &File, length: u64) -> io::Result<()> {
     let mut part = vec![0; PART_BYTES];
     let mut at = 0;
@@ -231,7 +229,7 @@ fn copy_with_holes(content: &mut impl Read, file: &File, length: u64) -> io::Res
     file.set_len(length)
 }
 
-/// Writes to a file that has nothing there yet; what is zero stays a hole.
+/// Writes to a new file; zeros stay holes.
 fn write_with_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     let mut at = at;
     for part in bytes.chunks(PART_BYTES) {

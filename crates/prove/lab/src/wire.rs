@@ -1,19 +1,18 @@
 //! The frames that a guest sends to its host over one serial port.
 //!
-//! In and out: a byte stream. A frame is a kind (1 byte), the length of its content (4 bytes, little
-//! endian), and the content. The other way goes a single byte at most. Not here: what either side does
-//! with it.
+//! A frame is a kind (1 byte), the length of its content (4 bytes, little endian), and the content.
+//! The host sends at most a single byte.
 
 use std::io::{self, Read, Write};
 
-/// Content of one frame at most; a longer one means that the stream is not ours.
+/// Limit of a frame's content; a longer one means that the stream is not ours.
 pub(crate) const CONTENT_BYTES_MAX: usize = 1 << 20;
 
-/// The one byte that the host says: the command shall end, as by Ctrl-C.
+/// The one byte that the host sends: end the command, as by Ctrl-C.
 // ETX, which Ctrl-C is on a terminal.
 pub(crate) const INTERRUPT: u8 = 3;
 
-/// What the guest says.
+/// A message of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// The command is about to start.
@@ -22,11 +21,11 @@ pub(crate) enum Frame {
     Stdout(Vec<u8>),
     /// The command wrote this to its stderr.
     Stderr(Vec<u8>),
-    /// The next part of the archive of what is brought out.
+    /// The next part of the archive to bring out.
     Archive(Vec<u8>),
     /// The command ended with this exit code; the last frame.
     Exit(u8),
-    /// The guest could not get as far as running the command, or could not finish; the last frame.
+    /// The guest failed before running the command, or could not finish; the last frame.
     Failed(String),
 }
 
@@ -51,10 +50,10 @@ impl Frame {
         }
     }
 
-    /// Writes the frame with one call where the port takes it.
+    /// Writes the frame, in one call if the port takes it.
     ///
     /// # Errors
-    /// Those of the writer; content that is longer than [`CONTENT_BYTES_MAX`].
+    /// Errors of the writer; content longer than [`CONTENT_BYTES_MAX`].
     pub(crate) fn write_to(&self, port: &mut impl Write) -> io::Result<()> {
         let content = self.content();
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "a frame that is too long");
@@ -71,20 +70,20 @@ impl Frame {
         port.flush()
     }
 
-    /// Reads the next frame; none at the end of the stream.
+    /// Reads the next frame; `None` at the end of the stream.
     ///
     /// # Errors
-    /// A stream that ends within a frame, or that is none of frames.
+    /// A stream that ends within a frame, or that has an invalid frame.
     pub(crate) fn read_from(port: &mut impl Read) -> io::Result<Option<Self>> {
         let mut kind = [0];
-        // Between two frames a stream may end, within one it may not.
+        // A stream may end between two frames, but not within one.
         if port.read(&mut kind)? == 0 {
             return Ok(None);
         }
         let mut length = [0; 4];
         port.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        // Before memory is taken for it: what the guest says is not trusted.
+        // Before memory is allocated: the guest is not trusted.
         if length > CONTENT_BYTES_MAX {
             return Err(not_ours("is longer than any frame"));
         }

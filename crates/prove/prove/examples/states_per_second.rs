@@ -1,7 +1,7 @@
 //! How many crash states are enumerated per second, for `cargo xtask bench prove`.
 //!
-//! In: nothing. Out: a line with the states per second where every cell of each state is read, and one
-//! where none is. The run is one of the prover's own writer, 32 writes in flight.
+//! Prints the states per second where every cell of each state is read, and where none is. The run
+//! is of the prover's writer, 32 writes in flight.
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 #![expect(clippy::print_stdout, reason = "its answer")]
 

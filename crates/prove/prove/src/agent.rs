@@ -1,9 +1,9 @@
-//! The side of the target: writes, and reads, as its witness asks.
+//! The target's side: writes and reads at the request of its witness.
 //!
-//! In: a stream to the witness, a target. Out: messages. Not here: when the power goes, verdicts; how a
-//! target is opened.
+//! Takes a stream to the witness and a target. The witness decides when the power goes and gives
+//! verdicts.
 //!
-//! Nothing is written to a target that has not the witness's label, but for the label itself, which is
+//! Writes nothing to a target without the witness's label, except the label itself, which is
 //! written when the witness asks for it and the user has permitted it.
 
 use std::io::{self, BufReader, Read, Write};
@@ -29,7 +29,7 @@ pub(crate) const READ: usize = 128 << 10;
 /// Reads in flight.
 const READS: u32 = 8;
 
-/// How a target shall be opened.
+/// How to open a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     pub write: bool,
@@ -56,7 +56,7 @@ pub trait Target {
     /// Its bytes.
     fn size(&self) -> u64;
 
-    /// Opens it, past every cache of this machine, and lends the engine.
+    /// Opens it, bypassing every cache of this machine, and lends the engine.
     fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: Wanted, user: U) -> U::Output;
 }
 
@@ -76,7 +76,8 @@ pub enum AgentError {
     Failed(String),
 }
 
-/// What an agent says of its target. It is read before the witness is called, who does not wait long.
+/// An agent's description of its target. It is read before the witness is called, which does not
+/// wait long.
 ///
 /// # Errors
 /// If the target cannot be read.
@@ -88,7 +89,7 @@ pub fn introduce(
     Ok(Introduction { size: target.size(), label, inventory: Some(Box::new(inventory)) })
 }
 
-/// Does what the witness asks until it says that this was all.
+/// Follows the witness's orders until it says that they are complete.
 ///
 /// # Errors
 /// If the witness is gone or refuses, or the target fails.
@@ -137,7 +138,7 @@ where
     }
 }
 
-/// Bytes that a target of so many cells has before the first write; none for more than there are.
+/// Bytes that a target of `cells` cells has before the first write; `None` on overflow.
 #[must_use]
 pub fn prepared_size(cells: u64, writes: FileWrites) -> Option<u64> {
     Layout::new(cells).prepared(writes).end.checked_mul(CELL as u64)
@@ -156,7 +157,7 @@ struct Link<S> {
     reader: BufReader<S>,
 }
 
-/// Takes what an agent says.
+/// Takes an agent's messages.
 pub(crate) trait Listener {
     fn say(&mut self, message: &AgentSays) -> Result<(), AgentError>;
 }
@@ -264,7 +265,7 @@ impl<W: Witness<Error = AgentError>> EngineUser<MonotonicClock> for Loading<'_, 
 
     fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
         let Arm { path, depth, writes, .. } = self.arm;
-        // Whoever makes files syncs them: its write is durable when it returns.
+        // A writer that makes files syncs them: its write is durable when it returns.
         let path = if writes.makes_files() { DurablePath::ODsync } else { path };
         let layout = Layout::new(self.cells);
         let schedule = Schedule::new(layout, &self.arm, self.first_seq, self.seed);

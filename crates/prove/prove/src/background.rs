@@ -1,10 +1,10 @@
-//! A simulated disk that is served by a thread, at a socket in a folder of its own.
+//! A simulated disk that a thread serves, at a socket in a private folder.
 //!
-//! In: a disk. Out: a server that goes when its handle is dropped, with socket and folder. Not here: a
-//! disk that users serve (`serving.rs`).
+//! The server ends when its handle is dropped, and removes socket and folder. `serving.rs` has the
+//! disks that users serve.
 //!
-//! A process that is killed leaves the folder. Its lock went with the process, so that a later one can tell
-//! it from those that are in use.
+//! A killed process leaves its folder behind but not its lock, so a later process can tell such a
+//! folder from those in use.
 
 use std::fs::Permissions;
 use std::io;
@@ -19,12 +19,13 @@ use tempfile::TempDir;
 
 use crate::served::{Advertised, ServedDisk};
 
-/// What the names of the folders begin with, and what is in them.
+/// Prefix of the folders' names.
 const PREFIX: &str = "durio-";
 const SOCKET: &str = "disk.sock";
 
-/// Removes what killed processes of this user have left below a folder for temporary files: folders that
-/// nobody has locked, in which there is nothing but a socket at which nobody answers. Those that are gone.
+/// Removes folders that killed processes of this user have left below a folder for temporary files:
+/// those that are unlocked and contain only a socket without a listener. Returns the removed
+/// folders.
 pub fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
     let Ok(parent) = Folder::open(place) else { return Vec::new() };
     let names = parent.names().unwrap_or_default();
@@ -32,7 +33,7 @@ pub fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
         names.iter().filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
     let mut removed: Vec<_> = candidates
         .filter(|name| {
-            // What cannot be looked at or removed stays; the next call tries again.
+            // A folder that cannot be inspected or removed stays; the next call tries again.
             parent
                 .folder(name)
                 .and_then(|folder| remove_if_dead(&parent, &folder, name))
@@ -44,7 +45,7 @@ pub fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// A lock is taken before the socket is made: what is not locked and has a socket is nobody's.
+/// A lock is taken before the socket is made, so an unlocked folder with a socket has no owner.
 fn remove_if_dead(parent: &Folder, folder: &Folder, name: &std::ffi::OsStr) -> io::Result<bool> {
     let is_dead = folder.is_own()?
         && folder.names()? == [SOCKET]
@@ -68,7 +69,7 @@ pub enum BackgroundError {
     Nbd(#[from] NbdError),
 }
 
-/// A server in a thread of its own.
+/// A server in a separate thread.
 #[derive(Debug)]
 pub struct BackgroundServer {
     uri: Uri,
@@ -84,19 +85,19 @@ impl BackgroundServer {
     /// Serves the disk from now on.
     ///
     /// # Errors
-    /// If there is no place for a socket.
+    /// If no place for a socket exists.
     pub fn start(disk: &SharedDisk, advertised: Advertised) -> Result<Self, BackgroundError> {
         let only_owner = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir()?;
         let lock = Folder::open(folder.path())?;
-        // Where there are no locks, the folder of a killed process may be told apart by its socket alone.
+        // Where locks do not work, a killed process's folder is recognised by its socket alone.
         let _ = lock.try_lock();
         let socket = folder.path().join(SOCKET);
         let storage = ServedDisk::new(disk.clone(), advertised);
         let server = Server::bind(&Address::Unix(socket.clone()))?;
         let (uri, stop) = (Uri::of(&server.address(), ""), server.stop_handle());
         let thread = std::thread::spawn(move || {
-            // It ends when it is stopped; whoever lost a connection hears of it.
+            // It ends when it is stopped; clients see their lost connections.
             let _ = server.serve(&storage);
         });
         Ok(Self { uri, socket, stop, thread: Some(thread), _folder: folder, _lock: lock })
@@ -117,7 +118,7 @@ impl BackgroundServer {
 impl Drop for BackgroundServer {
     fn drop(&mut self) {
         self.stop.stop();
-        // A panic of the server has been told.
+        // A panic of the server has already been reported.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

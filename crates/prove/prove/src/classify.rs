@@ -1,7 +1,7 @@
-//! Compares what stands on a target with what may stand there, and names each difference.
+//! Compares the contents of a target with what it may hold, and classifies each difference.
 //!
-//! In: a history, observations of two readings, and a way to read a cell again. Out: findings; the
-//! history goes on from what was found. Not here: verdicts over several cuts.
+//! Takes a history, observations of two readings, and a way to read a cell again; returns findings,
+//! and updates the history to the state found. Verdicts over several cuts are made elsewhere.
 
 use durio_plan::proof::LossClass;
 use durio_record::proof::{Controls, CutFindings, Finding, InFlight, InPlace, LATE_NS};
@@ -11,14 +11,14 @@ use crate::layout::{CELL_SECTORS, SECTORS};
 use crate::picture::picture;
 use crate::reading::{Observed, SectorState};
 
-/// Readings of a cell that is not as it must be, before it is believed: a read that errs now and then
-/// is another fault than data that is gone.
+/// Repeated readings of a deviating cell before the deviation is believed: an intermittent read
+/// error is a different fault than lost data.
 const READ_AGAIN: usize = 8;
 const WHOLE_CELL: u16 = 8;
 /// Findings of a cut that are kept.
 const LISTED_MAX: usize = 1000;
 
-/// Names what the two readings show. `again` reads one cell once more.
+/// Classifies the two readings. `again` reads one cell once more.
 ///
 /// # Errors
 /// Those of `again`.
@@ -62,9 +62,9 @@ pub fn classify<E>(
     Ok(found)
 }
 
-/// A wiped target has a finding in every cell; a record of them all would help nobody.
+/// A wiped target has a finding in every cell, too many for a useful record.
 fn shorten(found: &mut CutFindings) {
-    // The gravest, and of those the oldest; as they stand on the target where all have room.
+    // The gravest, and of those the oldest; in their order on the target if all fit.
     if found.findings.len() > LISTED_MAX {
         let age = |it: &Finding| std::cmp::Reverse(it.acknowledged_before_ns);
         found.findings.sort_by_key(|it| (it.class, age(it), it.sector));
@@ -101,7 +101,7 @@ fn is_legal_sector(may: &CellHistory, floor: u64, state: SectorState) -> bool {
     matches!(state, SectorState::Write(seq) if seq == floor || may.later.contains(&seq))
 }
 
-/// Says what is wrong with a cell, if anything is, and what it holds.
+/// Judges a cell: its fault, if any, and its contents.
 fn judge(
     may: &CellHistory,
     cell: u64,
@@ -117,7 +117,7 @@ fn judge(
             count_kept(may, cut_at, found);
             count_in_flight(may, observed, &mut found.in_flight);
         }
-        // A chunk that could not be read as a whole, and of which this cell can.
+        // The chunk could not be read as a whole, but this cell could.
         (false, Some(observed)) if seen.iter().all(|it| it == observed || is_unreadable(it)) => {
             let single = &seen[2..];
             if single.iter().any(is_unreadable) {
@@ -132,14 +132,14 @@ fn judge(
     holds(may, legal.unwrap_or(last))
 }
 
-/// An acknowledged write of this life, or what was intended after it, is there.
+/// Counts a cell that holds an acknowledged write of this life, or a write intended after it.
 fn count_kept(may: &CellHistory, cut_at: u64, found: &mut CutFindings) {
     let Some(age) = age(may, cut_at).filter(|_| may.floor[0] > 0) else { return };
     found.kept += 1;
     found.youngest_kept_ns = Some(found.youngest_kept_ns.map_or(age, |it| it.min(age)));
 }
 
-/// What to expect from now on.
+/// The contents to expect from now on.
 fn holds(may: &CellHistory, observed: &Observed) -> [u64; SECTORS] {
     let mut holds = may.floor;
     for (kept, state) in holds.iter_mut().zip(observed.sectors()) {
@@ -200,7 +200,7 @@ fn unreadable(may: &CellHistory, cell: u64, cut_at: u64) -> Finding {
     }
 }
 
-/// One finding for each thing that is wrong with the cell.
+/// One finding for each fault of the cell.
 fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     let states = observed.sectors();
@@ -208,7 +208,7 @@ fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -
         matches!(state, SectorState::Write(seq) if *seq >= floor)
             && is_legal_sector(may, floor, *state)
     };
-    // Some of its sectors are there: not the write, but a part of it is gone.
+    // Some of its sectors are there: only a part of the write is lost.
     let is_part = states.iter().zip(may.floor).any(|(state, floor)| is_kept(state, floor));
     for (at, (state, floor)) in states.iter().zip(may.floor).enumerate() {
         if is_legal_sector(may, floor, *state) {
@@ -231,7 +231,7 @@ fn differences(may: &CellHistory, cell: u64, observed: &Observed, cut_at: u64) -
 }
 
 fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InPlace) {
-    // What was read after an earlier cut was on the medium.
+    // Data read after an earlier cut was on the medium.
     let gone = match may.ground {
         Ground::Read => LossClass::Collateral,
         Ground::Acknowledged(_) if is_part => LossClass::Torn,
@@ -242,7 +242,7 @@ fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InP
         SectorState::Zeros => (gone, InPlace::Zeros),
         SectorState::Nothing => (gone, InPlace::Nothing),
         SectorState::Elsewhere { home, seq } => {
-            // The parts of one write in one cell lie one after the other, and are told as one.
+            // The parts of one write in one cell are adjacent, and are reported as one.
             (
                 LossClass::Misdirected,
                 InPlace::OfElsewhere { home: home / CELL_SECTORS * CELL_SECTORS, seq },
@@ -258,7 +258,7 @@ fn name(may: &CellHistory, state: SectorState, is_part: bool) -> (LossClass, InP
     }
 }
 
-/// A write that is missing, and stands elsewhere, is not lost but misplaced: told once.
+/// A missing write that is found elsewhere is misplaced, not lost: report it once.
 fn explain_by_misdirection(findings: &mut Vec<Finding>) {
     let misplaced: Vec<(u64, u64)> = findings
         .iter()
@@ -273,7 +273,7 @@ fn explain_by_misdirection(findings: &mut Vec<Finding>) {
     });
 }
 
-/// Counts the cells with a control whose write had returned, and those where it is not.
+/// Counts the cells with a control whose write had returned, and those where it is missing.
 fn controls(history: &History, reading: &[Observed]) -> Controls {
     let mut latest: Vec<(u64, u64)> = Vec::new();
     for intent in history.controls_done() {

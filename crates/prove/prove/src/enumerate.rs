@@ -6,15 +6,16 @@
 //!                 └─► subsets ────┘
 //! ```
 //!
-//! In: a recording of an honest disk, and a check of an image. Out: how many states there were, how many
-//! failed, and the first of those, each with a name by which it is made again ([`visit_one`]). Not here:
-//! who wrote, what a check looks for ([`stamped`] has the prover's own).
+//! Takes a recording of an honest disk and a check of an image. Returns how many states there were,
+//! how many failed, and the first failures, each with a name that recreates it ([`visit_one`]).
+//! [`stamped`] has the check for the prover's writer.
 //!
-//! Between two boundaries (a mark, a flush or a write with FUA that makes something durable) the durable
-//! image is the same, and writes only join the unflushed ones. So the states of a stretch are those at its
-//! end: the image, with none of the unflushed writes, one, two, all but one, or all of them, each whole,
-//! later ones over earlier ones. Small and large subsets find what is found at all (Chipmunk,
-//! EuroSys'23). States of the same contents after the same mark are checked once.
+//! Between two boundaries (a mark, a flush or a write with FUA that makes something durable) the
+//! durable image is the same, and writes only join the unflushed ones. So the states of a stretch
+//! are those at its end: the image, with none of the unflushed writes, one, two, all but one, or
+//! all of them, each whole, later ones over earlier ones. Small and large subsets find whatever can
+//! be found (Chipmunk, EuroSys'23). States with the same contents after the same mark are checked
+//! once.
 
 mod contents;
 mod name;
@@ -38,12 +39,13 @@ use subsets::{sample, subsets, subsets_of};
 /// How far to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Subsets for each stretch between two boundaries; of more a seed chooses some of each size.
+    /// Subsets for each stretch between two boundaries; if there are more, a seed chooses some of
+    /// each size.
     pub subsets: usize,
-    /// States in all. Where there are more, each stretch gets fewer; where there are more stretches, the
+    /// States in all. If there are more, each stretch gets fewer; if there are more stretches, the
     /// seed chooses some of them.
     pub states: usize,
-    /// Failures that are told one by one.
+    /// Failures to list individually.
     pub failures: usize,
     pub seed: u64,
 }
@@ -55,7 +57,7 @@ impl Default for Limits {
     }
 }
 
-/// What the last boundary was.
+/// The kind of the last boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary<'a> {
     /// The recording's begin.
@@ -64,7 +66,7 @@ pub enum Boundary<'a> {
     Flush,
     /// The end of a write with FUA.
     Fua,
-    /// A cut, and what it left.
+    /// A cut and its survivors.
     Cut,
 }
 
@@ -73,7 +75,7 @@ pub enum Boundary<'a> {
 pub struct State<'a> {
     /// The last boundary before the cut.
     pub boundary: Boundary<'a>,
-    /// The last mark before the cut that somebody set.
+    /// The last mark before the cut that the recorded program set.
     pub mark: Option<&'a str>,
     /// Such marks before the cut.
     pub marks: usize,
@@ -88,7 +90,7 @@ pub struct State<'a> {
 }
 
 impl State<'_> {
-    /// What it is called in this recording.
+    /// The name of the state in this recording.
     #[must_use]
     pub const fn name(&self) -> StateName {
         StateName { events: self.events, subset: self.subset }
@@ -101,20 +103,20 @@ pub struct Failure {
     pub name: StateName,
     /// The same in words.
     pub state: String,
-    /// What the check said.
+    /// The check's message.
     pub reason: String,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Enumeration {
     /// Stretches between boundaries.
     pub stretches: u64,
     /// States that were checked.
     pub states: u64,
-    /// States that had been checked, by their contents.
+    /// States with contents that had been checked before.
     pub duplicates: u64,
-    /// Subsets of these sizes that were not tried, because there were too many.
+    /// Subsets of these sizes that were not tried because of the limit.
     pub left_out: u64,
     /// States that failed.
     pub failed: u64,
@@ -141,7 +143,7 @@ pub fn enumerate(
     Enumeration { failed, failures, ..found }
 }
 
-/// Shows each state to `visitor`, until it has had enough. Nothing of what is found counts as failed.
+/// Shows each state to `visitor` until it stops. No state counts as failed.
 pub fn visit(
     recording: &Recording,
     limits: Limits,
@@ -173,7 +175,7 @@ pub fn visit(
     walk.found
 }
 
-/// Shows the state of this name; none if the recording has no such state.
+/// Shows the state of this name; `None` if the recording has no such state.
 pub fn visit_one<T>(
     recording: &Recording,
     name: StateName,
@@ -196,7 +198,7 @@ pub fn visit_one<T>(
     Some(visitor(&image_of(&point.durable, &state), &state))
 }
 
-/// What the disk holds in a state.
+/// The contents of the disk in a state.
 fn image_of(durable: &Image, state: &State<'_>) -> Image {
     let mut image = durable.clone();
     state.kept.iter().for_each(|&place| state.unflushed[place].store_to(&mut image));
@@ -205,7 +207,7 @@ fn image_of(durable: &Image, state: &State<'_>) -> Image {
 
 fn boundary_of<'a>(event: &'a Event, unflushed: &Unflushed) -> Option<Boundary<'a>> {
     match event {
-        // The log's own, which acknowledge nothing.
+        // The log's own marks acknowledge nothing.
         Event::Mark(name) if [trace::END_MARK, trace::CUT_MARK].contains(&name.as_str()) => None,
         Event::Mark(name) => Some(Boundary::Mark(name)),
         Event::Cut => Some(Boundary::Cut),
@@ -218,7 +220,7 @@ fn boundary_of<'a>(event: &'a Event, unflushed: &Unflushed) -> Option<Boundary<'
 /// How many states each stretch gets.
 struct Share {
     subsets: usize,
-    /// The stretches that get any; none for all.
+    /// The chosen stretches; `None` for all.
     chosen: Option<HashSet<u64>>,
 }
 
@@ -233,7 +235,7 @@ impl Share {
             let of = |&unflushed: &usize| subsets_of(unflushed).min(most);
             stretches.iter().map(of).fold(0, usize::saturating_add)
         };
-        // None and all of the writes are the least that a stretch is given.
+        // Every stretch gets at least the subsets with none and all of the writes.
         let fits = (2..=limits.subsets).rev().find(|&most| states(most) <= limits.states);
         share.subsets = fits.unwrap_or(2);
         if fits.is_none() {
@@ -301,7 +303,7 @@ impl<'a> Point<'a> {
 
 struct Walk<'a, V> {
     point: Point<'a>,
-    /// What the durable image holds, as one number.
+    /// The contents of the durable image, as one number.
     content: u64,
     /// Contents that were checked since the last mark.
     checked: HashSet<u64>,
@@ -328,7 +330,7 @@ impl<'a, V: FnMut(&Image, &State<'_>) -> ControlFlow<()>> Walk<'a, V> {
     fn cross(&mut self, boundary: Boundary<'a>) {
         self.point.cross(boundary);
         if matches!(boundary, Boundary::Mark(_)) {
-            // From now on something else may be expected of the same contents.
+            // After this, a different result may be expected of the same contents.
             self.checked.clear();
         }
     }
@@ -396,7 +398,7 @@ impl fmt::Display for State<'_> {
     }
 }
 
-/// The subsets of a stretch as they are handed on.
+/// The subsets of a stretch as they are passed on.
 struct Chosen {
     list: Vec<Subset>,
     left_out: u64,

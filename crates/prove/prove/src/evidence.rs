@@ -1,19 +1,19 @@
-//! What shows that a machine and its drives were without power between two moments.
+//! Evidence that a machine and its drives were without power between two moments.
 //!
-//! In: what the machine told before and after. Out: [`CutEvidence`]. Not here: whether that is enough
-//! (durio-analyse).
+//! Compares the machine's reports from before and after into [`CutEvidence`]. durio-analyse decides
+//! whether that is enough.
 
 use durio_observe::{DriveCounters, PowerState};
 use durio_record::proof::CutEvidence;
 
-/// What has changed from one state to the other.
+/// Compares two states.
 #[must_use]
 pub fn compare(before: &PowerState, after: &PowerState) -> CutEvidence {
     let pairs = before.drives.iter().filter_map(|old| {
         let new = after.drives.iter().find(|it| it.drive == old.drive)?;
         Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles(old, new)))
     });
-    // A cut of an array is one if each of its drives was without power.
+    // A cut of an array counts if each of its drives was without power.
     let least = pairs.min_by_key(|([old, new], _)| new.saturating_sub(*old));
     let boots = before.boot_id.as_ref().zip(after.boot_id.as_ref());
     CutEvidence {

@@ -1,11 +1,10 @@
-//! The agent in a guest of the lab: one order, and a port to the witness on which nobody answers.
+//! The agent in a guest of the lab: one order, and a one-way port to the witness.
 //!
-//! In: an order, a target. Out: messages. Not here: filesystems and how a target is opened, when the
-//! power goes.
+//! Takes an order and a target, and sends messages.
 //!
-//! What is written to the port is with the host when the call returns, unless the host's pipe is full: then
-//! up to [`WAITING_MAX`] messages wait in the guest, and go with it. So a write is announced so many
-//! messages before it begins, and its announcement needs no answer.
+//! The host has a message when the call that writes it returns, unless the host's pipe is full:
+//! then up to [`WAITING_MAX`] messages wait in the guest, and are lost with it. So a write is
+//! announced that many messages before it begins, and its announcement needs no answer.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,21 +21,21 @@ use crate::reading::read_cell;
 use crate::stamp::Owner;
 use crate::wire::{AgentSays, send};
 
-/// Readings after a cut: two that are compared, and one for cells that are not as they must be.
+/// Readings after a cut: two to compare, and one for deviating cells.
 pub const READINGS: usize = 3;
 
 /// Messages that may wait in the guest: a port's queue has 128 places (QEMU 7.2, hw/char/virtio-serial-bus.c),
 /// and one message is with QEMU, which holds it back while the host's pipe is full. The next call waits.
 const WAITING_MAX: usize = 129;
-/// Writes that may be in flight together, and so end in another order than they began.
+/// Writes that may be in flight together, and so end in another order.
 const DEPTH_MAX: u32 = 64;
 
-/// What a guest shall do.
+/// What a guest must do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestOrder {
     /// Which part of a life.
     pub task: GuestTask,
-    /// Whose stamps.
+    /// The owner of the stamps.
     pub owner: Owner,
     /// Cells of the target.
     pub cells: u64,
@@ -44,11 +43,11 @@ pub struct GuestOrder {
     pub arm: Arm,
     /// How operations are submitted.
     pub engine: EngineKind,
-    /// What lies on the disks.
+    /// The layers on the disks.
     pub layers: GuestLayers,
     /// The disks, in the guest.
     pub disks: Vec<PathBuf>,
-    /// A disk on which the host tells the number of the state that it has put on the other, if it does.
+    /// A disk on which the host writes the number of the state it has put on the other, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<PathBuf>,
 }
@@ -63,13 +62,13 @@ pub enum GuestTask {
     Load {
         /// The number of the first write.
         first_seq: u64,
-        /// Of the choices of places.
+        /// Seed for the choice of places.
         seed: u64,
     },
     /// Read all cells, [`READINGS`] times.
     Read,
-    /// Read all cells once, of one crash state after the other, until the guest is ended. Nothing of a
-    /// simulated disk that keeps its word is read twice.
+    /// Read all cells once, of one crash state after the other, until the guest is ended. An honest
+    /// simulated disk needs no second reading.
     ReadStates,
 }
 
@@ -108,7 +107,7 @@ impl<W: Write> GuestPort<W> {
         self.0
     }
 
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
     /// If the host is gone.
@@ -126,8 +125,8 @@ impl<W: Write> Listener for GuestPort<W> {
 impl<W: Write> Witness for GuestPort<W> {
     type Error = AgentError;
 
-    // Of two writes one is a control, which may be left out without a word; the writer announces again when
-    // 32 of them have begun.
+    // Every second write is a control, which may be skipped silently; the writer announces again
+    // when 32 of the writes have started.
     const AHEAD: usize = 2 * (WAITING_MAX + DEPTH_MAX as usize) + 64;
 
     fn intend(&mut self, intents: &[Intent]) -> Result<(), AgentError> {
@@ -143,7 +142,7 @@ impl<W: Write> Witness for GuestPort<W> {
     }
 }
 
-/// Does the order's task on a target that is there. What follows it is the caller's to say.
+/// Carries out the order on a target that is present. The caller reports the end.
 ///
 /// # Errors
 /// If the host is gone, or the target fails.

@@ -1,7 +1,7 @@
-//! What each cell of a target may hold, by the ledger.
+//! The possible contents of each cell of a target, by the ledger.
 //!
-//! In: a ledger's entries, and what a verification found. Out: for each cell the last acknowledged write
-//! and those that were intended after it. Not here: what the cell holds.
+//! Takes a ledger's entries and a verification's findings; keeps for each cell the last
+//! acknowledged write and those intended after it.
 //!
 //! After a cut a sector may hold the last acknowledged write, or any that was intended later. Two writes
 //! of one cell are never in flight together, so their numbers are their order.
@@ -25,26 +25,26 @@ pub enum Ground {
     Read,
 }
 
-/// What one cell may hold.
+/// The possible contents of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellHistory {
-    /// What each sector must hold at least.
+    /// The least recent write that each sector may hold.
     pub floor: [Seq; SECTORS],
     pub ground: Ground,
-    /// What was intended since, in order.
+    /// The writes intended since, in order.
     pub later: Vec<Seq>,
 }
 
-/// Cells of which the histories are made at once, when the first of them is written to.
+/// The histories of this many cells are allocated together, at the first write to one of them.
 const CHUNK: usize = 256;
 
-/// What a whole target may hold.
+/// The possible contents of a whole target.
 #[derive(Debug, Clone)]
 pub struct History {
     cells: Range<u64>,
-    /// What a cell may hold that nobody has written to.
+    /// The history of a cell that was never written.
     fresh: CellHistory,
-    /// The others: a large target is written to in few places.
+    /// The others, allocated on demand: a large target is written to in few places.
     chunks: Vec<Option<Box<[CellHistory]>>>,
     intents: Intents,
     controls_done: Vec<Seq>,
@@ -69,7 +69,7 @@ impl Intents {
 /// Why a ledger cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// An acknowledgement of what was never intended.
+    /// An acknowledgement of a write that was never announced.
     #[error("write {0} was acknowledged, but never announced")]
     Unannounced(Seq),
     /// Numbers that do not follow each other.
@@ -110,10 +110,10 @@ impl History {
         self.cells.clone()
     }
 
-    /// One of them.
+    /// The history of a cell.
     ///
     /// # Panics
-    /// If it is none of them.
+    /// If the cell does not exist.
     #[must_use]
     pub fn cell(&self, cell: u64) -> &CellHistory {
         let (chunk, place) = self.place(cell);
@@ -126,13 +126,13 @@ impl History {
         &mut self.chunks[chunk].get_or_insert_with(|| vec![fresh.clone(); CHUNK].into())[place]
     }
 
-    /// Writes that were acknowledged since the cut before the last, in their order.
+    /// Writes acknowledged since the cut before the last, in order.
     #[must_use]
     pub fn acknowledged(&self) -> &[(Seq, Nanos)] {
         &self.acknowledged
     }
 
-    /// Controls that were written since the cut before the last.
+    /// Controls written since the cut before the last.
     pub fn controls_done(&self) -> impl Iterator<Item = Intent> {
         self.controls_done.iter().filter_map(|&seq| self.intents.find(seq))
     }
@@ -143,7 +143,7 @@ impl History {
         self.intents.find(seq)
     }
 
-    /// All writes of this life that were announced, in their order.
+    /// All announced writes of this life, in order.
     #[must_use]
     pub fn intents(&self) -> &[Intent] {
         &self.intents.list
@@ -155,10 +155,10 @@ impl History {
         self.cut_at
     }
 
-    /// Takes what the ledger has next.
+    /// Takes the ledger's next entry.
     ///
     /// # Errors
-    /// If such a ledger cannot be.
+    /// If such a ledger is impossible.
     pub fn take(&mut self, entry: Entry) -> Result<(), HistoryError> {
         match entry {
             Entry::Intended(intent) => self.intend(intent),
@@ -175,7 +175,7 @@ impl History {
         }
     }
 
-    /// A cell was read after a cut: this is what it holds, and must hold from now on.
+    /// A cell was read after a cut: it holds this, and must hold it from now on.
     pub fn settle(&mut self, cell: u64, holds: [Seq; SECTORS]) {
         let history = self.cell_mut(cell);
         history.floor = holds;
@@ -183,7 +183,7 @@ impl History {
         history.later.clear();
     }
 
-    /// A new life begins: what was intended in the last one has come or gone.
+    /// Starts a new life: writes intended in the last one have arrived or are lost.
     pub fn begin_life(&mut self) {
         self.intents.list.clear();
         self.controls_done.clear();
@@ -191,8 +191,8 @@ impl History {
         self.cut_at = None;
     }
 
-    /// A log that is appended begins anew: this was promised before the first write of a life, and none of
-    /// the life before is in these cells.
+    /// An appended log starts empty: this was promised before the first write of a life, and these
+    /// cells hold nothing of the life before.
     pub(crate) fn empty(&mut self, cells: Range<u64>, at: Nanos) {
         for cell in cells {
             let history = self.cell_mut(cell);
@@ -219,7 +219,7 @@ impl History {
         let intent = self.intents.find(seq).ok_or(HistoryError::Unannounced(seq))?;
         for cell in self.cells_of(&intent)? {
             let history = self.cell_mut(cell);
-            // Told twice, or of before: nothing new.
+            // A repeated or older acknowledgement adds nothing.
             if let Some(order) = history.later.iter().position(|&it| it == seq) {
                 history.later.drain(..=order);
                 history.floor = [seq; SECTORS];

@@ -1,39 +1,39 @@
-//! Where on a target what is written: a label, a log, a table, controls, canaries.
+//! The layout of a target: a label, a log, a table, controls, canaries.
 //!
-//! In: a size. Out: ranges of cells (4 KiB). Not here: what is written there, when.
+//! Takes a size and returns ranges of cells (4 KiB).
 
 use std::ops::Range;
 
 use durio_plan::proof::FileWrites;
 use durio_simdisk::SECTOR;
 
-/// Bytes of a cell, the unit in which the prover looks at a target.
+/// Bytes of a cell, the prover's unit of a target.
 pub const CELL: usize = 4096;
 /// Sectors of a cell, as a count of places in it.
 pub const SECTORS: usize = CELL / SECTOR;
 /// Sectors of a cell.
 pub const CELL_SECTORS: u64 = SECTORS as u64;
-/// Bytes of a target that are used where nobody says how many: all of it is read twice after each cut.
+/// Bytes of a target that are used by default: all of it is read twice after each cut.
 pub const USED_MAX: u64 = 1 << 30;
-/// Fewer cells than this are no target.
+/// A target needs at least this many cells.
 pub const CELLS_MIN: u64 = 64;
 
-/// The areas of a target, each a range of cells. The first cell has the label, and the log is the last, so
-/// that a file can grow by it.
+/// The areas of a target, each a range of cells. The first cell has the label, and the log is last,
+/// so that a file can grow by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// Written from its begin to its end and again, as a database writes its log.
+    /// Written from start to end and again, as a database writes its log.
     pub journal: Range<u64>,
     /// Written anywhere, as a database writes its tables.
     pub table: Range<u64>,
-    /// Written without a sync: a cut that takes nothing from here has shown nothing.
+    /// Written without a sync: a cut that takes nothing from here proves nothing.
     pub control: Range<u64>,
-    /// Written once, at the begin: what changes here was changed by nobody.
+    /// Written once, at the start: a later change was not made by the writer.
     pub canary: Range<u64>,
 }
 
 impl Layout {
-    /// The areas of a target of so many cells: a quarter is the log, half the table, a sixteenth
+    /// The areas of a target of `cells` cells: a quarter is the log, half the table, a sixteenth
     /// controls, and canaries are the rest.
     ///
     /// # Panics
@@ -57,7 +57,7 @@ impl Layout {
         self.table.start..self.journal.end
     }
 
-    /// Those of them that are there before the first write: a log that is appended has none yet.
+    /// The cells that exist before the first write: an appended log has none yet.
     #[must_use]
     pub fn prepared(&self, writes: FileWrites) -> Range<u64> {
         let end = if writes == FileWrites::Append { self.journal.start } else { self.journal.end };

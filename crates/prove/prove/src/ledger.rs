@@ -1,7 +1,7 @@
-//! What the witness knows: which writes were intended, which were acknowledged, and when.
+//! The witness's knowledge: which writes were intended, which were acknowledged, and when.
 //!
-//! In: the writer's messages. Out: entries in the order in which they came. Not here: how they come
-//! (`wire.rs`), what follows from them (`history.rs`).
+//! Turns the writer's messages into entries in order of arrival. `wire.rs` carries the messages;
+//! `history.rs` interprets the entries.
 
 use durio_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -14,16 +14,16 @@ pub struct Intent {
     /// Its first sector.
     pub sector: u64,
     pub sectors: u16,
-    /// It is written without a sync, and nobody is promised anything.
+    /// Written without a sync, so nothing is promised.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_control: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// The write will be done; told before it is.
+    /// The write is about to be done.
     Intended(Intent),
-    /// The write is durable: whatever makes it so has returned.
+    /// The write is durable: the call that makes it so has returned.
     Acknowledged {
         /// The write.
         seq: u64,
@@ -35,29 +35,29 @@ pub enum Entry {
         /// The write.
         seq: u64,
     },
-    /// The power was cut. What comes later is another life of the target.
+    /// The power was cut. Later entries belong to another life of the target.
     Cut { at: Nanos },
 }
 
-/// Takes what the writer tells.
+/// Takes the writer's messages.
 pub trait Witness {
-    /// What went wrong.
+    /// The error.
     type Error;
 
-    /// Writes that are known to it before the first of them begins, at least 64: as many as it takes until
-    /// an announcement has surely come to where no power cut reaches it.
+    /// Writes announced before the first of them starts, at least 64: enough for an announcement to
+    /// be safe from any power cut.
     const AHEAD: usize = 64;
 
-    /// Writes that will be done. None of them begins before this has returned.
+    /// Announces writes. None of them starts before this has returned.
     ///
     /// # Errors
-    /// If the witness has not got them.
+    /// If the witness has not received them.
     fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error>;
 
-    /// A write is durable.
+    /// Reports a durable write.
     ///
     /// # Errors
-    /// If the witness is known to be gone. That it has heard is not known.
+    /// If the witness is known to be gone. Success does not mean that it was heard.
     fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error>;
 
     /// A control's write has returned.
@@ -80,7 +80,7 @@ impl Ledger {
         &self.entries
     }
 
-    /// Adds what the witness itself knows, or read.
+    /// Adds an entry of the witness itself.
     pub fn push(&mut self, entry: Entry) {
         self.entries.push(entry);
     }

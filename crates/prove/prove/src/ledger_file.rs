@@ -1,8 +1,7 @@
 //! The ledger on disk: lines of JSON that are only ever appended.
 //!
-//! In: entries, as they come. Out: the same, read back, also from the file of a witness that was killed:
-//! a last line that is not whole is passed over. The format is described in docs/formats/ledger.md. Not
-//! here: what follows from a ledger (`history.rs`).
+//! Appends entries and reads them back, also from the file of a killed witness: an incomplete last
+//! line is ignored. docs/formats/ledger.md describes the format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -29,19 +28,19 @@ const CELLS_MAX: u64 = 1 << 30;
 pub struct LedgerHead {
     /// [`LEDGER_SCHEMA`].
     pub ledger: u32,
-    /// Whose stamps.
+    /// The owner of the stamps.
     pub owner: Owner,
     /// Cells of the target.
     pub cells: u64,
     /// How it is written to.
     pub arm: Arm,
-    /// What the machine showed of its power before the first write.
+    /// The machine's power counters before the first write.
     #[serde(default, skip_serializing_if = "PowerState::is_empty")]
     pub power: PowerState,
 }
 
 impl LedgerHead {
-    /// Of a target of which nobody tells more.
+    /// A ledger of a target about which nothing else is known.
     #[must_use]
     pub fn new(owner: Owner, cells: u64, arm: Arm) -> Self {
         Self { ledger: LEDGER_SCHEMA, owner, cells, arm, power: PowerState::default() }
@@ -75,26 +74,26 @@ pub enum LedgerLine {
     },
     /// The power was cut.
     Cut { at: Nanos },
-    /// What a cell was found to hold after the cut.
+    /// The contents of a cell found after the cut.
     Settled {
         cell: u64,
         /// The write in each of its sectors.
         holds: [Seq; SECTORS],
     },
-    /// All cells were verified: the next life begins, and empties the log where writes append.
+    /// All cells were verified: the next life starts, and the log is empty if writes append.
     Verified,
 }
 
-/// What a ledger says, to its last line.
+/// A ledger's contents, to its last whole line.
 #[derive(Debug, Clone)]
 pub struct LedgerState {
     /// Its first line.
     pub head: LedgerHead,
-    /// What the target may hold by it; none until the stamps are there.
+    /// The possible contents of the target; `None` until the stamps are there.
     pub history: Option<History>,
     /// The number of the next write.
     pub next_seq: Seq,
-    /// When the last thing happened, on the witness's clock.
+    /// The time of the last event, on the witness's clock.
     pub last_at: Nanos,
     /// True if something was written since the last verification.
     pub has_load: bool,
@@ -102,13 +101,13 @@ pub struct LedgerState {
     whole: u64,
 }
 
-/// Why a file is no ledger.
+/// Why a file is not a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// It cannot be read or written.
     #[error("cannot use the ledger")]
     Io(#[from] io::Error),
-    /// What comes contradicts what was there.
+    /// An entry contradicts earlier ones.
     #[error("the ledger contradicts itself")]
     Contradiction(#[from] HistoryError),
     /// A line is damaged.
@@ -126,7 +125,7 @@ pub enum LedgerError {
 /// Reads a ledger to its last whole line.
 ///
 /// # Errors
-/// If it is none, or a line contradicts those before it.
+/// If the file is not a ledger, or a line contradicts those before it.
 pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
     let mut lines = Lines { reader: BufReader::new(from), number: 0, whole: 0, bytes: Vec::new() };
     let head: LedgerHead = match lines.next_line()? {
@@ -218,7 +217,7 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// None at the end, and where the last line is not whole.
+    /// `None` at the end, and if the last line is incomplete.
     fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.bytes.clear();
         io::Read::take(&mut self.reader, LINE_MAX).read_until(b'\n', &mut self.bytes)?;
@@ -231,7 +230,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// A ledger that is kept: its file, and what it says.
+/// An open ledger: its file and its contents.
 #[derive(Debug)]
 pub struct LedgerBook {
     file: File,
@@ -239,7 +238,7 @@ pub struct LedgerBook {
 }
 
 impl LedgerBook {
-    /// Begins a ledger in an empty file.
+    /// Starts a ledger in an empty file.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -249,11 +248,11 @@ impl LedgerBook {
         Ok(Self { file, state: LedgerState::new(head) })
     }
 
-    /// Goes on with the ledger of a file. Behind its last whole line nothing was readable: it is cut
+    /// Continues the ledger in a file. Anything after its last whole line is unreadable, and is cut
     /// off.
     ///
     /// # Errors
-    /// If it is no ledger, or cannot be written.
+    /// If the file is not a ledger, or cannot be written.
     pub fn resume(mut file: File) -> Result<Self, LedgerError> {
         let state = read_ledger(&file)?;
         file.set_len(state.whole)?;
@@ -261,7 +260,8 @@ impl LedgerBook {
         Ok(Self { file, state })
     }
 
-    /// Appends a line, and takes it. The witness's process may be killed after it; its machine may not.
+    /// Appends a line, and applies it. The line survives the death of the process, but not of the
+    /// machine.
     ///
     /// # Errors
     /// If it contradicts the lines before it, or cannot be written, for example because the disk is
@@ -271,10 +271,10 @@ impl LedgerBook {
         Ok(self.state.take(line)?)
     }
 
-    /// Makes all lines last.
+    /// Makes all lines durable.
     ///
     /// # Errors
-    /// If they cannot be.
+    /// If that fails.
     pub fn sync(&mut self) -> Result<(), LedgerError> {
         Ok(self.file.sync_data()?)
     }

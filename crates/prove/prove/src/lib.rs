@@ -10,8 +10,9 @@
 //!                                             findings of a cut
 //! ```
 //!
-//! In: an engine over a target, somebody who cuts its power. Out: findings of each cut
-//! ([`durio_record::proof`]). Not here: verdicts over several cuts (durio-analyse), guests (durio-lab).
+//! Takes an engine over a target and a means to cut its power; returns findings of each cut
+//! ([`durio_record::proof`]). durio-analyse gives verdicts over several cuts; durio-lab runs
+//! guests.
 //!
 //! The writer of stamps ([`seal`], [`writer`]) and their reader ([`reading`], [`classify`]) share the
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
@@ -42,7 +43,7 @@ pub mod witness;
 pub mod write_log;
 pub mod writer;
 
-/// The error with what caused it, in one line.
+/// The error with its causes, in one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
-//! What pictures of a losing cut need, in bounded size: acknowledgements around it, a map of the target.
+//! The data for pictures of a losing cut, in bounded size: acknowledgements around it, a map of the
+//! target.
 //!
-//! In: a history, what was found wrong, a reading. Out: [`LossPicture`]. Not here: what is wrong
-//! (`classify.rs`), drawing.
+//! Takes a history, findings and a reading, and returns a [`LossPicture`].
 
 use std::collections::HashMap;
 
@@ -15,11 +15,11 @@ use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
 use crate::ledger::Intent;
 use crate::reading::{Observed, SectorState};
 
-/// As many columns as half a screen has room for.
+/// The number of columns that fit on half a screen.
 const SLOTS_MAX: u64 = 100;
-/// The time before a cut that is always shown, as far as the life goes back.
+/// The time before a cut that is always shown, if the life is long enough.
 const SPAN_MIN: u64 = 100_000_000;
-/// Of the writes that are there, and of those that are not.
+/// Limit for the writes that are present, and for those that are missing.
 const WRITES_MAX: usize = 128;
 /// 16 lines of 64.
 const TILES_MAX: u64 = 1024;
@@ -60,7 +60,7 @@ struct Known {
     /// From the cut on.
     at_ns: i64,
     cell: u64,
-    /// None where a later acknowledged write is in its place.
+    /// `None` if a later acknowledged write is in its place.
     is_there: Option<bool>,
 }
 
@@ -84,7 +84,7 @@ fn acknowledged(
 fn timeline(writes: &[Known]) -> LossPicture {
     let age = |it: &Known| u64::try_from(-it.at_ns).unwrap_or(0);
     let missing = writes.iter().filter(|it| it.is_there == Some(false)).map(age);
-    // A little more than what is missing, so that one sees what it goes on from.
+    // A little more than the missing span, to show what precedes it.
     let wanted = missing.max().map_or(0, |it| it + it / 8).max(SPAN_MIN);
     let before = wanted.min(writes.iter().map(age).max().unwrap_or(0));
     let after = writes.iter().map(|it| u64::try_from(it.at_ns).unwrap_or(0)).max().unwrap_or(0);
@@ -92,7 +92,7 @@ fn timeline(writes: &[Known]) -> LossPicture {
     let begin_before_ns = before.div_ceil(slot_ns) * slot_ns;
     let place = |it: &Known| {
         let since = i64::try_from(begin_before_ns).ok()? + it.at_ns;
-        // What came with the cut was before it.
+        // Acknowledgements at the moment of the cut count as before it.
         usize::try_from(u64::try_from(since).ok()?.saturating_sub(1) / slot_ns).ok()
     };
     let count = writes.iter().filter_map(place).max().map_or(0, |it| it + 1);
@@ -110,14 +110,14 @@ fn timeline(writes: &[Known]) -> LossPicture {
     LossPicture { slot_ns, begin_before_ns, slots, writes: chosen, ..LossPicture::default() }
 }
 
-/// The smallest of 1, 2, 5, 10 … µs that is not smaller.
+/// The smallest of 1, 2, 5, 10 … µs that is at least this long.
 fn round_up(nanos: u64) -> u64 {
     let decades = std::iter::successors(Some(1000_u64), |it| it.checked_mul(10));
     let round = decades.flat_map(|it| [1, 2, 5].map(|times| it.saturating_mul(times)));
     round.into_iter().find(|it| *it >= nanos).unwrap_or(u64::MAX)
 }
 
-/// Writes that are there, or are not, evenly from the last one back.
+/// Selects writes that are present, or missing, evenly from the last one back.
 fn choice<'a>(
     writes: impl DoubleEndedIterator<Item = &'a Known> + Clone,
     is_there: bool,
@@ -128,7 +128,7 @@ fn choice<'a>(
     chosen.map(|it| AcknowledgedWrite { at_ns: it.at_ns, cell: it.cell, is_there }).collect()
 }
 
-/// What a cell holds: what is wrong with it, or which write is there.
+/// The state of a cell: its loss class, or the write it holds.
 fn state(
     history: &History,
     (wrong, last): (Option<&LossClass>, Option<&Seq>),
@@ -151,7 +151,7 @@ fn state(
     }
 }
 
-/// How many cells are one tile, and the target's areas in such tiles.
+/// The number of cells per tile, and the target's areas in tiles.
 fn areas(history: &History, state: impl Fn(u64) -> TileState) -> (u64, Vec<MapArea>) {
     let cells = history.cells();
     if cells.end < CELLS_MIN {
@@ -168,7 +168,7 @@ fn areas(history: &History, state: impl Fn(u64) -> TileState) -> (u64, Vec<MapAr
         ("canary", layout.canary),
     ];
     let of_cell = |cell: u64| match state(cell) {
-        // A control whose write had returned is there, or a cut took it.
+        // A control whose write had returned is present, or was lost in a cut.
         TileState::InFlight if controls.contains_key(&cell) => TileState::ControlKept,
         TileState::Untouched if controls.contains_key(&cell) => TileState::ControlLost,
         other => other,

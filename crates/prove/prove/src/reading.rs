@@ -1,6 +1,7 @@
-//! Reads a target and says for each cell what stands there. The verifier's own reader of stamps.
+//! Reads a target and reports the contents of each cell. This is the verifier's separate reader of
+//! stamps.
 //!
-//! In: an engine, whose stamps to expect. Out: observations. Not here: what should stand there.
+//! Takes an engine and the owner of the expected stamps, and returns observations.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::{CELL, CELL_SECTORS, SECTORS};
 use crate::stamp::{self, LABEL_SEQ, MAGIC, Owner, Stamp, VERSION, checksum, place};
 
-/// What stands in a sector.
+/// The contents of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SectorState {
@@ -31,16 +32,16 @@ pub enum SectorState {
     Ones,
     /// No stamp, or a damaged one.
     Damaged {
-        /// Bits that differ from the stamp that stands there but for them, if they are few.
+        /// Bits that differ from the stamp, if they are few.
         flipped: Option<u16>,
     },
     /// An error.
     Unreadable,
-    /// Nothing: the target ends before it, or it is a file's that is not there.
+    /// Nothing: the target ends before it, or its file is missing.
     Nothing,
 }
 
-/// What stands in a cell.
+/// The contents of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
     /// One write, here, in all sectors.
@@ -62,7 +63,7 @@ impl Observed {
 /// Reads all of these cells, as many at once as the engine has buffers for.
 ///
 /// # Errors
-/// If the engine itself fails. What cannot be read is an observation.
+/// If the engine itself fails. An unreadable cell is an observation.
 pub fn observe<E: Engine>(
     engine: &mut E,
     owner: Owner,
@@ -100,14 +101,14 @@ pub fn observe<E: Engine>(
                     *state = cell_state(owner, cell, bytes);
                 }
             } else {
-                // Which of them cannot be read is seen one by one, later.
+                // The unreadable cells are found one by one, later.
                 states.fill(not_read(completion.result));
             }
         }
     }
 }
 
-/// Whose label the target has, if it has one.
+/// The owner in the target's label, if it has one.
 ///
 /// # Errors
 /// If the engine itself fails.
@@ -138,14 +139,15 @@ fn read_one<E: Engine>(engine: &mut E, cell: u64) -> Result<i32, BlockError> {
     Ok(completions[0].result)
 }
 
-/// A cell of which not all was read.
+/// A cell that was not read completely.
 fn not_read(result: i32) -> Observed {
     let state = if result == 0 { SectorState::Nothing } else { SectorState::Unreadable };
     Observed::Mixed(Box::new([state; SECTORS]))
 }
 
-/// Adds the cells of a log that grows, to so many in all: one that it has not reached yet holds what no
-/// write has changed, and so does a hole, which a write leaves that overtook the one before it.
+/// Extends the observations of a growing log to `cells` cells. A cell that the log has not reached
+/// counts as unchanged by any write, and so does a hole left by a write that overtook the one
+/// before it.
 pub(crate) fn extend_by_log(observed: &mut Vec<Observed>, log_begin: usize, cells: usize) {
     for cell in observed.iter_mut().skip(log_begin) {
         let of_hole = |state| match state {
@@ -191,7 +193,7 @@ fn read_of(slot: u32, cells: &Range<u64>) -> Operation {
     }
 }
 
-/// What the bytes of a cell are.
+/// Classifies the bytes of a cell.
 pub(crate) fn cell_state(owner: Owner, cell: u64, bytes: &[u8]) -> Observed {
     let (sectors, _) = bytes.as_chunks::<SECTOR>();
     let first = cell * CELL_SECTORS;
@@ -232,9 +234,9 @@ fn damaged(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> SectorState {
     }
 }
 
-/// How many bits turned, if the fields that are left still tell what stood there.
+/// How many bits flipped, if the intact fields still identify the stamp.
 fn flipped_bits(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> {
-    /// More differ in half a sector of other data.
+    /// More bits than this differ in half a sector of other data.
     const FEW: u32 = 64;
     let short =
         |place: Range<usize>| u16::from_le_bytes([bytes[place.start], bytes[place.start + 1]]);
@@ -247,7 +249,7 @@ fn flipped_bits(owner: Owner, sector: u64, bytes: &[u8; SECTOR]) -> Option<u16> 
             return None;
         }
     }
-    // Where the fill is whole, what turned is in the fields or in the checksum.
+    // If the fill is whole, the flipped bits are in the fields or in the checksum.
     u16::try_from(differing.max(1)).ok()
 }
 

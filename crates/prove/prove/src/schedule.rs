@@ -1,6 +1,7 @@
-//! Which writes come: a log that goes round, a table that is written anywhere, controls among them.
+//! The order of writes: a log that goes round, a table written at random places, and controls among
+//! them.
 //!
-//! In: a layout, a seed. Out: intents in their order. Not here: when they are written.
+//! Takes a layout and a seed, and returns intents in order.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::layout::{CELL_SECTORS, Layout};
 use crate::ledger::Intent;
 
-/// One write in so many is a control: each other write has one that goes with it.
+/// One write in this many is a control: each other write has one that goes with it.
 const CONTROL_EVERY: u64 = 2;
 
 /// An endless list of writes; the same layout and seed give the same.
@@ -22,8 +23,8 @@ pub struct Schedule {
     next_seq: u64,
     journal_at: u64,
     chance: Xoshiro256PlusPlus,
-    /// Cells of the table that were written last, and are left alone for a while: two writes of one cell
-    /// are never in flight together, and a wait for the first would leave the queue less deep.
+    /// The last written cells of the table, which are avoided for a while: two writes of one cell
+    /// are never in flight together, and waiting for the first would make the queue less deep.
     recent: VecDeque<u64>,
     apart: usize,
 }
@@ -51,7 +52,7 @@ impl Schedule {
             recent: VecDeque::with_capacity(apart + 1),
             apart,
         };
-        // Where a log stands when it is cut is anywhere; one that is appended begins empty.
+        // A log may be anywhere when it is cut; an appended log starts empty.
         if writes != FileWrites::Append {
             schedule.journal_at = schedule.below(places(&schedule.layout.journal));
         }

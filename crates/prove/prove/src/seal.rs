@@ -1,6 +1,6 @@
 //! Makes the bytes of a write: a stamp in each of its sectors.
 //!
-//! In: fields. Out: bytes. Not here: reading stamps, which the verifier does on its own.
+//! The verifier reads stamps with separate code.
 
 use durio_simdisk::SECTOR;
 
@@ -9,7 +9,7 @@ use crate::stamp::{MAGIC, Owner, Stamp, VERSION, checksum, fill_words, place};
 /// Fills `into` with the stamps of the write `seq` that begins at `sector`.
 ///
 /// # Panics
-/// If `into` is no whole number of sectors, or has more than 65535.
+/// If `into` is not a whole number of sectors, or has more than 65535.
 pub fn seal_write(owner: Owner, seq: u64, sector: u64, into: &mut [u8]) {
     let (sectors, rest) = into.as_chunks_mut::<SECTOR>();
     assert!(rest.is_empty(), "a write has whole sectors");

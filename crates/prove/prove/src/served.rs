@@ -1,7 +1,7 @@
 //! A simulated disk over NBD.
 //!
-//! In: batches of requests, as a server has them. Out: their outcomes. Not here: the protocol
-//! (durio-nbd), what the disk does (durio-simdisk).
+//! Takes batches of requests from a server (durio-nbd) and returns the outcomes of the disk
+//! (durio-simdisk).
 //!
 //! The requests of a batch are in flight together: all begin before the first of them ends.
 
@@ -15,19 +15,19 @@ use durio_simdisk::{DiskError, Profile, SECTOR, SharedDisk, Ticket};
 
 use crate::write_log::WriteLog;
 
-/// What clients are told of a disk.
+/// What clients learn about a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertised {
-    /// A volatile cache, which is flushed. A client that is told of none sends no flush.
+    /// A volatile cache, which is flushed. A client sends no flush if none is advertised.
     pub flush: bool,
     /// Writes with FUA.
     pub fua: bool,
-    /// Bytes of memory that the disk may take; what needs more is refused for lack of space.
+    /// Bytes of memory that the disk may take; a write that needs more fails for lack of space.
     pub memory: u64,
 }
 
 impl Advertised {
-    /// What a disk of this profile declares.
+    /// The declarations of a disk of this profile.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let has_cache = profile.declares_cache();
@@ -53,7 +53,7 @@ impl ServedDisk {
         Self { disk, advertised, begin: Instant::now(), connections, log: None }
     }
 
-    /// Writes what clients do into this log.
+    /// Records clients' writes in this log.
     #[must_use]
     pub fn logged(self, log: Option<Arc<WriteLog>>) -> Self {
         Self { log, ..self }
@@ -74,7 +74,7 @@ impl Storage for ServedDisk {
         let sector = u32::try_from(SECTOR).unwrap_or(u32::MAX);
         let Advertised { flush, fua, .. } = self.advertised;
         let size = self.disk.lock().size();
-        // Whether a flush reaches other connections' writes is a matter of the disk's honesty.
+        // Whether a flush covers other connections' writes depends on the disk's honesty.
         Export { flush, fua, block_size_min: sector, ..Export::new("disk", size) }
     }
 
@@ -88,8 +88,8 @@ impl Storage for ServedDisk {
 struct Client<'a> {
     served: &'a ServedDisk,
     number: u32,
-    /// Cuts before it began. What it sends after another one was on its way when the power went, and
-    /// must not reach the disk when that has power again.
+    /// The number of cuts before this connection started. Its requests after a later cut were in
+    /// flight when the power went, and must not reach the disk when it has power again.
     life: u64,
 }
 
@@ -102,7 +102,7 @@ impl Connection for Client<'_> {
             batch.iter_mut().for_each(|request| request.outcome = Err(Refusal::Gone));
             return;
         }
-        // A batch is bounded, so the disk takes hardly more than it may.
+        // A batch is bounded, so the disk barely exceeds its limit.
         let is_full = disk.resident_bytes() >= self.served.advertised.memory;
         let begin = |request: &Request<'_>| match request.command {
             Command::Write { .. } if is_full => Err(Refusal::NoSpace),

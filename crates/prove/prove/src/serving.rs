@@ -1,10 +1,9 @@
-//! A simulated disk that is served until somebody ends it, and its control socket.
+//! A simulated disk that is served until it is stopped, and its control socket.
 //!
-//! In: a disk, where to serve it, orders on the control socket. Out: nothing; answers on the sockets.
-//! Not here: NBD and how orders travel (durio-nbd), the disk's rules (durio-simdisk).
+//! durio-nbd has NBD and the transport of orders, durio-simdisk the disk's rules.
 //!
-//! The control socket stands beside the disk's, with `.control` at its end. Who connects sends one
-//! [`Order`] and gets one [`Answer`]; the order is carried out when the answer comes.
+//! The control socket is next to the disk's, with the suffix `.control`. A client sends one
+//! [`Order`] and gets one [`Answer`]; the order is carried out when the answer arrives.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,27 +21,28 @@ use serde::{Deserialize, Serialize};
 use crate::served::{Advertised, ServedDisk};
 use crate::write_log::WriteLog;
 
-/// How often the wish to end is looked at.
+/// How often the stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a served disk is told to do.
+/// An order to a served disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum Order {
-    /// Take the power away: whatever was not answered never is, the cache is gone but for its survivors.
+    /// Cut the power: unanswered requests stay unanswered, and the cache is lost except for its
+    /// survivors.
     Cut,
     /// Give the power back.
     Restore,
-    /// Tell the counters.
+    /// Report the counters.
     Stats,
     /// Lie from now on as the disk of this name does.
     Fault {
         /// A profile that lies.
         profile: String,
     },
-    /// Serve a second disk, which is as this one is now, on a socket of this path.
+    /// Serve a copy of this disk in its present state, on a socket of this path.
     Fork { socket: PathBuf },
     /// Mark this moment in the log.
     Mark {
@@ -51,7 +51,7 @@ pub enum Order {
     },
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum Answer {
@@ -84,16 +84,16 @@ pub struct Serving {
     pub address: Address,
     /// The path of the control socket.
     pub control: PathBuf,
-    /// What clients are told.
+    /// What clients learn about the disk.
     pub advertised: Advertised,
-    /// A new file for the log of what they do.
+    /// A new file for the log of their requests.
     pub log: Option<PathBuf>,
 }
 
 /// Why a disk cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// The disk's own socket.
+    /// An error of the disk's socket.
     #[error(transparent)]
     Nbd(#[from] NbdError),
     /// The control socket.
@@ -103,12 +103,12 @@ pub enum ServingError {
     Log { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// Serves the disk until `stop` says so; `ready` gets its URI when clients can come. The sockets are
-/// removed at the end.
+/// Serves the disk until `stop` says so; `ready` gets its URI when clients can connect. Removes the
+/// sockets at the end.
 ///
 /// # Errors
-/// If a socket cannot be made: somebody answers there, or something else has the name. If the log cannot
-/// be written: then it ends at once.
+/// If a socket cannot be made, because a server answers there or something else has the name. If
+/// the log cannot be written, serving ends at once.
 pub fn serve_disk(
     disk: &SharedDisk,
     serving: &Serving,
@@ -155,12 +155,12 @@ fn log_error(doing: &'static str, serving: &Serving, source: io::Error) -> Servi
 /// Sends an order to a served disk.
 ///
 /// # Errors
-/// If nobody is there, or does not answer.
+/// If no server is there, or it does not answer.
 pub fn order(control: &Path, order: &Order) -> Result<Answer, ServingError> {
     Ok(send_order(control, order, PATIENCE)?)
 }
 
-/// What clients are told, and where it is written what they do.
+/// What clients learn, and where their requests are logged.
 type Service<'a> = (Advertised, Option<&'a WriteLog>);
 
 fn carry_out(
@@ -212,7 +212,7 @@ fn state_of(disk: &Disk) -> DiskState {
     }
 }
 
-/// A second disk, served until this is dropped. It has a control socket of its own.
+/// A second disk, served until this is dropped. It has a separate control socket.
 struct Fork {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
@@ -234,7 +234,7 @@ impl Fork {
             }
         });
         let fork = Self { stop, thread: Some(thread) };
-        // Whoever sends nothing has told an error before.
+        // A thread that sends nothing has already reported an error.
         receiver.recv().unwrap_or(Ok(())).map(|()| fork)
     }
 }

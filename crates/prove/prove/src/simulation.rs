@@ -1,8 +1,8 @@
-//! A campaign in this process: a simulated disk or an array of them, its writer, its ledger, its verifier,
-//! one cut after the other, as fast as the processor goes.
+//! A campaign in this process: a simulated disk or an array of them, its writer, its ledger, its
+//! verifier, one cut after another, as fast as the processor goes.
 //!
-//! In: a profile, an arm, a seed. Out: the findings of each cut. Not here: verdicts, files; how an array
-//! starts and is cut again ([`array`]).
+//! Takes a profile, an arm and a seed, and returns the findings of each cut. [`array`] starts
+//! arrays and cuts them again.
 
 mod array;
 
@@ -30,14 +30,14 @@ use crate::writer::{Writer, WriterError, prepare};
 
 pub use self::array::{ArrayDisks, ByArray};
 
-/// Bytes of a read of the verifier, at least.
+/// Minimum bytes of a read of the verifier.
 const READ: usize = 64 << 10;
 /// Queues between the engine and the disk, as a kernel has one for each processor.
 const QUEUES: u32 = 2;
 /// Acknowledged writes before a cut.
 const WRITES: std::ops::Range<u64> = 40..130;
 
-/// Why a simulation cannot go on. Losses are no errors.
+/// Why a simulation cannot continue. Losses are not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// The engine, which has no reason to fail.
@@ -52,7 +52,7 @@ pub enum SimulationError {
     /// The disks make no array.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// An array does not start that was not cut yet.
+    /// An array that was never cut does not start.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
     /// The engine of the array has no end.
@@ -68,7 +68,7 @@ pub enum SimulationError {
 
 /// How simulated disks are reached.
 pub trait Access {
-    /// What submits to them.
+    /// The engine that submits to them.
     type Engine: Engine;
 
     /// Those that lose their power together.
@@ -77,20 +77,20 @@ pub trait Access {
     /// An engine, with disks that have power, and the bytes behind it.
     ///
     /// # Errors
-    /// If there is no way to them.
+    /// If the disks cannot be reached.
     fn connect(&mut self) -> Result<(Self::Engine, u64), SimulationError>;
 
-    /// Gives the power back after a cut, and an engine; `before` has operations in flight that the cut has
-    /// ended. None if the target did not come back whole.
+    /// Restores the power after a cut, and returns an engine; `before` has operations in flight
+    /// that the cut has ended. `None` if the target did not come back whole.
     ///
     /// # Errors
     /// As [`Access::connect`].
     fn reconnect(&mut self, before: Self::Engine) -> Result<Option<Self::Engine>, SimulationError>;
 
-    /// Ends, between the two readings, what the target does by itself after a cut.
+    /// Completes, between the two readings, the target's background work after a cut.
     ///
     /// # Errors
-    /// If that has no end.
+    /// If the work does not end.
     fn settle(&mut self, _: &mut Self::Engine) -> Result<(), SimulationError> {
         Ok(())
     }
@@ -98,7 +98,7 @@ pub trait Access {
     /// How long a life may last at most.
     fn life_max(&self) -> Nanos;
 
-    /// Up to how long after an acknowledgement the power may go; zero if always at once.
+    /// The longest time between an acknowledgement and a cut; zero to cut at once.
     fn phase_max(&self) -> Nanos;
 }
 
@@ -146,13 +146,13 @@ impl Access for ByCall {
         if !power::restore(&self.disk[0]) {
             return Ok(None);
         }
-        // The same engine: what was in flight is answered with an error, and time goes on.
+        // The same engine: requests in flight are answered with an error, and time continues.
         let mut completions = [Completion::default(); 8];
         while before.exchange(&[], &mut completions)? > 0 {}
         Ok(Some(before))
     }
 
-    /// In its own time, of which it has any amount.
+    /// In virtual time, which costs nothing.
     fn life_max(&self) -> Nanos {
         Nanos::new(60_000_000_000)
     }
@@ -163,7 +163,7 @@ impl Access for ByCall {
     }
 }
 
-/// Over NBD, by a socket in a folder of its own.
+/// Over NBD, by a socket in a private folder.
 #[derive(Debug)]
 pub struct ByNbd {
     disk: [SharedDisk; 1],
@@ -198,12 +198,12 @@ impl Access for ByNbd {
         Ok(Some(self.connect()?.0))
     }
 
-    /// A disk in memory answers in microseconds; whoever waits longer waits for a processor.
+    /// A disk in memory answers in microseconds; a longer wait is a wait for a processor.
     fn life_max(&self) -> Nanos {
         Nanos::new(10_000_000_000)
     }
 
-    /// Where the clock is the machine's, another moment would be another proof each time.
+    /// If the clock is the machine's, cutting later would make each proof different.
     fn phase_max(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -225,7 +225,7 @@ pub struct Simulation<A: Access> {
 }
 
 impl Simulation<ByCall> {
-    /// A disk that is reached by a call, stamped by the arm's own path.
+    /// A disk in this process, stamped by the arm's path.
     ///
     /// # Errors
     /// If stamping it fails.
@@ -255,7 +255,7 @@ impl Simulation<ByNbd> {
 }
 
 impl Simulation<ByArray> {
-    /// An array of such disks that is reached by a call, stamped by the arm's own path.
+    /// An array of such disks in this process, stamped by the arm's path.
     ///
     /// # Errors
     /// If the disks make no array, or stamping it fails.
@@ -269,7 +269,7 @@ impl Simulation<ByArray> {
     }
 }
 
-/// What decides of a campaign.
+/// The generator of a campaign's choices.
 fn campaign(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
@@ -281,7 +281,7 @@ impl<A: Access> Simulation<A> {
         mut chance: Xoshiro256PlusPlus,
     ) -> Result<Self, SimulationError> {
         if arm.path == DurablePath::ODsync {
-            // There is no file that could be open so: each write says it itself.
+            // No file can be opened with the durable flag, so each write carries it.
             arm.path = DurablePath::RwfDsync;
         }
         let (mut engine, size) = access.connect()?;
@@ -305,14 +305,14 @@ impl<A: Access> Simulation<A> {
         })
     }
 
-    /// The disk, with its truth; of an array the first.
+    /// The disk, with its truth; the first one of an array.
     #[must_use]
     pub fn disk(&self) -> &SharedDisk {
         &self.access.disks()[0]
     }
 
-    /// One life of the target: load, cut, verification. After a cut from which it did not come back there is
-    /// no other.
+    /// One life of the target: load, cut, verification. A target that did not come back from a cut
+    /// has no further life.
     ///
     /// # Errors
     /// See [`SimulationError`].

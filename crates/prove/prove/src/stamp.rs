@@ -1,8 +1,8 @@
-//! The stamp: what stands in every sector that the prover writes, so that a sector tells by itself which
-//! write it is of, where it belongs, and whether it is whole.
+//! The stamp in every sector that the prover writes. A sector alone shows which write it belongs
+//! to, where it belongs, and whether it is whole.
 //!
-//! The format alone, which docs/formats/stamp.md describes: places, how the fill is made, the checksum.
-//! Whoever writes stamps and whoever checks them share this file and nothing else.
+//! This file has only the format, which docs/formats/stamp.md describes: offsets, the fill, the
+//! checksum. The writer and the checker of stamps share this file and no other code.
 
 use durio_simdisk::SECTOR;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub const VERSION: u16 = 1;
 /// The number of the write that is the label: the first cell of every target of the prover.
 pub const LABEL_SEQ: u64 = u64::MAX;
 
-/// Where the fields are; numbers are little-endian.
+/// The places of the fields; numbers are little-endian.
 pub mod place {
     use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub mod place {
     pub const VERSION: Range<usize> = 8..10;
     /// Bytes of a sector, 2 bytes: 512.
     pub const SECTOR_BYTES: Range<usize> = 10..12;
-    /// Which sector of its write this is, 2 bytes, from 0.
+    /// The index of this sector in its write, 2 bytes, from 0.
     pub const INDEX: Range<usize> = 12..14;
     /// Sectors of the write, 2 bytes.
     pub const COUNT: Range<usize> = 14..16;
@@ -36,11 +36,11 @@ pub mod place {
     pub const TARGET: Range<usize> = 32..40;
     /// This sector's place on the target, 8 bytes: a number of sectors.
     pub const SECTOR: Range<usize> = 40..48;
-    /// The write's number, 8 bytes; 0 is what was there before the first write.
+    /// The write's number, 8 bytes; 0 is the contents before the first write.
     pub const SEQ: Range<usize> = 48..56;
-    /// Bytes that follow from the fields before them.
+    /// Bytes derived from the fields before them.
     pub const FILL: Range<usize> = 56..504;
-    /// XXH3 (64 bits) of all that is before, 8 bytes.
+    /// XXH3 (64 bits) of everything before it, 8 bytes.
     pub const CHECKSUM: Range<usize> = 504..512;
 }
 

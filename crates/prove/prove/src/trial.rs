@@ -1,7 +1,7 @@
-//! One power cut after the other on storage of another machine: load, cut, wait, restore, verify.
+//! Repeated power cuts on storage of another machine: load, cut, wait, restore, verify.
 //!
-//! In: an agent that comes to the witness, commands that cut the power and give it back, or somebody who
-//! does. Out: what each cut left, and what shows that it was one. Not here: verdicts; guests of the lab.
+//! Takes an agent that connects to the witness, and commands (or a person) that cut the power and
+//! restore it. Returns what each cut left, and the evidence that it was a cut.
 //!
 //! ```text
 //!  agent comes ──► prepare (once) ──► load ──► cut ──► off ──► restore ──► agent comes ──► read twice
@@ -9,8 +9,8 @@
 //!        └────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! All that is known stands in the ledger before it is acted on, so a witness that was killed goes on
-//! where it was: a life whose verification is not in the ledger is verified first.
+//! Every fact is in the ledger before it is acted on, so a witness that was killed continues where
+//! it was: a life whose verification is not in the ledger is verified first.
 
 mod by_hand;
 
@@ -39,18 +39,18 @@ use crate::witness::{AgentLink, LoadHeard, Patience, WitnessError, WitnessServer
 
 /// How long a command that cuts or restores may take.
 const COMMAND_MAX: Duration = Duration::from_secs(120);
-/// How long an agent may take for an answer: a reading of a large target is told part by part.
+/// How long an agent may take for an answer: the reading of a large target arrives in parts.
 const ANSWER: Duration = Duration::from_secs(600);
-/// Acknowledgements that are heard so long after the cut were on their way.
+/// Acknowledgements heard within this time after the cut were on their way.
 const ON_THE_WAY: Nanos = Nanos::new(500_000_000);
 /// How long the witness listens after a cut.
 const AFTER_THE_CUT: Duration = Duration::from_secs(1);
-/// How long is waited for a message before the time is looked at.
+/// How long to wait for a message before checking the time.
 const LOOK: Duration = Duration::from_millis(10);
 /// Acknowledgements before a cut, at least.
 const ACKNOWLEDGED_MIN: u64 = 64;
 
-/// Why a trial cannot go on.
+/// Why a trial cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The witness or its agent.
@@ -60,7 +60,7 @@ pub enum TrialError {
     Ledger(#[from] LedgerError),
     #[error("cannot {doing}: '{command}': {why}")]
     Command {
-        /// What it is for.
+        /// The operation.
         doing: &'static str,
         command: String,
         /// How it failed.
@@ -71,10 +71,10 @@ pub enum TrialError {
     Failed(String),
 }
 
-/// Who watches a trial: may wish that it ends, and is told what to do by hand.
+/// The observer of a trial: may end it, and is asked to do manual steps.
 #[derive(Clone, Copy)]
 pub struct Operator<'a> {
-    /// True if it shall end.
+    /// True to end the trial.
     pub stop: &'a dyn Fn() -> bool,
     /// Takes a line.
     pub tell: &'a dyn Fn(String),
@@ -107,23 +107,23 @@ pub struct AgentTrials {
     arm: Arm,
     seed: u64,
     server: WitnessServer,
-    /// None until the target is stamped.
+    /// `None` until the target is stamped.
     book: Option<LedgerBook>,
     ledger: PathBuf,
     /// The agent of this life, if it was started here.
     agent: Option<ProcessGroup>,
-    /// The agent that has verified the last life; the next load is its.
+    /// The agent that verified the last life; it does the next load.
     link: Option<(AgentLink, Introduction)>,
-    /// As the first agent told it, until somebody takes it.
+    /// As the first agent reported it, until it is taken.
     inventory: Option<Box<Inventory>>,
     has_told: bool,
 }
 
 impl AgentTrials {
-    /// Trials whose ledger is this file; one that is there is gone on with.
+    /// Trials whose ledger is this file; an existing ledger is continued.
     ///
     /// # Errors
-    /// If the witness's address cannot be had, or the ledger is none.
+    /// If the witness's address cannot be bound, or the file is not a ledger.
     pub fn new(
         target: AgentTarget,
         arm: Arm,
@@ -148,7 +148,7 @@ impl AgentTrials {
     /// One life of the target.
     ///
     /// # Errors
-    /// See [`TrialError`]. Then nothing was decided, and the ledger has what is known.
+    /// See [`TrialError`]. Nothing was decided then, and the ledger has the known facts.
     pub fn cut(
         &mut self,
         operator: Operator<'_>,
@@ -162,8 +162,9 @@ impl AgentTrials {
             self.inventory.clone_from(&before.inventory);
         }
         if self.book.as_ref().is_some_and(|it| it.state.has_load) {
-            // This process ended between a load and its verification. Nobody saw that life's end, so
-            // nothing shows that it was a cut; but what was acknowledged must be there.
+            // This process ended between a load and its verification. The end of that life was not
+            // observed, so nothing shows that it was a cut; but the acknowledged writes must be
+            // there.
             let at = self.server.now();
             self.book()?.record(LedgerLine::Cut { at })?;
             let findings = self.verify(&mut link, operator)?;
@@ -191,7 +192,7 @@ impl AgentTrials {
         Ok((evidence, findings))
     }
 
-    /// What is under test, as the first agent told.
+    /// The system under test, as the first agent reported it.
     pub fn take_inventory(&mut self) -> Option<Box<Inventory>> {
         self.inventory.take()
     }
@@ -200,7 +201,7 @@ impl AgentTrials {
         self.target.cut.is_empty()
     }
 
-    /// Waits for an agent; one is started if the target says how.
+    /// Waits for an agent; starts one if the target has a command for it.
     fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Introduction), TrialError> {
         let stop = operator.stop;
         if let Some((program, arguments)) = self.target.start.split_first() {
@@ -213,7 +214,7 @@ impl AgentTrials {
             };
             let mut command = Command::new(filled(program));
             command.args(arguments.iter().map(filled)).stdin(Stdio::null()).stdout(Stdio::null());
-            // A word of its command line is seen by every user of this machine.
+            // Every user of this machine can see a word of its command line.
             command.env("DURIO_TOKEN", &self.target.token);
             let started = ProcessGroup::start(&mut command);
             let fail = |error| failed("start the agent", &self.target.start, &error);
@@ -260,8 +261,7 @@ impl AgentTrials {
         Ok(())
     }
 
-    /// Loads the target, and takes its power away. An agent that fell silent, and may yet say something,
-    /// is given back.
+    /// Loads the target, and cuts its power. Returns an agent that fell silent and may yet speak.
     fn load(
         &mut self,
         mut link: AgentLink,
@@ -273,7 +273,7 @@ impl AgentTrials {
             (state.next_seq, state.head.clone());
         let seed = self.seed.wrapping_add(first_seq);
         link.say(&WitnessSays::Load { owner, cells, arm, first_seq, seed })?;
-        // Up to as long again, so that the cut comes at any phase of whatever the target does.
+        // Up to twice as long, so that the cut comes at any phase of the target's work.
         let load = self.target.load.get();
         let more = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64() % (load + 1);
         let span = Duration::from_nanos(load.saturating_add(more));
@@ -293,14 +293,14 @@ impl AgentTrials {
         let begun_at = self.server.now();
         self.cut_power(&mut link, &mut heard)?;
         self.listen_after(&mut link, &mut heard, evidence)?;
-        // Somewhere in the command the power went; until the last acknowledgement it had not.
+        // The power went at some moment of the command, but after the last acknowledgement.
         let at = begun_at.max(heard.last_at);
         self.book()?.record(LedgerLine::Cut { at })?;
         Ok(None)
     }
 
-    /// Runs the command, and listens meanwhile: a machine that is slow to lose its power still
-    /// acknowledges.
+    /// Runs the command and listens at the same time: a machine that is slow to lose its power
+    /// still acknowledges.
     fn cut_power(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
         let words = self.target.cut.clone();
         std::thread::scope(|scope| {
@@ -313,7 +313,8 @@ impl AgentTrials {
         })
     }
 
-    /// What was on its way when the power went is heard; what comes later shows that it did not go.
+    /// Hears messages that were on their way when the power went; later ones show that the power
+    /// stayed on.
     fn listen_after(
         &mut self,
         link: &mut AgentLink,
@@ -331,7 +332,7 @@ impl AgentTrials {
         Ok(())
     }
 
-    /// False if the target fails, or its machine has no power: at a cut that is what was wanted.
+    /// False if the target fails or its machine has no power: at a cut this is the expected result.
     fn is_heard(
         &mut self,
         link: &mut AgentLink,
@@ -382,7 +383,7 @@ fn not_stamped() -> TrialError {
     TrialError::Failed("the target was not stamped".to_owned())
 }
 
-/// Runs a command of the user's to its end; none is fine.
+/// Runs a command of the user's to its end; succeeds without a command.
 fn command(doing: &'static str, words: &[String]) -> Result<(), TrialError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let answer = ask(Command::new(program).args(arguments), COMMAND_MAX);

@@ -1,6 +1,6 @@
-//! Reads a target after a cut, and holds it against a ledger.
+//! Reads a target after a cut, and compares it with a ledger.
 //!
-//! In: a target, a ledger's history. Out: what was found. Not here: agents, which read for a witness
+//! Takes a target and a ledger's history, and returns findings. Agents read for a witness
 //! elsewhere.
 
 use durio_block::{BlockError, Engine, EngineUser, MonotonicClock};
@@ -20,15 +20,15 @@ pub enum VerifyError {
     /// It cannot be opened.
     #[error(transparent)]
     Target(#[from] BlockError),
-    /// It has the label of another proof, so it says nothing of this one.
+    /// It has the label of another proof, so it shows nothing about this one.
     #[error("the target has the label of another proof")]
     OtherProof,
 }
 
-/// Reads all cells twice, and says what is not as it must be.
+/// Reads all cells twice, and reports each deviation.
 ///
 /// # Errors
-/// See [`VerifyError`]. What cannot be read is a finding.
+/// See [`VerifyError`]. An unreadable cell is a finding.
 pub fn verify(
     target: &mut impl Target,
     owner: Owner,
@@ -41,8 +41,8 @@ pub fn verify(
     target.open(Wanted::READING, Verifier { owner, history })
 }
 
-/// Holds two readings against a ledger that is kept, and settles what was found in it. `again` reads one
-/// cell once more.
+/// Compares two readings with a ledger, and records the findings in it. `again` reads one cell once
+/// more.
 ///
 /// # Errors
 /// Those of `again`, and of the ledger.
@@ -71,7 +71,7 @@ impl EngineUser<MonotonicClock> for Verifier {
     type Output = Result<CutFindings, VerifyError>;
 
     fn drive<E: Engine<Clock = MonotonicClock>>(mut self, mut engine: E) -> Self::Output {
-        // Without a label all of it may be gone; with another one it is another target.
+        // Without a label all of it may be lost; with another label it is another target.
         if label_of(&mut engine)?.is_some_and(|label| label != self.owner) {
             return Err(VerifyError::OtherProof);
         }

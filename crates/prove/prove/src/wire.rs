@@ -1,6 +1,6 @@
-//! What an agent and its witness say to each other: lines of JSON, over any stream of bytes.
+//! The messages between an agent and its witness: lines of JSON over any byte stream.
 //!
-//! In: a stream. Out: messages, bounded before they are believed. Not here: what follows from them.
+//! Messages are bounded before they are parsed.
 
 use std::io::{self, BufRead, Write};
 
@@ -19,16 +19,16 @@ use crate::stamp::Owner;
 pub const PROTOCOL: u32 = 2;
 /// The longest line; longer than any message.
 pub(crate) const LINE_MAX: usize = 1 << 20;
-/// Cells that are told in one message: each takes some 20 bytes, or 500 if it is damaged.
+/// Cells per message: each takes some 20 bytes, or 500 if it is damaged.
 pub const CELLS_AT_ONCE: usize = 1024;
 
-/// What an agent says.
+/// A message of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum AgentSays {
     /// First of all.
     Hello(Hello),
-    /// What it has, once it has said the token.
+    /// The agent's target, once it has sent the token.
     Has(Introduction),
     /// The label and the stamps are written, and durable by the path of the task.
     Prepared,
@@ -47,52 +47,52 @@ pub enum AgentSays {
         /// Its number.
         seq: u64,
     },
-    /// What stands in cells, one after the other.
+    /// The contents of consecutive cells.
     Observed {
         /// The first cell.
         first: u64,
         cells: Vec<CellText>,
     },
-    /// A reading is told whole.
+    /// The reading is complete.
     ReadingDone,
     /// The target did not come back: its filesystem cannot be mounted, or it is smaller.
     Gone { reason: String },
-    /// The target is closed, and what was known of its disk forgotten: another may be put there.
+    /// The target is closed and its disk's cached state dropped: another disk may take its place.
     Released,
     /// The task cannot be done.
     Failed { reason: String },
 }
 
-/// Who the agent is: a short line, for it is read before anything is known of who says it.
+/// The agent's first message: a short line, because it is read before the sender is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// What the witness gave to whoever may speak to it.
+    /// The token that the witness gives to its agents.
     pub token: String,
 }
 
-/// What an agent has.
+/// The agent's target.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Introduction {
     /// Bytes of the target.
     pub size: u64,
-    /// Whose label the target has.
+    /// The owner in the target's label.
     pub label: Option<Owner>,
-    /// The machine, what it has under test, and what shows later whether its power was gone.
+    /// The machine, the system under test, and counters that show later whether its power was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Box<Inventory>>,
 }
 
 impl Introduction {
-    /// What shows later whether the machine's power was gone.
+    /// The counters that show later whether the machine's power was gone.
     #[must_use]
     pub fn power(&self) -> PowerState {
         self.inventory.as_ref().map(|it| it.power.clone()).unwrap_or_default()
     }
 }
 
-/// What a witness says.
+/// A message of a witness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum WitnessSays {
@@ -105,26 +105,26 @@ pub enum WitnessSays {
         owner: Owner,
         /// Cells of the target.
         cells: u64,
-        /// By which path.
+        /// The path to use.
         arm: Arm,
     },
     /// Write until the power goes.
     Load {
-        /// Whose stamps.
+        /// The owner of the stamps.
         owner: Owner,
         /// Cells of the target.
         cells: u64,
         arm: Arm,
         /// The number of the first write.
         first_seq: u64,
-        /// Of the choices of places.
+        /// Seed for the choice of places.
         seed: u64,
     },
-    /// The intents are kept: their writes may begin.
+    /// The intents are recorded: their writes may start.
     Intended,
-    /// Read all cells, and tell what stands there.
+    /// Read all cells, and report their contents.
     Read {
-        /// Whose stamps to expect.
+        /// The owner of the expected stamps.
         owner: Owner,
         /// Cells of the target.
         cells: u64,
@@ -137,7 +137,7 @@ pub enum WitnessSays {
     Done,
 }
 
-/// A cell as it is told.
+/// A cell as it is reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CellText {
@@ -175,10 +175,11 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     to.write_all(&line)
 }
 
-/// Waits for a message. A line that never ends is an error, and so is the end of the stream.
+/// Waits for a message. An endless line is an error, and so is the end of the stream.
 ///
 /// # Errors
-/// If the other side is gone, says nothing for longer than the stream waits, or says what it must not.
+/// If the other side is gone, is silent for longer than the stream waits, or sends an invalid
+/// message.
 pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = Vec::new();
     io::Read::take(from, LINE_MAX as u64).read_until(b'\n', &mut line)?;
@@ -190,7 +191,7 @@ pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// True for an error of a stream that waited long enough.
+/// True for a stream's timeout.
 #[must_use]
 pub fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)

@@ -1,7 +1,6 @@
-//! The side of the witness: hears agents, keeps the ledger, says what is to be done next.
+//! The witness's side: hears agents, keeps the ledger, and decides the next step.
 //!
-//! In: agents that connect. Out: a ledger, observations. Not here: when the power goes (`cutter.rs`),
-//! verdicts.
+//! Turns agents' messages into a ledger and observations. `cutter.rs` decides when the power goes.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -18,36 +17,36 @@ use crate::wire::{
     AgentSays, Hello, Introduction, LINE_MAX, PROTOCOL, WitnessSays, is_silence, send,
 };
 
-/// How often the wish to stop is looked at.
+/// How often the stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a client may take for its first line, which has the token.
 const HELLO_TIME: Duration = Duration::from_secs(2);
-/// The longest first line: nobody knows yet who sends it.
+/// The longest first line, whose sender is not yet authenticated.
 const HELLO_MAX: usize = 4 << 10;
-/// How long an agent that knows the token may take to say what it has.
+/// How long an agent that knows the token may take to describe its target.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(10);
-/// Clients that are heard at once. Of more, the one that has waited longest is sent away: an agent says
-/// its first line at once.
+/// Clients that are heard at once. Beyond that, the one that has waited longest is dropped: an
+/// agent sends its first line at once.
 const CLIENTS_MAX: usize = 256;
 
-/// Why a witness cannot go on.
+/// Why a witness cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
     /// Its address.
     #[error(transparent)]
     Listen(#[from] NbdError),
-    /// The agent is gone, or does not keep to the protocol.
+    /// The agent is gone, or violates the protocol.
     #[error("the agent is gone")]
     Agent(#[source] io::Error),
     /// The agent says that something failed.
     #[error("the agent: {0}")]
     Failed(String),
-    /// The agent says what it must not.
+    /// The agent sent an unexpected message.
     #[error("the agent says something else than was asked for")]
     Unexpected,
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// Nobody came in time.
+    /// No agent came in time.
     #[error("no agent came within {} s", .0.as_secs())]
     NoAgent(Duration),
     /// The user wishes to stop.
@@ -61,13 +60,12 @@ pub struct WitnessServer {
     listener: Listener,
     token: String,
     begin: Instant,
-    /// What the clock showed when this witness began: it goes on with that of its ledger.
+    /// The clock's value when this witness started: it continues the clock of its ledger.
     offset: Nanos,
 }
 
 impl WitnessServer {
-    /// Takes an address; whoever comes must know the token. Its clock goes on from `offset`.
-    ///
+    /// Binds an address; clients must know the token. The clock starts at `offset`.
     /// # Errors
     /// If the address cannot be had.
     pub fn bind(address: &Address, token: &str, offset: Nanos) -> Result<Self, WitnessError> {
@@ -87,8 +85,8 @@ impl WitnessServer {
         Nanos::new(self.offset.get().saturating_add(elapsed))
     }
 
-    /// Waits for an agent. A client that does not know the token, speaks another protocol, or says neither
-    /// in time, is sent away; all that have connected are heard at once.
+    /// Waits for an agent. A client that does not know the token, speaks another protocol, or sends
+    /// neither in time, is dropped; all clients are heard concurrently.
     ///
     /// # Errors
     /// [`WitnessError::NoAgent`], [`WitnessError::Stopped`].
@@ -102,7 +100,7 @@ impl WitnessServer {
             if stop() {
                 return Err(WitnessError::Stopped);
             }
-            // As many as are heard: a flood of them keeps nobody from looking at the time.
+            // At most as many as are heard, so that a flood of clients cannot delay the time check.
             for socket in (0..CLIENTS_MAX).map_while(|_| self.listener.accept().ok()) {
                 clients.push_back(Client::new(socket));
                 if clients.len() > CLIENTS_MAX {
@@ -123,7 +121,7 @@ impl WitnessServer {
         }
     }
 
-    /// Hears what a client has said by now.
+    /// Reads a client's messages so far.
     fn greet(&self, client: &mut Client) -> Greeting {
         loop {
             let (longest, time) = match client.knows_token {
@@ -138,7 +136,7 @@ impl WitnessServer {
             match serde_json::from_slice(&line) {
                 Ok(AgentSays::Hello(hello)) if !client.knows_token => {
                     if let Some(reason) = self.refusal(&hello) {
-                        // Who is sent away may be gone already.
+                        // A dropped client may be gone already.
                         let _ = client.link.say(&WitnessSays::Refused { reason });
                         return Greeting::SentAway;
                     }
@@ -163,7 +161,7 @@ impl WitnessServer {
     }
 }
 
-/// Who has connected, and may be an agent.
+/// A client that may be an agent.
 struct Client {
     link: AgentLink,
     knows_token: bool,
@@ -185,7 +183,7 @@ enum Greeting {
     Known(Introduction),
 }
 
-/// In a time that does not depend on where they differ.
+/// In constant time, wherever they differ.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let differing = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && differing == 0
@@ -196,12 +194,12 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 pub struct AgentLink {
     socket: Socket,
     pending: Vec<u8>,
-    /// Bytes of `pending` that have no end of a line.
+    /// Bytes of `pending` without a line's end.
     looked_at: usize,
 }
 
 impl AgentLink {
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -209,10 +207,10 @@ impl AgentLink {
         send(&self.socket, message).map_err(WitnessError::Agent)
     }
 
-    /// Waits for what it says next; none if it has not said it after so long.
+    /// Waits for its next message; `None` after the timeout.
     ///
     /// # Errors
-    /// If it is gone, or says what is no message.
+    /// If the agent is gone, or sends an invalid message.
     pub fn hear<T: DeserializeOwned>(
         &mut self,
         patience: Duration,
@@ -241,7 +239,7 @@ impl AgentLink {
         }
     }
 
-    /// A line, if all of it has come: waits for nothing.
+    /// A line, if it has arrived completely; never waits.
     fn said_by_now(&mut self, longest: usize) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(line) = self.line(longest)? {
@@ -255,7 +253,7 @@ impl AgentLink {
         }
     }
 
-    /// A line of what has come.
+    /// A line of the received bytes.
     fn line(&mut self, longest: usize) -> io::Result<Option<Vec<u8>>> {
         let end = self.pending[self.looked_at..].iter().position(|&byte| byte == b'\n');
         let length = end.map_or(self.pending.len(), |end| self.looked_at + end + 1);
@@ -269,7 +267,7 @@ impl AgentLink {
         }))
     }
 
-    /// Takes what a read has given; false if that was nothing.
+    /// Takes the result of a read; false if it is empty.
     fn take(&mut self, count: io::Result<usize>, bytes: &[u8]) -> io::Result<bool> {
         match count {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -286,7 +284,7 @@ impl AgentLink {
     /// Waits for the answer to a task.
     ///
     /// # Errors
-    /// If the agent is gone, fails, or says nothing for so long; [`WitnessError::Stopped`].
+    /// If the agent is gone, fails, or is silent for too long; [`WitnessError::Stopped`].
     pub fn answer(&mut self, patience: Patience<'_>) -> Result<AgentSays, WitnessError> {
         let begin = Instant::now();
         loop {
@@ -367,17 +365,17 @@ impl std::fmt::Debug for Patience<'_> {
     }
 }
 
-/// What was heard during a load.
+/// Counts of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadHeard {
     /// Acknowledgements.
     pub acknowledged: u64,
-    /// The last one; before the first, when the load was asked for.
+    /// The time of the last one; before the first, the start of the load.
     pub last_at: Nanos,
 }
 
 impl LoadHeard {
-    /// Nothing yet of a load that is asked for now.
+    /// The counts of a load that starts now.
     #[must_use]
     pub fn nothing_since(at: Nanos) -> Self {
         Self { acknowledged: 0, last_at: at }
@@ -390,7 +388,7 @@ impl LoadHeard {
     }
 }
 
-/// Hears one message of a load, and writes it to the ledger. False if nothing was said for so long.
+/// Hears one message of a load, and writes it to the ledger. False on a timeout.
 ///
 /// # Errors
 /// If the agent is gone or fails, or the ledger cannot be written.

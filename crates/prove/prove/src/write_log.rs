@@ -1,7 +1,7 @@
-//! The log of what clients do to a served disk, in a file.
+//! The log of clients' writes to a served disk, in a file.
 //!
-//! In: a disk that is recorded. Out: a log of dm-log-writes (durio_simdisk::trace), which can be read
-//! while it grows. Not here: the order of its entries.
+//! Turns a disk's recording into a log of dm-log-writes (durio_simdisk::trace), which can be read
+//! while it grows.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use durio_simdisk::Disk;
 use durio_simdisk::trace::{Logger, MARK_MAX};
 
-/// A log, and the first error of it, after which nothing more is written.
+/// A log, and its first error, after which nothing more is written.
 #[derive(Debug)]
 pub struct WriteLog(Mutex<State>);
 
@@ -22,10 +22,10 @@ struct State {
 }
 
 impl WriteLog {
-    /// Begins to record the disk into a new file.
+    /// Starts to record the disk into a new file.
     ///
     /// # Errors
-    /// If there is such a file, or it cannot be made.
+    /// If the file exists, or cannot be made.
     pub fn create(path: &Path, disk: &mut Disk) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).open(path)?;
         let logger = Some(Logger::new(BufWriter::new(file))?);
@@ -33,7 +33,7 @@ impl WriteLog {
         Ok(Self(Mutex::new(State { logger, error: None })))
     }
 
-    /// Writes what the disk has recorded since.
+    /// Writes the events recorded since the last call.
     pub fn take(&self, disk: &mut Disk) {
         let events = disk.take_events();
         if events.is_empty() {
@@ -44,7 +44,7 @@ impl WriteLog {
         if let Err(error) = written {
             state.logger = None;
             state.error = Some(error);
-            // Nobody takes its events any more.
+            // Its events have no consumer any more.
             disk.take_recording();
         }
     }
@@ -52,7 +52,7 @@ impl WriteLog {
     /// Marks this moment.
     ///
     /// # Errors
-    /// If the log cannot have such a mark.
+    /// If the log does not permit this mark.
     pub fn mark(&self, disk: &mut Disk, name: &str) -> Result<(), String> {
         if name.is_empty() || name.len() > MARK_MAX || name.contains('\0') {
             return Err(format!("a mark has 1 to {MARK_MAX} bytes, none of them zero"));
@@ -62,7 +62,7 @@ impl WriteLog {
         if self.has_failed() { Err("the log cannot be written".to_owned()) } else { Ok(()) }
     }
 
-    /// Whether the log is not written any more.
+    /// Whether the log has stopped.
     pub fn has_failed(&self) -> bool {
         self.state().error.is_some()
     }
@@ -83,7 +83,7 @@ impl WriteLog {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // An error of a panic's moment is in the file's state, and not in this one.
+        // An error at the moment of a panic is in the file's state, not in this one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

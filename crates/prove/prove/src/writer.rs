@@ -1,10 +1,9 @@
-//! Writes stamped data by a durable path, and tells the witness what is coming and what is durable.
+//! Writes stamped data by a durable path, and announces and acknowledges the writes to the witness.
 //!
-//! In: an engine, a schedule, a witness. Out: messages to the witness, until a time or an error. Not
-//! here: when the power goes; which engine it is.
+//! Takes an engine, a schedule and a witness; runs until a time or an error.
 //!
-//! A write is acknowledged when the call has returned that makes it durable, and no earlier: the write
-//! itself where that is durable, else a sync that began after the write had returned.
+//! A write is acknowledged when the call that makes it durable has returned, and no earlier: the
+//! write itself where that is durable, else a sync that began after the write had returned.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +21,7 @@ use crate::seal::seal_write;
 use crate::stamp::{LABEL_SEQ, Owner};
 use durio_simdisk::SECTOR;
 
-/// The writer waits for the witness once in so many writes.
+/// Writes between two waits for the witness.
 const STEP: usize = 32;
 
 /// Why a writer ended before its time.
@@ -97,10 +96,12 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         self.engine
     }
 
-    /// Writes until this time, or until it has had so many acknowledgements. Then some operations may be in flight, which nobody was promised.
+    /// Writes until this time or number of acknowledgements. Some unacknowledged operations may be
+    /// in flight then.
     ///
     /// # Errors
-    /// The first failure. No operation is tried again: after a failed sync nobody knows what is durable.
+    /// The first failure. No operation is retried: after a failed sync the durable state is
+    /// unknown.
     pub fn run(
         &mut self,
         until: Ticks,
@@ -125,7 +126,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         }
     }
 
-    /// The number of the next write of a later writer.
+    /// The first number for a later writer.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
         self.schedule.next_seq()
@@ -158,7 +159,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         }
     }
 
-    /// Writes what comes next, as far as it is controls; one in flight, others are left out.
+    /// Writes the controls that come next; if one is in flight, the others are skipped.
     fn write_controls(&mut self) {
         while let Some(intent) = self.announced.front().copied().filter(|it| it.is_control) {
             self.announced.pop_front();
@@ -239,7 +240,7 @@ pub fn prepare<E: Engine>(
     path: DurablePath,
     cells: Range<u64>,
 ) -> Result<(), WriterError<std::convert::Infallible>> {
-    // First: who finds stamps without a label knows nothing of the target.
+    // First: stamps without a label cannot be attributed to a target.
     seal_write(owner, LABEL_SEQ, 0, &mut engine.slot_mut(0)[..CELL]);
     one(
         engine,
@@ -282,7 +283,7 @@ fn one<E: Engine>(
 fn check<W>(seq: u64, result: i32, length: usize) -> Result<(), WriterError<W>> {
     match usize::try_from(result) {
         Ok(moved) if moved == length => Ok(()),
-        // A device takes less only if it has no more room.
+        // A device accepts less only if it has no more room.
         Ok(_) => Err(WriterError::Failed { seq, errno: libc::ENOSPC }),
         Err(_) => Err(WriterError::Failed { seq, errno: -result }),
     }

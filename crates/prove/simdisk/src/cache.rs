@@ -1,4 +1,4 @@
-//! Writes that are not on the medium yet, in the order in which they came.
+//! Writes that are not on the medium yet, in order of arrival.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use durio_base::Nanos;
 
 use crate::image::{PAGE, Page, SectorMask};
 
-/// The part of a write that lies in one page.
+/// The part of a write in one page.
 #[derive(Debug, Clone)]
 pub(crate) struct Cached {
     /// The write's ticket.
     pub(crate) write: u64,
     pub(crate) connection: u32,
     pub(crate) entered: Nanos,
-    /// Where it will be stored; not `home` where the disk misdirects it.
+    /// The page where it will be stored; differs from `home` if the disk misdirects it.
     pub(crate) page: u64,
     /// Where it belongs.
     pub(crate) home: u64,
     pub(crate) mask: SectorMask,
-    /// The page with these sectors in it; none for zeros.
+    /// The page with these sectors in it; `None` for zeros.
     pub(crate) data: Option<Arc<Page>>,
     /// The number of the write's end, if it has ended.
     pub(crate) ended: Option<u64>,
-    /// Somebody was told that it is durable.
+    /// It was acknowledged as durable.
     pub(crate) promised: bool,
     /// When a disk that acknowledges flushes early will have stored it.
     pub(crate) due: Option<Nanos>,
@@ -68,8 +68,8 @@ impl Cache {
         self.of_write(write).all(|it| holds(it))
     }
 
-    /// Takes entries out, in order. What an older entry that stays has of the same sectors is void: it
-    /// must not be stored over a later write.
+    /// Takes entries out, in order. Sectors of an older entry that stays are void where a taken
+    /// entry has them: they must not be stored over a later write.
     pub(crate) fn take(&mut self, mut takes: impl FnMut(&Cached) -> bool) -> Vec<Cached> {
         let mut taken = std::mem::take(&mut self.spare);
         let mut kept = 0;
@@ -78,7 +78,7 @@ impl Cache {
                 let (page, mask) = (self.entries[at].page, self.entries[at].mask);
                 let older = self.entries[..kept].iter_mut();
                 older.filter(|it| it.page == page).for_each(|it| it.mask &= !mask);
-                // What is left in its place is dropped below.
+                // The entry left in its place is dropped below.
                 taken.push(self.entries[at].clone());
             } else {
                 self.entries.swap(kept, at);
@@ -93,7 +93,7 @@ impl Cache {
         std::mem::take(&mut self.entries)
     }
 
-    /// The memory of what was taken, for the next time.
+    /// Takes back the memory of a `take`, to reuse it.
     pub(crate) fn give_back(&mut self, mut taken: Vec<Cached>) {
         taken.clear();
         self.spare = taken;

@@ -1,7 +1,7 @@
-//! The power goes, and comes back.
+//! Cuts and restores the power.
 //!
-//! In: a disk. Out: the same, with what was durable and whatever the rule leaves of its cache; and the
-//! truth of it. Nothing else happens in between: a cut is one event.
+//! Leaves a disk with its durable contents and the part of its cache that the survivor rule keeps,
+//! and returns the truth about it. A cut is one event: nothing happens between power off and on.
 
 use crate::cache::Cached;
 use crate::disk::Power;
@@ -19,15 +19,15 @@ const RULES: [Survivors; 5] =
 const LINE_PAGES: u64 = 16;
 
 impl Disk {
-    /// Takes the power away: requests in flight are gone, and the cache but for its survivors. Without
-    /// power it does nothing.
+    /// Cuts the power: requests in flight are lost, and the cache except for its survivors. No
+    /// effect without power.
     pub fn cut(&mut self) {
         if self.power != Power::On {
             return;
         }
         self.stats.cuts += 1;
         self.forget_in_flight();
-        // What a cut leaves follows from its number, not from how the requests before it came.
+        // The survivors follow from the cut's number, not from the requests before it.
         self.chance = Chance::new(self.seed.wrapping_add(self.stats.cuts));
         let rule = self.rule();
         let entries = self.cache.take_all();
@@ -53,7 +53,7 @@ impl Disk {
         self.truth.cut(rule, waiting);
     }
 
-    /// Gives the power back.
+    /// Restores the power.
     ///
     /// # Errors
     /// [`DiskError::Gone`] if the disk does not come back.
@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Which sectors of a page this rule leaves.
+    /// The sectors of a page that this rule keeps.
     fn chance_of(&mut self, rule: Survivors, entry: &Cached, salt: u64) -> SectorMask {
         let all_or_none = |survives: bool| if survives { WHOLE_PAGE } else { 0 };
         match rule {
@@ -113,7 +113,7 @@ impl Disk {
         }
     }
 
-    /// What happens to a medium without power, if it lies.
+    /// Damages a medium without power, if the disk lies so.
     fn decay(&mut self) {
         for at in 0..self.profile.lies.len() {
             let (lie, count) = match self.profile.lies[at] {

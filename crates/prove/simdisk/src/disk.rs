@@ -1,12 +1,11 @@
 //! The disk between two cuts: requests begin and end, the cache fills and empties.
 //!
-//! In: requests with the time at which they come. Out: their answers. Not here: clocks, threads,
-//! sockets; what a cut leaves (`cut.rs`).
+//! Takes requests with their arrival times and returns answers. `cut.rs` decides what a cut leaves.
 //!
-//! A request has two moments. At its beginning a write enters the cache, where reads see it; at its end
-//! it is acknowledged, and a flush or a write with FUA is durable before that. A cut between the two
-//! finds a write that nobody was promised, which may survive, or not, or in part. A flush covers what
-//! had *ended* when it began, as NVMe, SCSI and NBD have it.
+//! A request has two moments. At its beginning a write enters the cache, where reads see it; at its
+//! end it is acknowledged, and a flush or a write with FUA is durable before that. A cut between
+//! the two finds an unacknowledged write, which may survive, or not, or in part. A flush covers
+//! what had *ended* when it began, as NVMe, SCSI and NBD have it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::request::{Leg, Request, Stats};
 use crate::truth::{LieTold, Truth};
 use crate::{DiskError, Lie};
 
-/// A request that has begun.
+/// A request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
@@ -38,7 +37,7 @@ struct InFlight {
     ticket: Ticket,
     connection: u32,
     kind: Kind,
-    /// Operations in flight when it began, itself among them.
+    /// Operations in flight when it started, including itself.
     depth: usize,
 }
 
@@ -50,19 +49,20 @@ pub(crate) enum Power {
     Dead,
 }
 
-/// A disk. A clone is a fork: both go on from the same state, and share memory until they write.
+/// A disk. A clone is a fork: both continue from the same state, and share memory until they write.
 #[derive(Debug, Clone)]
 pub struct Disk {
     pub(crate) profile: Profile,
     pub(crate) size: u64,
     pub(crate) durable: Image,
-    /// What reads answer.
+    /// The contents that reads return.
     pub(crate) visible: Image,
-    /// What the second leg of a mirror answers, while it lags.
+    /// The contents of a mirror's second leg, while it lags.
     pub(crate) second_leg: Option<Image>,
-    /// What pages held before they were last stored, the latest last; as many as a lagging leg lacks.
+    /// Contents of pages before they were last stored, the latest last; as many as a lagging leg
+    /// lacks.
     pub(crate) undone: VecDeque<(u64, Option<Arc<Page>>)>,
-    /// What pages held before their last write, for stale reads.
+    /// Contents of pages before their last write, for stale reads.
     pub(crate) previous: HashMap<u64, Option<Arc<Page>>>,
     pub(crate) unreadable: BTreeSet<u64>,
     pub(crate) cache: Cache,
@@ -82,7 +82,7 @@ impl Disk {
     /// A disk of zeros, with the power on. The same profile, seed and requests give the same disk.
     ///
     /// # Panics
-    /// If its size is no multiple of 4096.
+    /// If its size is not a multiple of 4096.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Self {
         assert!(profile.size.is_multiple_of(PAGE as u64), "{} bytes are no pages", profile.size);
@@ -108,17 +108,17 @@ impl Disk {
         }
     }
 
-    /// The same contents in a disk whose power was cut so often before.
+    /// The same contents in a disk with this many earlier cuts.
     #[must_use]
     pub fn after_cuts(&self, cuts: u64) -> Self {
         let mut disk = self.clone();
         disk.stats.cuts = cuts;
-        // As after a cut: what happens next follows from its number.
+        // As after a cut: later choices follow from its number.
         disk.chance = Chance::new(self.seed.wrapping_add(cuts));
         disk
     }
 
-    /// As it was made.
+    /// The profile it was made with.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -130,31 +130,31 @@ impl Disk {
         self.size
     }
 
-    /// Bytes of memory that its contents take at most: images share what is the same in both.
+    /// Upper bound of the memory for its contents: images share equal pages.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         (self.visible.count() + self.durable.count()) * PAGE as u64 + self.cache.bytes()
     }
 
-    /// What is on the medium, cache apart.
+    /// The contents of the medium, without the cache.
     #[must_use]
     pub fn durable(&self) -> &Image {
         &self.durable
     }
 
-    /// What it has done.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats { volatile_bytes: self.cache.bytes(), ..self.stats }
     }
 
-    /// What really happened, which no answer of the disk tells.
+    /// What really happened, which the disk's answers do not show.
     #[must_use]
     pub fn truth(&self) -> &Truth {
         &self.truth
     }
 
-    /// Records from now on what is asked. What the disk holds counts as durable; a fork is not recorded.
+    /// Starts recording requests. The present contents count as durable; a fork is not recorded.
     pub fn record(&mut self) {
         self.recorder = Recorder(Some(Box::new(Recording::new(self.visible.clone()))));
     }
@@ -169,13 +169,13 @@ impl Disk {
         self.recorder.0.take().map(|it| *it)
     }
 
-    /// What was recorded since the last call; the recording goes on.
+    /// The events recorded since the last call; recording continues.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.recorder.take_events()
     }
 
-    /// Puts another medium in, which holds `image`; the cache is empty. False while requests are in
-    /// flight: then nothing has happened.
+    /// Replaces the medium by `image`, with an empty cache. Fails without effect while requests are
+    /// in flight.
     pub fn replace_medium(&mut self, image: Image) -> bool {
         if !self.in_flight.is_empty() {
             return false;
@@ -244,12 +244,12 @@ impl Disk {
     /// [`DiskError::BeyondEnd`] of a read.
     ///
     /// # Panics
-    /// If there is no such request, or `into` is not a multiple of a sector.
+    /// If the request is unknown, or `into` is not a multiple of a sector.
     pub fn end(&mut self, ticket: Ticket, now: Nanos, into: &mut [u8]) -> Result<(), DiskError> {
         self.settle(now)?;
         let index = self.in_flight.iter().position(|it| it.ticket == ticket);
         let Some(index) = index else {
-            // A cut has taken all that began before it.
+            // A cut has ended all earlier requests.
             assert!(self.stats.cuts > 0, "no request {ticket:?} has begun");
             return Err(DiskError::Gone);
         };
@@ -282,7 +282,7 @@ impl Disk {
         self.end(ticket, now, into)
     }
 
-    /// Reads one leg, or what the mirror answers.
+    /// Reads one leg, or the mirror's choice.
     ///
     /// # Errors
     /// [`DiskError::Gone`], [`DiskError::BeyondEnd`], [`DiskError::Medium`].
@@ -419,7 +419,7 @@ impl Disk {
 
     fn end_write(&mut self, request: &InFlight, fua: bool) {
         let ended = self.ended;
-        // Without a declared cache nobody asks for more: the end of a write is the promise.
+        // Without a declared cache the end of a write is the promise: no flush follows.
         let promised = fua || !self.profile.declares_cache();
         self.recorder.ended(request.ticket.0, ended, promised);
         self.cache.of_write(request.ticket.0).for_each(|entry| {
@@ -471,7 +471,7 @@ impl Disk {
         })
     }
 
-    /// Whether a flush that works at all makes this write durable now.
+    /// Whether a working flush makes this write durable now.
     fn obeys_flush_for(&mut self, write: u64, connection: u32, now: Nanos) -> bool {
         let mut obeys = true;
         for at in 0..self.profile.lies.len() {
@@ -496,7 +496,7 @@ impl Disk {
         obeys
     }
 
-    /// Time has come to `now`: what is due is stored.
+    /// Advances time to `now`: stores everything that is due.
     fn settle(&mut self, now: Nanos) -> Result<(), DiskError> {
         if self.power != Power::On {
             return Err(DiskError::Gone);
@@ -567,7 +567,7 @@ impl Disk {
         self.durable.put(entry.page, entry.data.as_ref(), entry.mask);
     }
 
-    /// What began and did not end, gone with the power.
+    /// Forgets requests in flight, which were lost with the power.
     pub(crate) fn forget_in_flight(&mut self) {
         self.in_flight.clear();
     }

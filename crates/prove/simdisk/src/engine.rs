@@ -1,7 +1,7 @@
 //! An engine over a disk, on a virtual clock.
 //!
-//! In: operations. Out: completions, when the disk's pace and a seed say so: operations of one moment
-//! may end in another order than they began. Not here: what the disk does with them.
+//! Takes operations and completes them when the disk's pace and a seed say so: operations that
+//! start at the same moment may end in another order.
 //!
 //! It stands where a kernel stands: a sync becomes a flush, a durable write one with FUA, and neither is
 //! sent to a disk that declares no volatile cache (block/blk-core.c of Linux 6.12).
@@ -20,7 +20,7 @@ use crate::image::SECTOR;
 use crate::random::Chance;
 use crate::request::Request;
 
-/// The nanoseconds of an operation that the disk has nothing to do with.
+/// The nanoseconds of an operation that does not reach the disk.
 const PACE_MIN: u64 = 1000;
 
 /// A disk that several engines, or the connections of a server, share.
@@ -34,7 +34,7 @@ impl SharedDisk {
         Self(Arc::new(Mutex::new(disk)))
     }
 
-    /// The disk, while nobody else has it.
+    /// Locks the disk.
     pub fn lock(&self) -> MutexGuard<'_, Disk> {
         // Every change of a disk is whole before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,7 +48,7 @@ struct Pending {
     number: u64,
     submitted_at: Ticks,
     operation: Operation,
-    /// None if the disk has nothing to do with it, or its answer is known already.
+    /// `None` if the disk does not see the operation, or its answer is known already.
     ticket: Option<Ticket>,
     result: i32,
 }
@@ -112,7 +112,7 @@ impl SimEngine {
         &self.disk
     }
 
-    /// All of a call, before any of it reaches the disk.
+    /// All operations of a call are checked before any of them reaches the disk.
     fn claim(&mut self, operations: &[Operation]) {
         for (at, operation) in operations.iter().enumerate() {
             let slot = operation.slot;
@@ -132,7 +132,7 @@ impl SimEngine {
         };
         let jitter = self.chance.below(pace / 2 + 1);
         self.pending.push(Pending {
-            // Nothing is for nothing: time moves with every operation.
+            // Nothing is free: time advances with every operation.
             due: start.plus((pace + jitter).max(PACE_MIN)),
             number: self.submitted_count,
             submitted_at: self.clock.now(),
@@ -144,7 +144,7 @@ impl SimEngine {
         result
     }
 
-    /// The disk's ticket, or an answer; and how long it takes at least.
+    /// The disk's ticket, or an answer; and the minimum duration.
     fn begin(&mut self, operation: &Operation, start: Ticks) -> (Option<Ticket>, i32, u64) {
         let connection = self.chance.below(u64::from(self.connections));
         let connection = u32::try_from(connection).unwrap_or(0);
@@ -213,7 +213,7 @@ impl SimEngine {
         Completion { slot, result, submitted_at: pending.submitted_at, completed_at: pending.due }
     }
 
-    /// Takes the operations, and gives what is due next, if that is not after `latest`.
+    /// Takes the operations, and returns the next completion, if it is due by `latest`.
     fn take(
         &mut self,
         operations: &[Operation],
@@ -232,7 +232,7 @@ impl SimEngine {
             let due = |pending: &Pending| (pending.due, pending.number);
             let earliest = (0..self.pending.len()).min_by_key(|&at| due(&self.pending[at]));
             let Some(index) = earliest else { break };
-            // Time moves on for the first alone: who takes several gets those of one moment.
+            // Time advances only for the first completion: a batch has those of one moment.
             let limit = if count == 0 { latest } else { self.clock.now() };
             if self.pending[index].due > limit {
                 break;
@@ -246,7 +246,7 @@ impl SimEngine {
     }
 }
 
-/// As a kernel answers it.
+/// The kernel's error number.
 fn errno(error: DiskError, kind: OperationKind) -> i32 {
     match (error, kind) {
         (DiskError::BeyondEnd, OperationKind::Write | OperationKind::Reallocate) => libc::ENOSPC,

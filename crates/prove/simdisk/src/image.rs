@@ -1,7 +1,7 @@
-//! What a disk holds: sparse, and shared until it is written.
+//! The contents of a disk: sparse, and shared until written.
 //!
-//! In: pages with the sectors that count. Out: bytes. A clone costs a reference per MiB in use, so a
-//! disk is forked for as many crash states as one likes. Not here: caches, order, power.
+//! A clone costs a reference per MiB in use, so a disk can be forked for any number of crash
+//! states.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub const SECTOR: usize = 512;
 pub(crate) const PAGE: usize = 4096;
 /// Sectors of a page.
 pub(crate) const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
-/// Pages that are shared as one: 1 MiB.
+/// The unit of sharing: 1 MiB.
 const SEGMENT_PAGES: u64 = 256;
 
 pub(crate) type Page = [u8; PAGE];
@@ -23,7 +23,7 @@ pub(crate) const WHOLE_PAGE: SectorMask = SectorMask::MAX;
 
 type Segment = Vec<Option<Arc<Page>>>;
 
-/// The contents of a disk; what was never written is zero.
+/// The contents of a disk; unwritten sectors are zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     segments: BTreeMap<u64, Arc<Segment>>,
@@ -32,10 +32,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// Fills `into` from its place on, which begins and ends with a sector.
+    /// Fills `into` from a sector on; its length must be whole sectors.
     ///
     /// # Panics
-    /// If it does not.
+    /// If it is not.
     pub fn read(&self, sector: u64, into: &mut [u8]) {
         for piece in pieces(sector, into.len()) {
             let to = &mut into[piece.at..piece.at + piece.length()];
@@ -46,7 +46,7 @@ impl Image {
         }
     }
 
-    /// The bytes of a sector; none if it is of a page that was never written.
+    /// The bytes of a sector; `None` if its page was never written.
     #[must_use]
     pub fn sector(&self, sector: u64) -> Option<&[u8]> {
         let start = in_page(sector) * SECTOR;
@@ -65,7 +65,7 @@ impl Image {
         }
     }
 
-    /// What was ever written, in order: pieces of 4096 bytes, each with its sector. The rest is zero.
+    /// All written pages, in order: pieces of 4096 bytes, each with its sector. The rest is zero.
     pub fn written(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let page = |page: u64| self.page(page).map(|data| (page * PAGE_SECTORS, &data[..]));
         self.pages().filter_map(page)
@@ -76,7 +76,7 @@ impl Image {
         segment[place(page)].as_ref()
     }
 
-    /// Takes these sectors of `data` into the page, zeros if there is none.
+    /// Copies these sectors of `data` into the page; `None` writes zeros.
     pub(crate) fn put(&mut self, page: u64, data: Option<&Arc<Page>>, mask: SectorMask) {
         if mask == 0 || (data.is_none() && self.page(page).is_none()) {
             return;
@@ -93,7 +93,7 @@ impl Image {
         self.count = self.count + u64::from(is_there) - u64::from(was_there);
     }
 
-    /// Changes one bit, as a medium that forgets does.
+    /// Flips one bit, as a decaying medium does.
     pub(crate) fn flip(&mut self, sector: u64, bit: usize) {
         let slot = self.slot(sector / PAGE_SECTORS);
         let page = Arc::make_mut(slot.get_or_insert_with(|| Arc::new([0; PAGE])));
@@ -137,7 +137,7 @@ pub(crate) fn copy_sectors(to: &mut Page, from: &Page, mask: SectorMask) {
     }
 }
 
-/// The part of a transfer that lies in one page.
+/// The part of a transfer in one page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) page: u64,

@@ -1,5 +1,5 @@
-//! A disk as a state machine: what is durable, what waits in a volatile cache, what a power cut leaves
-//! of it; and how a disk may lie about that.
+//! A disk as a state machine: its durable data, its volatile cache, the survivors of a power cut,
+//! and the lies about them.
 //!
 //! ```text
 //!  begin ──► cache ──► end: acknowledged ──► flush, FUA, eviction ──► medium
@@ -7,9 +7,9 @@
 //!              └────────── cut: survivors by a rule and a seed ─────────┘──► restore
 //! ```
 //!
-//! In: a [`Profile`], a seed, requests with their time. Out: answers, and apart from them the
-//! [`Truth`]. The same profile, seed and requests give the same disk, to the bit.
-//! Not here: clocks, threads, sockets; who writes and who verifies (durio-prove).
+//! Takes a [`Profile`], a seed, and requests with their times. Returns answers and, separately, the
+//! [`Truth`]. The same profile, seed and requests give the same disk, to the bit. durio-prove
+//! writes and verifies.
 //!
 //! Rules of an honest disk: a flush makes durable what had ended when it began; a write with FUA is
 //! durable when it ends; of everything else a cut leaves anything, sector by sector.
@@ -39,7 +39,7 @@ pub use request::{Leg, Request, Stats};
 pub use truth::{CutTruth, LieTold, Truth, Waiting};
 pub use zoo::{NamedProfile, ZOO, named};
 
-/// Why a disk does not do what it is asked.
+/// Why a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {
     /// It has no power, or never will again.

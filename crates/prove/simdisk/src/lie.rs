@@ -1,7 +1,6 @@
-//! How a disk may lie, each lie by itself; a disk may tell several.
+//! The ways a disk may lie; a disk may combine several.
 //!
-//! In: nothing. Out: data. What each does stands in `disk.rs` and `cut.rs`, where the honest disk has
-//! its rule.
+//! `disk.rs` and `cut.rs` implement each lie next to the honest rule.
 
 use durio_base::Nanos;
 
@@ -16,39 +15,42 @@ pub enum Lie {
     FlushEvery(u64),
     /// A flush is acknowledged this long before its data is durable.
     FlushEarly(Nanos),
-    /// A flush leaves out what was written within this time.
+    /// A flush skips writes younger than this.
     FlushSkipsYoung(Nanos),
-    /// Flush and FUA are ignored while at least so many operations are in flight.
+    /// Flush and FUA are ignored while at least this many operations are in flight.
     IgnoredAtDepth(usize),
     /// A flush covers the connection that asks for it alone.
     FlushOneConnection,
-    /// Flushes are ignored while more than so many bytes are in the cache.
+    /// Flushes are ignored while more than this many bytes are in the cache.
     IgnoredAbove(u64),
     /// A flush leaves each write that it covers in the cache with this chance per mille, though later
     /// ones become durable.
     ReordersPerMille(u16),
-    /// So many writes in 1000 are acknowledged and never stored.
+    /// This many writes in 1000 are acknowledged and never stored.
     DropsPerMille(u16),
-    /// So many pages in 1000 that a flush or FUA covers become durable in a part of their sectors.
+    /// This many pages in 1000 that a flush or FUA covers become durable in some of their sectors
+    /// only.
     TearsPerMille(u16),
-    /// So many pages in 1000 are stored this many pages before their place, around at the begin.
+    /// This many pages in 1000 are stored this many pages before their place, wrapping around at
+    /// the start.
     Misdirects {
         /// Pages in 1000.
         per_mille: u16,
         /// How far off.
         pages: u64,
     },
-    /// So many reads of a page in 1000 answer what it held before its last write.
+    /// This many page reads in 1000 return the contents before the last write.
     StaleReadsPerMille(u16),
-    /// So many bits turn at each cut, in data that was written.
+    /// This many bits of written data flip at each cut.
     BitRot(u32),
-    /// So many sectors that were written become unreadable at each cut.
+    /// This many written sectors become unreadable at each cut.
     LatentErrors(u32),
-    /// Declares that it has no volatile cache, so that nobody flushes it.
+    /// Declares no volatile cache, so that hosts send no flush.
     ClaimsWriteThrough,
-    /// A protected cache whose capacitor holds for so many cuts.
+    /// A protected cache whose capacitor lasts for this many cuts.
     CapacitorDies(u64),
-    /// A mirror whose second leg lacks so many of the last writes after a cut; either leg answers.
+    /// A mirror whose second leg lacks this many of the last writes after a cut; either leg
+    /// answers.
     MirrorLags(usize),
     /// Does not come back from this cut.
     Dies(u64),
@@ -83,7 +85,7 @@ impl Lie {
     }
 }
 
-/// What somebody who reads the disk after a cut finds of a lie.
+/// How a lie shows to a reader of the disk after a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Symptom {
     /// An older state, where an acknowledged write should be.
@@ -94,7 +96,7 @@ pub enum Symptom {
     Misdirected,
     /// Reads that contradict each other.
     Unstable,
-    /// Data that nobody wrote.
+    /// Data that no write contained.
     Corrupt,
     /// An error.
     Unreadable,

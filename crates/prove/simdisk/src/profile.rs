@@ -1,25 +1,25 @@
-//! What a disk is: its cache, its pace, its lies. The named ones are in `zoo.rs`.
+//! The properties of a disk: its cache, its pace, its lies. The named ones are in `zoo.rs`.
 
 use durio_base::Nanos;
 
 use crate::Lie;
 
-/// What becomes of a write that was completed.
+/// The fate of completed writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheKind {
     /// It is durable.
     WriteThrough,
     /// It waits in a volatile cache.
     WriteBack,
-    /// It waits in a cache that outlives a cut: power-loss protection.
+    /// It waits in a cache that survives a cut: power-loss protection.
     Protected,
 }
 
-/// Which of the writes that wait in the cache a cut leaves.
+/// Which cached writes survive a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survivors {
     None,
-    /// The first so and so many.
+    /// A prefix of the writes.
     Prefix,
     /// Any.
     Writes,
@@ -28,7 +28,7 @@ pub enum Survivors {
     /// Those in any lines of 64 KiB.
     Lines,
     All,
-    /// By one of these rules, another at each cut.
+    /// By one of these rules, drawn at each cut.
     Mixed,
 }
 
@@ -42,18 +42,18 @@ pub struct Pace {
     pub durable: Nanos,
 }
 
-/// A disk as it is made.
+/// The properties of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Bytes, a multiple of 4096.
     pub size: u64,
-    /// What becomes of completed writes.
+    /// The fate of completed writes.
     pub cache: CacheKind,
     /// The oldest writes are stored when the cache holds more bytes than this.
     pub cache_bytes: u64,
-    /// Writes are stored when they are this old, whether somebody asks for it or not.
+    /// Writes are stored at this age, even without a flush.
     pub write_back_after: Option<Nanos>,
-    /// What a cut leaves of the cache.
+    /// The survivor rule of the cache at a cut.
     pub survivors: Survivors,
     /// How long operations take.
     pub pace: Pace,
@@ -61,8 +61,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// An honest disk: a volatile cache of 16 MiB that keeps its word, with the pace of a drive for
-    /// desktops (20 us into the cache, 400 us for a flush).
+    /// An honest disk: a volatile cache of 16 MiB, with the pace of a desktop drive (20 us into the
+    /// cache, 400 us for a flush).
     #[must_use]
     pub fn honest(size: u64) -> Self {
         let pace = Pace {

@@ -19,7 +19,7 @@ impl Chance {
         self.0.next_u64()
     }
 
-    /// Evenly among 0 to `bound` - 1; 0 if there is no other.
+    /// Uniform in 0 to `bound` - 1; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The product's upper half (Lemire, 2019); its bias is below bound / 2^64.
         let product = u128::from(self.bits()) * u128::from(bound);

@@ -1,11 +1,11 @@
-//! What a disk was asked to keep: writes, flushes and marks in the order in which they happened.
+//! A recording of a disk's requests: writes, flushes and marks in order.
 //!
-//! In: the beginnings and ends of requests, as a disk sees them; or the entries of a log. Out: events,
-//! from which a log ([`crate::trace::Logger`]) or crash states (durio-prove) are made. Not here: what
-//! the disk makes of them: a recording tells what was asked and answered, also of a disk that lies.
+//! Takes the beginnings and ends of requests, as a disk sees them, or the entries of a log. Returns
+//! events, from which a log ([`crate::trace::Logger`]) or crash states (durio-prove) are made. A
+//! recording has requests and answers, whether or not the disk lies.
 //!
 //! Events keep more than a log of dm-log-writes does: when each write began and ended, and what had
-//! ended when a flush began. So it is known at each moment which writes a power cut may lose.
+//! ended when a flush began. So the writes that a power cut may lose are known at each moment.
 
 mod unflushed;
 
@@ -17,20 +17,20 @@ use crate::image::{Image, PAGE, PAGE_SECTORS, Page, Piece, SECTOR, SectorMask, p
 use crate::trace::{DISCARD, Entry, FLUSH, FUA, MARK};
 pub use unflushed::Unflushed;
 
-/// A write, or zeros, or sectors that were given back.
+/// A write, zeros, or a discard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub(crate) number: u64,
     pub(crate) parts: Vec<Part>,
 }
 
-/// The part of a write that lies in one page.
+/// The part of a write in one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) page: u64,
     /// Which of its sectors.
     pub(crate) mask: SectorMask,
-    /// The page with these sectors in it; none for zeros.
+    /// The page with these sectors in it; `None` for zeros.
     pub(crate) data: Option<Arc<Page>>,
 }
 
@@ -44,20 +44,20 @@ pub enum Event {
         write: u64,
         /// Counts the ends of requests.
         order: u64,
-        /// Whether that was the promise: it had FUA, or the disk declares no cache.
+        /// Whether the write is durable now: it had FUA, or the disk declares no cache.
         durable: bool,
     },
     Flushed {
         /// It covers the writes whose end had at most this number.
         covers: u64,
     },
-    /// Somebody marked this moment.
+    /// The recorded program marked this moment.
     Mark(String),
-    /// The power was cut. Survivors follow as writes of their own.
+    /// The power was cut. Survivors follow as separate writes.
     Cut,
 }
 
-/// Events, and what the disk held before the first of them.
+/// Events, and the contents of the disk before the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recording {
     base: Image,
@@ -73,9 +73,9 @@ impl Recording {
 
     /// The recording that a log is of, on a disk that held `base`.
     ///
-    /// A log of the kernel has less than a recording: its writes stand where their flush ended. So a
-    /// write is not known to have begun before any entry that stands before it, and fewer crash states
-    /// follow from it than there were; all that follow are possible.
+    /// A log of the kernel has less than a recording: its writes are placed where their flush
+    /// ended. So a write is not known to have started before any earlier entry, and the log yields
+    /// fewer crash states than were possible; all of them are possible.
     #[must_use]
     pub fn from_log(base: Image, entries: &[Entry]) -> Self {
         let mut touched: BTreeSet<u64> = base.pages().collect();
@@ -99,7 +99,7 @@ impl Recording {
         recording
     }
 
-    /// What the disk held before. All of it counts as durable.
+    /// The contents of the disk before the recording. All of it counts as durable.
     #[must_use]
     pub fn base(&self) -> &Image {
         &self.base
@@ -110,7 +110,7 @@ impl Recording {
         &self.events
     }
 
-    /// A write begins, or goes on in its next page.
+    /// Starts a write, or adds its next page.
     fn begin(&mut self, number: u64, part: Part) {
         match self.events.last_mut() {
             Some(Event::Begun(write)) if write.number == number => write.parts.push(part),
@@ -134,13 +134,13 @@ impl Write {
         self.number
     }
 
-    /// Its first sector; none if later writes have replaced all of it.
+    /// Its first sector; `None` if later writes have replaced all of it.
     #[must_use]
     pub fn first_sector(&self) -> Option<u64> {
         self.sectors().next().map(|(sector, _)| sector)
     }
 
-    /// Its sectors, each with its bytes; none for zeros.
+    /// Its sectors, each with its bytes; `None` for zeros.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
         self.parts.iter().flat_map(|part| {
             let in_part = (0..PAGE / SECTOR).filter(|sector| part.mask & (1 << sector) != 0);
@@ -158,8 +158,8 @@ impl Write {
         }
     }
 
-    /// Of sectors that were given back only those count that ever were written: a log may give back a
-    /// disk of any size at once.
+    /// Only discarded sectors that were ever written count: a log may discard a disk of any size at
+    /// once.
     fn of_entry(number: u64, entry: &Entry, touched: &mut BTreeSet<u64>) -> Self {
         let parts = if entry.flags & DISCARD == 0 {
             let parts = pieces(entry.sector, entry.data.len());
@@ -188,14 +188,14 @@ impl Part {
     }
 }
 
-/// Which sectors of a page lie in a range of sectors.
+/// The sectors of a page within a range of sectors.
 fn within(page: u64, first: u64, end: u64) -> SectorMask {
     let start = page * PAGE_SECTORS;
     let is_in = |sector: &u64| (first..end).contains(&(start + sector));
     (0..PAGE_SECTORS).filter(is_in).fold(0, |mask, sector| mask | 1 << sector)
 }
 
-/// A disk's own recording, if it makes one. That of a fork is off: it goes on as another disk.
+/// A disk's recording, if enabled. A fork does not record: it continues as another disk.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(pub(crate) Option<Box<Recording>>);
 
@@ -231,7 +231,7 @@ impl Recorder {
         }
     }
 
-    /// What a cut has left of a write in one page is durable.
+    /// Records the durable part of a write in one page that survived a cut.
     pub(crate) fn survived(&mut self, entry: &Cached) {
         if let Some(recording) = &mut self.0 {
             let write = Write { number: entry.write, parts: vec![Part::of_cached(entry)] };

@@ -1,8 +1,6 @@
-//! What a disk is asked, and what it has been asked so far.
-//!
-//! In: nothing. Out: data. Not here: what becomes of it (`disk.rs`).
+//! Requests to a disk, and counts of past requests.
 
-/// What a disk is asked. Places are sectors of 512 bytes, lengths are multiples of it.
+/// A request. Places are sectors of 512 bytes, lengths are multiples of it.
 #[derive(Debug, Clone, Copy)]
 pub enum Request<'a> {
     /// Read as many bytes as the buffer at the end has.
@@ -17,7 +15,7 @@ pub enum Request<'a> {
         /// Durable before it ends.
         fua: bool,
     },
-    /// Write zeros, or give the sectors back, after which they read as zeros.
+    /// Write zeros, or discard, after which the sectors read as zeros.
     Zero {
         /// The first sector.
         sector: u64,
@@ -25,7 +23,7 @@ pub enum Request<'a> {
         /// Durable before it ends.
         fua: bool,
     },
-    /// Make durable what has ended.
+    /// Make completed writes durable.
     Flush,
 }
 
@@ -39,11 +37,11 @@ pub enum Leg {
     Second,
 }
 
-/// What a disk has done since it was made.
+/// Counters since the disk was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     pub reads: u64,
-    /// Writes, those with FUA and those of zeros among them.
+    /// All writes, including those with FUA and those of zeros.
     pub writes: u64,
     /// Writes with FUA.
     pub fua_writes: u64,

@@ -1,12 +1,12 @@
 //! A log of writes in the format of the kernel's dm-log-writes, which `replay-log` reads.
 //!
-//! In: writes and flushes in their order. Out: the log's bytes; or entries from such bytes. Not here:
-//! which order ([`Logger`] has that).
+//! Converts writes and flushes to the log's bytes, and such bytes to entries; [`Logger`] determines
+//! the order.
 //!
-//! The format (Documentation/admin-guide/device-mapper/log-writes.rst, drivers/md/dm-log-writes.c): a
-//! superblock in the first sector, then for each entry a sector with its head and the data, padded to
-//! sectors. All numbers are little-endian. A sector of the log is a logical block of the device, which
-//! the superblock tells; places and lengths count such sectors.
+//! The format (Documentation/admin-guide/device-mapper/log-writes.rst, drivers/md/dm-log-writes.c):
+//! a superblock in the first sector, then for each entry a sector with its head and the data,
+//! padded to sectors. All numbers are little-endian. A sector of the log is a logical block of the
+//! device, whose size is in the superblock; places and lengths count such sectors.
 
 mod logger;
 
@@ -24,23 +24,23 @@ const HEAD: usize = 32;
 /// which `replay-log` looks for.
 pub const MARK_MAX: usize = SECTOR - HEAD - 1;
 const KNOWN_FLAGS: u64 = FLUSH | FUA | DISCARD | MARK | METADATA;
-/// More data than a bio has; a log that asks for more is damaged.
+/// More data than a bio has; a log with more is damaged.
 const DATA_MAX: u64 = 1 << 30;
-/// Logical blocks have at most so many bytes.
+/// Limit for the size of logical blocks.
 const BLOCK_MAX: usize = 64 << 10;
 
 /// A flush comes before the data.
 pub const FLUSH: u64 = 1;
 /// The write was durable when it ended.
 pub const FUA: u64 = 2;
-/// Sectors were given back; the entry has no data.
+/// A discard of sectors; the entry has no data.
 pub const DISCARD: u64 = 4;
 /// A mark; its data is a name.
 pub const MARK: u64 = 8;
 /// The write was metadata.
 pub const METADATA: u64 = 16;
 
-/// One entry of a log. Its sectors have 512 bytes, whatever the log's have.
+/// One entry of a log. Its sectors have 512 bytes, whatever the log's block size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The first sector.
@@ -48,17 +48,17 @@ pub struct Entry {
     pub sectors: u64,
     /// [`FLUSH`], [`FUA`], [`DISCARD`], [`MARK`], [`METADATA`].
     pub flags: u64,
-    /// What was written, or a mark's name.
+    /// The written data, or a mark's name.
     pub data: Vec<u8>,
 }
 
-/// Why bytes are no log.
+/// Why bytes are not a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// They do not begin as one.
+    /// The bytes do not start as a log.
     #[error("not a log of dm-log-writes: {0}")]
     NotALog(&'static str),
-    /// They end or go wrong within this entry.
+    /// The bytes end or become invalid within this entry.
     #[error("entry {number} of the log is damaged: {why}")]
     Damaged {
         /// From 0.
@@ -67,7 +67,7 @@ pub enum TraceError {
     },
 }
 
-/// The superblock of a log with so many entries.
+/// The superblock of a log with this many entries.
 #[must_use]
 pub fn superblock(entries: u64) -> [u8; SECTOR] {
     let mut sector = [0; SECTOR];
@@ -79,7 +79,7 @@ pub fn superblock(entries: u64) -> [u8; SECTOR] {
 }
 
 impl Entry {
-    /// A write, or a flush if there is no data.
+    /// A write, or a flush if `data` is empty.
     #[must_use]
     pub fn write(sector: u64, flags: u64, data: &[u8]) -> Self {
         Self { sector, sectors: (data.len() / SECTOR) as u64, flags, data: data.to_vec() }
@@ -97,7 +97,7 @@ impl Entry {
         String::from_utf8_lossy(name.unwrap_or_default())
     }
 
-    /// As the log has it: whole sectors.
+    /// Rounded up to whole sectors of the log.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SECTOR + self.data.len());
@@ -115,7 +115,7 @@ impl Entry {
         bytes
     }
 
-    /// What the head says: only marks have it, the others count sectors.
+    /// The length in the head: only marks have it, other entries count sectors.
     fn data_length(&self) -> u64 {
         if self.flags & MARK == 0 { 0 } else { self.data.len().min(MARK_MAX) as u64 }
     }
@@ -124,8 +124,8 @@ impl Entry {
 /// The entries of a log.
 ///
 /// # Errors
-/// If it is none, or damaged. The entries before the damage are lost with it: a log that ends early
-/// is one of another run.
+/// If the bytes are not a log, or a damaged one. The entries before the damage are discarded too: a
+/// log that ends early belongs to another run.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
     let head = bytes.get(..SECTOR).ok_or(TraceError::NotALog("it is shorter than a sector"))?;
     if field(head, 0) != MAGIC {
@@ -134,7 +134,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
     if field(head, 1) != VERSION {
         return Err(TraceError::NotALog("its version is not 1"));
     }
-    // 4 bytes; what comes after them the kernel has from its stack.
+    // 4 bytes; the kernel leaves bytes from its stack after them.
     let block = usize::try_from(field(head, 3) & u64::from(u32::MAX)).unwrap_or(usize::MAX);
     if !block.is_power_of_two() || !(SECTOR..=BLOCK_MAX).contains(&block) {
         return Err(TraceError::NotALog("its sectors have a size that no device has"));
@@ -150,7 +150,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TraceError> {
     Ok(entries)
 }
 
-/// An entry of a log whose sectors have `block` bytes, and how many of its bytes that takes.
+/// Parses an entry of a log whose sectors have `block` bytes; returns it and its length.
 fn parse_entry(bytes: &[u8], block: usize) -> Result<(Entry, usize), &'static str> {
     let head = bytes.get(..block).ok_or("the log ends before it")?;
     let [sector, sectors, flags, length] = [0, 1, 2, 3].map(|at| field(head, at));

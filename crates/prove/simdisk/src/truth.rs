@@ -1,11 +1,11 @@
-//! What really happened, apart from what the disk answers: tests hold verdicts against it.
+//! What really happened, apart from the disk's answers: tests compare verdicts with it.
 
 use crate::Lie;
 use crate::cache::Cached;
 use crate::image::{PAGE_SECTORS, SectorMask};
 use crate::profile::Survivors;
 
-/// What a lie did to a page of a write.
+/// The effect of a lie on a page of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LieTold {
     pub lie: Lie,
@@ -19,7 +19,7 @@ impl LieTold {
     }
 }
 
-/// A page of a write that waited in the cache when the power was cut.
+/// A cached page of a write at a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// The first sector of the page where it belongs.
@@ -30,7 +30,7 @@ pub struct Waiting {
     pub survived: u8,
     /// Whether the write had ended.
     pub ended: bool,
-    /// Whether somebody was told that it is durable.
+    /// Whether it was acknowledged as durable.
     pub promised: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Waiting {
 pub struct CutTruth {
     /// The rule by which the cache was cut.
     pub survivors: Survivors,
-    /// What waited in the cache, in order.
+    /// The cached entries at the cut, in order.
     pub waiting: Vec<Waiting>,
-    /// Lies that changed what was stored, since the cut before.
+    /// Lies that changed the stored data since the previous cut.
     pub lies: Vec<LieTold>,
 }
 

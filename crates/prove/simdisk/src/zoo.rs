@@ -1,6 +1,4 @@
-//! The named disks: honest ones, and liars, each with what it shall be found to do.
-//!
-//! In: a name. Out: a profile and its expectation. Not here: who finds it.
+//! The named disks, honest ones and liars, each with the expected finding.
 
 use durio_base::Nanos;
 
@@ -10,15 +8,15 @@ use crate::{CacheKind, Lie, Profile, Symptom};
 #[derive(Debug, Clone, Copy)]
 pub struct NamedProfile {
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its behaviour, in a line.
     pub about: &'static str,
-    /// What becomes of completed writes.
+    /// The fate of completed writes.
     pub cache: CacheKind,
-    /// Its lie; none if it is honest.
+    /// Its lie; `None` if it is honest.
     pub lie: Option<Lie>,
-    /// Whether the lie shows where writes are made durable by a flush.
+    /// Whether the lie shows if writes are made durable by a flush.
     pub on_flush: bool,
-    /// Whether it shows where they are made durable one by one (FUA).
+    /// Whether it shows if they are made durable one by one (FUA).
     pub on_fua: bool,
     /// Operations in flight that it takes.
     pub depth: u32,
@@ -27,7 +25,7 @@ pub struct NamedProfile {
 }
 
 impl NamedProfile {
-    /// The disk, of so many bytes.
+    /// The disk, with this size.
     #[must_use]
     pub fn profile(&self, size: u64) -> Profile {
         let honest = Profile { cache: self.cache, ..Profile::honest(size) };
@@ -37,7 +35,7 @@ impl NamedProfile {
         }
     }
 
-    /// How its lie shows; none if it is honest.
+    /// How its lie shows; `None` if it is honest.
     #[must_use]
     pub fn symptom(&self) -> Option<Symptom> {
         self.lie.map(Lie::shows_as)
@@ -57,7 +55,7 @@ const fn honest(name: &'static str, cache: CacheKind, about: &'static str) -> Na
     }
 }
 
-/// A liar with a volatile cache whose lie shows on any path.
+/// A liar with a volatile cache; its lie shows on any path.
 const fn liar(name: &'static str, lie: Lie, cuts: u32, about: &'static str) -> NamedProfile {
     let (cache, lie) = (CacheKind::WriteBack, Some(lie));
     NamedProfile { name, about, cache, lie, on_flush: true, on_fua: true, depth: 1, cuts }
@@ -67,7 +65,7 @@ const fn flush_liar(name: &'static str, lie: Lie, cuts: u32, about: &'static str
     NamedProfile { on_fua: false, ..liar(name, lie, cuts, about) }
 }
 
-/// Every disk that has a name, the honest first.
+/// All named disks, the honest first.
 pub const ZOO: &[NamedProfile] = &[
     honest("write-back", CacheKind::WriteBack, "honest: a volatile cache, flush and FUA kept"),
     honest("write-through", CacheKind::WriteThrough, "honest: no cache, every write is durable"),

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::bind(&address)?;
     let stop = server.stop_handle();
     thread::spawn(move || {
-        // Whoever started this keeps the other end; when it is gone, so is the need for it.
+        // The parent process keeps the other end; end when it is gone.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         stop.stop();
     });

@@ -5,10 +5,9 @@
 //!                 one call             one call
 //! ```
 //!
-//! A completion with -ENOTCONN says that the connection was lost: that of all that is in flight then,
-//! and of all that comes later. Reads end at the end of the export, writes beyond it get -ENOSPC, as
-//! with a device of the kernel.
-//! Not here: a second connection when the first is lost, several exports in one engine, links.
+//! A completion with -ENOTCONN means that the connection was lost: all operations in flight then,
+//! and all later ones, get it. Reads end at the end of the export, writes beyond it get -ENOSPC, as
+//! with a device of the kernel. The engine does not reconnect, and has one export.
 
 pub(crate) mod handshake;
 mod inbox;
@@ -37,7 +36,7 @@ use replies::{Part, Reply};
 /// How long a server may take for each word of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a dropped engine waits for what is in flight: longer than a stall of a disk.
+/// How long a dropped engine waits for operations in flight: longer than a stall of a disk.
 const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The engine over a connection to an NBD server.
@@ -49,21 +48,21 @@ pub struct NbdEngine<C: Clock> {
     buffers: Buffers,
     outbox: Outbox,
     inbox: Inbox,
-    /// Slots of operations that the caller has not been given back.
+    /// Slots of operations whose completion the caller has not taken.
     busy: Vec<bool>,
-    /// What the server has been asked for, by slot.
+    /// Requests in flight, by slot.
     flights: Vec<Option<Flight>>,
     in_flight: usize,
-    /// Distinguishes requests of one slot, so that a late answer is none to the next.
+    /// Distinguishes requests of one slot, so that a late answer does not match the next.
     sequence: u32,
-    /// Where data that is arriving goes.
+    /// The place of arriving data.
     incoming: Option<Incoming>,
     ready: VecDeque<Completion>,
     watch: Watch,
     lost: Option<NbdError>,
 }
 
-/// A request that the server has not answered in full.
+/// A request without its complete answer.
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     sequence: u32,
@@ -71,7 +70,7 @@ struct Flight {
     is_read: bool,
     offset: u64,
     length: u32,
-    /// Bytes of a read that have come, or are coming.
+    /// Bytes of a read that have arrived or are arriving.
     received: u32,
     /// The first error of its answer; 0 for none.
     errno: i32,
@@ -82,7 +81,7 @@ struct Flight {
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     slot: usize,
-    /// The next byte in the slot, and how many are to come.
+    /// The next byte in the slot, and how many are missing.
     at: usize,
     left: usize,
     is_last: bool,
@@ -92,8 +91,8 @@ impl<C: Clock> NbdEngine<C> {
     /// Connects to an export.
     ///
     /// # Errors
-    /// If nobody answers, if the server does not have the export or not in blocks of the slots' size,
-    /// or if it does not keep to the protocol.
+    /// If no server answers, if it does not have the export or not in blocks of the slots' size, or
+    /// if it violates the protocol.
     pub fn connect(uri: &Uri, clock: C, buffers: Buffers) -> Result<Self, NbdError> {
         let engine = Self::over(uri.connect()?, &uri.export, clock, buffers);
         engine.map_err(|error| match error.subject {
@@ -143,7 +142,7 @@ impl<C: Clock> NbdEngine<C> {
         })
     }
 
-    /// What the server says of its export.
+    /// The server's description of its export.
     #[must_use]
     pub fn export(&self) -> &Export {
         &self.agreed.export
@@ -155,7 +154,7 @@ impl<C: Clock> NbdEngine<C> {
         self.lost.as_ref()
     }
 
-    /// Takes the operations, and sends what the server is asked for.
+    /// Takes the operations, and sends the requests for them.
     fn submit(&mut self, operations: &[Operation]) {
         self.claim(operations);
         let mut follows_link = false;
@@ -180,7 +179,7 @@ impl<C: Clock> NbdEngine<C> {
         }
     }
 
-    /// Marks the slots as in flight. All programmer's errors show here, before anything is done.
+    /// Marks the slots as in flight. All programmer's errors show here, before any effect.
     fn claim(&mut self, operations: &[Operation]) {
         let slot_length = self.buffers.slot_length() as u64;
         for operation in operations {
@@ -207,7 +206,7 @@ impl<C: Clock> NbdEngine<C> {
             OperationKind::Write => {
                 (command::WRITE, self.flags_of_write(operation)?, operation.length)
             }
-            // A server that takes no flushes says that it has nothing to flush.
+            // A server without flushes has nothing to flush.
             OperationKind::Fsync | OperationKind::Fdatasync if !export.flush => return Err(0),
             OperationKind::Fsync | OperationKind::Fdatasync => {
                 return Ok(self.head(command::FLUSH, 0, 0, 0));
@@ -245,7 +244,7 @@ impl<C: Clock> NbdEngine<C> {
         match operation.flags {
             WriteFlags::None => Ok(0),
             WriteFlags::Dsync | WriteFlags::Sync if self.export().fua => Ok(flag::FUA),
-            // As a kernel has it: without a volatile cache every write is durable.
+            // As in a kernel: without a volatile cache every write is durable.
             WriteFlags::Dsync | WriteFlags::Sync if !self.export().flush => Ok(0),
             WriteFlags::Dsync | WriteFlags::Sync => Err(-libc::EOPNOTSUPP),
         }
@@ -270,7 +269,7 @@ impl<C: Clock> NbdEngine<C> {
         let is_write = head.command == command::WRITE;
         let length = if is_write { head.length as usize } else { 0 };
         if self.in_flight == 0 {
-            // Until here nothing could have been seen.
+            // No completion was visible until here.
             self.watch.waited(self.clock.now());
         }
         self.flights[slot] = Some(Flight {
@@ -287,8 +286,8 @@ impl<C: Clock> NbdEngine<C> {
         self.outbox.push(&RequestHead { cookie, ..head }, slot, length);
     }
 
-    /// Sends all that is to be sent. A server that takes no more until its answers are taken gets
-    /// them taken.
+    /// Sends everything pending. If the server takes no more until its answers are read, reads
+    /// them.
     fn send(&mut self) {
         while !self.outbox.is_empty() {
             match self.outbox.send(&self.socket, &self.buffers) {
@@ -310,13 +309,13 @@ impl<C: Clock> NbdEngine<C> {
             tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
         });
         let mut awaited = [PollFd::from_borrowed_fd(self.socket.as_fd(), wanted)];
-        // Interrupted by a signal: whoever asked looks again.
+        // Interrupted by a signal: the caller polls again.
         let is_ready = poll(&mut awaited, timeout.as_ref()) != Ok(0);
         self.watch.waited(self.clock.now());
         is_ready
     }
 
-    /// Takes all answers that are there; waits for the first if it `may_wait`.
+    /// Takes all available answers; waits for the first if `may_wait`.
     fn look(&mut self, may_wait: bool) {
         let mut may_wait = may_wait;
         loop {
@@ -350,7 +349,7 @@ impl<C: Clock> NbdEngine<C> {
         self.watch.looked(self.clock.now());
     }
 
-    /// Takes in what arrived; none if it is against the protocol.
+    /// Processes arrived data; `None` if it violates the protocol.
     fn take(&mut self, arrived: Arrived, now: Ticks) -> Option<()> {
         self.advance(arrived.in_slot, now)?;
         loop {
@@ -371,7 +370,7 @@ impl<C: Clock> NbdEngine<C> {
         }
     }
 
-    /// So many bytes of the incoming data are in their slot.
+    /// Accounts for incoming data that has reached its slot.
     fn advance(&mut self, count: usize, now: Ticks) -> Option<()> {
         let Some(incoming) = &mut self.incoming else { return Some(()) };
         incoming.at += count;
@@ -392,7 +391,7 @@ impl<C: Clock> NbdEngine<C> {
         }
         match reply.part {
             Part::Well if flight.is_read => {
-                // A structured answer to a read is never without structure.
+                // A read's structured answer always has structured data.
                 let all = Part::Data { offset: flight.offset, length: flight.length };
                 let is_simple = !self.agreed.structured;
                 return is_simple
@@ -416,10 +415,10 @@ impl<C: Clock> NbdEngine<C> {
         if reply.is_last { self.end(slot, now) } else { Some(()) }
     }
 
-    /// The answer is whole; none if it lacks data.
+    /// Ends a complete answer; `None` if it lacks data.
     fn end(&mut self, slot: usize, now: Ticks) -> Option<()> {
         let is_whole = |it: &Flight| it.errno != 0 || !it.is_read || it.received == it.length;
-        // One that is not whole stays, and ends with the connection.
+        // An incomplete flight stays, and ends with the connection.
         let flight = self.flights[slot].take_if(|it| is_whole(it))?;
         self.in_flight -= 1;
         let result = if flight.errno == 0 { flight.result() } else { -flight.errno };
@@ -428,7 +427,7 @@ impl<C: Clock> NbdEngine<C> {
         Some(())
     }
 
-    /// Notes a completion that the server does not send.
+    /// Records a completion that the server does not send.
     fn finish(&mut self, slot: u32, result: i32, submitted_at: Option<Ticks>) {
         let now = self.clock.now();
         self.finish_at(slot, result, submitted_at, now);
@@ -439,7 +438,7 @@ impl<C: Clock> NbdEngine<C> {
         self.ready.push_back(Completion { slot, result, submitted_at, completed_at: now });
     }
 
-    /// Ends everything that is in flight: the connection is of no use any more.
+    /// Ends everything in flight: the connection is unusable.
     fn lose(&mut self, error: NbdError) {
         self.socket.shut_down();
         self.outbox.clear();
@@ -454,7 +453,7 @@ impl<C: Clock> NbdEngine<C> {
         self.lost.get_or_insert(error);
     }
 
-    /// Gives the caller what is there, the oldest first.
+    /// Hands ready completions to the caller, oldest first.
     fn give(&mut self, completions: &mut [Completion]) -> usize {
         let count = completions.len().min(self.ready.len());
         for (place, completion) in completions.iter_mut().zip(self.ready.drain(..count)) {
@@ -464,7 +463,7 @@ impl<C: Clock> NbdEngine<C> {
         count
     }
 
-    /// Looks until something is there for the caller, or the deadline is.
+    /// Polls until a completion is ready, or the deadline has passed.
     fn look_until(&mut self, deadline: Ticks) {
         loop {
             let left = self.clock.nanos(deadline.since(self.clock.now()));
@@ -480,7 +479,7 @@ impl<C: Clock> NbdEngine<C> {
 }
 
 impl Flight {
-    /// Where data belongs in the slot; none if it was not asked for.
+    /// The place of data in the slot; `None` if it was not requested.
     fn place_of(&mut self, offset: u64, length: u32) -> Option<usize> {
         let at = offset.checked_sub(self.offset)?;
         let fits = self.is_read && at.checked_add(length.into())? <= self.length.into();
@@ -488,7 +487,7 @@ impl Flight {
         usize::try_from(at).ok().filter(|_| fits)
     }
 
-    /// Bytes that were moved: at most a slot's length.
+    /// Bytes moved: at most a slot's length.
     fn result(&self) -> i32 {
         if self.is_transfer { i32::try_from(self.length).unwrap_or(i32::MAX) } else { 0 }
     }
@@ -572,7 +571,7 @@ impl<C: Clock> Engine for NbdEngine<C> {
 }
 
 impl<C: Clock> Drop for NbdEngine<C> {
-    /// Waits for what is in flight, and leaves in order.
+    /// Waits for operations in flight, and disconnects in order.
     fn drop(&mut self) {
         let end = Instant::now() + DROP_TIMEOUT;
         while self.in_flight > 0 {
@@ -585,7 +584,7 @@ impl<C: Clock> Drop for NbdEngine<C> {
         }
         if self.lost.is_none() {
             self.outbox.push(&self.head(command::DISCONNECT, 0, 0, 0), 0, 0);
-            // A server that does not take it sees the end of the connection.
+            // A server that does not accept it sees the end of the connection.
             let _ = self.outbox.send(&self.socket, &self.buffers);
         }
         self.socket.shut_down();

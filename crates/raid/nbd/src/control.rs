@@ -1,7 +1,7 @@
-//! The control socket that stands beside the socket of an export.
+//! The control socket next to the socket of an export.
 //!
-//! In: an order as a line of JSON. Out: one answer as a line of JSON; the order is carried out when it
-//! comes. Not here: which orders there are.
+//! Takes an order as a line of JSON, carries it out, and returns one answer as a line of JSON. The
+//! callers define the orders.
 //!
 //! A server takes orders one at a time, and hears all callers at once: one that is silent, or sends its
 //! line byte by byte, holds up neither the others nor the server's end.
@@ -18,13 +18,13 @@ use serde::de::DeserializeOwned;
 use crate::socket::connect_unix;
 use crate::{Address, Listener, NbdError, Socket};
 
-/// Bytes of an order: two paths of 4096 bytes, each byte spelt out as `\u0001`, and their keys.
+/// Bytes of an order: two paths of 4096 bytes, each byte escaped as `\u0001`, and their keys.
 const ORDER_MAX: usize = 64 << 10;
 /// How long a caller has for its whole order, and for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Callers that are heard at a time. With one more, the first to come is sent away.
+/// Callers heard at a time. One more displaces the first.
 const CALLERS_MAX: usize = 32;
-/// How long a server that accepts nobody is waited for.
+/// How long to wait for a server that does not accept.
 const CONNECTING: Duration = Duration::from_secs(5);
 
 /// Why an order did not arrive.
@@ -37,7 +37,7 @@ pub struct ControlError {
     pub source: io::Error,
 }
 
-/// The control socket that belongs to an export's.
+/// The control socket of an export's socket.
 #[must_use]
 pub fn control_of(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
@@ -45,10 +45,10 @@ pub fn control_of(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// Sends an order to whoever serves there, and waits no longer than this for the answer.
+/// Sends an order to the server, and waits no longer than `patience` for the answer.
 ///
 /// # Errors
-/// If nobody is there, or does not answer.
+/// If no server is there, or it does not answer.
 pub fn send_order<O: Serialize, A: DeserializeOwned>(
     control: &Path,
     order: &O,
@@ -72,7 +72,7 @@ pub fn send_order<O: Serialize, A: DeserializeOwned>(
     serde_json::from_str(&answer).map_err(|error| fail("understand the answer of")(error.into()))
 }
 
-/// The server's side: callers whose orders have not arrived whole.
+/// The server's side: callers whose orders are incomplete.
 #[derive(Debug)]
 pub struct ControlServer {
     listener: Listener,
@@ -87,11 +87,11 @@ struct Caller {
     deadline: Instant,
 }
 
-/// An order that has arrived, or why it is none; and whom [`send_answer`] answers.
+/// An order that has arrived, or why it is invalid; and the socket for [`send_answer`].
 pub type Arrived<O> = (Socket, Result<O, String>);
 
 impl ControlServer {
-    /// Takes the path of a control socket.
+    /// Binds the path of a control socket.
     ///
     /// # Errors
     /// As [`Listener::bind`].
@@ -99,7 +99,7 @@ impl ControlServer {
         Ok(Self { listener: Listener::bind(&Address::Unix(path))?, callers: Vec::new() })
     }
 
-    /// Waits for an order, no longer than this.
+    /// Waits for an order, no longer than `patience`.
     pub fn next<O: DeserializeOwned>(&mut self, patience: Duration) -> Option<Arrived<O>> {
         self.wait(patience);
         while let Ok(socket) = self.listener.accept() {
@@ -131,7 +131,7 @@ impl ControlServer {
         let mut awaited: Vec<_> =
             awaited.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
         let patience = Timespec::try_from(patience).ok();
-        // What comes of it is seen by the reads that follow; an error of poll's is passing.
+        // The reads that follow see the outcome; errors of poll are transient.
         if poll(&mut awaited, patience.as_ref()).is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -139,7 +139,7 @@ impl ControlServer {
 }
 
 impl Caller {
-    /// Takes what has arrived: none while the line is not whole.
+    /// Reads the bytes that have arrived: `None` while the line is incomplete.
     fn hear(&mut self) -> Option<Result<(), &'static str>> {
         let mut arrived = [0; 4096];
         loop {
@@ -161,7 +161,7 @@ impl Caller {
     }
 }
 
-/// Answers it. Whoever asked may be gone.
+/// Answers the order. The client may be gone.
 pub fn send_answer<A: Serialize>(mut stream: &Socket, answer: &A) {
     if let Ok(mut line) = serde_json::to_vec(answer) {
         line.push(b'\n');

@@ -1,22 +1,22 @@
-//! The one error of this crate: what kind, what was being done, with whom, and why it failed.
+//! The one error of this crate: its kind, the operation, the peer, and the cause.
 
 use std::fmt;
 use std::io;
 
-/// What callers can act on.
+/// Errors that callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Nothing is there: no socket, no server, no export of that name.
+    /// Not found: no socket, no server, no export of that name.
     NotFound,
     /// A right is missing.
     PermissionDenied,
-    /// The address is in use by somebody else.
+    /// Another process uses the address.
     Busy,
     /// The other side cannot do this, or refuses to.
     Unsupported,
     /// A text that cannot be understood.
     Usage,
-    /// The other side does not keep to the protocol.
+    /// The other side violates the protocol.
     Protocol,
     /// The connection ended, or did not answer in time.
     Lost,
@@ -27,9 +27,9 @@ pub enum ErrorKind {
 /// A failed call, with its context.
 #[derive(Debug, thiserror::Error)]
 pub struct NbdError {
-    /// What callers can act on.
+    /// The kind, on which callers can act.
     pub kind: ErrorKind,
-    /// What was being done, as "cannot {operation}".
+    /// The operation, as in "cannot {operation}".
     pub operation: &'static str,
     /// The address or text, if one is known.
     pub subject: Option<String>,
@@ -55,7 +55,7 @@ impl NbdError {
         Self { kind: kind_of(&source), operation, subject: None, source }
     }
 
-    /// An error that durio itself gives, with its reason in words.
+    /// An error found by durio itself, with its reason.
     pub(crate) fn because(kind: ErrorKind, operation: &'static str, reason: &str) -> Self {
         Self { kind, operation, subject: None, source: io::Error::other(reason.to_owned()) }
     }

@@ -1,11 +1,11 @@
 //! The kernel's NBD client: a server's export as a block device, /dev/nbdN.
 //!
-//! In: the address of a server, a mark. Out: a block device, found again by its mark. Not here: the
-//! server; clients that are processes ([`crate::NbdEngine`]).
+//! Takes the address of a server and a mark, and returns a block device that can be found again by
+//! its mark. [`crate::NbdEngine`] is the client in a process.
 //!
-//! The kernel is asked by generic netlink (linux/nbd-netlink.h). It chooses a device that is free, takes
-//! over the connection, and keeps it until it is told otherwise, whoever has asked for it. So a device
-//! may outlive its server; what was not answered then waits until the device is detached.
+//! The kernel is asked by generic netlink (linux/nbd-netlink.h). It chooses a free device, takes
+//! over the connection, and keeps it until it is detached, even if the process that asked is gone.
+//! So a device may outlive its server; unanswered requests then wait until the device is detached.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -22,14 +22,14 @@ use crate::client::handshake;
 use crate::wire::transmission;
 use crate::{ErrorKind, Export, NbdError, Uri};
 
-/// What the kernel must have to attach an export, in words.
+/// The kernel's requirement to attach an export, for messages.
 pub const NBD_DEVICE_NEEDS: &str = "the kernel module nbd, of Linux 5.14 or later";
 
 const BLOCK_DEVICES: &str = "/sys/block";
-/// What a mark begins with in the kernel's word for what a device is connected to.
+/// Prefix of a mark in the kernel's name of a device's backend.
 const MARK: &str = "durio-";
 
-/// `GENL_ID_CTRL`, and what it takes and answers.
+/// `GENL_ID_CTRL`, and its commands and attributes.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -45,7 +45,7 @@ const SERVER_FLAGS: u16 = 5;
 const SOCKETS: u16 = 7;
 const SOCKET_ITEM: u16 = 1;
 const SOCKET_FD: u16 = 1;
-/// Since Linux 5.14; what it says is shown in `/sys/block/nbdN/backend`.
+/// Since Linux 5.14; its value is shown in `/sys/block/nbdN/backend`.
 const BACKEND: u16 = 10;
 
 /// Bytes of `struct nlmsghdr`, and of that with `struct genlmsghdr`.
@@ -61,7 +61,7 @@ const ERROR: u16 = 2;
 pub struct NbdDevice {
     /// N of /dev/nbdN.
     pub number: u32,
-    /// What it was attached with.
+    /// The mark given when it was attached.
     pub mark: u64,
 }
 
@@ -90,13 +90,13 @@ impl NbdDevice {
         Some(Self { number, mark })
     }
 
-    /// The block device that it is for users.
+    /// The path of the block device.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/nbd{}", self.number))
     }
 
-    /// True if somebody has claimed the block device: a mount, or another layer.
+    /// True if the block device is claimed by a mount or another layer.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(self.path());
@@ -112,10 +112,10 @@ pub struct KernelClient {
 }
 
 impl KernelClient {
-    /// Asks for it.
+    /// Opens the kernel's NBD interface.
     ///
     /// # Errors
-    /// Of the kind [`ErrorKind::NotFound`] if the kernel has none ([`NBD_DEVICE_NEEDS`]).
+    /// With the kind [`ErrorKind::NotFound`] if the kernel does not have it ([`NBD_DEVICE_NEEDS`]).
     pub fn open() -> Result<Self, NbdError> {
         let fail = |error: Errno| NbdError::new("ask for the kernel's NBD client", error);
         let netlink = socket_with(
@@ -138,14 +138,15 @@ impl KernelClient {
         family.map(u16::from_ne_bytes).ok_or(Errno::NOENT)
     }
 
-    /// Connects to an export and hands the connection to the kernel. `export` is what the device says to
-    /// its users: one without flushes has no volatile cache. `mark` names it for [`NbdDevice::find`].
+    /// Connects to an export and hands the connection to the kernel. `export` describes the device
+    /// to its users: without flushes it has no volatile cache. `mark` names it for
+    /// [`NbdDevice::find`].
     ///
     /// # Errors
     /// If the server or the kernel refuses; if the kernel does not keep marks.
     pub fn attach(&self, uri: &Uri, export: &Export, mark: u64) -> Result<NbdDevice, NbdError> {
         let socket = uri.connect()?;
-        // Its answers are simple ones: the kernel knows no others.
+        // Request simple replies: the kernel knows no others.
         handshake::run(&mut &socket, &uri.export, false)?;
         let message = connecting(self.family, export, mark, socket.as_fd().as_raw_fd());
         let answer = self.ask(message).map_err(|error| NbdError::new("attach /dev/nbdN", error))?;
@@ -155,7 +156,7 @@ impl KernelClient {
         if NbdDevice::look(number) == Some(device) {
             return Ok(device);
         }
-        // The error that is told is this one.
+        // Report this error, not that of the detach.
         let _ = self.detach(&device);
         Err(NbdError::because(
             ErrorKind::Unsupported,
@@ -164,8 +165,8 @@ impl KernelClient {
         ))
     }
 
-    /// Ends the connection of a device. What waits for an answer gets an error; the device is free when
-    /// the last user has closed it.
+    /// Ends the connection of a device. Pending requests fail; the device is free when its last
+    /// user has closed it.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -176,7 +177,7 @@ impl KernelClient {
         self.ask(message).map(drop).map_err(fail)
     }
 
-    /// The attributes of the answer, once the kernel has said that it is whole.
+    /// The attributes of the answer, once the kernel has said that it is complete.
     fn ask(&self, message: Message) -> Result<Vec<u8>, Errno> {
         send(&self.netlink, &message.finished(), SendFlags::empty())?;
         let mut attributes = Vec::new();
@@ -202,7 +203,7 @@ impl KernelClient {
     }
 }
 
-/// Has the kernel take over a connected socket.
+/// Makes the kernel take over a connected socket.
 fn connecting(family: u16, export: &Export, mark: u64, socket: RawFd) -> Message {
     let mut message = Message::new(family, CONNECT);
     message.push(SIZE_BYTES, &export.size.to_ne_bytes());
@@ -217,7 +218,7 @@ fn connecting(family: u16, export: &Export, mark: u64, socket: RawFd) -> Message
     message
 }
 
-/// Has the kernel end the connection of a device.
+/// Makes the kernel end the connection of a device.
 fn disconnecting(family: u16, number: u32) -> Message {
     let mut message = Message::new(family, DISCONNECT);
     message.push(INDEX, &number.to_ne_bytes());
@@ -247,7 +248,7 @@ impl Message {
         let mut bytes = vec![0; GENERIC_HEAD];
         bytes[4..6].copy_from_slice(&family.to_ne_bytes());
         bytes[6..8].copy_from_slice(&REQUEST.to_ne_bytes());
-        // Then a version, which is 1 of both families.
+        // Then a version, which is 1 in both families.
         bytes[HEAD..HEAD + 2].copy_from_slice(&[command, 1]);
         Self(bytes)
     }
@@ -285,7 +286,7 @@ fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     }
 }
 
-/// Kind and body of the first message, and what follows it.
+/// Kind and body of the first message, and the bytes after it.
 fn first_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);

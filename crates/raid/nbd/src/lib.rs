@@ -6,12 +6,13 @@
 //!  kernel:  /dev/nbdN, attached to a server and detached by netlink
 //! ```
 //!
-//! In: a [`Storage`] to be served ([`Server`]), or the address of a server ([`Uri`]). Out: clients
-//! that are served, or an [`NbdEngine`], so that whatever drives engines reads and writes a device that
-//! no kernel knows; where one shall, its own client makes a block device of an export ([`KernelClient`]). The protocol is that of github.com/NetworkBlockDevice/nbd (`doc/proto.md`): fixed
-//! newstyle, flush and FUA, trim, write zeroes, block sizes, structured replies, block status
-//! (`base:allocation`).
-//! Not here: where data is kept, TLS, the old style of handshake, extended headers.
+//! Serves a [`Storage`] ([`Server`]), or connects to a server ([`Uri`]) as an [`NbdEngine`], which
+//! reads and writes a device that no kernel knows. Where a block device is wanted, the kernel's
+//! client makes one of an export ([`KernelClient`]).
+//!
+//! The protocol is that of github.com/NetworkBlockDevice/nbd (`doc/proto.md`): fixed newstyle,
+//! flush and FUA, trim, write zeroes, block sizes, structured replies, block status
+//! (`base:allocation`). TLS, the old style of handshake and extended headers are not supported.
 //!
 //! Neither side trusts the other: lengths are bounded before they are believed, what reaches a storage
 //! is within its export, and a peer that does not keep to the protocol loses its connection.

@@ -1,15 +1,15 @@
 //! A storage in memory: for tests and benches, and as the smallest example of a storage.
 //!
-//! It has no cache that could be lost, so a flush has nothing to do; what is trimmed is zero after.
+//! It has no volatile cache, so a flush does nothing; trimmed ranges read as zero.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{Command, Connection, Export, Extent, Refusal, Request, Storage};
 
-/// Bytes that extents are told apart by.
+/// The granularity of extents in bytes.
 const BLOCK: usize = 4096;
 
-/// All zeros at first, gone with the process.
+/// All zeros at first, lost with the process.
 #[derive(Debug)]
 pub struct MemoryStorage {
     export: Export,
@@ -35,7 +35,7 @@ impl MemoryStorage {
         self
     }
 
-    /// A copy of what it holds.
+    /// A copy of the contents.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
         self.read().clone()
@@ -97,9 +97,9 @@ impl Connection for MemoryConnection<'_> {
         }
     }
 
-    /// Blocks of zeros are told as such, of a piece of the range.
+    /// Reports blocks of zeros in a piece of the range.
     fn extents(&mut self, offset: u64, length: u64) -> Vec<Extent> {
-        /// What is looked at for one answer.
+        /// Bytes inspected for one answer.
         const LOOKED_AT: u64 = 1 << 20;
         let bytes = self.0.read();
         let length = usize::try_from(length.min(LOOKED_AT)).unwrap_or(0);

@@ -6,9 +6,8 @@
 //!  StopHandle ┘ wakes accept, and shuts the open connections down
 //! ```
 //!
-//! In: an address, a [`Storage`]. Out: served clients. Not here: where data is kept, TLS (a client
-//! that asks for it is told that there is none), who may connect (the permissions of the socket's
-//! folder, or of the network).
+//! Serves a [`Storage`] at an address. TLS is not supported (a client that asks for it is refused),
+//! and access is limited only by the permissions of the socket's folder, or by the network.
 
 mod budget;
 mod handshake;
@@ -36,14 +35,14 @@ pub use listener::{Listener, is_dead_socket};
 use stop::OpenConnection;
 pub use stop::StopHandle;
 
-/// How long a client may take in all until it has chosen an export: longer than any program takes.
+/// How long a client may take to choose an export: longer than any program takes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a client may be silent within a request, or leave its answers: what it holds of memory others
-/// may wait for.
+/// How long a client may be silent within a request, or leave its answers unread: others may wait
+/// for its memory.
 const WITHIN_REQUEST: Duration = Duration::from_secs(60);
 
-/// How long a full table of files, or another passing want, is waited for.
+/// The wait for a full file table or another transient shortage.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// A bound address.
@@ -54,30 +53,29 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes an address. A unix socket that nobody answers at is replaced; the port 0 is any that is
-    /// free.
+    /// Binds an address. A unix socket without a listener is replaced; the port 0 is any free one.
     ///
     /// # Errors
-    /// If somebody answers there, if what stands there is no socket, or if the system refuses.
+    /// If a server answers there, if the file is not a socket, or if the system refuses.
     pub fn bind(address: &Address) -> Result<Self, NbdError> {
         let listener = Listener::bind(address)?;
         Ok(Self { listener, stop: StopHandle::new()? })
     }
 
-    /// Where it is served, with the port that was free.
+    /// Its address, with the port that the system chose.
     #[must_use]
     pub fn address(&self) -> Address {
         self.listener.address()
     }
 
-    /// What ends [`Server::serve`].
+    /// The handle that ends [`Server::serve`].
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
-    /// Serves clients, each in a thread of its own, until it is stopped. What a client does wrong
-    /// ends its connection and nothing else.
+    /// Serves clients, each in a separate thread, until it is stopped. A client's error ends only
+    /// its connection.
     ///
     /// # Errors
     /// If no further connection can be accepted.
@@ -122,14 +120,14 @@ impl Server {
     }
 
     fn serve_client(&self, socket: Socket, storage: &dyn Storage) {
-        // The one beyond the limit sees its connection closed.
+        // A client beyond the limit sees its connection closed.
         let Some(open) = self.stop.register(Arc::new(socket)) else { return };
-        // A client that ended in the wrong way has nobody here who could be told.
+        // A client's error is not reported on this side.
         let _ = serve_socket(&open, &self.stop, storage);
     }
 }
 
-/// A connection that was lost before it was taken, and what the system lacks for the moment.
+/// Transient errors: a connection lost before it was accepted, or a temporary lack of resources.
 fn is_passing(error: &io::Error) -> bool {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EAGAIN];
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
@@ -159,7 +157,7 @@ fn serve_socket(
     session::run(&mut WatchedSocket(socket), connection.as_mut(), &agreed, stop.budget())
 }
 
-/// Waits for the first request, which stays where it is; false if none comes.
+/// Waits for the first byte, which stays unread; false if none comes.
 fn has_come(socket: &Socket) -> bool {
     let mut first = [0; 1];
     loop {
@@ -170,7 +168,7 @@ fn has_come(socket: &Socket) -> bool {
     }
 }
 
-/// A socket on which all reads and writes together have a time.
+/// A socket with a time limit for all reads and writes together.
 #[derive(Debug)]
 struct Hurried<'s> {
     socket: &'s Socket,
@@ -204,10 +202,10 @@ impl Write for Hurried<'_> {
     }
 }
 
-/// Serves one client on a stream, from the first word to its end.
+/// Serves one client on a stream, from start to end.
 ///
 /// # Errors
-/// If the client does not keep to the protocol, or the stream fails.
+/// If the client violates the protocol, or the stream fails.
 pub fn serve_stream(
     stream: &mut (impl Read + Write),
     storage: &dyn Storage,
@@ -216,7 +214,7 @@ pub fn serve_stream(
     session::run(stream, storage.connect().as_mut(), &agreed, &Budget::new())
 }
 
-/// An error of a client that does not keep to the protocol.
+/// An error of a client that violates the protocol.
 fn violation(reason: &str) -> NbdError {
     NbdError::because(ErrorKind::Protocol, "serve a client", reason)
 }

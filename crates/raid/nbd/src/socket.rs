@@ -1,6 +1,6 @@
 //! A connected socket, of either family.
 //!
-//! Reading and writing take it shared: one thread is in a call while another ends it.
+//! Reading and writing take it shared: one thread may be in a call while another ends it.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -33,7 +33,7 @@ impl Socket {
         Ok(self)
     }
 
-    /// Waits for the other side no longer than this.
+    /// Limits how long to wait for the other side.
     ///
     /// # Errors
     /// For a time of zero.
@@ -56,18 +56,18 @@ impl Socket {
         }
     }
 
-    /// Reads what has come, and waits for nothing.
+    /// Reads the bytes that have arrived, without waiting.
     ///
     /// # Errors
-    /// Of the kind "would block" if nothing has come; else those of recv(2).
+    /// With the kind "would block" if none have; else those of recv(2).
     pub fn read_by_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (count, _) = recv(self, buffer, RecvFlags::DONTWAIT)?;
         Ok(count)
     }
 
-    /// Ends the connection, also for a thread that is waiting for it.
+    /// Ends the connection, also for a thread that waits on it.
     pub fn shut_down(&self) {
-        // One that has ended already is what is wanted.
+        // A socket that is already closed is fine.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
@@ -113,11 +113,12 @@ impl Write for &Socket {
     }
 }
 
-/// Connects to a unix socket. A server that does not accept, because it is stopped, lets so many clients
-/// wait and holds up one more: this one for `patience`, or not at all.
+/// Connects to a unix socket. A stopped server, which does not accept, queues some clients and
+/// blocks the next: this one for `patience`, or not at all.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if the server has accepted nobody by then; else what connect(2) gives.
+/// [`io::ErrorKind::WouldBlock`] if the server has not accepted by then; else what connect(2)
+/// gives.
 pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     match patience {
@@ -131,7 +132,7 @@ pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Resul
     Ok(stream)
 }
 
-/// Another side whose words are known beforehand, and what it was told.
+/// A peer with scripted words, and what it received.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Script {
@@ -164,12 +165,12 @@ impl Write for Script {
     }
 }
 
-/// How long the next request is watched for before the thread sleeps. A client that waits for each
+/// How long to spin for the next request before the thread sleeps. A client that waits for each
 /// answer sends its next request within this; a sleeping thread on another processor takes as long
 /// again to wake, in a virtual machine several times as long.
 const WATCHED: Duration = Duration::from_micros(30);
 
-/// A socket whose reader stays awake for a moment, and lets others run meanwhile.
+/// A socket whose reader spins for a moment, and yields to other threads while spinning.
 #[derive(Debug)]
 pub(crate) struct WatchedSocket<'s>(pub(crate) &'s Socket);
 

@@ -1,40 +1,40 @@
-//! What a server needs of whoever keeps the data.
+//! What a server needs from a storage.
 //!
-//! In: requests of a connection that are within the export and allowed, those that arrived together
-//! in one batch. Out: their outcomes, and data. Not here: the protocol, and any storage.
+//! A storage gets the requests of a connection that arrived together in one batch; they are within
+//! the export and allowed. It returns outcomes and data.
 
-/// What is exported. The server asks once for each connection, when it begins.
+/// The exported device. The server asks once for each connection, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags of the protocol")]
 pub struct Export {
-    /// The name that clients ask for; at most 4096 bytes. They also get it without a name.
+    /// The name that clients request; at most 4096 bytes. An empty name selects it too.
     pub name: String,
     /// Bytes.
     pub size: u64,
     /// Offsets and lengths are multiples of this: a power of two up to 65536.
     pub block_size_min: u32,
-    /// What is read or written without detours: a power of two, at least 512.
+    /// The efficient unit of reads and writes: a power of two, at least 512.
     pub block_size_preferred: u32,
-    /// Bytes of data of a request; the server takes no more than [`PAYLOAD_MAX`] in any case.
+    /// Bytes of data of a request; the server accepts at most [`PAYLOAD_MAX`] in any case.
     pub block_size_max: u32,
-    /// There is a volatile cache, and flushes of it are carried out. Without this, clients send
-    /// none: whatever was answered must be durable.
+    /// There is a volatile cache, and flushes are carried out. Without this, clients send none:
+    /// every answered write must be durable.
     pub flush: bool,
-    /// Writes that are to be durable before their answer are.
+    /// FUA is supported: such a write is durable before its answer.
     pub fua: bool,
     /// [`Command::Trim`] is carried out.
     pub trim: bool,
-    /// [`Command::WriteZeroes`] is carried out.
+    /// [`Command::WriteZeroes`] is supported.
     pub write_zeroes: bool,
-    /// A flush or a durable write on one connection holds for what all connections were answered.
+    /// A flush or a durable write on one connection covers writes answered on all connections.
     pub multi_conn: bool,
     /// Seeking takes time.
     pub rotational: bool,
-    /// Nothing can be written.
+    /// Writes are refused.
     pub read_only: bool,
 }
 
-/// The most bytes of data in a request: what the protocol says that every server should take.
+/// The most bytes of data in a request: the size that, by the protocol, every server should accept.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 
 /// The longest name of an export, by the protocol.
@@ -66,7 +66,7 @@ impl Export {
     }
 
     /// # Panics
-    /// If the sizes are none that the protocol permits: a programmer's error.
+    /// If the protocol does not permit the sizes: a programmer's error.
     pub(crate) fn assert_valid(&self) {
         let (min, preferred) = (self.block_size_min, self.block_size_preferred);
         assert!(min.is_power_of_two() && min <= 1 << 16, "minimum block size {min}");
@@ -76,60 +76,60 @@ impl Export {
     }
 }
 
-/// What is served; all connections share it.
+/// The served storage; all connections share it.
 pub trait Storage: Send + Sync {
-    /// What it looks like to a client.
+    /// The exported device, as a client sees it.
     fn export(&self) -> Export;
 
     /// Begins a client's requests.
     fn connect(&self) -> Box<dyn Connection + '_>;
 }
 
-/// One client's connection. Dropped when the client has gone.
+/// One client's connection. Dropped when the client is gone.
 pub trait Connection: Send {
     /// Carries out all requests of a batch and sets each one's outcome.
     ///
-    /// They arrived together, and none was answered: any order will do, and a flush covers what was
-    /// answered before the batch. All are within the export, aligned to its minimum, of some length,
-    /// and of kinds that it has.
+    /// The requests arrived together and are unanswered: any order will do, and a flush covers all
+    /// requests answered before the batch. All are within the export, aligned to its minimum, not
+    /// empty, and of kinds that it has.
     fn carry_out(&mut self, batch: &mut [Request<'_>]);
 
-    /// What the range consists of, from its offset on; may be shorter or longer than it.
+    /// The extents of the range, from its offset on; they may be shorter or longer than it.
     fn extents(&mut self, offset: u64, length: u64) -> Vec<Extent> {
         let _ = offset;
         vec![Extent { length, hole: false, zero: false }]
     }
 }
 
-/// One request, and what came of it.
+/// One request and its outcome.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What is asked for.
+    /// The requested operation.
     pub command: Command<'a>,
-    /// What is answered. An input/output error until it is set.
+    /// The answer. An input/output error until it is set.
     pub outcome: Result<(), Refusal>,
 }
 
-/// What is asked for.
+/// The requested operation.
 #[derive(Debug)]
 pub enum Command<'a> {
-    /// Fill all of `into`. What it holds before is of no meaning.
+    /// Fill all of `into`, whose contents are undefined.
     Read {
         /// The first byte.
         offset: u64,
-        /// Where the data goes.
+        /// The place for the data.
         into: &'a mut [u8],
     },
     /// Store the data.
     Write {
         /// The first byte.
         offset: u64,
-        /// What is stored.
+        /// The data to store.
         data: &'a [u8],
         /// It is durable before the answer.
         fua: bool,
     },
-    /// Everything that was answered before becomes durable before this is answered.
+    /// Everything answered before becomes durable before this is answered.
     Flush,
     /// The range is not needed any more.
     Trim {
@@ -172,7 +172,7 @@ pub enum Refusal {
     Unsupported,
     /// ESHUTDOWN: the server is ending.
     Shutdown,
-    /// The power is cut: the connection is closed, and nothing of the batch is answered.
+    /// The power is cut: the connection is closed, and the batch gets no answers.
     Gone,
 }
 

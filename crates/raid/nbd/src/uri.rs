@@ -1,7 +1,7 @@
 //! Where an export is, as a URI (`doc/uri.md` of github.com/NetworkBlockDevice/nbd).
 //!
-//! In: `nbd+unix:///export?socket=PATH` or `nbd://host[:port]/export`. Out: its parts, and a
-//! connection. Not here: `nbds`, which is TLS.
+//! Parses `nbd+unix:///export?socket=PATH` and `nbd://host[:port]/export`, and connects. `nbds`,
+//! which is TLS, is not supported.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -56,7 +56,7 @@ impl Uri {
     /// Connects to the server.
     ///
     /// # Errors
-    /// If nobody answers there.
+    /// If no server answers there.
     pub fn connect(&self) -> Result<Socket, NbdError> {
         let connected = match &self.endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
@@ -139,7 +139,7 @@ fn tcp(authority: &str) -> Result<Endpoint, &'static str> {
     Ok(Endpoint::Tcp { host: host.to_owned(), port })
 }
 
-/// The bytes of a text in which %41 stands for A.
+/// The bytes of a percent-encoded text.
 fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

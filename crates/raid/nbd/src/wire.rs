@@ -1,7 +1,6 @@
-//! The bytes of the protocol: numbers with a meaning, and how they are put together and taken apart.
+//! The bytes of the protocol: its constants, and how to encode and decode them.
 //!
 //! All numbers are big-endian. The protocol is `doc/proto.md` of github.com/NetworkBlockDevice/nbd.
-//! Not here: sockets, and what is answered to what.
 
 use crate::Refusal;
 
@@ -19,7 +18,7 @@ pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 pub(crate) const FIXED_NEWSTYLE: u16 = 1 << 0;
 pub(crate) const NO_ZEROES: u16 = 1 << 1;
 
-/// Zeros that follow the answer to [`option::EXPORT_NAME`] unless both sides do without.
+/// Zeros after the answer to [`option::EXPORT_NAME`] unless both sides omit them.
 pub(crate) const EXPORT_NAME_ZEROES: usize = 124;
 
 /// Options of the handshake.
@@ -40,7 +39,7 @@ pub(crate) mod reply {
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
     pub(crate) const META_CONTEXT: u32 = 4;
-    /// Set in all that are errors.
+    /// Set in all errors.
     pub(crate) const ERROR: u32 = 1 << 31;
     pub(crate) const ERR_UNSUP: u32 = ERROR | 1;
     pub(crate) const ERR_INVALID: u32 = ERROR | 3;
@@ -55,7 +54,7 @@ pub(crate) mod info {
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Properties of an export.
 pub(crate) mod transmission {
     pub(crate) const HAS_FLAGS: u16 = 1 << 0;
     pub(crate) const READ_ONLY: u16 = 1 << 1;
@@ -82,9 +81,9 @@ pub(crate) mod command {
 pub(crate) mod flag {
     pub(crate) const FUA: u16 = 1 << 0;
     pub(crate) const NO_HOLE: u16 = 1 << 1;
-    /// Of a read: one chunk of data at most.
+    /// For a read: one chunk of data at most.
     pub(crate) const DF: u16 = 1 << 2;
-    /// Of a block status: one extent at most.
+    /// For a block status: one extent at most.
     pub(crate) const REQ_ONE: u16 = 1 << 3;
 }
 
@@ -96,7 +95,7 @@ pub(crate) mod chunk {
     pub(crate) const OFFSET_DATA: u16 = 1;
     pub(crate) const OFFSET_HOLE: u16 = 2;
     pub(crate) const BLOCK_STATUS: u16 = 5;
-    /// Set in all that are errors.
+    /// Set in all errors.
     pub(crate) const IS_ERROR: u16 = 1 << 15;
     pub(crate) const ERROR: u16 = IS_ERROR | 1;
 }
@@ -111,7 +110,7 @@ pub(crate) const STATE_ZERO: u32 = 1 << 1;
 pub(crate) struct RequestHead {
     pub(crate) flags: u16,
     pub(crate) command: u16,
-    /// The client's name for the request, which its answer carries.
+    /// The client's identifier of the request, which its answer carries.
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
     pub(crate) length: u32,
@@ -120,7 +119,7 @@ pub(crate) struct RequestHead {
 impl RequestHead {
     pub(crate) const BYTES: usize = 28;
 
-    /// Takes a head apart; none if it is none.
+    /// Parses a head; `None` if it is invalid.
     pub(crate) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let mut reader = Reader(bytes);
         if reader.u32()? != REQUEST_MAGIC {
@@ -147,7 +146,7 @@ impl RequestHead {
     }
 }
 
-/// Takes numbers from the beginning of some bytes; none where they end.
+/// Parses numbers from the beginning of some bytes; `None` at their end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
@@ -183,7 +182,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// A length of something that is in memory and far below 4 GiB.
+/// The length of an object in memory, far below 4 GiB.
 pub(crate) fn length_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -206,7 +205,7 @@ pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, data: &[&[u8]]) {
     data.iter().for_each(|it| out.extend(*it));
 }
 
-/// The head of an answer without a structure.
+/// The head of an unstructured answer.
 pub(crate) fn push_simple_reply(out: &mut Vec<u8>, error: u32, cookie: u64) {
     out.extend(SIMPLE_REPLY_MAGIC.to_be_bytes());
     out.extend(error.to_be_bytes());
@@ -222,7 +221,7 @@ pub(crate) fn push_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32)
     out.extend(length.to_be_bytes());
 }
 
-/// The protocol's number of an error; for one that is never sent, that of EIO.
+/// The protocol's number of an error; EIO for errors that are never sent.
 pub(crate) fn error_number(refusal: Refusal) -> u32 {
     match refusal {
         Refusal::Permission => 1,
@@ -236,7 +235,7 @@ pub(crate) fn error_number(refusal: Refusal) -> u32 {
     }
 }
 
-/// The errno of the protocol's number of an error; EINVAL for one that it does not have.
+/// The errno of the protocol's number of an error; EINVAL for unknown ones.
 pub(crate) fn errno(number: u32) -> i32 {
     match number {
         1 => libc::EPERM,

@@ -1,5 +1,6 @@
-//! What a write costs in the engine: so many 4 KiB writes to level 10 of four members that complete at
-//! once. Run it under callgrind with two counts; the difference is the cost of the writes between.
+//! The cost of a write in the engine: COUNT 4 KiB writes to level 10 of four members that complete
+//! at once. Run it under callgrind with two counts; the difference is the cost of the writes
+//! between.
 
 #![expect(clippy::print_stdout, reason = "what it did is its output")]
 
@@ -11,7 +12,7 @@ use durio_raid::{
 const MEMBER_BYTES: u64 = 1 << 30;
 const WRITE_BYTES: u32 = 4096;
 
-/// An engine on members that were just created.
+/// An engine on newly created members.
 fn start(out: &mut Output) -> Result<Engine, Box<dyn std::error::Error>> {
     let geometry = Geometry {
         level: Level::StripedMirrors,
@@ -42,7 +43,7 @@ fn start(out: &mut Output) -> Result<Engine, Box<dyn std::error::Error>> {
     Ok(Engine::start(plan, &Config::default(), out))
 }
 
-/// Completes what was asked, and what follows of it; how many operations that were.
+/// Completes the requested operations and their successors; returns how many there were.
 fn complete(engine: &mut Engine, out: &mut Output, tags: &mut Vec<durio_raid::OpTag>) -> u64 {
     let mut count = 0;
     while !out.ops.is_empty() {

@@ -1,18 +1,18 @@
-//! Which of the devices that are there make the array.
+//! Decides which of the present devices form the array.
 //!
-//! In: superblocks and maps of devices. Out: a [`Plan`] of which member is trusted, or why the array
-//! does not start. Not here: reading; writing the next epoch, which the engine does first of all.
+//! Takes superblocks and maps of devices; returns a [`Plan`] of which member is trusted, or why the
+//! array does not start. The engine writes the next epoch before anything else.
 //!
-//! The newest table decides. A member that it has in sync is trusted if its own table is an ancestor of
-//! the newest, and not older than the last that is known to count: nothing was acknowledged under those
-//! between. A table that is no ancestor was made by members that went on apart, and nothing starts until
-//! one side is left out.
+//! The newest table decides. A member that it has in sync is trusted if its own table is an
+//! ancestor of the newest, and not older than the last table known to count: nothing was
+//! acknowledged under the tables between. A table that is not an ancestor was made by members that
+//! continued separately, and nothing starts until one side is left out.
 //!
-//! More than half of the members that the newest table has in sync must be there: a table that came later
-//! was stored by at least half of them, so one of those that are there would know. If the newest is not
-//! known to count itself, the same is asked of its base, the table before it, for others may have gone on
-//! from there; and it is stored anew before the next is made. docs/design/0014-raid-engine.md has the
-//! argument.
+//! More than half of the members that the newest table has in sync must be present: at least half
+//! of them stored any later table, so one of those present would know it. If the newest table is
+//! not known to count, the same is required of its base, the table before it, because others may
+//! have continued from there; and the newest is stored again before the next is made.
+//! docs/design/0014-raid-engine.md has the argument.
 
 mod behind;
 
@@ -31,13 +31,13 @@ pub struct Found {
     pub device: u8,
     /// Its newest superblock.
     pub superblock: Superblock,
-    /// The pair of slots that stays when the next superblock is written.
+    /// The pair of slots that the next write of the superblock leaves alone.
     pub slot: u8,
-    /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. Of a page that cannot be
-    /// read, zeros.
+    /// Its map: [`layout::map_bytes`] from [`layout::map_slot`] of page 0 on. An unreadable page is
+    /// zeros.
     pub map: Vec<u8>,
     pub(crate) log: FoundLog,
-    /// Why its data is not to be trusted; what its superblock tells of the others counts.
+    /// Why its data is not trusted; its superblock still counts as information about the others.
     pub damage: Option<Damage>,
 }
 
@@ -49,15 +49,14 @@ impl Found {
     }
 }
 
-/// What is permitted.
+/// Options of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AssembleOptions {
-    /// Start without a majority. Whoever asks for this gives up what members that are not here
-    /// acknowledged alone.
+    /// Start without a majority. This gives up writes that only absent members acknowledged.
     pub force: bool,
     /// Take members back that were away.
     pub rejoin: bool,
-    /// What is wrong on purpose; without the feature `simulate` it is not looked at.
+    /// The planted fault; ignored without the feature `simulate`.
     pub fault: Option<Fault>,
 }
 
@@ -70,10 +69,10 @@ pub enum AssembleError {
     /// Superblocks of several arrays.
     #[error("the devices belong to different arrays: name those of one")]
     Mixed,
-    /// Two devices say that they are the same member.
+    /// Two devices claim to be the same member.
     #[error("devices {0} and {1} are the same member: one is a copy of the other; leave one out")]
     Cloned(u8, u8),
-    /// Members went on without each other.
+    /// Members continued without each other.
     #[error(
         "device {0} went on without the others: leave it out or leave the others out, and what \
          was written there is given up"
@@ -90,19 +89,19 @@ pub enum AssembleError {
         /// How many there must be.
         needed: u8,
     },
-    /// Parities may be wrong, and a member is away whose data they stand for.
+    /// Parities may be wrong, and a member whose data depends on them is away.
     #[error(
         "the log of device {0} cannot be read, writes were on their way, and a member is missing: bring that back, or \
          force the start and give up what was being written around the same places"
     )]
     LogLost(u8),
-    /// Too few to know that nothing newer is elsewhere.
+    /// Too few to know that nothing newer exists elsewhere.
     #[error(
         "{present} of {voters} members in sync are here: others may have gone on; bring more back, \
          or force it and give up what they acknowledged"
     )]
     NoMajority {
-        /// Of those, members that are here.
+        /// How many of them are present.
         present: u8,
         /// Members in sync by the newest table, or by the one before.
         voters: u8,
@@ -113,19 +112,20 @@ pub enum AssembleError {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) table: Table,
-    /// The newest table as it was found, if it is not known to count: it must before the next is made.
+    /// The newest table as found, if it is not known to count: it must count before the next is
+    /// made.
     pub(crate) uncounted: Option<Table>,
     /// The last epoch that is known to count.
     pub(crate) committed: u64,
-    /// Entries in sync by that; half of them must store the next table.
+    /// Entries in sync by that table; half of them must store the next one.
     pub(crate) voters: u64,
     /// The device of each entry.
     pub(crate) devices: Vec<Option<Present>>,
     /// Pages of the map, by set and page.
     pub(crate) pages: Vec<PlannedPage>,
-    /// Parities that may be wrong, with the roles that have them.
+    /// Possibly wrong parities, with their roles.
     pub(crate) doubts: Vec<(u8, Doubt)>,
-    /// What was being written may be given up.
+    /// Writes in progress may be given up.
     pub(crate) is_forced: bool,
 }
 
@@ -140,9 +140,9 @@ impl Plan {
 /// Why a parity may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// The write of this entry may not have ended.
+    /// The write of this entry may be incomplete.
     Entry(LogEntry),
-    /// The slot of the stripe that begins here cannot be read.
+    /// The slot of the stripe that begins here is unreadable.
     Lost(u64),
 }
 
@@ -160,27 +160,27 @@ impl Doubt {
 pub(crate) struct Present {
     pub(crate) device: u8,
     pub(crate) bytes: u64,
-    /// The slot of each pair that is written next.
+    /// The slot of each pair to write next.
     pub(crate) next_slot: u8,
 }
 
-/// A page of the map as it was found.
+/// A page of the map as found.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedPage {
     pub(crate) generation: u64,
-    /// What any copy in sync says.
+    /// The marks of any copy in sync.
     pub(crate) any: Vec<u8>,
     pub(crate) all: Vec<u8>,
     /// No copy in sync has it.
     pub(crate) is_lost: bool,
-    /// The slot that is written next on each copy, a replacement last; none if it has no whole page.
+    /// The slot to write next on each copy, a replacement last; `None` if it has no whole page.
     pub(crate) next_slots: Vec<Option<u8>>,
 }
 
 /// Decides.
 ///
 /// # Errors
-/// [`AssembleError`]; then nothing is to be written.
+/// [`AssembleError`]; nothing must be written then.
 pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, AssembleError> {
     let found = &known_once(found);
     let newest = newest_of(found)?;
@@ -192,10 +192,10 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let device_of = |entry: &Entry| found.iter().find(|it| it.superblock.member == entry.member);
     let devices: Vec<Option<&Found>> = table.entries.iter().map(device_of).collect();
     let newest = table.clone();
-    // Of the others only what they know of the array counts.
+    // The other devices contribute only their knowledge of the array.
     let is_whole = |it: &&Found| match it.damage {
         None => true,
-        // There is no other copy.
+        // No other copy exists.
         Some(Damage::EndsDiffer) if options.force && table.geometry.set_members() == 1 => true,
         Some(damage) => damage.is_overlooked(options.fault),
     };
@@ -203,7 +203,7 @@ pub fn assemble(found: &[Found], options: AssembleOptions) -> Result<Plan, Assem
     let devices: Vec<Option<&Found>> = known.iter().map(|it| it.filter(is_whole)).collect();
     settle_all(&mut table, &devices, &newest, options);
     for (entry, (known, device)) in table.entries.iter_mut().zip(known.iter().zip(&devices)) {
-        // No map names what it lacks.
+        // No map names the data it lacks.
         entry.by_map &= known.is_none() || device.is_some();
     }
     let trusted = in_sync(&table);
@@ -258,8 +258,8 @@ fn newest_of(found: &[Found]) -> Result<&Found, AssembleError> {
     Ok(newest)
 }
 
-/// Without devices that are damaged and say that they are a member that another is, too: a part of that
-/// was copied onto them.
+/// Leaves out damaged devices that claim to be a member that another device is too: a part of that
+/// device was copied onto them.
 fn known_once(found: &[Found]) -> Vec<Found> {
     let is_twin = |it: &Found, other: &Found| {
         it.device != other.device && it.superblock.member == other.superblock.member
@@ -268,7 +268,7 @@ fn known_once(found: &[Found]) -> Vec<Found> {
     found.iter().filter(|it| !is_copy(it)).cloned().collect()
 }
 
-/// Every table that is here must be one from which the newest was made, or too old to know.
+/// Every present table must be one from which the newest was made, or too old to know.
 fn refuse_diverged(found: &[Found], newest: &Table) -> Result<(), AssembleError> {
     let went_on = |it: &&Found| newest.relation_of(&it.superblock.table) == Relation::Diverged;
     found.iter().find(went_on).map_or(Ok(()), |it| Err(AssembleError::Diverged(it.device)))
@@ -286,20 +286,20 @@ fn settle_all(
     let mut replaced = 0_u64;
     for at in members..newest.entries.len() {
         let entry = &mut table.entries[at];
-        // A replacement that was away is none any more.
+        // A replacement that was away stops being one.
         settle(entry, own(at), newest, AssembleOptions { rejoin: false, ..options });
         let is_whole = entry.state == MemberState::InSync;
         replaced |= entry.replaces.filter(|_| is_whole).map_or(0, |role| 1 << role);
     }
     for at in 0..members {
-        // Who is replaced already does not come back.
+        // An already replaced member does not come back.
         let rejoin = options.rejoin && replaced & (1 << at) == 0;
         settle(&mut table.entries[at], own(at), newest, AssembleOptions { rejoin, ..options });
     }
     if newest.geometry.set_members() > 1 {
         return;
     }
-    // No map names what the two may differ in: one of them counts.
+    // No map names the differences of the two: only one of them counts.
     for at in members..newest.entries.len() {
         let entry = table.entries[at];
         let old = entry.replaces.map(|it| table.entries[usize::from(it)].state);
@@ -310,7 +310,7 @@ fn settle_all(
     }
 }
 
-/// The state in which a member starts; `own` is its table, if it is here.
+/// Sets the state in which a member starts; `own` is its table, if it is present.
 fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: AssembleOptions) {
     let is_ancestor = own.is_some_and(|it| newest.relation_of(it) != Relation::Unknown);
     let is_current = is_ancestor && own.is_some_and(|it| it.epoch >= newest.committed);
@@ -319,8 +319,8 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
         MemberState::Spare => return,
         MemberState::InSync | MemberState::Rebuilding if is_current => return,
         MemberState::InSync => {
-            // Of one that is here the others took it that it has everything, and named nothing that it
-            // lacks: it was put back from an older image, or lied about what it had stored.
+            // If the member is present, the others took it to have everything and recorded nothing
+            // that it lacks: it was restored from an older image, or lied about what it had stored.
             let by_map = own.is_none();
             *entry = Entry { state: MemberState::Faulty, by_map, since, ..*entry };
         }
@@ -340,8 +340,9 @@ fn settle(entry: &mut Entry, own: Option<&Table>, newest: &Table, options: Assem
     }
 }
 
-/// What was written to a member below its watermark may have reached no other that is here. A rebuild by
-/// the map begins again, with what its own map names; any other goes on if there is a map to name it.
+/// Writes to a member below its watermark may have reached no other present member. A rebuild by
+/// the map starts again, with the marks in the member's map; any other continues if a map names
+/// those writes.
 fn restart_rebuild(entry: &mut Entry, set: u8, device: Option<&Found>) {
     let has_map = |it: &Found| {
         let Table { array, geometry, .. } = it.superblock.table;
@@ -370,8 +371,9 @@ fn refuse_incomplete(table: &Table) -> Result<(), AssembleError> {
     lost.map_or(Ok(()), |set| Err(AssembleError::Incomplete(set)))
 }
 
-/// Whoever is here has no later table than the newest, and no other that followed from its base: so more
-/// than half of a table's members in sync know of all that followed from it and counts.
+/// Refuses to start if a table later than the newest may exist, or one that followed from its base.
+/// With more than half of a table's members in sync present, every later table that counts is
+/// known.
 fn refuse_too_few(
     newest: &Table,
     trusted: u64,
@@ -388,8 +390,9 @@ fn refuse_too_few(
     if newest.is_known_to_count() {
         return refuse_less_than_half(trusted, voters);
     }
-    // Others may have gone on from its base, unless half of that have it: then nothing else counts. Who
-    // was in sync by the base still has an entry: that is taken only when the failure counts.
+    // Others may have continued from its base, unless half of the base's voters have the newest:
+    // then nothing else counts. A member in sync by the base still has an entry, which is removed
+    // only when the failure counts.
     let voters = newest.voters;
     refuse_less_than_half(trusted, voters)?;
     let holders = roles_of(&|it| it.superblock.table.lineage == newest.lineage);
@@ -404,7 +407,7 @@ fn refuse_minority(present: u64, voters: u64) -> Result<(), AssembleError> {
     if is_majority { Ok(()) } else { Err(no_majority(present, voters)) }
 }
 
-/// The next table could not be stored by enough.
+/// Too few members could store the next table.
 fn refuse_less_than_half(trusted: u64, voters: u64) -> Result<(), AssembleError> {
     if is_half(trusted, voters) { Ok(()) } else { Err(no_majority(trusted, voters)) }
 }
@@ -438,8 +441,8 @@ fn pages(table: &Table, devices: &[Option<&Found>]) -> Vec<PlannedPage> {
     planned
 }
 
-/// Parities whose writes may not have ended: where the map is dirty, entries of members in sync, written since they
-/// are, and stripes whose slots cannot be read.
+/// Parities whose writes may be incomplete: where the map is dirty, entries of members in sync,
+/// written since they became so, and stripes with unreadable slots.
 fn doubts(
     table: &Table,
     devices: &[Option<&Found>],
@@ -456,7 +459,7 @@ fn doubts(
         let Some(Found { log, .. }) = in_sync else { continue };
         let is_alive = |it: &&LogEntry| {
             let is_of_member = it.array == table.array && it.member == entry.member;
-            // What it wrote before it was away.
+            // Written before the member was away.
             let is_late = it.epoch >= entry.since || Fault::StaleLogReplayed.is_in(fault);
             is_of_member && is_late && is_sound(geometry, role, it)
         };
@@ -517,14 +520,15 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
         planned.next_slots.push(newest.map(|(_, _, slot)| 1 - slot));
         planned.generation = planned.generation.max(newest.map_or(0, |(it, _, _)| it));
         if entry.state != MemberState::InSync {
-            // What was written to it alone, before it was away or in a rebuild, is copied over too.
+            // Data written only to this member, before it was away or in a rebuild, is copied over
+            // too.
             let bytes = newest.map(|(_, bytes, _)| bytes);
             let is_rebuilt = entry.state == MemberState::Rebuilding;
             if is_rebuilt && entry.by_map {
                 planned.any.iter_mut().zip(marks_of(bytes)).for_each(|(to, byte)| *to |= byte);
             }
-            // It stays dirty: pages are written before the first superblock, and if that does not come to
-            // be, the member may be in sync by the table before.
+            // It stays dirty: pages are written before the first superblock, and if that is not
+            // written, the member may be in sync by the table before.
             if is_rebuilt {
                 let own = bytes.unwrap_or_default().iter().map(|byte| byte & DIRTY);
                 planned.any.iter_mut().zip(own).for_each(|(to, byte)| *to |= byte);
@@ -532,7 +536,7 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
             continue;
         }
         planned.is_lost &= newest.is_none();
-        // Of a page that is lost, all may be dirty.
+        // All regions of a lost page may be dirty.
         let bytes = newest.map_or(&[DIRTY; REGIONS_PER_PAGE as usize][..], |(_, bytes, _)| bytes);
         planned.any.iter_mut().zip(bytes).for_each(|(to, byte)| *to |= byte);
         planned.all.iter_mut().zip(bytes).for_each(|(to, byte)| *to &= byte);
@@ -540,7 +544,7 @@ fn plan_page(name: PageName, copies: &[(Entry, Option<&Found>)]) -> PlannedPage 
     planned
 }
 
-/// The regions that a member that was away names itself, as stale ones; all of a page that is lost.
+/// The regions marked by a member that was away, as stale ones; all regions of a lost page.
 fn marks_of(page: Option<&[u8]>) -> impl Iterator<Item = u8> {
     let byte_at = move |at: usize| page.map_or(DIRTY, |bytes| bytes[at]);
     (0..regions_per_page() as usize).map(move |at| if byte_at(at) == 0 { 0 } else { STALE })

@@ -1,6 +1,5 @@
-//! A list of slots through an array of links: parts wait in such lists, and nothing is allocated.
-//!
-//! In: slots. Out: slots in the order in which they came. Not here: what a slot is.
+//! A list of slots, linked through an array: queues of parts without allocation. Slots come out in
+//! the order in which they went in.
 
 /// No slot.
 pub(crate) const NONE: u16 = u16::MAX;

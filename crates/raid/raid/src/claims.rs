@@ -1,12 +1,12 @@
-//! What the superblocks of a device claim, held against the device.
+//! Checks the superblocks of a device against the device.
 //!
-//! In: its size, its blocks. Out: its newest superblock, and why its data is not to be trusted. Not here:
-//! whether the other members know it (`assembly.rs`).
+//! Takes its size and blocks; returns its newest superblock, and why its data is not trusted.
+//! `assembly.rs` checks whether the other members know it.
 //!
-//! Slots 0 and 2, one at each end, are written together, and then slots 1 and 3. The pair that is whole and
-//! equal stays while the other is written, so a power cut tears one pair at most, whatever was cut before.
-//! Where neither is, something other than the engine wrote to the device, and what lies between its ends
-//! may be anything.
+//! Slots 0 and 2, one at each end, are written together, and then slots 1 and 3. The whole, equal
+//! pair stays while the other is written, so a power cut tears at most one pair, whatever was cut
+//! before. If neither pair is whole, something other than the engine wrote to the device, and the
+//! data between its ends may be anything.
 
 use durio_base::Bytes;
 
@@ -15,7 +15,7 @@ use crate::geometry::BLOCK;
 use crate::layout::{self, SUPERBLOCKS};
 use crate::superblock::{Superblock, SuperblockError, decode, newest};
 
-/// Why the data of a device is not to be trusted, though a superblock is whole.
+/// Why the data of a device is not trusted, though a superblock is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// It is shorter than its superblock says.
@@ -39,7 +39,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// Whether a planted fault has it overlooked.
+    /// Whether a planted fault makes the engine overlook it.
     pub(crate) fn is_overlooked(self, fault: Option<Fault>) -> bool {
         let overlooked_by = match self {
             Self::Truncated { .. } => Fault::TruncatedMemberTrusted,
@@ -54,7 +54,7 @@ impl Damage {
 pub struct Recognized {
     /// Its newest superblock.
     pub superblock: Superblock,
-    /// The pair of slots that stays when the next superblock is written.
+    /// The pair of slots that the next write of the superblock leaves alone.
     pub slot: u8,
     /// Why it is not to be trusted.
     pub damage: Option<Damage>,
@@ -63,7 +63,7 @@ pub struct Recognized {
 /// Reads the superblocks of a device through `read`, which gets the place of a block.
 ///
 /// # Errors
-/// That of `read`; the inner one if there is no superblock.
+/// Errors of `read`; the inner error if no superblock was found.
 pub fn recognize<E>(
     device_bytes: u64,
     mut read: impl FnMut(u64) -> Result<Vec<u8>, E>,
@@ -71,7 +71,7 @@ pub fn recognize<E>(
     let mut blocks: [Vec<u8>; SUPERBLOCKS as usize] = Default::default();
     let mut read_slots = |blocks: &mut [Vec<u8>], slots: std::ops::Range<u8>, size: u64| {
         for slot in slots {
-            // What is left of a member that was truncated may be less than it can be.
+            // A truncated member may be smaller than the minimum.
             let place = layout::superblock_slot(size.max(4 * BLOCK), slot);
             if let Some(place) = place.filter(|place| place + BLOCK <= device_bytes) {
                 blocks[usize::from(slot)] = read(place)?;
@@ -80,7 +80,7 @@ pub fn recognize<E>(
         Ok(())
     };
     read_slots(&mut blocks, 0..2, device_bytes)?;
-    // A device that grew has its last superblocks where its end was.
+    // A device that grew has its last superblocks at its old end.
     let at_start = newest(blocks.each_ref().map(Vec::as_slice));
     let said = at_start.map_or(device_bytes, |(superblock, _)| superblock.device_bytes);
     read_slots(&mut blocks, 2..SUPERBLOCKS, said.min(device_bytes))?;
@@ -97,7 +97,7 @@ pub fn recognize<E>(
     Ok(recognized)
 }
 
-/// Whether the superblocks of a pair of slots are whole and the same.
+/// Whether the superblocks of a pair of slots are whole and equal.
 fn is_equal(blocks: [&[u8]; SUPERBLOCKS as usize], pair: u8) -> bool {
     let [start, end] = [pair, pair + 2].map(|slot| decode(blocks[usize::from(slot)], slot));
     start.is_ok() && start == end

@@ -1,6 +1,6 @@
 //! The metadata of a new array.
 //!
-//! In: geometry and members. Out: blocks and where they go. Not here: writing them; whether a device
+//! Takes geometry and members; returns blocks and their places. The caller decides whether a device
 //! may be written to.
 
 use crate::geometry::{BLOCK, Geometry, GeometryError};
@@ -19,10 +19,10 @@ pub struct Member {
     pub device_bytes: u64,
 }
 
-/// Why there is no array of these.
+/// Why the array cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
-    /// The geometry is none.
+    /// The geometry is invalid.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// Too few members, or too many spares.
@@ -39,12 +39,12 @@ pub enum CreateError {
     Name,
 }
 
-/// What is written to one device, in this order: places, and blocks of 4 KiB.
+/// The writes to one device, in this order: places, and blocks of 4 KiB.
 pub type Blocks = Vec<(u64, Vec<u8>)>;
 
 /// Blocks of 4 KiB for each device, with their places: first the map, which is clean, then the
-/// superblocks. The copies of a new array are taken to be equal: what was never written may read
-/// differently from each, so devices that are not blank are to be zeroed by the caller.
+/// superblocks. The copies of a new array are assumed to be equal. Unwritten sectors may read
+/// differently from each device, so the caller must zero devices that are not blank.
 ///
 /// # Errors
 /// [`CreateError`].
@@ -105,7 +105,7 @@ fn blocks(table: &Table, role: u8, member: &Member) -> Blocks {
         let mut block = vec![0; BLOCK as usize];
         let name = map_page::PageName { array: table.array, set, page };
         map_page::encode(name, 1, std::iter::empty(), &mut block);
-        // The second slot is not valid, so that no older page can be taken for a newer one.
+        // The second slot is invalid, so that no older page can be taken for a newer one.
         blocks.push((layout::map_slot(page, 1), vec![0; BLOCK as usize]));
         blocks.push((layout::map_slot(page, 0), block));
     }

@@ -1,7 +1,8 @@
-//! The engine: what it holds, and the events that it takes.
+//! The engine: its state, and the events that it takes.
 //!
-//! In: a plan of an assembled array; then requests, completions, time. Out: operations and answers. Each
-//! event is carried out whole; nothing waits. Not here: what each kind of work does, which has its file.
+//! Takes the plan of an assembled array, then requests, completions and time; returns operations
+//! and answers. Each event is carried out whole, without waiting. Each kind of work has a separate
+//! file.
 
 mod copying;
 mod dirty;

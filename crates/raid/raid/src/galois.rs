@@ -1,10 +1,9 @@
-//! Sums of parities: the field of 256 elements, over x^8 + x^4 + x^3 + x^2 + 1 as md and others have it.
+//! Sums of parities: the field of 256 elements, over x^8 + x^4 + x^3 + x^2 + 1, as in md.
 //!
-//! In: bytes, factors. Out: bytes. Not here: what is added to what (`engine/stripes.rs`).
-//!
-//! P of a stripe is the sum of its data, Q the sum of 2^column times the data (H. P. Anvin, "The mathematics of
-//! RAID-6", 2004). To add is XOR, so everything that writes, restores or checks a parity is a row of additions of one
-//! buffer, times a factor, to another.
+//! P of a stripe is the sum of its data, Q the sum of 2^column times the data (H. P. Anvin, "The
+//! mathematics of RAID-6", 2004). Addition is XOR, so every computation that writes, restores or
+//! checks a parity is a series of additions of one buffer, times a factor, to another
+//! (`engine/stripes.rs`).
 
 /// x^8 without the carry.
 const REDUCED: u8 = 0x1d;
@@ -30,14 +29,14 @@ pub(crate) fn power_of_two(exponent: u8) -> u8 {
     (0..exponent % ORDER).fold(1, |power, _| product(power, 2))
 }
 
-/// What gives 1 with this element, which is not 0.
+/// The inverse of this element, which is not 0.
 pub(crate) fn inverse(of: u8) -> u8 {
     (1..ORDER - 1).fold(of, |power, _| product(power, of))
 }
 
 /// Adds `from` times `factor` to `to`, byte by byte.
 pub(crate) fn add(to: &mut [u8], from: &[u8], factor: u8) {
-    // Loops without branches over bytes, which compilers turn into those of vector registers.
+    // Loops over bytes without branches, which compilers vectorize.
     if factor == 1 {
         to.iter_mut().zip(from).for_each(|(to, from)| *to ^= from);
         return;

@@ -1,6 +1,6 @@
-//! Where a byte of the array lies on its members.
+//! Maps a byte of the array to its members.
 //!
-//! In: level, members, chunk. Out: places. Not here: what else a member holds (`layout.rs`).
+//! Takes level, members and chunk; returns places. `layout.rs` has a member's metadata.
 //!
 //! Members of one *set* hold the same data. Level 0 has sets of one member, level 1 one set of all,
 //! level 10 sets of two neighbours (near layout). Chunks go round over the sets:
@@ -27,7 +27,7 @@ pub const MEMBERS_MAX: u8 = 32;
 pub const COPIES_MAX: u8 = 4;
 /// Most members of an array with parity.
 pub const STRIPE_MAX: u8 = 16;
-/// Bytes in which places and lengths on members are counted: metadata is written in these.
+/// The unit of places and lengths of metadata on members, in bytes.
 pub const BLOCK: u64 = 4096;
 /// Bytes of the unit of requests.
 pub const SECTOR: u64 = 512;
@@ -62,14 +62,14 @@ impl Level {
     }
 }
 
-/// An array as it was created.
+/// The parameters of an array, fixed at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// How data is spread.
     pub level: Level,
     /// Members, spares apart.
     pub members: u8,
-    /// Bytes of a chunk, a power of two. A request is carried out in pieces that lie within one.
+    /// Bytes of a chunk, a power of two. Requests are carried out in pieces within one chunk.
     pub chunk: u32,
     /// Bytes of one member that are marked as dirty together, a power of two, at least a chunk.
     pub region: u64,
@@ -86,28 +86,28 @@ pub enum GeometryError {
          an even number from 4 to 32"
     )]
     Members,
-    /// A chunk that is none.
+    /// An invalid chunk size.
     #[error("a chunk is a power of two from 4 KiB to 1 MiB")]
     Chunk,
-    /// A region that is none.
+    /// An invalid region size.
     #[error("a region is a power of two and at least a chunk")]
     Region,
-    /// No room for a chunk, or more than there is.
+    /// No room for a chunk, or more than the format allows.
     #[error("the members are too small for one chunk each, or too large")]
     Size,
 }
 
-/// Where a byte lies: the same on each member of the set, but for stripes.
+/// The place of a byte: the same on each member of the set, except for stripes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub set: u8,
-    /// Bytes from the begin of the member's data.
+    /// Bytes from the start of the member's data.
     pub offset: u64,
     /// Which of the data chunks of its stripe; 0 without parity.
     pub column: u8,
 }
 
-/// The members of a stripe, by what they have of it.
+/// The members of a stripe, by their part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stripe {
     members: u8,
@@ -137,10 +137,10 @@ impl Stripe {
 }
 
 impl Geometry {
-    /// Checks what nobody else checks.
+    /// Checks the constraints that no other code checks.
     ///
     /// # Errors
-    /// [`GeometryError`], the first of what is wrong.
+    /// The first violation, as a [`GeometryError`].
     pub fn check(&self) -> Result<(), GeometryError> {
         let fits = match self.level {
             Level::Striped => (2..=MEMBERS_MAX).contains(&self.members),
@@ -222,7 +222,7 @@ impl Geometry {
         u64::from(self.sets()) * u64::from(self.columns())
     }
 
-    /// Where a byte of the array lies.
+    /// The place of a byte of the array.
     #[must_use]
     pub fn locate(&self, offset: u64) -> Place {
         let (chunk, within) = (offset >> self.chunk_shift(), offset & u64::from(self.chunk - 1));
@@ -232,7 +232,7 @@ impl Geometry {
         Place { set, offset: (row << self.chunk_shift()) | within, column }
     }
 
-    /// Which byte of the array lies there.
+    /// The byte of the array at a place.
     #[must_use]
     pub fn locate_back(&self, place: Place) -> u64 {
         let row = place.offset >> self.chunk_shift();

@@ -1,19 +1,19 @@
-//! What lies where on a member.
+//! The layout of a member.
 //!
-//! In: sizes. Out: places. Not here: what the blocks hold (`superblock.rs`, `map_page.rs`).
+//! Takes sizes and returns places. The blocks' contents are in `superblock.rs` and `map_page.rs`.
 //!
 //! ```text
 //!  block  0 1      2 ...                                data_at             end
 //!         SS SS    page 0 0, 1 1 …  slots of the log     data                SS SS
 //! ```
 //!
-//! Each block of metadata has two slots, written in turn, so that a torn write leaves the one before. Levels 5 and 6
-//! have a log: a slot is a header and as much as a chunk, and each stripe has its slot.
+//! Each block of metadata has two slots, written in turn, so that a torn write leaves the previous
+//! one. Levels 5 and 6 have a log: a slot is a header and a chunk, and each stripe has its slot.
 
 use crate::geometry::{BLOCK, Geometry};
 use crate::map_page::regions_per_page;
 
-/// Slots of the superblock: two at the begin, two at the end.
+/// Slots of the superblock: two at the start, two at the end.
 pub const SUPERBLOCKS: u8 = 4;
 /// Where the map begins.
 const MAP_AT: u64 = 2 * BLOCK;
@@ -66,7 +66,7 @@ pub fn log_slot_of(geometry: &Geometry, offset: u64) -> u64 {
     (offset / u64::from(geometry.chunk)) & log_slots(geometry).saturating_sub(1)
 }
 
-/// Where a slot of the log lies.
+/// The place of a slot of the log.
 #[must_use]
 pub fn log_slot(geometry: &Geometry, slot: u64) -> u64 {
     MAP_AT + map_bytes(geometry) + slot * log_slot_bytes(geometry)
@@ -78,13 +78,13 @@ pub fn map_bytes(geometry: &Geometry) -> u64 {
     u64::from(map_pages(geometry)) * 2 * BLOCK
 }
 
-/// Where a slot of a page of the map lies; slot 0 of page 0 begins the map.
+/// The place of a slot of a page of the map; slot 0 of page 0 begins the map.
 #[must_use]
 pub fn map_slot(page: u32, slot: u8) -> u64 {
     MAP_AT + (u64::from(page) * 2 + u64::from(slot)) * BLOCK
 }
 
-/// Where a slot of the superblock lies on a device of this size; none if it is too small for any.
+/// The place of a slot of the superblock on a device of this size; `None` if it is too small.
 #[must_use]
 pub fn superblock_slot(device_bytes: u64, slot: u8) -> Option<u64> {
     let blocks = device_bytes / BLOCK;

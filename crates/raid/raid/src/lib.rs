@@ -7,12 +7,11 @@
 //!  member_failed, add, scrub
 //! ```
 //!
-//! In: events, with the time by the caller. Out: operations on members, answers to requests. The engine
-//! names buffers and never sees a byte of data, so a server moves data as it likes: [`server`] is the one
-//! over files and devices.
-//! Not here: clocks, threads, files and rings, all of which only [`server`] has.
+//! Takes events and the caller's time; returns operations on members and answers to requests. The
+//! engine names buffers and never sees a byte of data, so a server may move data in any way:
+//! [`server`] does so over files and devices. Only [`server`] has clocks, threads, files and rings.
 //!
-//! What holds (docs/design/0014-raid-engine.md says why):
+//! Invariants (docs/design/0014-raid-engine.md says why):
 //!
 //! - A write is answered when all copies in sync have it durably. One that failed is faulty in the
 //!   superblocks of the others before that.
@@ -20,8 +19,8 @@
 //! - A region is marked on all copies in sync before a write of it begins, and cleared when no write is
 //!   on its way.
 //! - After a stop that was not clean, marked regions are read from one copy until they are the same.
-//! - At levels 5 and 6 a log says what each parity is without the chunk that is being written, so a stop that was
-//!   not clean loses nothing that a stripe stands for.
+//! - At levels 5 and 6 a log holds each parity without the chunk being written, so an unclean stop
+//!   loses nothing that a stripe protects.
 //!
 //! With the feature `simdisk` there are arrays of simulated disks ([`simulated`]), with `simulate` also a
 //! simulator ([`sim`]) and faults that it plants.
@@ -69,6 +68,6 @@ pub use superblock::{
     newest,
 };
 
-/// Names an array or a member: 16 random bytes of whoever creates it.
+/// Names an array or a member: 16 random bytes from its creator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub [u8; 16]);

@@ -1,8 +1,8 @@
-//! An entry of the log of levels 5 and 6: what a parity would be without the data that is about to be written.
+//! An entry of the log of levels 5 and 6: the parity without the data about to be written.
 //!
-//! In: what is written, and the partial parity. Out: a header that tells by itself whether both are whole and whose
-//! they are; and back. Not here: when it is written, and what is made of it at a start (`engine/stripes.rs`,
-//! `engine/replaying.rs`). The format: docs/formats/raid-superblock.md.
+//! Encodes the write and the partial parity with a header that shows whether both are whole and to
+//! which array they belong, and decodes it. `engine/stripes.rs` writes entries,
+//! `engine/replaying.rs` applies them at a start. The format: docs/formats/raid-superblock.md.
 
 use crate::geometry::{BLOCK, Geometry};
 use crate::superblock::COUNTED_MAX;
@@ -21,7 +21,7 @@ const OFFSET: usize = 64;
 const SUM: usize = 72;
 const CHECKSUM: usize = BLOCK as usize - 4;
 
-/// What an entry is of.
+/// The chunk and write of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogEntry {
     pub(crate) array: Id,
@@ -31,7 +31,7 @@ pub(crate) struct LogEntry {
     pub(crate) epoch: u64,
     /// Counts the writes of a run; both parities of one have the same.
     pub(crate) number: u64,
-    /// Bytes from the begin of the member's data.
+    /// Bytes from the start of the member's data.
     pub(crate) offset: u64,
     pub(crate) length: u32,
     /// The data chunk that is written.
@@ -58,7 +58,7 @@ impl LogEntry {
         to[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Reads a slot; none if it is not whole.
+    /// Decodes a slot; `None` if it is not whole.
     pub(crate) fn decode(slot: &[u8]) -> Option<Self> {
         let (from, chunk) = slot.split_at_checked(BLOCK as usize)?;
         let word = |at: usize| from[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
@@ -82,7 +82,7 @@ impl LogEntry {
     }
 }
 
-/// A log as it was found.
+/// A log as found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FoundLog {
     /// Entries that are whole.
@@ -91,7 +91,7 @@ pub(crate) struct FoundLog {
     pub(crate) lost: Vec<u64>,
 }
 
-/// Reads a log, by what reads bytes of the member: false if it cannot.
+/// Reads a log through `read`, which returns false if it cannot read a member's bytes.
 pub(crate) fn read_log(
     geometry: &Geometry,
     mut read: impl FnMut(u64, &mut [u8]) -> bool,
@@ -103,7 +103,7 @@ pub(crate) fn read_log(
             log.lost.push(number);
             continue;
         }
-        // One that stands in the slot of another was misdirected.
+        // An entry in the slot of another was misdirected.
         let is_here = |it: &LogEntry| layout::log_slot_of(geometry, it.offset) == number;
         log.entries.extend(LogEntry::decode(&slot).filter(is_here));
     }

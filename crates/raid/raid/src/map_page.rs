@@ -1,7 +1,7 @@
 //! A page of the map of dirty regions: a byte per region.
 //!
-//! In: bytes of regions. Out: a block that tells by itself whether it is whole, of which array, set and
-//! page it is, and how new; and back. Not here: when it is written (`engine/dirty.rs`). The format:
+//! Encodes the bytes of regions in a block that shows whether it is whole, its array, set, page and
+//! generation; and decodes it. `engine/dirty.rs` decides when to write it. The format:
 //! docs/formats/raid-superblock.md.
 
 use crate::Id;
@@ -22,23 +22,23 @@ std::thread_local! {
     static SIMULATED_REGIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(REGIONS_PER_PAGE) };
 }
 
-/// Regions in a page: fewer in a thread that simulates, so that a small member has several pages. No other
-/// thread's format depends on it.
+/// Regions in a page: fewer in a thread that simulates, so that a small member has several pages.
+/// Other threads are not affected.
 #[cfg(any(test, feature = "simulate"))]
 pub(crate) fn regions_per_page() -> u32 {
     SIMULATED_REGIONS.get()
 }
 
-/// Has this thread use so many.
+/// Makes this thread use this many.
 #[cfg(any(test, feature = "simulate"))]
 pub(crate) fn simulate_regions_per_page(regions: u32) {
     SIMULATED_REGIONS.set(regions);
 }
-/// Copies may differ: writes were on their way.
+/// Copies may differ: writes were in flight.
 pub(crate) const DIRTY: u8 = 1;
-/// A member that is away lacks what was written here.
+/// A member that is away lacks writes to this region.
 pub(crate) const STALE: u8 = 2;
-/// Parities are not those of the data, as far as anybody knows.
+/// The parities are not known to match the data.
 pub(crate) const UNSYNCED: u8 = 4;
 
 const MAGIC: &[u8; 8] = b"durioMAP";
@@ -50,7 +50,7 @@ const GENERATION: usize = 32;
 const REGIONS: usize = 64;
 const CHECKSUM: usize = BLOCK as usize - 4;
 
-/// Which page of what.
+/// Identifies a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageName {
     pub(crate) array: Id,
@@ -77,7 +77,7 @@ pub(crate) fn encode(
     to[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Its generation and the bytes of its regions; none if it is not whole or another page.
+/// Its generation and the bytes of its regions; `None` if it is not whole, or another page.
 pub(crate) fn decode(name: PageName, from: &[u8]) -> Option<(u64, &[u8])> {
     let checksum = crc32c::crc32c(from.get(..CHECKSUM)?).to_le_bytes();
     let is_it = from[CHECKSUM..] == checksum

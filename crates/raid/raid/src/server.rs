@@ -1,5 +1,5 @@
-//! An array that is served: one engine, behind a lock, and threads, each with a ring over the members and
-//! buffers of its own.
+//! A served array: one engine behind a lock, and threads, each with a ring over the members and
+//! private buffers.
 //!
 //! ```text
 //!  NBD connections ──► jobs ──┐
@@ -10,20 +10,19 @@
 //!                     operations ──► MemberRing ──► members
 //! ```
 //!
-//! Each queue of a ublk device has a thread, to which the engine is what it would be if it had it alone: a
-//! request is answered by the thread that got it, from a buffer of that thread's. What the engine asks for
-//! in one thread and another must do (a mark that several wait for is stored, a write waited for another)
-//! is left for that one.
+//! Each queue of a ublk device has a thread, which uses the engine as if it had it alone: a request
+//! is answered by the thread that got it, from a buffer of that thread. If an event in one thread
+//! leads to work for another (a shared mark is stored, a write waited for another), the work is
+//! left for that thread.
 //!
-//! In: an assembled array, open files of its members, requests of front ends, orders. Out: answers. Not
-//! here: which devices are members and may be written to (durio-bench), what happens with a request (the
-//! engine).
+//! Takes an assembled array, open files of its members, requests of front ends, and orders.
+//! durio-bench decides which devices are members and may be written to.
 //!
-//! The engine's clock is this machine's, but for times in which the thread did not run: a server that was
-//! stopped for a minute does not hold that against its members.
+//! The engine's clock is this machine's, minus times in which the thread did not run: a server that
+//! was stopped for a minute does not count that against its members.
 //!
-//! A member that the engine gives up gets nothing more. What is on its way to it goes on, with buffers
-//! that nobody else has, and what it answers is not listened to. It can come back when all of it has ended.
+//! A member that the engine gives up gets no new operations. Those in flight continue with private
+//! buffers, and their results are ignored. The member can come back when all of them have ended.
 
 mod array;
 mod core;

@@ -1,7 +1,7 @@
-//! Power cuts of simulated arrays, by seed, and whether the engine keeps its word.
+//! Power cuts of simulated arrays, by seed: does the engine keep its promises?
 //!
-//! In: a seed, a number of cuts, perhaps a planted fault. Out: the first violation with the number of its
-//! cut, or none. Not here: printing.
+//! Takes a seed, a number of cuts, and optionally a planted fault; returns the first violation with
+//! the number of its cut.
 //!
 //! ```text
 //!  campaign: an array that lives for some cuts
@@ -10,13 +10,13 @@
 //!              └───────────────────── model of each sector ─┴─────────────────────────┘
 //! ```
 //!
-//! Members are disks of durio-simdisk with volatile caches; a cut tears any write that is not durable,
-//! sector by sector. One seeded scheduler decides which operation begins or ends next. What may be read
-//! is known by a model of its own ([`model`]), and the map is read by a parser of its own ([`media`]),
-//! so an error of the engine does not hide itself.
+//! Members are disks of durio-simdisk with volatile caches; a cut tears any write that is not
+//! durable, sector by sector. One seeded scheduler decides which operation starts or ends next. A
+//! separate model ([`model`]) knows what may be read, and a separate parser ([`media`]) reads the
+//! map, so an error of the engine does not hide itself.
 //!
-//! A campaign follows from the seed and its number, a life from what came before in its campaign: so a
-//! cut is replayed by the lives before it in its campaign.
+//! A campaign is determined by the seed and its number, a life by the earlier ones in its campaign:
+//! a cut is replayed by the lives before it in its campaign.
 
 mod campaign;
 mod case;

@@ -1,7 +1,7 @@
 //! Members that are simulated disks, and an array of them behind one interface.
 //!
-//! In: operations of the engine. Out: what a disk of durio-simdisk does with them. Not here: when an
-//! operation begins or ends ([`array`] has a virtual clock, `sim` a scheduler).
+//! Applies the engine's operations to a disk of durio-simdisk. The caller decides when an operation
+//! starts or ends ([`array`] has a virtual clock, `sim` a scheduler).
 
 pub mod array;
 
@@ -23,9 +23,9 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) op: MemberOp,
-    /// None before it begins, and of one that the disk refuses.
+    /// `None` before it starts, and if the disk refuses it.
     pub(crate) ticket: Option<Ticket>,
-    /// Its disk has no FUA: a durable write is a write and a flush, as a kernel does it.
+    /// Its disk has no FUA: a durable write is a write and a flush, as in a kernel.
     pub(crate) flushes: bool,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Memory {
     /// By the buffer of a request.
     pub(crate) requests: Buffers,
     copies: Vec<Vec<u8>>,
-    /// By part and member, when they are first used.
+    /// By part and member, allocated at their first use.
     stripes: BTreeMap<(u16, u8), Vec<u8>>,
-    /// What was read to be compared with one of them.
+    /// The data read for a comparison with one of them.
     compared: Vec<u8>,
 }
 
@@ -109,8 +109,8 @@ impl Memory {
 }
 
 impl Flight {
-    /// Begins; false if the disk refuses it. A durable write has FUA if the disk says that it has a
-    /// cache, as a kernel does it.
+    /// Starts the operation; false if the disk refuses it. A durable write has FUA if the disk
+    /// declares a cache, as in a kernel.
     pub(crate) fn begin(
         &mut self,
         disk: &mut Disk,
@@ -172,7 +172,7 @@ impl Flight {
     }
 }
 
-/// What assembly reads of a disk that others see as of this size; none if it has no superblock.
+/// What assembly reads of a disk whose size others see as this; `None` if it has no superblock.
 pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
     let read_block = |place| {
         let mut block = vec![0; BLOCK as usize];
@@ -193,7 +193,7 @@ pub(crate) fn find(disk: &mut Disk, device: u8, bytes: u64) -> Option<Found> {
     Some(Found { device, superblock, slot, map, log, damage })
 }
 
-/// A block that cannot be read stays as it is.
+/// An unreadable block leaves the buffer unchanged.
 fn read(disk: &mut Disk, offset: u64, into: &mut [u8]) {
     let _ = disk.read(offset / SECTOR, into, Leg::Any);
 }
@@ -207,7 +207,7 @@ pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
     }
 }
 
-/// Zeros a disk, so that nobody takes it for a member; false if it has no power.
+/// Zeroes a disk, so that it is not taken for a member; false if it has no power.
 pub(crate) fn make_blank(disk: &mut Disk) -> bool {
     let zero = Request::Zero { sector: 0, sectors: disk.size() / SECTOR, fua: true };
     disk.carry_out(0, Nanos::ZERO, zero, &mut []).is_ok()

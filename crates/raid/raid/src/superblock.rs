@@ -1,7 +1,7 @@
-//! The superblock: what a member knows of the array.
+//! The superblock: a member's knowledge of the array.
 //!
-//! In: the table of members. Out: a block, and back. Not here: which of several is believed
-//! (`assembly.rs`). The format: docs/formats/raid-superblock.md.
+//! Encodes and decodes the table of members. `assembly.rs` decides which of several is believed.
+//! The format: docs/formats/raid-superblock.md.
 
 use crate::Id;
 use crate::geometry::{BLOCK, Geometry, GeometryError, Level, MEMBERS_MAX};
@@ -11,17 +11,18 @@ use crate::layout::{self, SUPERBLOCKS};
 pub const SPARES_MAX: usize = 8;
 /// Epochs whose lineage a table remembers.
 pub const HISTORY_EPOCHS: usize = 64;
-/// Epochs, revisions and generations are below: none comes there by counting, and the next one is one more.
+/// Limit for epochs, revisions and generations: counting cannot reach it, so adding one never
+/// overflows.
 pub(crate) const COUNTED_MAX: u64 = 1 << 62;
 /// Bytes of an array's name at most.
 pub const NAME_BYTES: usize = 32;
 
 const MAGIC: &[u8; 8] = b"durioRDS";
-/// Of a table without a replacement.
+/// Version of a table without a replacement.
 const VERSION: u16 = 1;
-/// Of a table with one.
+/// Version of a table with a replacement.
 const VERSION_REPLACING: u16 = 2;
-/// Of levels 5 and 6.
+/// Version for levels 5 and 6.
 const VERSION_PARITY: u16 = 3;
 const LEVEL: usize = 10;
 const MEMBERS: usize = 11;
@@ -45,7 +46,7 @@ const ENTRY_BYTES: usize = 40;
 const HISTORY: usize = ENTRIES + ENTRY_BYTES * (MEMBERS_MAX as usize + SPARES_MAX);
 const CHECKSUM: usize = BLOCK as usize - 4;
 
-/// How a member stands.
+/// The state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberState {
     /// Has every acknowledged write.
@@ -64,10 +65,10 @@ pub struct Entry {
     /// Which device.
     pub member: Id,
     pub state: MemberState,
-    /// Lacks only what the map of its set names: it was in sync once.
+    /// Lacks only the regions in the map of its set: it was in sync once.
     pub by_map: bool,
-    /// The role that it takes when it is in sync, from a member that works: it stands among the spares
-    /// until then.
+    /// The role that it takes over from a working member when it is in sync: it is listed among the
+    /// spares until then.
     pub replaces: Option<u8>,
     /// The epoch that made its state.
     pub since: u64,
@@ -89,30 +90,32 @@ pub struct Table {
     pub array: Id,
     /// Its name, at most [`NAME_BYTES`] bytes.
     pub name: String,
-    /// Where data lies.
+    /// The place of the data.
     pub geometry: Geometry,
     /// Where data begins on each member.
     pub data_at: u64,
-    /// Grows with each change of who is a member.
+    /// Grows with each change of membership.
     pub epoch: u64,
-    /// Follows from all tables up to this one: tables of one epoch that were made apart differ in it.
+    /// Derived from all tables up to this one: tables of one epoch that were made separately have
+    /// different lineages.
     pub lineage: u64,
     /// The lineages of the epochs before, the latest first.
     pub history: [u64; HISTORY_EPOCHS],
-    /// The last epoch that was known to count when this was written: its own, or that before.
+    /// The last epoch known to count when this was written: its own, or the one before.
     pub committed: u64,
-    /// Those of `entries` that were in sync by that, a bit each: half of them must store a table before it counts.
+    /// Those of `entries` that were in sync by that table, a bit each: half of them must store a
+    /// table before it counts.
     pub voters: u64,
-    /// Grows with each writing of superblocks.
+    /// Grows with each write of superblocks.
     pub revision: u64,
     /// The members by their role, then replacements and spares.
     pub entries: Vec<Entry>,
 }
 
-/// How another table stands to one that is newer, or as new.
+/// The relation of a table to one that is newer, or as new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// It is the same, or one from which the newer was made.
+    /// The same, or one from which the newer was made.
     Ancestor,
     /// Both were made from an older one.
     Diverged,
@@ -126,7 +129,7 @@ impl Table {
         self.committed == self.epoch
     }
 
-    /// Makes the table of the next epoch, whose lineage follows from what it says.
+    /// Makes the table of the next epoch, whose lineage is derived from its contents.
     pub(crate) fn advance(&mut self) {
         self.history.rotate_right(1);
         self.history[0] = self.lineage;
@@ -135,7 +138,7 @@ impl Table {
         bytes[..8].copy_from_slice(&self.lineage.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.epoch.to_le_bytes());
         for (to, entry) in bytes[16..].chunks_exact_mut(ENTRY_BYTES).zip(&self.entries) {
-            // How far a rebuild is belongs to no epoch.
+            // A rebuild's progress does not belong to an epoch.
             encode_entry(&Entry { watermark: 0, ..*entry }, to);
         }
         self.lineage = twox_hash::XxHash3_64::oneshot(&bytes);
@@ -148,7 +151,7 @@ impl Table {
         role.map(|it| it / self.geometry.set_members())
     }
 
-    /// How an older table stands to this.
+    /// The relation of an older table to this one.
     pub(crate) fn relation_of(&self, older: &Self) -> Relation {
         let is_as = |lineage: u64| match lineage == older.lineage {
             true => Relation::Ancestor,
@@ -175,19 +178,19 @@ pub struct Superblock {
     pub device_bytes: u64,
 }
 
-/// Why a block is no superblock.
+/// Why a block is not a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SuperblockError {
-    /// Nothing of ours.
+    /// Not one of durio's.
     #[error("has no superblock of a durio RAID")]
     Missing,
     /// A superblock once.
     #[error("has a damaged superblock")]
     Damaged,
-    /// Of a later durio.
+    /// Written by a later durio.
     #[error("has a superblock of version {0}, and this durio reads up to 3: use a newer durio")]
     Newer(u16),
-    /// The checksum is right, and what it says is not.
+    /// The checksum is right, but the contents are invalid.
     #[error("has a superblock that contradicts itself: {0}")]
     Invalid(&'static str),
 }
@@ -274,7 +277,7 @@ pub(crate) fn decode(from: &[u8], slot: u8) -> Result<Superblock, SuperblockErro
     if !(VERSION..=VERSION_PARITY).contains(&version) {
         return Err(SuperblockError::Newer(version));
     }
-    // A block that stands in the place of another was misdirected.
+    // A block in the place of another was misdirected.
     if from[SLOT] != slot {
         return Err(SuperblockError::Damaged);
     }
@@ -401,12 +404,12 @@ fn check(superblock: &Superblock) -> Result<(), SuperblockError> {
 /// in: the other is written next.
 ///
 /// # Errors
-/// What is wrong with the slot that comes nearest to one.
+/// The error of the slot that is closest to a superblock.
 pub fn newest(blocks: [&[u8]; SUPERBLOCKS as usize]) -> Result<(Superblock, u8), SuperblockError> {
     let mut best: Result<(Superblock, u8), _> = Err(SuperblockError::Missing);
     for (slot, block) in (0_u8..).zip(blocks) {
         match (decode(block, slot), &best) {
-            // What it wrote to the others may mean something else.
+            // Its writes to the others may have an unknown meaning.
             (Err(error @ SuperblockError::Newer(_)), _) => return Err(error),
             (Ok(found), Ok((held, _))) if found.table.revision <= held.table.revision => {}
             (Ok(found), _) => best = Ok((found, slot % 2)),

@@ -1,7 +1,7 @@
-//! Forged archives of a guest: what a kernel that nobody trusts may send to `durio lab run --out`.
+//! Forged archives of a guest: an untrusted kernel's input to `durio lab run --out`.
 //!
-//! In: choices. Out: what came to lie outside of the folder. Not here: the guest's kernel; a program
-//! in QEMU's place sends the frames, so that the whole way from the port to the folder is attacked.
+//! Reports files that end up outside the folder. A program in QEMU's place sends the frames, so the
+//! whole way from the port to the folder is attacked.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,12 +20,12 @@ use super::witness::Tree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Content of a frame at most.
-// As CONTENT_BYTES_MAX of durio-lab's `wire`; a longer frame is refused before it is read.
+// CONTENT_BYTES_MAX of durio-lab's `wire`; a longer frame is refused before it is read.
 const FRAME_BYTES: usize = 1 << 20;
 const READY: u8 = 1;
 const ARCHIVE: u8 = 4;
 const EXIT: u8 = 5;
-/// `durio lab` ends with these where the guest failed and where its time was over.
+/// The exit codes of `durio lab` if the guest failed, and if its time was over.
 const LAB_FAILED: i32 = 125;
 const TIMED_OUT: i32 = 124;
 
@@ -51,14 +51,14 @@ fn forged(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<Strin
         append(&mut archive, name.as_bytes(), mode, content.len(), &content);
     }
     if random.once_in(20) {
-        // Larger than what there is, and than memory should take.
+        // Larger than the archive, and than memory should take.
         append(&mut archive, b"large", FILE, 1 << 30, &[]);
     }
     append(&mut archive, b"TRAILER!!!", 0, 0, &[]);
     bring_out(&case, &frames(&archive))
 }
 
-/// Good archives with mutations in their bytes, or in those of the frames around them.
+/// Good archives with mutated bytes, or with mutations in the frames around them.
 fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.case()?;
     let mut archive = Vec::new();
@@ -73,7 +73,7 @@ fn mutated(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> 
     bring_out(&case, &bytes)
 }
 
-/// A QEMU that does not end, or leaves a child behind: the limit of time holds all the same.
+/// A QEMU that does not end, or leaves a child behind: the time limit must hold.
 fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     const SCRIPTS: [&str; 3] = [
         "sleep 120",
@@ -86,10 +86,10 @@ fn hanging(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> 
     let line = lab("--time-limit 2s");
     let ended =
         // durio waits 10 s for an answer of QEMU: with a limit of 15 s, on a loaded machine, it was
-        // itself ended before it had ended what it started.
+        // killed before it had ended its children.
         case.durio(&line).env("PATH", search_path(&case)).limit(Duration::from_secs(60)).run()?;
     let mut wrong = faults_but(&ended, &[LAB_FAILED, TIMED_OUT]);
-    // What was ended with its group may take a moment to be gone.
+    // Processes killed with their group may take a moment to disappear.
     wrong.extend(place.settled_differences(arena));
     Ok(wrong)
 }
@@ -103,7 +103,7 @@ fn search_path(case: &Case) -> String {
     format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", case.path("bin").display())
 }
 
-/// Entries: ways out that are known, then any.
+/// Entries: known ways out first, then random ones.
 fn entries(case: &Case, number: usize, random: &mut Random) -> Vec<(String, u32, Vec<u8>)> {
     let victims = case.path("data").display().to_string();
     let link = |name: &str, to: &str| (name.to_owned(), LINK, to.as_bytes().to_vec());
@@ -148,7 +148,7 @@ fn entries(case: &Case, number: usize, random: &mut Random) -> Vec<(String, u32,
     entries
 }
 
-/// An entry in cpio's "newc" form; `size` is what its header says.
+/// Appends an entry in cpio's "newc" form; `size` is the size in its header.
 fn append(archive: &mut Vec<u8>, name: &[u8], mode: u32, size: usize, content: &[u8]) {
     let fields = [1, mode as usize, 0, 0, 1, 0, size, 0, 0, 0, 0, name.len() + 1, 0];
     archive.extend_from_slice(b"070701");
@@ -160,7 +160,7 @@ fn append(archive: &mut Vec<u8>, name: &[u8], mode: u32, size: usize, content: &
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
-/// What a guest sends: ready, the archive, exit code 0.
+/// A guest's frames: ready, the archive, exit code 0.
 fn frames(archive: &[u8]) -> Vec<u8> {
     let contents = archive.chunks(FRAME_BYTES).map(|chunk| (ARCHIVE, chunk));
     let all = [(READY, &[][..])].into_iter().chain(contents).chain([(EXIT, &[0][..])]);
@@ -196,13 +196,13 @@ fn bring_out(case: &Case, frames: &[u8]) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Links in the folder that lead out of it: whoever works there next would follow them.
+/// Links in the folder that lead out of it: a user who works there next would follow them.
 fn links_outside(case: &Case) -> Vec<String> {
     let out = case.path("out");
     let (mut outside, mut open) = (Vec::new(), vec![out.clone()]);
     while let Some(path) = open.pop() {
         if let Ok(to) = fs::read_link(&path) {
-            // Where it would lead if it were there, by its words.
+            // Where it would lead if it existed, by its text.
             let mut place = if to.is_absolute() {
                 vec![]
             } else {
@@ -227,7 +227,7 @@ fn links_outside(case: &Case) -> Vec<String> {
     outside
 }
 
-/// A kernel that is a header alone, and a program that sends the frames as QEMU passes on its guest's.
+/// A kernel with only a header, and a program that sends frames as QEMU passes on a guest's.
 fn stand_in(case: &Case, script: &str) -> Result<()> {
     // setup_sects, boot_flag, header, version, kernel_version and xloadflags of Linux's boot
     // protocol (Documentation/arch/x86/boot.rst); kernel_version counts from 0x200.

@@ -1,12 +1,13 @@
-//! Where attacks happen: one folder, and for root namespaces of mounts and processes that end with it.
+//! The place of attacks: one folder, and for root, namespaces of mounts and processes that end with
+//! it.
 //!
-//! In: a built durio. Out: commands of it that reach nothing but the folder, and whatever an attack
-//! left is gone. Not here: attacks.
+//! Runs commands of a built durio that reach nothing but the folder, and removes all remains of an
+//! attack.
 //!
-//! The suite starts itself again inside of the namespaces (`unshare`), where /tmp, /run and /dev/shm
-//! are empty memory filesystems: what a process or mount leaves is seen at once, and goes with the
-//! namespaces, also if the suite is killed. Loop devices and swap belong to the kernel as a whole; the
-//! outer process takes down those that lie over files of the folder.
+//! The suite starts itself again inside the namespaces (`unshare`), where /tmp, /run and /dev/shm
+//! are empty memory filesystems: leftover processes and mounts are seen at once, and end with the
+//! namespaces, even if the suite is killed. Loop devices and swap belong to the whole kernel; the
+//! outer process takes down those over files of the folder.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -28,15 +29,15 @@ use super::witness::{System, entries, loop_devices, processes, swap_files, traci
 use crate::bench::Interrupt;
 use crate::cargo;
 
-/// Longer than this no command that only reads may take.
+/// The time limit of commands that only read.
 pub(super) const READING_LIMIT: Duration = Duration::from_secs(5);
 /// The folders that are empty inside.
-// Empty at the start, so whatever lies there afterwards was left by a command.
+// Empty at the start, so all later contents were left by a command.
 const COVERED: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
-/// Folders in them that stay where they were made once: mount's, and the one above durio's mounts.
+/// Folders in them that may stay once made: mount's, and the one above durio's mounts.
 const SHARED: [&str; 2] = ["/run/mount", "/run/durio"];
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// What tools of administration are found in.
+/// The folders of administration tools.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The place of all attacks.
@@ -50,9 +51,9 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Enters the folder, in which `durio` is; for root, inside of the namespaces.
+    /// Enters the folder that contains `durio`; for root, inside the namespaces.
     pub(super) fn enter(root: &Path) -> Result<Self> {
-        // Without namespaces what only root can do would reach the machine.
+        // Without namespaces, root's actions would reach the machine.
         let is_root = is_root() && std::process::id() == 1;
         if is_root {
             cover(root, &cargo::workspace_root())?;
@@ -60,7 +61,7 @@ impl Arena {
                 fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
             }
             if !Path::new(TRACEFS).join("instances").exists() {
-                // Without it the rows that trace say that they are not run.
+                // Without it the rows that trace report that they are not run.
                 let _ = sh(&format!("mount -t tracefs attack {TRACEFS}"));
             }
         }
@@ -91,8 +92,7 @@ impl Arena {
         Ok(self.corpus.get_or_init(|| corpus))
     }
 
-    /// A filesystem of a user's, on a loop device, mounted: made when it is first asked for. None
-    /// where only root could.
+    /// A user's filesystem on a loop device, mounted: made at the first call. `None` without root.
     pub(super) fn mounted(&self) -> Result<Option<&Path>> {
         if !self.is_root {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Arena {
         self.is_root && Path::new(TRACEFS).join("instances").exists()
     }
 
-    /// The same, after all that the last case may have left in the system is taken down.
+    /// The same, after removing everything that the last case may have left in the system.
     pub(super) fn clean_case(&self) -> Result<Case> {
         if self.is_root {
             end_leftovers();
@@ -118,7 +118,7 @@ impl Arena {
         self.case()
     }
 
-    /// An empty folder with home, state and temporary files of durio's, in the place of the last one.
+    /// An empty folder with home, state and temporary files of durio's, in place of the last one.
     pub(super) fn case(&self) -> Result<Case> {
         let root = self.root.join("case");
         remove(&root)?;
@@ -129,7 +129,7 @@ impl Arena {
         Ok(case)
     }
 
-    /// What durio could leave in the system.
+    /// The system state that durio could change.
     pub(super) fn system(&self) -> System {
         System::now(&self.root, self.is_root)
     }
@@ -140,7 +140,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Covers the folders. A checkout in one of them, where people clone to try, keeps its place.
+/// Covers the folders. A checkout in one of them, where people clone to try, stays visible.
 fn cover(scratch: &Path, checkout: &Path) -> Result<()> {
     let is_covered = is_in_covered(checkout);
     let aside = scratch.join("checkout");
@@ -187,10 +187,10 @@ impl Case {
         self.root.join(name)
     }
 
-    /// durio in this place, which knows of no other.
+    /// durio in this place, isolated from any other.
     pub(super) fn durio(&self, line: &str) -> Launch {
         let folder = |name: &str| OsString::from(self.path(name));
-        // Nothing of the caller's environment decides what durio does here.
+        // Nothing in the caller's environment may affect durio here.
         let environment = [
             ("PATH", PATH.into()),
             ("HOME", folder("home")),
@@ -210,12 +210,12 @@ impl Case {
     }
 }
 
-/// Ends what the last case left in our namespaces: the next case is not to be blamed for it.
+/// Ends processes that the last case left in our namespaces, so that the next case is not blamed.
 fn end_leftovers() {
     for (number, _) in processes() {
-        // In this namespace of processes there is nobody else's.
+        // This namespace has only our processes.
         if let Some(pid) = Pid::from_raw(number) {
-            // Ended by itself meanwhile is as good.
+            // A process that has ended by itself is fine.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -244,7 +244,7 @@ pub(super) fn sh(line: &str) -> Result<String> {
 
 /// Ends swap, mounts and loop devices over files of a folder.
 pub(super) fn take_down(folder: &Path) {
-    // From the top down: a loop device below swap or a mount stays until that ends.
+    // From the top down: a loop device cannot end before the swap or mount over it.
     for file in swap_files(folder) {
         let _ = sh(&format!("swapoff '{}'", file.display()));
     }
@@ -260,13 +260,13 @@ pub(super) fn take_down(folder: &Path) {
         lines.filter(|words| is_ours(words)).map(|words| words[4].to_owned()).collect();
     // The last mounted first.
     for point in points.iter().rev() {
-        // Lazily where something has a file open: such a mount goes when that ends.
+        // Lazily if a process has a file open: such a mount goes when that ends.
         let _ = sh(&format!("umount '{point}' || umount -l '{point}'"));
     }
     for (device, _) in devices {
         let _ = sh(&format!("losetup -d {}", device.display()));
     }
-    // A device goes when the last look at it ends.
+    // A device is freed when its last reader ends.
     for _ in 0..100 {
         if loop_devices(folder).next().is_none() {
             break;
@@ -275,7 +275,7 @@ pub(super) fn take_down(folder: &Path) {
     }
 }
 
-/// Removes a folder whatever rights are in it; that none is there is as good.
+/// Removes a folder whatever its permissions; it may be missing.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     for _ in 0..2 {
         match fs::remove_dir_all(folder) {
@@ -289,7 +289,7 @@ pub(super) fn remove(folder: &Path) -> Result<()> {
 fn unlock(folder: &Path) {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
-        // What cannot be unlocked is told by the removal.
+        // If this fails, the removal reports it.
         let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
         let is_folder = |it: &PathBuf| it.symlink_metadata().is_ok_and(|it| it.is_dir());
         open.extend(entries(&folder).into_iter().filter(is_folder));

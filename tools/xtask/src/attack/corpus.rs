@@ -1,6 +1,6 @@
 //! Good inputs: those of the checkout, and records that durio itself makes at the start.
 //!
-//! In: the checkout, durio. Out: texts and folders by kind. Not here: mutations.
+//! Takes texts and folders from the checkout, and records from durio, by kind.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,10 +13,10 @@ use super::arena::{Arena, Case};
 use super::witness::entries;
 use crate::cargo;
 
-/// A folder: paths in it, and what the files hold.
+/// A folder: paths in it, and the files' contents.
 pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// Good inputs, each kind never empty but for benches, which only root can make.
+/// Good inputs, each kind non-empty except for benches, which only root can make.
 #[derive(Debug)]
 pub(super) struct Corpus {
     pub(super) specs: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ sync = "fdatasync"
 jobs = [1, 2]
 "#;
 
-/// What somebody published, with what is wrong with it.
+/// A published table with typical defects.
 const TABLE: &str = "\
 workload,block size,iops,bandwidth,p50,p99,jobs,depth,sync\n\
 commit,8KiB,12000,96 MB/s,80us,200us,1,1,fdatasync\n\
@@ -64,7 +64,7 @@ impl Corpus {
             ensure!(!found.is_empty(), "no *.{ending} in {folder}");
             Ok(found)
         };
-        // A mutation of a good input gets further into a reader than bytes from nowhere.
+        // A mutation of a good input gets further into a reader than random bytes.
         let mut specs = files("crates/measure/spec/specs", "toml")?;
         specs.push(CAMPAIGN.into());
         let golden = root.join("crates/core/record/tests/golden");
@@ -97,7 +97,7 @@ impl Corpus {
             let tail = "--quiet --seed 1 --format fio-json --out";
             let launch = case.durio(&format!("{command} {tail}")).word(&out);
             let ended = launch.limit(Duration::from_secs(120)).run()?;
-            // A search whose goal was not reached ends with 1.
+            // A search that did not reach its goal ends with 1.
             ensure!(ended.code() < 2, "{command}: {}", ended.stderr_text());
             self.fio_json.push(ended.stdout);
             let run = the_only(&out)?;

@@ -1,7 +1,7 @@
-//! Devices that are in use, that change, or that nobody named: on loop devices of our own.
+//! Devices that are in use, that change, or that the user did not name, on the suite's loop
+//! devices.
 //!
-//! In: images and loop devices of the case. Out: bytes of an image that are other than they were.
-//! Not here: names that change meanwhile (`races`).
+//! Reports changed bytes of an image. `races` has names that change during a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::verdict::{faults, faults_but};
 use super::witness::{hash, loop_devices};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// An overwrite of what the path names, with the words that permit it.
+/// An overwrite of the named path, with the options that permit it.
 const OVERWRITE: &str = "run --quiet --rw randwrite --bs 4k --size 1MiB --ops 64 --no-self-cost";
 
 pub(super) fn rows() -> Vec<Row> {
@@ -49,7 +49,7 @@ pub(super) fn mounted(case: &Case, image: &Path) -> Result<()> {
     fs::create_dir(&point)?;
     sh(&format!("mount -o loop '{}' '{}'", image.display(), point.display()))?;
     users::files(&point)?;
-    // From now on the kernel has nothing of its own to write there.
+    // The kernel itself has nothing left to write there.
     sh(&format!("mount -o remount,ro '{}' && sync '{}'", point.display(), image.display()))
         .map(drop)
 }
@@ -58,7 +58,7 @@ fn attached(image: &Path) -> Result<PathBuf> {
     sh(&format!("losetup --find --show '{}'", image.display())).map(PathBuf::from)
 }
 
-/// Overwrites what a path names, as a user permits it; what became of an image.
+/// Overwrites a path with a user's permission; returns changes to an image.
 fn overwrite(case: &Case, path: &Path, engine: &str, image: &Path) -> Result<Vec<String>> {
     let before = hash(image)?;
     let launch = case.durio(OVERWRITE).words(engine).word("--target").word(path);
@@ -77,7 +77,7 @@ fn engine(random: &mut Random) -> &'static str {
     random.pick(&["--engine sync", "--engine uring --depth 4", "--buffered", "--engine fio:psync"])
 }
 
-/// An image that is mounted, by its name, another name of it, or a mount of the file.
+/// A mounted image, by its name, another name of it, or a mount of the file.
 fn mounted_image(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let image = image(&case, "image")?;
@@ -107,7 +107,7 @@ fn swap_file(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
         "head -c 4194304 /dev/zero > '{0}' && chmod 600 '{0}' && mkswap -q '{0}'",
         file.display()
     ))?;
-    // A low priority: nothing is to be swapped there.
+    // A low priority: nothing must be swapped there.
     let path = another_name(&case, &file, 1 + number % 2)?;
     sh(&format!("sync '{0}'; swapon -p 0 '{0}'", file.display()))?;
     let wrong = overwrite(&case, &path, engine(random), &file);
@@ -115,7 +115,7 @@ fn swap_file(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<St
     wrong
 }
 
-/// A file that a program has open to write to, as a database has.
+/// A file that another program has open for writing, as a database does.
 fn open_writer(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let file = case.path("data/table");
@@ -132,7 +132,7 @@ fn open_writer(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
     wrong
 }
 
-/// Layers whose words name a device that stands nowhere else; `@` is that device, `%` a user's file.
+/// Layers with options that name a device used nowhere else; `@` is that device, `%` a user's file.
 const UNNAMED: [&str; 12] = [
     "btrfs = { mkfs = [\"@\"] }",
     "xfs = { mkfs = [\"-l\", \"logdev=@\"] }",
@@ -181,8 +181,8 @@ fn unnamed_by_spec(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<S
     Ok(wrong)
 }
 
-/// After a kill of a bench on an existing device the user makes a filesystem there, and `stack clean`
-/// comes.
+/// After a kill of a bench on an existing device the user makes a filesystem there, and then `stack
+/// clean` runs.
 fn used_anew(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let image = case.path("image");
@@ -238,7 +238,7 @@ fn attached_anew(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<Str
     let running = launch.start()?;
     thread::sleep(Duration::from_millis(random.below(400) as u64));
     let _ = sh(&format!("losetup -d {}", device.display()));
-    // Until the last user has gone, the name is not free.
+    // The name is not free until the last user is gone.
     let is_anew = (0..60).any(|_| {
         thread::sleep(Duration::from_millis(5));
         sh(&format!("losetup {} '{}'", device.display(), victim.display())).is_ok()

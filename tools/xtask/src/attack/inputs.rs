@@ -1,7 +1,7 @@
 //! Mutated inputs: every kind of file that durio reads, its command lines, its environment.
 //!
-//! In: good inputs, choices. Out: what durio made of a bad one that it may not. Not here: names as
-//! such (`names`), archives of guests (`archives`).
+//! Takes good inputs and reports forbidden reactions of durio to bad ones. `names` has hostile
+//! names, `archives` archives of guests.
 
 mod commands;
 mod environment;
@@ -21,7 +21,7 @@ use super::rows::{Row, nothing};
 use super::verdict::faults_but;
 use super::witness::Tree;
 
-/// One in so many files is no regular file.
+/// One file in this many is not a regular file.
 const PLACE_ONCE_IN: usize = 8;
 
 pub(super) fn rows() -> Vec<Row> {
@@ -119,13 +119,13 @@ fn one_file(
     Ok(with_place(wrong, place))
 }
 
-/// What is wrong, and what stood where a file should be.
+/// The faults, and the object in place of a file.
 fn with_place(wrong: Vec<String>, place: Option<&str>) -> Vec<String> {
     let place = place.map(|place| format!(" ({place} in place of a file)")).unwrap_or_default();
     wrong.into_iter().map(|it| format!("{it}{place}")).collect()
 }
 
-/// A user's files beside the case, which must stay as they are.
+/// A user's files next to the case, which must not change.
 struct Watched<'a> {
     case: &'a Case,
     before: Tree,
@@ -154,7 +154,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Everything but what durio may make: its state, which is below home if no variable says otherwise.
+/// Everything that durio may not make: all but its state, which is below home unless a variable
+/// says otherwise.
 fn foreign(case: &Path) -> Tree {
     // By times of change: hashing all files in each of thousands of cases would take longest.
     Tree::stamps_of(case).without(&["state", "out", "home/.local", "home/.cache"])

@@ -1,10 +1,11 @@
 //! Ends at any moment: signals, stops, a closed terminal, then the next command.
 //!
-//! In: every command that measures or builds, a seeded moment. Out: what is left of it, and what of the
-//! user's is no longer as it was. Not here: changes that somebody else makes meanwhile (`races`).
+//! Ends every command that measures or builds at a seeded moment; reports its remains and changes
+//! to the user's files. `races` has concurrent changes by other processes.
 //!
-//! An end in order (INT, TERM, HUP, a closed terminal) leaves nothing at once; after SIGKILL the next
-//! command removes what is left. `durio lab` is left out: a guest takes longer to boot than all the
+//! An orderly end (INT, TERM, HUP, a closed terminal) leaves nothing at once; after SIGKILL the
+//! next command removes the remains. `durio lab` is left out: a guest takes longer to boot than all
+//! the moments here.
 //! moments here.
 
 use std::fs;
@@ -28,7 +29,7 @@ use super::witness::{System, Tree, entries};
 const LATEST_MS: usize = 1200;
 /// How long an end in order may take.
 const END_LIMIT: Duration = Duration::from_secs(30);
-/// How long what ends by itself may take after that: children, devices in use for the last time.
+/// How long children and devices may take to disappear after the end.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
 
 /// A command that is ended, and the one after it.
@@ -109,7 +110,7 @@ enum Manner {
     Signal(Signal),
     /// Held for a moment, then ended by SIGINT.
     Stop,
-    /// Held, then killed: a hang that somebody lost patience with.
+    /// Stopped, then killed: the user lost patience with a hang.
     StopAndKill,
     /// The window is closed.
     Terminal,
@@ -117,7 +118,7 @@ enum Manner {
     TerminalAndShell,
 }
 
-/// SIGKILL as often as all others, for it alone needs the journals.
+/// SIGKILL as often as all others together, because only it needs the journals.
 const MANNERS: [Manner; 12] = [
     Manner::Signal(Signal::KILL),
     Manner::Terminal,
@@ -141,7 +142,7 @@ fn end(
 ) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let place = Place::make(arena, &case)?;
-    // Every manner comes, in each row from another one on.
+    // Every manner comes, in each row starting from another one.
     let manner = MANNERS[(number + command.name.len()) % MANNERS.len()];
     let moment = Duration::from_millis(random.below(LATEST_MS) as u64);
     let hold = Duration::from_millis(random.below(300) as u64);
@@ -199,21 +200,21 @@ fn stop(launch: Launch, manner: Manner, moment: Duration, hold: Duration) -> Res
 }
 
 fn held(running: &Running, hold: Duration, signal: Signal) {
-    // A stopped process obeys SIGKILL alone; any other signal waits until it is continued.
+    // A stopped process obeys only SIGKILL; any other signal waits until it is continued.
     running.signal(Signal::STOP);
     thread::sleep(hold);
     running.signal(signal);
     running.signal(Signal::CONT);
 }
 
-/// What the user has, and how the system is, before a command.
+/// The user's files and the state of the system before a command.
 pub(super) struct Place {
     folders: Vec<(std::path::PathBuf, Tree)>,
     system: System,
 }
 
 impl Place {
-    /// Puts a user's files into the case, and looks at them and at everything else of the user's.
+    /// Puts a user's files into the case, and records them and all other state of the user.
     pub(super) fn make(arena: &Arena, case: &Case) -> Result<Self> {
         users::files(&case.path("data"))?;
         fs::write(case.path("small.toml"), CAMPAIGN)?;
@@ -221,7 +222,7 @@ impl Place {
         Self::of(arena, case)
     }
 
-    /// Looks at everything as it is.
+    /// Records the present state.
     pub(super) fn of(arena: &Arena, case: &Case) -> Result<Self> {
         let mounted = arena.mounted()?.map(std::path::Path::to_owned);
         let folders = [case.path("data"), case.path("temporary")].into_iter().chain(mounted);
@@ -229,7 +230,7 @@ impl Place {
         Ok(Self { folders, system: arena.system() })
     }
 
-    /// What differs now.
+    /// The present differences.
     pub(super) fn differences(&self, arena: &Arena) -> Vec<String> {
         let of_folder =
             |(folder, before): &(std::path::PathBuf, Tree)| before.differences(&Tree::of(folder));
@@ -238,7 +239,7 @@ impl Place {
         differences
     }
 
-    /// What still differs when everything had the time to end by itself.
+    /// The differences that remain when everything had time to end by itself.
     pub(super) fn settled_differences(&self, arena: &Arena) -> Vec<String> {
         let begin = Instant::now();
         loop {
@@ -251,7 +252,7 @@ impl Place {
     }
 }
 
-/// Journals and pointers to journals of what is still to be undone.
+/// Journals, and pointers to journals, of changes that still have to be undone.
 pub(super) fn journals(case: &Case) -> Vec<String> {
     let folders = ["state/durio/leftovers", "state/durio/stacks"];
     let left = folders.iter().filter(|folder| !entries(&case.path(folder)).is_empty());

@@ -1,9 +1,9 @@
 //! One process, watched: how it ended, what it printed, how much memory it took.
 //!
-//! In: a program, words, an environment, a limit of time. Out: [`Ended`]. Not here: whether that is
-//! good.
+//! Takes a program, arguments, an environment and a time limit; returns [`Ended`].
 //!
-//! Output goes to files without a name, not to pipes: who holds a pipe open keeps its reader waiting.
+//! Output goes to files without a name, not to pipes: a process that holds a pipe open keeps its
+//! reader waiting.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,18 +19,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
-/// How often the memory of a process is looked at. More than 256 MiB are not filled in less.
+/// How often the memory of a process is sampled. Filling more than 256 MiB takes longer.
 const LOOK: Duration = Duration::from_millis(4);
-/// A process that takes so much is ended: the machine has other users.
+/// A process that takes this much is killed: the machine has other users.
 const MEMORY_END_BYTES: u64 = 1 << 30;
-/// A process without processor time for so long waits for something.
+/// A process without processor time for this long is waiting.
 const STILL: Duration = Duration::from_secs(2);
 /// The unit of times in /proc/PID/stat, USER_HZ, on all of Linux's usual architectures.
 const TICKS_PER_SECOND: u64 = 100;
-/// Of each stream so much is kept and looked at.
+/// The bytes kept and inspected of each stream.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// What is to be run.
+/// The program to run.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
     pub(super) words: Vec<OsString>,
@@ -40,7 +40,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Adds words that are separated by blanks.
+    /// Adds blank-separated arguments.
     pub(super) fn words(mut self, line: &str) -> Self {
         self.words.extend(line.split_whitespace().map(OsString::from));
         self
@@ -59,7 +59,7 @@ impl Launch {
         self
     }
 
-    /// Lets every signal do what it does by default, though whoever runs the suite ignores hang-ups
+    /// Restores the default action of every signal, even if the suite's parent ignores hang-ups
     /// (nohup, a service).
     pub(super) fn default_signals(mut self) -> Self {
         self.words.splice(0..0, ["env", "--default-signal"].map(OsString::from));
@@ -85,14 +85,13 @@ impl Launch {
         Ok(Running { child: self.spawn(streams)?, stdout, stderr, peak: 0, is_ended_by_us: false })
     }
 
-    /// Starts it on a terminal, as the leader of a session whose terminal that is. The limit of time
-    /// is the caller's.
+    /// Starts it as the leader of a session with this terminal. The caller enforces the time limit.
     pub(super) fn start_on(self, terminal: &File) -> Result<Running> {
         let of = || terminal.try_clone().map(Stdio::from);
         let streams = [of()?, of()?, of()?];
         let mut leader = self;
         leader.words.splice(0..0, ["setsid", "--ctty"].map(OsString::from));
-        // setsid forks if it leads a group already: durio would be a process that nobody waits for.
+        // setsid forks if it leads a group already: then no one would wait for durio.
         let child = leader.spawn_in_its_group(streams, false)?;
         Ok(Running {
             child,
@@ -112,11 +111,11 @@ impl Launch {
         let [stdin, stdout, stderr] = streams;
         let mut command = Command::new(program);
         command.args(&self.words[1..]).current_dir(&self.folder);
-        // A case must repeat on another machine, whatever its user has set.
+        // A case must be reproducible on another machine, whatever its user's settings.
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         if own_group {
-            // The kill at the limit reaches what it has started, and not this suite.
+            // The kill at the limit reaches its children, and not this suite.
             command.process_group(0);
         }
         command.spawn().with_context(|| format!("cannot start {}", program.display()))
@@ -127,7 +126,7 @@ fn unnamed() -> Result<File> {
     Ok(memfd_create("attack", MemfdFlags::CLOEXEC).context("no memory file")?.into())
 }
 
-/// A process that lives, or has ended and was not asked yet.
+/// A process that lives, or has ended and was not waited for.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
@@ -142,19 +141,19 @@ impl Running {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
 
-    /// Sends a signal to the process alone; one that has ended takes it without a word.
+    /// Sends a signal to the process alone; has no effect on one that has ended.
     pub(super) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
-            // Gone is what it should be.
+            // It may be gone already.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// What it has said on stderr so far.
+    /// The bytes on stderr so far.
     pub(super) fn said(&self) -> Result<String> {
         let length = usize::try_from(self.stderr.metadata()?.len().min(OUTPUT_BYTES_MAX))?;
         let mut bytes = vec![0; length];
-        // Past the place in the file, which is where the process writes next.
+        // With an explicit offset: the process writes at the file's position.
         let count = self.stderr.read_at(&mut bytes, 0).context("cannot read what it says")?;
         bytes.truncate(count);
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -198,12 +197,12 @@ impl Running {
         if let Some(pid) = self.pid() {
             let _ = kill_process_group(pid, Signal::KILL);
         }
-        // On a terminal there is no group of this number until setsid has made it.
+        // On a terminal this group does not exist until setsid has made it.
         let _ = self.child.kill();
     }
 }
 
-/// How long a process is waited for. On a machine that has no time for it, it is not late.
+/// How long to wait for a process. On a busy machine that gives it no time, it is not late.
 struct Patience {
     limit: Duration,
     begin: Instant,
@@ -217,8 +216,8 @@ impl Patience {
         Self { limit, begin: now, advanced: (0, now) }
     }
 
-    /// True if the limit has passed and the process had the time, waits for something else, or is not
-    /// done after ten times as long.
+    /// True if the limit has passed and the process had the time, is waiting, or is not done after
+    /// ten times as long.
     fn is_over(&mut self, pid: Pid) -> bool {
         let (elapsed, ticks) = (self.begin.elapsed(), ticks_of(pid));
         if ticks != self.advanced.0 {
@@ -230,7 +229,7 @@ impl Patience {
     }
 }
 
-/// Processor time of a process, in the kernel's ticks; 0 of one that is gone.
+/// Processor time of a process, in the kernel's ticks; 0 if it is gone.
 fn ticks_of(pid: Pid) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let stat = stat.unwrap_or_default();
@@ -240,7 +239,7 @@ fn ticks_of(pid: Pid) -> u64 {
     ticks.filter_map(|it| it.parse::<u64>().ok()).sum()
 }
 
-/// The largest resident memory of a process so far; 0 of one that is gone.
+/// The largest resident memory of a process so far; 0 if it is gone.
 fn peak_of(pid: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
     let status = status.unwrap_or_default();
@@ -255,16 +254,16 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
-    /// Largest resident memory, in bytes; 0 if it was gone before it was looked at.
+    /// Largest resident memory, in bytes; 0 if it was gone before the first sample.
     pub(super) peak: u64,
     /// It took longer than it may.
     pub(super) is_late: bool,
-    /// It was killed here, for its time or its memory.
+    /// It was killed here, for exceeding its time or memory.
     pub(super) is_ended_by_us: bool,
 }
 
 impl Ended {
-    /// As a shell gives it: 128 and the signal for one that died.
+    /// As a shell reports it: 128 plus the signal for a killed process.
     pub(super) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }

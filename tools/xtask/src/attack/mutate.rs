@@ -1,7 +1,7 @@
 //! Seeded mutations of a text: by bytes, by lines, by nodes of a document.
 //!
-//! In: a good text, choices, other texts. Out: a text that is most often bad. Not here: files that are
-//! no regular files (`places`).
+//! Takes a good text and others; returns a text that is usually bad. `places` has objects other
+//! than regular files.
 
 mod bytes;
 mod json;
@@ -9,7 +9,7 @@ mod lines;
 
 use super::random::Random;
 
-/// What a text is made of.
+/// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// One JSON document.
@@ -20,7 +20,7 @@ pub(super) enum Form {
     Settings,
     /// Cells between commas.
     Cells,
-    /// Nothing that is known.
+    /// Unknown.
     Bytes,
 }
 
@@ -46,8 +46,8 @@ fn by_form(text: &[u8], form: Form, others: &[Vec<u8>], random: &mut Random) -> 
     }
 }
 
-/// Texts on which readers have stumbled: numbers at the ends of types, words that are cut apart, and
-/// what a terminal, a page, a table or a shell would obey.
+/// Texts that readers have stumbled over: numbers at the limits of types, truncated words, and
+/// anything that a terminal, a page, a table or a shell would obey.
 pub(super) const TOKENS: [&str; 64] = [
     "",
     "0",

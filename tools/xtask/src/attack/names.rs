@@ -1,10 +1,10 @@
 //! Hostile names and labels, through every command that shows them, in every format.
 //!
-//! In: a name, a place where it stands: a path, a label of a spec, of a table, of a record. Out: what
-//! of it a terminal, a browser, a spreadsheet or a program would obey. Not here: what else is wrong
-//! with such inputs (`inputs`).
+//! Puts a name into a path or a label of a spec, a table or a record; reports output that a
+//! terminal, a browser, a spreadsheet or a program would obey. `inputs` finds other faults of such
+//! inputs.
 //!
-//! Every name begins and ends with a mark, so that what came of it is found in any output.
+//! Every name begins and ends with a mark, so that its traces are found in any output.
 
 mod output;
 
@@ -27,13 +27,13 @@ use super::witness::Tree;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const FORMATS: [&str; 5] = ["text", "json", "html", "csv", "fio-json"];
-/// What every name begins and ends with.
+/// The start and end of every name.
 const MARK: &str = "zq7";
 
 const HOSTILE: [&str; 34] = [
     "\u{1b}[2J\u{1b}]0;title\u{7}",
     "\u{1b}]8;;http://evil\u{1b}\\link",
-    // CSI as one character, which terminals obey as they do ESC [ (ECMA-48).
+    // CSI as one character, which terminals obey like ESC [ (ECMA-48).
     "\u{9b}31m",
     "\r\nfit",
     "\nfit",
@@ -70,11 +70,11 @@ const HOSTILE: [&str; 34] = [
     " ",
 ];
 
-/// A hostile name; `is_path` leaves out what no path can have.
+/// A hostile name; `is_path` leaves out names that no path can have.
 fn name(random: &mut Random, is_path: bool) -> Vec<u8> {
     let hostile = random.pick(&HOSTILE);
     let mut name = match random.below(8) {
-        // At the very begin, where formulas and options are.
+        // At the very start, where formulas and options are.
         0 | 1 => format!("{hostile}{MARK}"),
         // At the very end, where blanks are cut.
         2 => format!("{MARK}{hostile}"),
@@ -85,7 +85,7 @@ fn name(random: &mut Random, is_path: bool) -> Vec<u8> {
     .into_bytes();
     if is_path {
         if random.once_in(8) {
-            // No UTF-8: Linux refuses only the slash and the zero byte in a name.
+            // Invalid UTF-8: Linux refuses only the slash and the zero byte in a name.
             name.extend([0xff, 0xc3, 0x28]);
         }
         name.retain(|byte| *byte != b'/');
@@ -108,7 +108,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Runs a command and looks at what it prints, in its format.
+/// Runs a command and checks its output in its format.
 fn judge(launch: Launch, format: &str) -> Result<Vec<String>> {
     let ended = launch.limit(LIMIT).run()?;
     let mut wrong = faults(&ended);
@@ -136,7 +136,7 @@ fn show(case: &Case, files: &Files, random: &mut Random) -> Result<Vec<String>> 
     judge(case.durio(&format!("report run --format {format}")), format)
 }
 
-/// Replaces some of the texts that are names: they are read as they are, whatever they say.
+/// Replaces some of the texts that are names.
 fn label(bytes: &mut Vec<u8>, hostile: &str, random: &mut Random) {
     const NAMES: [&str; 12] = [
         "name", "path", "label", "summary", "source", "message", "model", "kernel", "purpose",
@@ -161,7 +161,7 @@ fn label(bytes: &mut Vec<u8>, hostile: &str, random: &mut Random) {
     *bytes = serde_json::to_vec(&document).unwrap_or_default();
 }
 
-/// The name of what is measured.
+/// Names of targets.
 fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.case()?;
     users::files(&case.path("data"))?;
@@ -176,8 +176,8 @@ fn target(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The same with fio, which reads names by rules of its own; neighbours have the name that fio would
-/// make of it.
+/// The same with fio, which parses names by different rules; neighbours have the name that fio
+/// would make of it.
 fn fio_target(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     const TAILS: [&str; 10] = ["#1", ";1", " ", "\t", ":1", " #", "\\", "%s", "$jobnum", "\"x"];
     let case = arena.case()?;
@@ -230,7 +230,7 @@ fn stack_spec(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     judge(case.durio(&format!("stack plan x.toml --format {format}")), format)
 }
 
-/// Labels of published figures.
+/// Labels of published numbers.
 fn claims(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.case()?;
     let hostile = name(random, false);
@@ -283,6 +283,6 @@ fn words(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String
     let hostile = name(random, true);
     let launch = case.durio(LINES[number % LINES.len()]).word(OsStr::from_bytes(&hostile));
     let ended = launch.limit(LIMIT).run()?;
-    // `durio lab` has a code of its own for its own failures.
+    // `durio lab` has a separate exit code for its failures.
     Ok(super::verdict::faults_but(&ended, &[125]))
 }

@@ -1,8 +1,8 @@
-//! Clients that durio has not asked for: requests that lie about their length, connections that say nothing
-//! or drip, more of them than there are descriptors.
+//! Unwanted clients: requests that lie about their length, connections that send nothing or drip,
+//! more connections than descriptors.
 //!
-//! In: a watcher or a witness that listens on loopback. Out: whether it still does its work beside them,
-//! and obeys a signal. Not here: what it answers to whom (the tests of durio).
+//! Attacks a watcher or a witness that listens on loopback; checks that it still works and obeys a
+//! signal. durio's tests check its answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -57,7 +57,7 @@ fn connect(address: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// What is wrong with the answer to an honest request.
+/// The fault of the answer to an honest request, if any.
 fn unanswered(address: &str) -> Result<Option<String>> {
     let begin = Instant::now();
     let mut stream = connect(address)?;
@@ -110,7 +110,7 @@ fn http_slow(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>
     let mut open = Vec::new();
     for _ in 0..100 {
         let mut stream = connect(&address)?;
-        // The watcher may have closed it: then it is not slow.
+        // The watcher may have closed it, which is fine.
         let _ = stream.write_all(sent.as_bytes());
         open.push(stream);
     }
@@ -145,7 +145,7 @@ fn http_descriptors(arena: &Arena, _: usize, _: &mut Random) -> Result<Vec<Strin
     Ok(wrong)
 }
 
-/// Bytes of which some look like a request.
+/// Bytes, some of which look like a request.
 fn http_noise(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     const PIECES: [&str; 12] = [
         "GET ",
@@ -177,7 +177,7 @@ fn http_noise(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String
     Ok(wrong)
 }
 
-/// What is wrong if an agent that knows the token is not asked for its target's stamps.
+/// A fault if an agent that knows the token is not asked for its target's stamps.
 fn unheard(address: &str) -> Result<Option<String>> {
     let mut stream = connect(address)?;
     stream.write_all(b"{\"say\":\"hello\",\"protocol\":2,\"token\":\"secret\"}\n")?;
@@ -187,7 +187,7 @@ fn unheard(address: &str) -> Result<Option<String>> {
     Ok((!is_heard).then(|| format!("an honest agent hears {}", answer.escape_ascii())))
 }
 
-/// A signal is obeyed beside these clients, and an agent is heard.
+/// Despite these clients, a signal is obeyed and an agent is heard.
 fn attacked_witness(
     case: &Case,
     attack: impl Fn(&str) -> Result<()> + Sync,

@@ -1,7 +1,7 @@
-//! Links, renames and reuse: names that mean something else while durio is at work.
+//! Links, renames and reuse: names that change their meaning while durio is at work.
 //!
-//! In: a command, a moment, a change of what its names mean. Out: a user's file that is other than it
-//! was, or gone. Not here: devices (`devices`), signals alone (`kills`).
+//! Changes names at a moment of a command; reports changed or missing files of the user. `devices`
+//! has devices, `kills` signals alone.
 
 mod state;
 
@@ -27,7 +27,7 @@ use super::verdict::{faults, faults_but};
 use super::witness::{Tree, entries};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Where the files are that nobody named.
+/// The folder of files that the user did not name.
 const VICTIMS: &str = "victims";
 const NAMED: &str =
     "run --quiet --rw randwrite --size 1MiB --duration 300ms --no-self-cost --target";
@@ -52,7 +52,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// A case with victims; what was there before.
+/// A case with victims, and its tree before the attack.
 fn begin(arena: &Arena) -> Result<(Case, Tree)> {
     let case = arena.clean_case()?;
     fs::create_dir(case.path(VICTIMS))?;
@@ -67,8 +67,8 @@ fn changes(case: &Case, before: &Tree) -> Vec<String> {
     differences.iter().map(|it| format!("victims: {it}")).collect()
 }
 
-/// Waits until durio has a record of events, so its file is made or about to be; it may have ended
-/// before. The file itself has no name where the filesystem has such files.
+/// Waits until durio has a record of events, so its file is made or about to be; durio may have
+/// ended before. The file itself has no name where the filesystem supports that.
 fn begins(case: &Case, running: &mut Running) -> bool {
     let runs = case.path("state/durio/runs");
     let has_begun = || {
@@ -85,7 +85,7 @@ fn begins(case: &Case, running: &mut Running) -> bool {
     false
 }
 
-/// What durio made goes away, and a user's file, or a link to one, has its name.
+/// durio's file is replaced by a user's file, or a link to one.
 fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, before) = begin(arena)?;
     let (new, victim) = (case.path("data/new"), case.path("victims/keep"));
@@ -99,7 +99,7 @@ fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<
             1 => fs::hard_link(case.path("victims/notes.txt"), &mine)?,
             _ => fs::write(&mine, "mine\n")?,
         }
-        // A rename never lets go of the name: durio's file is replaced while it is written to.
+        // A rename never frees the name: durio's file is replaced while it is written to.
         let is_there = new.symlink_metadata().is_ok();
         let look = Looked::at(&mine)?;
         fs::rename(&mine, &new)?;
@@ -116,7 +116,7 @@ fn target_replaced(arena: &Arena, number: usize, random: &mut Random) -> Result<
     Ok(wrong)
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, PartialEq, Eq)]
 struct Looked(u64, PathBuf, Vec<u8>);
 
@@ -143,8 +143,8 @@ fn parent_replaced(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<S
     Ok(wrong)
 }
 
-/// The file that `--destroy` names, again and again exchanged for a link to one that is in use and
-/// would be refused: a mounted image.
+/// The file that `--destroy` names, repeatedly exchanged with a link to a file in use that would be
+/// refused: a mounted image.
 fn destroy_exchanged(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, _) = begin(arena)?;
     let (file, image) = (case.path("data/file"), case.path("image"));
@@ -222,7 +222,7 @@ fn name_reused(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
     Ok(wrong)
 }
 
-/// While a run lasts the files of its record become links to a user's files, as another owner of the
+/// During a run the files of its record become links to a user's files, as another owner of the
 /// folder could make them.
 fn record_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let line = "run --quiet --rw randwrite --size 1MiB --duration 600ms --no-self-cost --out out \
@@ -236,7 +236,7 @@ fn bench_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<
     linked_record(arena, line, "bench.json", NAMES[number % NAMES.len()], random)
 }
 
-/// What a record is written to, and the names by which a file is made before it is renamed.
+/// The files of a record, and the names under which they are made before a rename.
 const NAMES: [&str; 6] = [
     "report.html",
     ".report.html.new",
@@ -246,7 +246,7 @@ const NAMES: [&str; 6] = [
     ".bench.json.new",
 ];
 
-/// Runs a command, and makes a link of one name of its record once the folder has `first`.
+/// Runs a command, and replaces one file of its record by a link once the folder has `first`.
 fn linked_record(
     arena: &Arena,
     line: &str,
@@ -288,11 +288,11 @@ fn plant(path: &Path, victim: &Path) -> Result<()> {
     symlink(victim, path).with_context(|| format!("cannot make a link at {}", path.display()))
 }
 
-/// What a resumed run writes to.
+/// The files that a resumed run writes to.
 const FILES: [&str; 6] =
     ["findings.json", "events.jsonl", "histograms.hlog", "run.json", "journal.jsonl", "plan.json"];
 
-/// An interrupted campaign, in whose folder somebody put links, goes on.
+/// An interrupted campaign continues in a folder into which links were put.
 fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, _) = begin(arena)?;
     fs::write(case.path("small.toml"), CAMPAIGN)?;
@@ -303,7 +303,7 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     running.wait(LIMIT)?;
     let Some(run) = entries(&case.path("state/durio/runs")).pop() else { return Ok(Vec::new()) };
     for name in [FILES[number % FILES.len()], "report.html"] {
-        // What stands behind the link is as good as what was there, so that it is gone on with.
+        // The link's target has the original contents, so that the campaign continues with it.
         let victim = case.path(VICTIMS).join(name);
         if fs::rename(run.join(name), &victim).is_err() && !victim.exists() {
             fs::write(&victim, "the user's\n")?;
@@ -312,7 +312,7 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     }
     let before = Tree::of(&case.path(VICTIMS));
     if arena.is_root() {
-        // Nobody's: who owns the folder can put links there, and durio runs as root.
+        // A foreign owner can put links into the folder, and durio runs as root.
         chown(&run, Some(65_534), Some(65_534))?;
     }
     let mut wrong = faults(&case.durio(line).limit(LIMIT).run()?);
@@ -320,7 +320,7 @@ fn resume_links(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec
     Ok(wrong)
 }
 
-/// Pages of a manual, for which somebody put links into the folder.
+/// Pages of a manual, with links put into their folder.
 fn man_links(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, before) = begin(arena)?;
     fs::create_dir(case.path("man"))?;
@@ -360,8 +360,8 @@ fn bind_mount(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<S
     Ok(wrong)
 }
 
-/// Two runs on one file at once: neither has figures of its own. They last for longer than the 2 s in which
-/// the second one waits for the first to let the file go.
+/// Two runs on one file at once must not both have results. They last longer than the 2 s for which
+/// the second one waits until the first releases the file.
 fn two_runs(arena: &Arena, number: usize, random: &mut Random) -> Result<Vec<String>> {
     let (case, before) = begin(arena)?;
     fs::write(case.path("data/file"), vec![7; 1 << 20])?;

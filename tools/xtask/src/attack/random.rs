@@ -1,6 +1,4 @@
-//! Random choices that can be made again: all follow from the seed, the row and the number of a case.
-//!
-//! In: seed, name of a row, case. Out: choices. Not here: what they are for.
+//! Reproducible random choices: all follow from the seed, the row and the number of a case.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,10 +8,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub(super) struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// Those of a case of a row: no case depends on which others are run.
+    /// The choices for a case of a row, independent of other cases.
     pub(super) fn of_case(seed: u64, row: &str, case: usize) -> Self {
-        // FNV-1a over all that names the case.
-        // Not std's hasher: its algorithm may change, and a case is to stay what it was.
+        // FNV-1a over everything that names the case. Not std's hasher: its algorithm may change,
+        // and a case must stay the same.
         let bytes = seed.to_le_bytes().into_iter().chain(row.bytes());
         let bytes = bytes.chain((case as u64).to_le_bytes());
         let mixed = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -27,9 +25,9 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number below `bound`; 0 if there is none.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
-        // The bias of the remainder is of no concern here.
+        // The bias of the remainder does not matter here.
         usize::try_from(self.number() % bound.max(1) as u64).unwrap_or(0)
     }
 

@@ -1,6 +1,6 @@
 //! The rows of the table: every kind of attack, and how many cases of it are tried.
 //!
-//! In: names of rows or of groups of them. Out: rows. Not here: what they do.
+//! Selects rows by their names or their groups' names.
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -25,7 +25,7 @@ pub(crate) enum Scale {
     Full,
 }
 
-/// Carries out a case; what is wrong afterwards.
+/// Carries out a case and returns its faults.
 pub(super) type Attack = fn(&Arena, usize, &mut Random) -> Result<Vec<String>>;
 
 /// A kind of attack.
@@ -35,7 +35,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) small: usize,
     pub(super) full: usize,
-    /// Why it cannot be run here; none if it can.
+    /// Why it cannot be run here; `None` if it can.
     pub(super) missing: fn(&Arena) -> Option<String>,
     pub(super) attack: Attack,
 }
@@ -49,17 +49,17 @@ impl Row {
     }
 }
 
-/// What anybody can run.
+/// For rows that run anywhere.
 pub(super) fn nothing(_: &Arena) -> Option<String> {
     None
 }
 
-/// What only root can run.
+/// For rows that need root.
 pub(super) fn root(arena: &Arena) -> Option<String> {
     (!arena.is_root()).then(|| "needs root and namespaces of its own".to_owned())
 }
 
-/// What needs fio.
+/// For rows that need fio.
 pub(super) fn fio(_: &Arena) -> Option<String> {
     sh("command -v fio").is_err().then(|| "needs fio".to_owned())
 }
@@ -78,7 +78,7 @@ fn all() -> Vec<Row> {
     .concat()
 }
 
-/// The rows of these names, or whose group has one of them; all if there are none.
+/// The rows with these names or in these groups; all if no name is given.
 pub(super) fn chosen(names: &[String]) -> Result<Vec<Row>> {
     let rows = all();
     let is_it =

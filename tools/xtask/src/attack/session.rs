@@ -1,6 +1,5 @@
-//! One call of the suite: the folder is made, the suite runs inside, and everything is taken down.
-//!
-//! In: arguments. Out: what became of each row. Not here: rows.
+//! One call of the suite: makes the folder, runs the suite inside, takes everything down, and
+//! returns each row's outcome.
 
 use std::env;
 use std::fs;
@@ -20,29 +19,29 @@ use super::rows::{self, Row};
 use crate::bench::Interrupt;
 use crate::cargo;
 
-/// How long a case that has begun may take after Ctrl-C.
+/// How long a running case may take after Ctrl-C.
 const END_LIMIT: Duration = Duration::from_secs(5);
 const RESULTS: &str = "results.json";
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) row: String,
     pub(crate) tried: usize,
-    /// Cases in which something was wrong, each with what.
+    /// Cases with faults, each with its faults.
     pub(crate) violations: Vec<(usize, Vec<String>)>,
     /// Why it was not run.
     pub(crate) not_run: Option<String>,
 }
 
-/// Runs the suite on a copy of durio, inside of its own namespaces where it may.
+/// Runs the suite on a copy of durio, inside its namespaces where permitted.
 pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Outcome>> {
     let program = match &arguments.durio {
         Some(program) => program.clone(),
         None => build()?,
     };
     let scratch = Scratch::make(arguments)?;
-    // A copy: no build may replace what is being attacked.
+    // A copy: no build may replace the attacked program.
     let copy = scratch.path().join("durio");
     fs::copy(&program, &copy).with_context(|| format!("no durio at {}", program.display()))?;
     let child = inner(arguments, scratch.path())?.spawn().context("cannot run unshare")?;
@@ -54,7 +53,8 @@ pub(super) fn carry_out(arguments: &Arguments, interrupt: &Interrupt) -> Result<
     Ok(results.iter().map(Outcome::of_json).collect())
 }
 
-/// Waits for the inner process, which Ctrl-C reaches too, and ends it if it does not end by itself after an interrupt.
+/// Waits for the inner process, which Ctrl-C reaches too, and kills it if it does not end after an
+/// interrupt.
 fn wait(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
     let mut interrupted = None;
     loop {
@@ -64,7 +64,7 @@ fn wait(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
         if interrupt.came() {
             let since = *interrupted.get_or_insert_with(Instant::now);
             if since.elapsed() > END_LIMIT {
-                // With it all in its namespaces end.
+                // Everything in its namespaces ends with it.
                 child.kill().context("cannot end the suite")?;
             }
         }
@@ -93,7 +93,7 @@ fn inner(arguments: &Arguments, scratch: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// A command in namespaces of its own, which end with it; a container may refuse them.
+/// A command in private namespaces, which end with it; a container may refuse them.
 fn namespaces() -> Command {
     let mut command = Command::new("unshare");
     // --fork: the namespace of processes begins with a child. --kill-child: if unshare is killed,
@@ -104,7 +104,7 @@ fn namespaces() -> Command {
     command
 }
 
-/// The folder of one call, and what lies over its files, until this goes.
+/// The folder of one call, and the mounts and devices over its files, until dropped.
 struct Scratch {
     folder: Option<TempDir>,
     is_kept: bool,
@@ -127,7 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // First what lies over its files: a loop device would keep them, without a name.
+        // First the devices over its files: a loop device would keep them, without a name.
         take_down(self.path());
         let Some(folder) = self.folder.take() else { return };
         if self.is_kept {
@@ -138,7 +138,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Inside: every row, one after the other, and its outcome into the folder.
+/// Inside: runs every row, one after another, and writes the outcomes into the folder.
 pub(super) fn run_inside(arguments: &Arguments, scratch: &Path) -> Result<()> {
     let arena = Arena::enter(scratch)?;
     let mut outcomes = Vec::new();
@@ -156,7 +156,7 @@ fn run_row(arena: &Arena, row: &Row, arguments: &Arguments) -> Result<Outcome> {
         eprintln!("{}: not run: {reason}", row.name);
         return Ok(Outcome { not_run: Some(reason), ..outcome });
     }
-    // What the row before left over the case's folder is not this one's.
+    // Remains of the previous row over the case's folder must not be blamed on this one.
     arena.clean_case()?;
     let begin = Instant::now();
     let cases = match arguments.case {

@@ -1,7 +1,7 @@
-//! Sockets and what stands beside them: who may use them, callers that say nothing, names that hang.
+//! Sockets and their neighbours: who may use them, silent callers, names that hang.
 //!
-//! In: a served disk or array, what somebody does to its names. Out: a socket for others, a command that
-//! hangs, a file that is other than it was. Not here: what is written to the disk itself.
+//! Attacks the names of a served disk or array; reports sockets open to others, commands that hang,
+//! and changed files. Contents of the disk are not checked.
 
 use std::ffi::OsString;
 use std::fs;
@@ -70,7 +70,7 @@ fn ended(running: Running, signal: Signal) -> Result<Vec<String>> {
     Ok(faults(&running.wait(READING_LIMIT)?))
 }
 
-/// None if it is for its owner alone.
+/// `None` if only its owner has access.
 fn open_to_others(path: &Path) -> Option<String> {
     let Ok(metadata) = path.symlink_metadata() else {
         return Some(format!("no {}", path.display()));
@@ -94,7 +94,8 @@ fn open_umask(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String
     Ok(wrong)
 }
 
-/// Callers that send an order byte by byte, or none, while another asks, and somebody wants the end.
+/// Callers that send an order byte by byte or not at all, while another sends one and the server is
+/// stopped.
 fn dripping_order(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let running = served(&case)?;
@@ -105,7 +106,7 @@ fn dripping_order(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<St
     let drips = 5 + random.below(5);
     for _ in 0..drips {
         for caller in callers.iter_mut().skip(5) {
-            // One that was sent away is as good.
+            // A dropped client is fine too.
             let _ = caller.write_all(b"{");
         }
         thread::sleep(Duration::from_millis(20));
@@ -115,12 +116,12 @@ fn dripping_order(arena: &Arena, _: usize, random: &mut Random) -> Result<Vec<St
     Ok(wrong)
 }
 
-/// A server that is stopped, and has as many clients as may wait.
+/// A stopped server with a full queue of waiting clients.
 fn full_backlog(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let socket =
         || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None);
-    // Whoever asks for orders goes to the second.
+    // Clients with orders connect to the second.
     let name = if number.is_multiple_of(2) { "data/s" } else { "data/s.control" };
     let address = SocketAddrUnix::new(case.path(name))?;
     let server = socket()?;
@@ -150,7 +151,7 @@ fn full_backlog(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<Stri
     Ok(wrong)
 }
 
-/// More clients than there are places say nothing, or choose an export and ask for nothing.
+/// More silent clients than places, or clients that choose an export and then send nothing.
 fn silent_clients(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     let running = served(&case)?;
@@ -173,7 +174,8 @@ fn silent_clients(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<St
     Ok(wrong)
 }
 
-/// Chooses the export of no name (fixed newstyle; NBD_OPT_EXPORT_NAME), and is told its size.
+/// Chooses the export with the empty name (fixed newstyle; NBD_OPT_EXPORT_NAME), and reads its
+/// size.
 fn is_served(client: &mut UnixStream) -> bool {
     let words = [&3_u32.to_be_bytes()[..], b"IHAVEOPT", &1_u32.to_be_bytes(), &[0; 4]].concat();
     let mut answer = [0; 18 + 10];
@@ -183,7 +185,7 @@ fn is_served(client: &mut UnixStream) -> bool {
         && answer[18..26] == (64_u64 << 20).to_be_bytes()
 }
 
-/// A link to a user's file, one that leads nowhere, or a pipe has the name of a server's log.
+/// The name of a server's log is a link to a user's file, a dangling link, or a pipe.
 fn log_in_the_way(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<String>> {
     let case = arena.clean_case()?;
     fs::create_dir(case.path("victims"))?;
@@ -208,6 +210,6 @@ fn log_in_the_way(arena: &Arena, number: usize, _: &mut Random) -> Result<Vec<St
     }
     let differences = before.differences(&Tree::of(&case.path("victims")));
     wrong.extend(differences.iter().map(|it| format!("victims: {it}")));
-    // What is served all the same ends with the case.
+    // A server that still runs ends with the case.
     Ok(wrong)
 }

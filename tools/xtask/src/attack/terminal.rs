@@ -1,6 +1,6 @@
 //! A pseudo-terminal that can be closed under a command, as a window is.
 //!
-//! In: a command. Out: it runs in the foreground of the terminal. Not here: what closing it does.
+//! Starts a command in the foreground of the terminal.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,12 +13,12 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::launch::{Launch, Running};
 
-/// The side that a window holds; the terminal is closed when this goes.
+/// The window's side; dropping it closes the terminal.
 #[derive(Debug)]
 pub(super) struct Terminal(File);
 
 impl Terminal {
-    /// Starts a command with a terminal of its own.
+    /// Starts a command with a new terminal.
     pub(super) fn start(launch: Launch) -> Result<(Self, Running)> {
         // NOCTTY: it must not become the terminal of the suite itself.
         let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
@@ -34,10 +34,10 @@ impl Terminal {
         Ok((Self(window.into()), running))
     }
 
-    /// Reads all that is printed, until the last process has let go of the terminal.
+    /// Reads all output, until the last process has closed the terminal.
     pub(super) fn read_to_end(mut self) -> Vec<u8> {
         let mut printed = Vec::new();
-        // The end of a terminal is an error (EIO), and what came before it is kept.
+        // A closed terminal gives an error (EIO); the output before it is kept.
         let _ = self.0.read_to_end(&mut printed);
         printed
     }

@@ -1,7 +1,7 @@
-//! What a user has: files beside durio's, with names like durio's, of every kind; a mounted filesystem.
+//! A user's data: files next to durio's, with names like durio's, of every kind; a mounted
+//! filesystem.
 //!
-//! In: a folder. Out: files in it that nobody but the user may change. Not here: looking at them again
-//! (`witness`).
+//! Makes files in a folder that only the user may change. `witness` checks them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use super::arena::sh;
 const FULL_BYTES: usize = 64 << 10;
 const SPARSE_BYTES: u64 = 8 << 20;
 
-/// Files in a folder where durio works: neighbours of what it makes.
+/// Files in a folder where durio works, next to durio's.
 pub(super) fn files(folder: &Path) -> Result<()> {
     let bytes: Vec<u8> = (0..=250).cycle().take(FULL_BYTES).collect();
     for name in

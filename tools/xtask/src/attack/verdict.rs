@@ -1,22 +1,22 @@
-//! What may never happen, whatever the input: the rules that hold for every process of durio.
+//! Rules that hold for every process of durio, whatever the input.
 //!
-//! In: how a process ended. Out: what is wrong with that, in words that are the same for the same
-//! fault: no times, no numbers of processes. Not here: files, devices; the witness looks at those.
+//! Judges how a process ended; the same fault always gives the same words: no times, no process
+//! numbers. The witness checks files and devices.
 
 use super::launch::Ended;
 
-/// More than this is a fault, whatever a run with good input takes.
+/// More than this is a fault, whatever good input needs.
 const MEMORY_MAX_BYTES: u64 = 256 << 20;
 
-/// The exit codes that `durio help` documents, but for 4, "a fault in durio".
+/// The exit codes documented in `durio help`, except 4, "a fault in durio".
 const CODES: [i32; 5] = [0, 1, 2, 3, 130];
 
-/// What is wrong with how a process ended that nobody disturbed.
+/// The faults of a process that ended undisturbed.
 pub(super) fn faults(ended: &Ended) -> Vec<String> {
     faults_but(ended, &[])
 }
 
-/// The same, with further exit codes that are right here.
+/// The same, with further permitted exit codes.
 pub(super) fn faults_but(ended: &Ended, also: &[i32]) -> Vec<String> {
     let code = ended.code();
     let is_known = CODES.contains(&code) || also.contains(&code);
@@ -48,9 +48,9 @@ pub(super) fn escapes(ended: &Ended) -> Option<String> {
     Some(format!("control character {:?} on {}", found.1, found.0))
 }
 
-/// The first character that a terminal obeys: controls but for line feed and tab, and, where a person
-/// reads it as it is, those that turn the order of what is read. JSON and HTML keep those: a path is
-/// in them as it is.
+/// The first character that a terminal obeys: controls except line feed and tab, and in text for
+/// people also those that change the direction of text. JSON and HTML keep the latter: a path is in
+/// them as it is.
 fn escape_in(bytes: &[u8]) -> Option<char> {
     let text = String::from_utf8_lossy(bytes);
     let is_document = text.trim_start().starts_with(['{', '[', '<']);
@@ -60,7 +60,7 @@ fn escape_in(bytes: &[u8]) -> Option<char> {
     })
 }
 
-/// A line without what a terminal obeys, shortened.
+/// A line without anything that a terminal obeys, shortened.
 pub(super) fn shown(line: &str) -> String {
     let clean = line.escape_debug().to_string();
     clean.chars().take(160).collect()

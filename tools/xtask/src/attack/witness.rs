@@ -1,7 +1,7 @@
-//! The witness: what is there that is not durio's, and what of the system durio could change.
+//! The witness: everything present that is not durio's, and all system state that durio could
+//! change.
 //!
-//! In: folders. Out: what differs between two looks, in words that are the same for the same
-//! difference. Not here: who did it.
+//! Compares two looks at folders; the same difference always gives the same words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -18,15 +18,15 @@ const CHUNK: usize = 1 << 18;
 pub(super) struct Tree(BTreeMap<PathBuf, String>);
 
 impl Tree {
-    /// Looks at every name, kind, right, owner, size, and the contents.
+    /// Records every name, kind, permission, owner, size, and the contents.
     pub(super) fn of(folder: &Path) -> Self {
         Self::looked_at(folder, |path, it| format!("{} {}", identity(path, it), contents(path, it)))
     }
 
-    /// Looks at the times of change instead of the contents: no program can set those back.
+    /// Records the times of change instead of the contents: no program can set those back.
     pub(super) fn stamps_of(folder: &Path) -> Self {
         Self::looked_at(folder, |path, it| {
-            // What is made in a directory is seen by itself.
+            // New entries of a directory are seen separately.
             let (s, ns) = if it.is_dir() { (0, 0) } else { (it.ctime(), it.ctime_nsec()) };
             format!("{} {s}.{ns}", identity(path, it))
         })
@@ -46,13 +46,13 @@ impl Tree {
         Self(found)
     }
 
-    /// Without what is in some folders, the folders themselves included.
+    /// Leaves out some folders and their contents.
     pub(super) fn without(mut self, folders: &[&str]) -> Self {
         self.0.retain(|path, _| !folders.iter().any(|folder| path.starts_with(folder)));
         self
     }
 
-    /// What is gone, new or other in a later look.
+    /// Entries that are gone, new or changed in a later look.
     pub(super) fn differences(&self, later: &Self) -> Vec<String> {
         let names: BTreeSet<_> = self.0.keys().chain(later.0.keys()).collect();
         let differing = names.into_iter().filter_map(|name| {
@@ -69,10 +69,10 @@ impl Tree {
 }
 
 fn identity(path: &Path, it: &Metadata) -> String {
-    // A directory's size and times change with what is in it, which is seen by itself.
+    // A directory's size and times change with its entries, which are seen separately.
     let size = if it.is_dir() { 0 } else { it.size() };
     let link = fs::read_link(path).unwrap_or_default();
-    // With the inode: a file that is replaced by an equal one is another.
+    // With the inode: a file replaced by an equal one counts as changed.
     format!("{:o} {}:{} {size} {} {}", it.mode(), it.uid(), it.gid(), it.ino(), link.display())
 }
 
@@ -87,7 +87,7 @@ fn contents(path: &Path, it: &Metadata) -> String {
 /// The hash of a file's or device's bytes.
 pub(super) fn hash(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
-    // Good enough against accidents: nobody here looks for bytes of the same hash.
+    // Good enough against accidents: no attack here forges hashes.
     let (mut hasher, mut chunk) = (DefaultHasher::new(), vec![0; CHUNK]);
     loop {
         let count = file.read(&mut chunk)?;
@@ -98,13 +98,13 @@ pub(super) fn hash(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// What is in a folder; nothing if it is none.
+/// The entries of a folder; empty if it is not a folder.
 pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-/// What durio could leave in the system, or change there.
+/// The system state that durio could leave or change.
 #[derive(Debug, Clone)]
 pub(super) struct System(BTreeSet<String>);
 
@@ -112,8 +112,8 @@ impl System {
     /// Looks at loop devices and swap over files in `scratch`, mounts, processes, tracing, kernel
     /// settings, and the folders for temporary files.
     ///
-    /// Processes, mounts and temporary files are only ours in namespaces of our own; `is_alone` says
-    /// that we are in such.
+    /// Processes, mounts and temporary files are only ours in private namespaces; `is_alone` says
+    /// whether we are in such.
     pub(super) fn now(scratch: &Path, is_alone: bool) -> Self {
         let mut facts: BTreeSet<String> = loop_devices(scratch)
             .map(|(_, over)| format!("loop device over {}", over.display()))
@@ -132,7 +132,7 @@ impl System {
         Self(facts)
     }
 
-    /// What came and what went.
+    /// The facts that appeared and disappeared.
     pub(super) fn differences(&self, later: &Self) -> Vec<String> {
         let came = later.0.difference(&self.0).map(|it| format!("left: {it}"));
         let went = self.0.difference(&later.0).filter(|it| !is_gone_with_its_folder(it));
@@ -141,8 +141,8 @@ impl System {
     }
 }
 
-/// True of a mount whose folder somebody removed, which takes the mount out of every namespace: other
-/// tests do so with theirs. A user's folder is looked at by itself.
+/// True of a mount whose folder was removed, which takes the mount out of every namespace: other
+/// tests do so with theirs. The user's folders are checked separately.
 fn is_gone_with_its_folder(fact: &str) -> bool {
     fact.strip_prefix(MOUNT_ON).is_some_and(|it| !Path::new(it).exists())
 }
@@ -177,8 +177,8 @@ pub(super) fn mount_points() -> Vec<String> {
     mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned).collect()
 }
 
-/// Living processes other than this one, with their names. One that was killed is dead, though on a busy
-/// machine it may not have had the processor time to be gone.
+/// Living processes other than this one, with their names. A killed process counts as dead, though
+/// on a busy machine it may not have had the processor time to exit.
 pub(super) fn processes() -> Vec<(i32, String)> {
     let own = std::process::id().cast_signed();
     let all = entries(Path::new("/proc")).into_iter();
@@ -198,13 +198,14 @@ pub(super) fn processes() -> Vec<(i32, String)> {
         .collect()
 }
 
-/// Of a process's flags in /proc/PID/stat: it is on its way out (include/linux/sched.h).
+/// A process flag in /proc/PID/stat: it is exiting (include/linux/sched.h).
 const PF_EXITING: u32 = 4;
 /// SIGKILL in a set of signals.
 // Signal 1 is bit 0 (proc_pid_status(5)).
 const KILL_BIT: u64 = 1 << 8;
 
-/// The name of a process, and what follows it in /proc/PID/stat: its state, its parent, and so on.
+/// The name of a process, and the fields after it in /proc/PID/stat: its state, its parent, and so
+/// on.
 fn stat_of(number: i32) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The last bracket: a program may have brackets and blanks in its name.
@@ -212,7 +213,7 @@ fn stat_of(number: i32) -> Option<(String, String)> {
     Some((front.split_once('(')?.1.to_owned(), rest.to_owned()))
 }
 
-/// True if a process has a SIGKILL that it has not yet obeyed.
+/// True if a process has a pending SIGKILL.
 fn is_killed(number: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
     let pending = |line: &str| {
@@ -238,8 +239,8 @@ fn tracing() -> Vec<String> {
         .collect()
 }
 
-/// Instances of processes of this namespace, which have smaller numbers than those of a machine that
-/// has run for a while; those of other programs come and go as they like.
+/// Instances of processes of this namespace, whose numbers are smaller than those of a machine that
+/// has run for a while; those of other programs come and go.
 pub(super) fn tracing_instances() -> Vec<PathBuf> {
     let last = fs::read_to_string("/proc/sys/kernel/ns_last_pid").unwrap_or_default();
     let last: u32 = last.trim().parse().unwrap_or(0);
@@ -253,15 +254,15 @@ pub(super) fn tracing_instances() -> Vec<PathBuf> {
     instances
 }
 
-/// Settings that durio reads, proves with or could change; not those of devices without hardware, which
-/// come and go with the tests of others.
+/// Settings that durio reads, uses for proofs or could change; not those of devices without
+/// hardware, which other tests create and remove.
 fn settings() -> Vec<String> {
     let blocks = entries(Path::new("/sys/block"));
     let real = blocks.iter().filter(|it| it.join("device").exists());
     let queues = real.flat_map(|it| entries(&it.join("queue")));
     let files = entries(Path::new("/proc/sys/vm")).into_iter().chain(queues);
     let texts = files.filter_map(|file| {
-        // Writing to these is an order, and reading them says nothing.
+        // Writing to these is a command, and reading them yields nothing.
         let is_order = ["stat_refresh", "compact_memory", "drop_caches", "nr_hugepages"]
             .iter()
             .any(|it| file.ends_with(it));

@@ -2,10 +2,10 @@
 //!
 //! `bench import` is the same with one command line for both: durio imports fio's.
 //!
-//! In: pairs, seconds per trial. Out: percentiles, maximum, mean and rate of durio over fio, and of
-//! fio over itself beside it, which is the noise. Goals: p50 within a tenth, p99 within fio's own
-//! scatter, and for the job in which cached and uncached reads are mixed p99.9 and maximum within
-//! 1.3 of fio's: there, completions that are held back show.
+//! Prints percentiles, maximum, mean and rate of durio over fio, next to those of fio over itself,
+//! which are the noise. Goals: p50 within a tenth, p99 within fio's scatter, and for the job that
+//! mixes cached and uncached reads p99.9 and maximum within 1.3 of fio's: held-back completions
+//! would show there.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::{durio, fio, machine, scratch, table};
 /// Where durio's job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From its own command line.
+    /// From a separate command line.
     Own,
     /// From fio's command line, imported.
     Imported,
@@ -48,17 +48,18 @@ const P50_TOLERANCE: f64 = 0.10;
 /// The rate of an imported job over fio's may differ from 1 by this.
 const RATE_TOLERANCE: f64 = 0.15;
 
-/// Where cached and uncached reads are mixed, p99.9 and maximum are at most so many times fio's.
+/// Where cached and uncached reads are mixed, p99.9 and maximum are at most this many times fio's.
 const MIXED_MAX: f64 = 1.3;
 
-/// How the page cache is before a trial, and whether it is used.
+/// The state of the page cache before a trial, and whether the trial uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cache {
     /// Past it.
     Direct,
     /// All of the file is there.
     Warm,
-    /// All but a hundredth is there. So many operations are done: in a time, the rest would come.
+    /// All but a hundredth is cached. The number of operations is fixed: in a fixed time, the rest
+    /// would become cached.
     Mixed { operations: u32 },
 }
 
@@ -131,7 +132,7 @@ const JOBS: [Job; 9] = [
     Job {
         title: "randread 4 KiB, sync, 2000/s",
         fio: "--ioengine=psync --rw=randread --bs=4k --rate_iops=2000",
-        // fio spaces I/Os evenly unless told otherwise; durio's arrivals are Poisson's by default.
+        // fio spaces I/Os evenly by default; durio's arrivals are Poisson's.
         durio: "--engine sync --rw randread --bs 4k --rate 2000 --constant",
         cache: Cache::Direct,
         kinds: &[Kind::Read],
@@ -146,7 +147,7 @@ struct Trials {
     fio_again: Vec<Measured>,
 }
 
-/// A figure of an operation.
+/// A value of an operation.
 type Figure = fn(&Operation) -> Option<f64>;
 
 /// Latencies are shown in µs, rates in thousands per second: the same factor.
@@ -195,7 +196,7 @@ pub(super) fn run(arguments: &Arguments, way: Way, interrupt: &Interrupt) -> Res
     Ok(goals)
 }
 
-/// Each program comes first, second and last in turn: what ran before leaves traces in the storage.
+/// Each program comes first, second and last in turn: earlier runs leave traces in the storage.
 fn one_round(
     (job, way): (&Job, Way),
     trials: &mut Trials,
@@ -211,7 +212,7 @@ fn one_round(
         Cache::Mixed { .. } => scratch::cool_a_hundredth(file),
     };
     for turn in round..round + 3 {
-        // Before each trial: the one before has brought back what was dropped.
+        // Before each trial: the previous one has cached the dropped pages again.
         prepare().context("cannot bring the file into the page cache")?;
         match turn % 3 {
             0 => trials.fio.push(by_fio()?),
@@ -260,7 +261,7 @@ fn durio_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<O
     words
 }
 
-/// durio with fio's own words.
+/// durio with fio's words.
 fn imported_words(job: &Job, session: &Session, file: &Path, seconds: u32) -> Vec<OsString> {
     let destroy = job.kinds.contains(&Kind::Write).then_some(file);
     session.durio().fio(destroy, fio_words(job, file, seconds).get(1..).unwrap_or_default())
@@ -285,7 +286,7 @@ fn print(job: &Job, kind: Kind, trials: &Trials) -> Result<()> {
     Ok(())
 }
 
-/// One figure of fio, durio and fio again, round by round.
+/// One value of fio, durio and fio again, round by round.
 fn values(trials: &Trials, kind: Kind, figure: Figure) -> Result<[Vec<f64>; 3]> {
     let of = |measured: &[Measured]| {
         let figures = measured.iter().map(|trial| figure(trial.operation(kind)?));
@@ -308,8 +309,8 @@ fn goals_of(job: &Job, way: Way, kind: Kind, trials: &Trials) -> Result<Vec<Goal
     let within = |ratio: Ratio, tolerance: f64| (ratio.median - 1.0).abs() <= tolerance;
     let mut goals = Vec::new();
     if let Cache::Mixed { .. } = job.cache {
-        // fio looks for completions when its queue is full: most of its time for a cached read is
-        // the wait for that look, and says nothing about durio's.
+        // fio polls for completions when its queue is full: most of its time for a cached read is
+        // the wait for that poll, and says nothing about durio's.
         for (name, figure) in &FIGURES[2..4] {
             let both = ratios(*figure)?;
             goals.push(goal(name, format!("≤ {MIXED_MAX}"), both, both.0.median <= MIXED_MAX));
@@ -320,7 +321,7 @@ fn goals_of(job: &Job, way: Way, kind: Kind, trials: &Trials) -> Result<Vec<Goal
     goals.push(goal("p50", format!("1 ± {P50_TOLERANCE}"), p50, within(p50.0, P50_TOLERANCE)));
     let p99 = ratios(|it| it.p99)?;
     let (ratio, noise) = p99;
-    // Which of two equals comes first is chance: the scatter goes both ways.
+    // The order of two equal values is chance: the scatter goes both ways.
     let scatter = noise.greatest.max(1.0 / noise.least);
     let holds = (1.0 / scatter..=scatter).contains(&ratio.median);
     goals.push(goal("p99", "within fio's own scatter".to_owned(), p99, holds));

@@ -1,9 +1,9 @@
-//! `bench build`: what it costs to build durio.
+//! `bench build`: the cost of building durio.
 //!
-//! In: a fresh clone of what is committed, in a target folder of its own; downloaded crates. Out:
-//! processor time and elapsed time of the first release build, where it goes, the size of the binary as
-//! packages hold it, and the time from a changed line in a warning to the end of its crate's tests. Not
-//! here: the time of the tests of all crates, which `cargo xtask test` prints.
+//! Builds a fresh clone of the commit in a separate target folder, with downloaded crates. Prints
+//! processor time and elapsed time of the first release build, where it goes, the size of the
+//! packaged binary, and the time from a changed line in a warning to the end of its crate's tests.
+//! `cargo xtask test` prints the time of all tests.
 
 use std::fs;
 use std::path::Path;
@@ -23,14 +23,14 @@ const ELAPSED_SECONDS_MAX: f64 = 150.0;
 const PACKAGED_MEBIBYTES_MAX: f64 = 8.0;
 const REBUILD_SECONDS_MAX: f64 = 15.0;
 
-/// Units of the build that are shown: the others take less than these.
+/// Units of the build to show.
 const UNITS_SHOWN: usize = 15;
-/// Smaller sections of the binary are shown as one.
+/// Smaller sections of the binary are shown together.
 const SECTION_BYTES_MIN: u64 = 64 * 1024;
 /// A rule as short as any.
 const WARNING: &str = "crates/measure/judge/src/warning/figures.rs";
 
-/// What a command took.
+/// The cost of a command.
 struct Taken {
     cpu_seconds: f64,
     elapsed_seconds: f64,
@@ -41,7 +41,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     let scratch = scratch::folder(&target)?;
     let tree = scratch.path().join("durio");
     let root = cargo::workspace_root();
-    // A clone has what is committed and nothing that is built.
+    // A clone has the commit and no build results.
     let clone = ["git", "clone", "--quiet", "--local"];
     timed(Command::new(clone[0]).args(&clone[1..]).arg(&root).arg(&tree))?;
     machine::print_machine("A fresh build, and a build again");
@@ -51,7 +51,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     };
     let fresh = build(&["build", "--release", "-p", "durio", "--timings"])?;
     print_units(&tree)?;
-    // Packages hold this profile's binary, linked with fat LTO: its size is what users copy.
+    // Packages contain this profile's binary, linked with fat LTO: users copy this size.
     let packaged = build(&["build", "--profile", "dist", "-p", "durio"])?;
     let binary = tree.join("target/dist/durio");
     let size = fs::metadata(&binary).context("no packaged binary")?.len();
@@ -61,7 +61,7 @@ pub(super) fn run(interrupt: &Interrupt) -> Result<Vec<Goal>> {
     build(&tests)?;
     let warning = tree.join(WARNING);
     let text = fs::read_to_string(&warning).with_context(|| format!("no {WARNING}"))?;
-    // A comment will do: cargo goes by the file's time, and builds the crate again.
+    // A comment suffices: cargo compares the file's time, and rebuilds the crate.
     fs::write(&warning, format!("{text}\n// Another line.\n"))?;
     let again = build(&tests)?;
     println!("\n`--profile dist` took {:.0} s of processor time.", packaged.cpu_seconds);
@@ -87,7 +87,7 @@ fn at_most(what: &str, seconds: f64, limit: f64) -> Goal {
 /// Cargo in another checkout, with the target folder of that one.
 fn cargo_in(tree: &Path) -> Command {
     let mut command = cargo::command(&[]);
-    // A caller's variable would lead to a folder in which everything is built.
+    // A caller's variable would lead to a folder with existing builds.
     command.current_dir(tree).env("CARGO_TARGET_DIR", tree.join("target"));
     command.stdout(Stdio::null());
     command
@@ -110,7 +110,7 @@ fn timed(command: &mut Command) -> Result<Taken> {
     Ok(Taken { cpu_seconds: seconds.sum(), elapsed_seconds })
 }
 
-/// Shows the units that took longest, as cargo's own page of the build has them.
+/// Shows the units that took longest, from cargo's page of the build.
 fn print_units(tree: &Path) -> Result<()> {
     let page = tree.join("target/cargo-timings/cargo-timing.html");
     let page = fs::read_to_string(page).context("cargo made no page of timings")?;
@@ -123,7 +123,7 @@ fn print_units(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shows what the binary consists of, as `size` of binutils says, which come with every linker.
+/// Shows the parts of the binary, by `size` of binutils, which come with every linker.
 fn print_sections(binary: &Path) -> Result<()> {
     let output = Command::new("size").arg("-A").arg(binary).output().context("cannot run size")?;
     let text = String::from_utf8_lossy(&output.stdout);

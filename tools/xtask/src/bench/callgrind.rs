@@ -11,7 +11,7 @@ pub(super) fn wrap(command: Vec<OsString>) -> Vec<OsString> {
     callgrind.into_iter().map(OsString::from).chain(command).collect()
 }
 
-/// Reads the count from what valgrind says on stderr: `==123== Collected : 12345`.
+/// Reads the count from valgrind's stderr: `==123== Collected : 12345`.
 pub(super) fn parse(text: &str) -> Result<f64> {
     text.lines()
         .filter_map(|line| line.split_once("Collected :"))

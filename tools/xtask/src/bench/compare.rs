@@ -1,7 +1,7 @@
-//! `bench self`: durio beside fio on targets that cost next to nothing.
+//! `bench self`: durio next to fio on targets that cost next to nothing.
 //!
-//! In: rounds, seconds per trial. Out: IOPS, CPU time per I/O and both as ratios to fio's defaults,
-//! from interleaved rounds; the goals. Not here: latencies, which `agree` compares.
+//! Prints IOPS, CPU time per I/O and both as ratios to fio's defaults, from interleaved rounds;
+//! checks the goals. `agree` compares latencies.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 const FILE_MEBIBYTES: usize = 256;
 
-/// Whose command line it is.
+/// The program whose command line it is.
 #[derive(Debug, Clone, Copy)]
 enum Program {
     Fio,
@@ -51,7 +51,7 @@ const fn durio_row(label: &'static str, options: &'static str) -> Row {
     Row { label, program: Program::Durio, options }
 }
 
-/// Rows that are compared; the first one is what the others are compared to.
+/// The rows to compare; the first is the baseline.
 const URING: [Row; 5] = [
     fio_row(
         "fio io_uring, defaults, fixedbufs, registerfiles",
@@ -81,7 +81,7 @@ const TUNED: usize = 1;
 const DURIO: usize = 2;
 const DURIO_BATCH_32: usize = 3;
 
-/// What is read.
+/// The file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Null,
@@ -137,7 +137,7 @@ fn empty_group((title, target, rows): (&'static str, Target, &'static [Row])) ->
 
 fn one_round(groups: &mut [Group], session: &Session, file: &Path, seconds: u32) -> Result<()> {
     for group in groups {
-        // Every row once per round: what drifts slowly, such as foreign load, is in all alike.
+        // Every row once per round: slow drift, such as foreign load, affects all alike.
         for (row, trials) in group.rows.iter().zip(&mut group.trials) {
             trials.push(trial(row, group.target, session, file, seconds)?);
         }
@@ -194,7 +194,7 @@ fn print_group(group: &Group) {
     table::print(&header, rows);
 }
 
-/// A fallback, such as to unregistered buffers, changes what is compared.
+/// A fallback, such as to unregistered buffers, would invalidate the comparison.
 fn print_fallbacks(groups: &[Group]) {
     let all = groups.iter().flat_map(|group| &group.trials).flatten();
     let mut fallbacks: Vec<_> = all.flat_map(|trial| &trial.fallbacks).collect();

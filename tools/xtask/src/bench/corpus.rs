@@ -1,10 +1,10 @@
 //! `bench corpus`: job files and command lines of fio from elsewhere, run by fio and by durio.
 //!
-//! In: a folder of job files (any name) and command lines (`NAME.words`, one word a line). Out: how
-//! many of those with plain I/O durio accepts, and whether what it then does is what fio does, by
-//! strace: reads, writes, bytes, syncs, the range of offsets, the flags of what is open. Accesses of
-//! mapped files are no calls: there the sums of both programs' own JSON are compared, and msync by
-//! strace. Sizes are made small alike for both. Not here: speed.
+//! Reads a folder of job files (any name) and command lines (`NAME.words`, one word a line). Prints
+//! how many of those with plain I/O durio accepts, and whether it then does the same as fio, by
+//! strace: reads, writes, bytes, syncs, the range of offsets, the flags of open files. Accesses to
+//! mapped files are not calls: for these it compares the sums in both programs' JSON, and msync by
+//! strace. Sizes are reduced equally for both.
 
 mod calls;
 mod entry;
@@ -43,17 +43,17 @@ pub(crate) struct Arguments {
 
 /// Plain entries that must be accepted and do the same.
 const SHARE_MIN: f64 = 0.95;
-/// What one program may take for one entry.
+/// The time limit of one program for one entry.
 const SECONDS_MAX: &str = "60";
 
-/// What became of an entry.
+/// The outcome of an entry.
 enum Outcome {
     NotPlain(String),
     FioRefuses(String),
     Refused(String),
     Accepted,
     Equal,
-    /// With the note by which durio says so.
+    /// With durio's note about it.
     Noted(String),
     FioFails(String),
     Fails(String),
@@ -61,11 +61,11 @@ enum Outcome {
 }
 
 pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Goal>> {
-    // The debug build: speed is no question here, and it checks for overflow.
+    // The debug build: speed does not matter here, and it checks for overflow.
     let built = cargo::command(&["build", "--package", "durio"]).status()?;
     ensure!(built.success(), "durio cannot be built");
     let target = cargo::metadata()?.target_directory.into_std_path_buf();
-    // Not exchanged by another build while this one is measured.
+    // A copy, so that another build cannot replace it during the comparison.
     let copy = scratch::folder(&target)?;
     let program = copy.path().join("durio");
     fs::copy(target.join("debug/durio"), &program)?;
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     Ok(conclude(&outcomes, arguments.parse_only))
 }
 
-/// The entries that are asked for, by name.
+/// The requested entries, by name.
 fn chosen(arguments: &Arguments) -> Result<Vec<PathBuf>> {
     let is_chosen = |path: &PathBuf| {
         let only = arguments.only.as_ref();
@@ -190,7 +190,7 @@ impl Trial<'_> {
 
     /// A job that fio refuses, or that moves no bytes with fio, does not count as plain.
     fn refused(&self, entry: &Entry, why: String) -> Result<Outcome> {
-        // A file that stands for a device has no end to fill up to.
+        // A stand-in for a device has no end to fill up to.
         if entry.has("fill_device") {
             return Ok(Outcome::Refused(why));
         }
@@ -210,7 +210,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Runs durio with permission to write to what stands for devices, those alone that it names.
+    /// Runs durio with permission to write to the stand-ins for devices that it names.
     fn permitted(
         &self,
         home: &Path,
@@ -278,7 +278,7 @@ impl Trial<'_> {
         Ok(verdict(entry, (&by_fio, &by_durio), &said))
     }
 
-    /// A folder with what stands for devices, and the words of the entry.
+    /// A folder with the stand-ins for devices, and the words of the entry.
     fn lay_out(&self, entry: &Entry, name: &str) -> Result<Vec<String>> {
         let home = self.folder.join(name);
         fs::create_dir(&home)?;
@@ -331,7 +331,7 @@ fn reason(output: &Output) -> String {
     lines.get(first).map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
 }
 
-/// Compares file by file, in order of what was done.
+/// Compares file by file, ordered by their calls.
 fn verdict(entry: &Entry, (fio, durio): (&[Done], &[Done]), stderr: &str) -> Outcome {
     let show = || format!("fio {fio:?} durio {durio:?}");
     if fio.len() != durio.len() {
@@ -363,12 +363,12 @@ fn accesses(done: &Done) -> u64 {
     done.reads + done.writes
 }
 
-// Of few accesses all may be of one kind, or anywhere, by chance.
+// A few accesses may all be of one kind, or at any place, by chance.
 fn mixes(entry: &Entry, one: &Done, other: &Done) -> bool {
     is_mixed(one) || is_mixed(other) || (entry.mixes() && accesses(one) < 32)
 }
 
-/// Accesses, bytes and writes are the same, or as near as draws let them be.
+/// Accesses, bytes and writes are equal, or as close as random draws permit.
 fn is_as_much(entry: &Entry, one: &Done, other: &Done) -> bool {
     let near = |a: u64, b: u64, share: u64| a.abs_diff(b) <= a.max(b) / share;
     let has_mix = ["bsrange", "bssplit"].iter().any(|key| entry.has(key));
@@ -388,12 +388,12 @@ fn is_as_much(entry: &Entry, one: &Done, other: &Done) -> bool {
         && writes_are_near
 }
 
-/// True if it accesses files, each at its end. Where strace saw no access at all, nothing is known.
+/// True if it accesses files, each at its end. If strace saw no access at all, nothing is known.
 fn moves_no_byte(done: &[Done]) -> bool {
     done.iter().all(|file| file.bytes == 0 && !file.mapped) && !done.is_empty()
 }
 
-/// Whether durio has a note on syncs; one on an asynchronous engine is none.
+/// Whether durio has a note on syncs; a note on an asynchronous engine does not count.
 fn notes_syncs(stderr: &str) -> bool {
     let notes = stderr.lines().filter(|line| line.starts_with("note:"));
     let mut words = notes.flat_map(|line| line.split(|it: char| !it.is_ascii_alphabetic()));
@@ -404,7 +404,7 @@ fn is_mixed(done: &Done) -> bool {
     done.reads > 0 && done.writes > 0
 }
 
-/// Which of the two an access is, is drawn: within five standard deviations of even odds.
+/// Each access is drawn to be one of the two: within five standard deviations of even odds.
 fn near_in_mix(one: &Done, other: &Done) -> bool {
     // At even odds the variance of each count is n/4; that of their difference is the sum.
     let variance = (one.reads + one.writes) / 2;

@@ -1,11 +1,11 @@
-//! `bench databases`: real databases, and what `durio predict` says of them.
+//! `bench databases`: real databases next to the predictions of `durio predict`.
 //!
-//! In: databases that are installed here, durio. Out: commits per second, latencies and commits per sync of
-//! both, by turns in one folder, and the goals. Not here: how a database is started and loaded
-//! (`crate::databases`); what its log does (`cargo xtask databases trace`).
+//! Prints commits per second, latencies and commits per sync of both, measured by turns in one
+//! folder, and the goals. `crate::databases` starts and loads databases; `cargo xtask databases
+//! trace` shows their logs.
 //!
-//! A database stays up while it is predicted, and is idle then. Between two runs the filesystem is synced, so
-//! that none pays for what the last one left (removed files, for one).
+//! A database stays up while it is predicted, and is idle then. The filesystem is synced between
+//! two runs, so that no run pays for the remains of the last one (removed files, for one).
 
 mod figures;
 mod picture;
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Looks whether it can run at all; the exit code, if a package is missing.
+    /// Checks whether it can run; the exit code, if a package is missing.
     pub(super) fn cannot(&self, is_written: bool) -> Result<Option<ExitCode>> {
         ensure!(
             !is_written || self.names.is_empty(),
@@ -57,10 +57,10 @@ impl Arguments {
 
 const CLIENTS: [u32; 3] = [1, 8, 32];
 
-/// Transactions of each client in the first run, which is not counted: it says how many take as long as a run.
+/// Transactions of each client in the first, uncounted run, which shows how many fill a run.
 const FIRST: u32 = 300;
 
-/// A database that runs, and what is needed to predict it.
+/// A running database, and the parameters of its prediction.
 struct Setting<'a> {
     database: &'static Database,
     scratch: Scratch<'a>,
@@ -179,7 +179,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Does it, and says how much foreign load there was, in cores, and what share was stolen.
+    /// Does the work, and returns the foreign load during it, in cores, and the stolen share.
     fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, f64, f64)> {
         rustix::fs::syncfs(File::open(self.scratch.folder())?)
             .context("the filesystem cannot be synced")?;

@@ -1,7 +1,7 @@
-//! durio: its command line and what it prints.
+//! durio's command line and output.
 //!
-//! In: a target and options. Out: words to run, and figures from the findings. Not here: the
-//! findings' types; what is read here is the document as every user gets it.
+//! Turns a target and options into arguments, and findings into numbers. It reads the document as
+//! every user gets it, without the findings' types.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::measured::{Kind, Measured, Operation};
 
-/// Where durio is, and where its run folders go.
+/// The paths of durio and of its run folders.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Durio<'a> {
     pub(super) program: &'a Path,
@@ -22,7 +22,7 @@ impl Durio<'_> {
     /// `durio run` on `target`; `options` are separated by blanks.
     pub(super) fn run(self, target: &Path, options: &str) -> Vec<OsString> {
         let mut words = self.common("run");
-        // Without it durio would measure itself before each job, which is no part of the trial.
+        // Otherwise durio would measure itself before each job, which is not part of the trial.
         words.extend(["--no-self-cost".into(), "--target".into(), target.into()]);
         words.extend(options.split_whitespace().map(OsString::from));
         words
@@ -62,7 +62,7 @@ impl Durio<'_> {
     }
 }
 
-/// Reads the figures of the first workload.
+/// Reads the results of the first workload.
 pub(super) fn parse(text: &str) -> Result<Measured> {
     let findings = findings(text)?;
     let workload = findings.pointer("/workloads/0").context("no workload in the findings")?;
@@ -100,7 +100,7 @@ fn operation(value: &Value) -> Option<Operation> {
     })
 }
 
-/// What `durio check` tells about durio itself.
+/// The parts of `durio check` about durio itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Check {
     /// Largest resident memory, in bytes.

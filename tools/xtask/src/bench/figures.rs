@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The median; no number if there is no value.
+/// The median; NaN without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Of the first to the second, round by round.
+    /// The ratios of the first to the second, round by round.
     pub(super) fn of(these: &[f64], those: &[f64]) -> Self {
         // Within a round both met the same machine: a slow minute drops out of the ratio.
         let ratios: Vec<_> = these.iter().zip(those).map(|(this, that)| this / that).collect();

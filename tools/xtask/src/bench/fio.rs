@@ -1,8 +1,8 @@
-//! fio: its command line and what it prints.
+//! fio's command line and output.
 //!
-//! In: a target and options. Out: words to run, and figures from the JSON. Not here: running it.
+//! Turns a target and options into arguments, and JSON into numbers.
 //!
-//! fio 3.33, as met: notes stand before the JSON; `usr_cpu` and `sys_cpu` are percent of
+//! Observed with fio 3.33: notes precede the JSON; `usr_cpu` and `sys_cpu` are percent of
 //! `job_runtime`, which is in milliseconds; the total of `sync` is 0 and its count is `lat_ns.N`;
 //! percentiles are where they were asked for, under the latency's name.
 
@@ -30,7 +30,7 @@ pub(super) fn command(target: &Path, options: &str) -> Vec<OsString> {
     words
 }
 
-/// Reads the figures of the first job.
+/// Reads the results of the first job.
 pub(super) fn parse(text: &str) -> Result<Measured> {
     // fio prints notes about a job's options before its JSON, on stdout too.
     let begin = text.find('{').context("fio printed no JSON")?;

@@ -1,8 +1,8 @@
-//! `bench fsync`: durio beside pg_test_fsync, which rewrites one block and prints mean rates.
+//! `bench fsync`: durio next to pg_test_fsync, which rewrites one block and prints mean rates.
 //!
-//! In: pairs, seconds per trial. Out: operations per second of each method by pg_test_fsync, durio,
-//! and pg_test_fsync again, interleaved on the same file; the goals. Not here: other patterns. One
-//! offset written again and again is what pg_test_fsync does, not what a log does.
+//! Prints operations per second of each method by pg_test_fsync, durio, and pg_test_fsync again,
+//! interleaved on the same file; checks the goals. pg_test_fsync rewrites one offset again and
+//! again, unlike a log.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ struct Trials {
     pg_again: Vec<f64>,
 }
 
-/// The rates of one round; what the filesystem refuses has none.
+/// The rates of one round; a method that the filesystem refuses has none.
 type Rates = [Option<f64>; 4];
 
 /// Runs `bench fsync`.
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     Ok(goals)
 }
 
-/// Each comes first, second and last in turn: what ran before leaves traces in the storage.
+/// Each comes first, second and last in turn: earlier runs leave traces in the storage.
 fn one_round(
     trials: &mut [Trials; 4],
     round: u32,

@@ -1,8 +1,8 @@
 //! `bench compare`: how often `durio compare --fail-over` is wrong, on recorded runs.
 //!
-//! In: runs of a few workloads on the real disk, recorded here, or folders of runs. Out: how often
-//! sides that are drawn from the same runs are called a regression, and how often sides of which one
-//! is slowed by 10 % are. Not here: models of storage; those are in durio-analyse's tests.
+//! Takes runs of a few workloads on the real disk, recorded here or given as folders. Prints how
+//! often sides drawn from the same runs are called a regression, and how often sides of which one
+//! is slowed by 10 % are. durio-analyse's tests have models of storage.
 
 mod draw;
 mod record;
@@ -44,10 +44,10 @@ const REPEATS: [usize; 5] = [1, 2, 3, 5, 8];
 /// Every time in the record of a slowed run is longer by this factor.
 const SLOWED: f64 = 1.10;
 
-/// What is allowed.
+/// The permitted regression.
 const FAIL_OVER: f64 = 0.05;
 
-/// Of the goals, in per cent.
+/// The goals, in per cent.
 const FALSE_ALARMS_MAX: f64 = 5.0;
 const FOUND_MIN: f64 = 80.0;
 const FOUND_WITH: usize = 5;
@@ -57,7 +57,7 @@ const FOUND_WITH: usize = 5;
 /// ln 1.1 / 3.2 / √(2/5) = 0.047.
 const SCATTER_MAX: f64 = 0.047;
 
-/// What came of one number of repeats.
+/// The outcome for one number of repeats.
 struct Row {
     repeats: usize,
     equal: Outcomes,
@@ -166,8 +166,8 @@ fn goals_of(pool: &Pool, scatter: f64, rows: &[Row], draws: u32) -> Vec<Goal> {
     alarms.chain(power).collect()
 }
 
-/// What so many draws show at most where 5 % are wrong: 3.1 standard deviations above, one in a
-/// thousand.
+/// The most false alarms of this many draws if 5 % are wrong: 3.1 standard deviations above, one in
+/// a thousand.
 fn false_alarms_max(draws: u32) -> f64 {
     let share = FALSE_ALARMS_MAX / 100.0;
     FALSE_ALARMS_MAX + 310.0 * (share * (1.0 - share) / f64::from(draws)).sqrt()

@@ -1,4 +1,4 @@
-//! Goals: what was wished for, what was measured, whether it holds.
+//! Goals: the target, the measured value, and whether it holds.
 
 use super::table;
 
@@ -12,8 +12,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// A value that must not be above a limit, both with `digits` decimals. What is no number does
-    /// not hold.
+    /// A value that must not be above a limit, both with `digits` decimals. NaN does not hold.
     pub(super) fn at_most(
         what: impl Into<String>,
         value: f64,

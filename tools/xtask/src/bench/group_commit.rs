@@ -1,9 +1,9 @@
-//! `bench group-commit`: what a committed record costs durio itself, and what group commit gives on a
-//! real file beside as many independent durable writers.
+//! `bench group-commit`: durio's cost of a committed record, and the gain of group commit on a real
+//! file over as many independent durable writers.
 //!
-//! In: durio on the null engine's virtual clock, and on a file of its own. Out: CPU time and
-//! instructions per record with the goal, and commits per second of both ways, interleaved. Not
-//! here: a goal for the file, whose storage is whatever cargo's target folder is on.
+//! Runs durio on the null engine's virtual clock, and on a separate file. Prints CPU time and
+//! instructions per record with the goal, and commits per second of both ways, interleaved. The
+//! file has no goal, because its storage is whatever cargo's target folder is on.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -41,7 +41,7 @@ const MANY: u32 = 220_000;
 
 const FILE_MEBIBYTES: usize = 64;
 
-/// What a record costs, without any storage.
+/// The cost of a record, without any storage.
 struct Cost {
     record: &'static str,
     cpu_ns: f64,
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     Ok(goals)
 }
 
-/// Copying a page costs what it costs; the goal is on the record of a small transaction.
+/// Copying a page has a fixed cost; the goal is on the record of a small transaction.
 fn goal(cost: &Cost) -> Option<Goal> {
     let what = format!("CPU time per committed record of {}, {COMMITTERS} committers", cost.record);
     (cost.record == RECORDS[0]).then(|| Goal::at_most(what, cost.cpu_ns, CPU_NS_MAX, 0, " ns"))
@@ -125,7 +125,7 @@ fn commits(text: &str) -> Result<Commits> {
         p50_us: percentile("p50_ns"),
         p99_us: percentile("p99_ns"),
         count: committed,
-        // It is told per write and sync, of which there are few.
+        // durio reports it per write and sync, of which there are few.
         cpu_ns: durio::number(workload, "/cpu/per_operation_ns")? * calls / committed,
     })
 }

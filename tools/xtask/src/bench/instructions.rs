@@ -1,8 +1,8 @@
-//! `bench instructions`: what an I/O costs in user space, counted and not timed.
+//! `bench instructions`: the cost of an I/O in user space, counted and not timed.
 //!
-//! In: durio and fio on /dev/zero, which completes inline. Out: user instructions and system calls
-//! per I/O, as the difference of a long and a short run, so that the start cancels. Not here: the
-//! kernel's instructions.
+//! Runs durio and fio on /dev/zero, which completes inline. Prints user instructions and system
+//! calls per I/O, as the difference of a long and a short run, so that the start cancels. The
+//! kernel's instructions are not counted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use super::{callgrind, durio, fio, machine, strace, table};
 // One clock and one seed make runs alike.
 const DURIO_OPTIONS: &str = "--size 1GiB --buffered --clock tsc --seed 1 --interval 1h";
 const READS: &str = "--rw randread --bs 4k";
-/// The same with the bytes of each write: divided by its size, what making data costs.
+/// The same with the bytes of each write: divided by its size, the cost of making data.
 const WRITES: &str = "--destroy /dev/zero --rw randwrite --bs 4k";
 const FIO_OPTIONS: &str = "--rw=randread --bs=4k --size=1G --direct=0";
 const FIO_URING: &str = "--ioengine=io_uring --iodepth=32 --fixedbufs=1 --registerfiles=1";
@@ -29,8 +29,9 @@ const FIO_BATCH: &str = "--norandommap=1 --random_generator=tausworthe64 \
 /// I/Os of the short runs.
 const SHORT: u32 = 10_000;
 
-/// By how many I/Os the long runs are longer. What durio does after its loop (percentiles, the
-/// histogram log) varies with the latencies by a million instructions; fio's start varies by 30 000.
+/// By how many I/Os the long runs are longer. durio's work after its loop (percentiles, the
+/// histogram log) varies with the latencies by a million instructions; fio's start varies by 30
+/// 000.
 const APART_DURIO: u32 = 3_000_000;
 const APART_FIO: u32 = 100_000;
 
@@ -49,7 +50,7 @@ struct Case {
     goal: Option<f64>,
 }
 
-/// What was counted, per I/O.
+/// The counts, per I/O.
 struct Counted {
     instructions: [f64; 2],
     calls: strace::Calls,
@@ -157,7 +158,7 @@ fn command(case: &Case, session: &Session, operations: u32) -> Vec<OsString> {
     }
 }
 
-/// Both programs must have done what they were asked for.
+/// Checks that both programs did the requested work.
 fn verify(case: &Case, stdout: &str, operations: u32) -> Result<()> {
     let measured = if case.is_durio { durio::parse(stdout) } else { fio::parse(stdout) }?;
     let done = measured.accesses;

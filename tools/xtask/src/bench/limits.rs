@@ -1,6 +1,6 @@
 //! durio's limits for itself: size of the binary, time of `--help`, memory, number in flight.
 //!
-//! In: durio, and a quick check of the folder for files. Out: goals.
+//! Takes durio, and a quick check of the folder for files; returns goals.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ pub(super) fn measure(session: &Session) -> Result<Vec<Goal>> {
     let folder = scratch::subfolder(session.scratch(), "checked")?;
     let words = session.durio().check_quick(&folder);
     let check = durio::parse_check(&session.run(&words, Priority::Plain)?.stdout)?;
-    // Buffers are what the user asks for: jobs × depth × block size.
+    // The user determines the buffers: jobs × depth × block size.
     let memory = (check.memory - check.buffers) / MEBIBYTE;
     let in_flight = format!(
         "check --quick: in flight / (jobs × depth), least of {} asynchronous workloads",
@@ -64,7 +64,7 @@ fn help_milliseconds(session: &Session) -> Result<f64> {
         command.arg("--help").stdin(Stdio::null()).stdout(Stdio::null());
         let begin = Instant::now();
         let status = command.status().context("cannot run durio")?;
-        // The first call may read the binary from the disk; the median passes over it.
+        // The first call may read the binary from the disk; the median ignores it.
         times.push(begin.elapsed().as_secs_f64() * 1e3);
         ensure!(status.success(), "durio --help failed");
     }

@@ -1,9 +1,9 @@
-//! Foreign load: how much of the processors was busy, and not by us, and what share of the time that
-//! all on this machine wanted the hypervisor gave to other guests.
+//! Foreign load: how busy the processors were with other work, and which share of the time that all
+//! on this machine wanted the hypervisor gave to other guests.
 //!
-//! From /proc/stat (user, nice, system, irq, softirq) less this process's and its children's time
-//! from /proc/self/stat. What kernel threads and interrupts do for us counts as foreign; time that
-//! was stolen is counted apart.
+//! From /proc/stat (user, nice, system, irq, softirq) minus this process's and its children's time
+//! from /proc/self/stat. Work of kernel threads and interrupts for us counts as foreign; stolen
+//! time is counted separately.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,7 +27,7 @@ impl Load {
         Self::read_beside(None)
     }
 
-    /// The same, where what this living process and its descendants took is ours too.
+    /// The same, counting the time of this living process and its descendants as ours too.
     pub(super) fn read_beside(server: Option<u32>) -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         // Not 3 and 4, idle and iowait, when a processor does nothing; nor 8 and 9, guests of this
@@ -47,7 +47,7 @@ impl Load {
         (foreign * TICK / seconds).max(0.0)
     }
 
-    /// The share that was stolen since `earlier` of what was wanted.
+    /// The stolen share, since `earlier`, of the time that was wanted.
     pub(super) fn stolen_since(&self, earlier: &Self) -> f64 {
         let stolen = self.stolen - earlier.stolen;
         // At least a tick: a machine that wanted nothing would give 0 / 0.
@@ -60,7 +60,7 @@ impl Load {
 pub(super) struct Foreign(Vec<(f64, f64)>);
 
 impl Foreign {
-    /// Does a round's work and notes the load meanwhile.
+    /// Does a round's work and measures the load during it.
     pub(super) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = Load::read();
         let value = work();
@@ -93,11 +93,11 @@ const STOLEN: f64 = 0.05;
 /// A process: its parent, and its ticks with those of its children that have ended.
 type Process = (u32, f64);
 
-/// All that are there.
+/// All present processes.
 fn processes() -> HashMap<u32, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
-    // One that has gone meanwhile is among its parent's children that have ended.
+    // A process that is gone counts in its parent's time of ended children.
     let read = |id: u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
@@ -106,11 +106,11 @@ fn processes() -> HashMap<u32, Process> {
     ids.filter_map(read).collect()
 }
 
-/// The ticks of a process and of all that descend from it.
+/// The ticks of a process and all its descendants.
 fn ticks_of_family(first: u32, processes: &HashMap<u32, Process>) -> f64 {
     let belongs = |mut id: u32| {
         while id != first {
-            // The first process of all is nobody's child.
+            // The first process has no parent.
             match processes.get(&id) {
                 Some((parent, _)) if *parent != id => id = *parent,
                 _ => return false,
@@ -121,7 +121,7 @@ fn ticks_of_family(first: u32, processes: &HashMap<u32, Process>) -> f64 {
     processes.iter().filter(|(id, _)| belongs(**id)).map(|(_, (_, ticks))| ticks).sum()
 }
 
-/// A sum over all processors, of these figures of line `cpu`.
+/// A sum over all processors, of these fields of line `cpu`.
 fn ticks(stat: &str, figures: &[usize]) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<f64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();

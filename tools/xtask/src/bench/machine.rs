@@ -1,4 +1,4 @@
-//! The header above the tables: what was measured with what, where and when.
+//! The header above the tables: program, machine, place and time of the measurement.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::session::Session;
 
 const UNKNOWN: &str = "unknown";
 
-/// Prints the header of a bench of durio's own cost.
+/// Prints the header of a bench of durio's cost.
 pub(super) fn print(title: &str, session: &Session) {
     print_machine(title);
     println!("- fio: {}", first_line("fio", &["--version"]));
@@ -18,7 +18,7 @@ pub(super) fn print(title: &str, session: &Session) {
     println!("- priority of timed trials: {}", session.priority());
 }
 
-/// Prints what every header begins with.
+/// Prints the start of every header.
 pub(crate) fn print_machine(title: &str) {
     println!("{title}\n");
     println!("- date: {}", humantime::format_rfc3339_seconds(SystemTime::now()));
@@ -32,7 +32,7 @@ pub(crate) fn kernel() -> String {
     read("/proc/sys/kernel/osrelease")
 }
 
-/// What was measured, and whether the checkout is no longer that.
+/// The measured commit, and whether the checkout differs from it.
 fn commit() -> String {
     let root = crate::cargo::workspace_root();
     let folder = root.to_string_lossy();
@@ -72,7 +72,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
 }
 
-/// The first line that a program prints, its blanks made single.
+/// The first line of a program's output, with single blanks.
 fn first_line(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,8 +1,8 @@
-//! What a program measured in one trial, whichever program it was.
+//! The results of one trial, of either program.
 
 use std::fmt;
 
-/// Kinds of operations that both programs tell apart.
+/// Kinds of operations that both programs distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
 
-    /// As both programs spell it.
+    /// In the spelling of both programs.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -53,12 +53,12 @@ pub(super) struct Measured {
     pub(super) operations: Vec<(Kind, Operation)>,
     /// Little's law against the count in flight, where the program counts it.
     pub(super) deviation: Option<f64>,
-    /// What the program could not do as it was told.
+    /// The options that the program could not honour.
     pub(super) fallbacks: Vec<String>,
 }
 
 impl Measured {
-    /// The figures of one kind.
+    /// The results for one kind.
     pub(super) fn operation(&self, kind: Kind) -> Option<&Operation> {
         self.operations.iter().find(|(found, _)| *found == kind).map(|(_, operation)| operation)
     }

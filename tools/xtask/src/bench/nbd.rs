@@ -1,11 +1,10 @@
-//! `bench nbd`: durio's NBD server beside nbdkit's memory plugin, under the same client; with `--array` a
-//! mirror of two files beside nbdkit's file plugin over one.
+//! `bench nbd`: durio's NBD server next to nbdkit's memory plugin, under the same client; with
+//! `--array` a mirror of two files next to nbdkit's file plugin over one.
 //!
-//! In: pairs, seconds per trial. Out: rates of fio's nbd engine against both, interleaved, and the
-//! goals. Both serve memory over a unix socket, and fio's single job is one connection: what is
-//! compared is how requests are taken and answered; of the mirror also what it costs to write two
-//! files, each durably, instead of one that is not. Not here: foreign load, which is not told apart
-//! from that of the servers; drives; the kernel's client.
+//! Prints rates of fio's nbd engine against both, interleaved, and the goals. Both serve memory
+//! over a unix socket, and fio's single job is one connection: this compares how requests are taken
+//! and answered; with the mirror also the cost of writing two files, each durably, instead of one
+//! that is not. Foreign load is not distinguished from that of the servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +41,7 @@ const MEBIBYTES: u64 = 256;
 /// How long a server may take until it answers.
 const BEGIN: Duration = Duration::from_secs(20);
 
-/// What is measured, and the least ratio of durio's rate to nbdkit's.
+/// The workload, and the least ratio of durio's rate to nbdkit's.
 type Case = (&'static str, u32, f64);
 const CASES: [Case; 4] =
     [("randwrite", 16, 1.2), ("randread", 16, 1.0), ("randwrite", 1, 1.0), ("randread", 1, 1.0)];
@@ -76,7 +75,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // One that has ended already is what is wanted.
+        // A server that has already ended is fine.
         let _ = self.program.kill();
         let _ = self.program.wait();
     }
@@ -88,7 +87,7 @@ pub(super) fn run(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Go
     let scratch = scratch::folder(&target)?;
     // A socket's address has 108 bytes, which a folder among others' does not leave.
     let sockets = tempfile::tempdir().context("cannot make a folder for sockets")?;
-    // Its files are gone before the servers are: they have them open.
+    // Removed before the servers end: they keep the files open.
     let memory = tempfile::tempdir_in("/dev/shm").context("cannot make a folder in /dev/shm")?;
     let (title, cases, durio, nbdkit) = if arguments.array {
         let title =
@@ -132,7 +131,7 @@ fn one_round(
         for which in [first, 1 - first] {
             let options = options(&servers[which].uri(), rw, *depth, seconds);
             let text = printed(Command::new("fio").args(options.split_whitespace()));
-            // Before the outcome: Ctrl-C reaches fio too, and its failure is no news then.
+            // Before the outcome: Ctrl-C reaches fio too, which then fails as expected.
             interrupt.check()?;
             rates[which].push(fio::parse(&text?)?.iops);
         }
@@ -166,7 +165,7 @@ fn built(target: &Path, scratch: &Path, of: &str, name: &str) -> Result<Command>
     let words = ["build", "--release", "-p", of, "--example", name];
     let status = cargo::command(&words).status().context("cannot run cargo")?;
     ensure!(status.success(), "the server cannot be built");
-    // A copy: a build meanwhile replaces the original.
+    // A copy: a concurrent build replaces the original.
     let program = scratch.join(name);
     fs::copy(target.join("release/examples").join(name), &program)?;
     Ok(Command::new(program))
@@ -188,7 +187,7 @@ fn serve_nbdkit(sockets: &Path) -> Result<Serving> {
     Serving::begin(command, socket)
 }
 
-/// What a command prints, which must succeed.
+/// A command's output; the command must succeed.
 fn printed(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();

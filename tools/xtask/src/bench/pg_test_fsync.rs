@@ -1,14 +1,14 @@
-//! pg_test_fsync of an installed PostgreSQL: its command line and what it prints.
+//! pg_test_fsync of an installed PostgreSQL: its command line and output.
 //!
-//! In: a file and seconds per test. Out: operations per second of its four methods with one write of
-//! 8 KiB each. Not here: durio, and what the figures mean.
+//! Takes a file and seconds per test; returns operations per second of its four methods with one
+//! write of 8 KiB each.
 //!
 //! As read in its source (src/bin/pg_test_fsync/pg_test_fsync.c, PostgreSQL 15 and 18): it writes a
-//! file of 16 MiB in full and syncs it; then each method writes the same 8 KiB at offset 0 again and
-//! again until an alarm ends it, and prints the mean rate. open_datasync and open_sync are O_DSYNC
-//! and O_SYNC with O_DIRECT, fdatasync and fsync are calls after a buffered write. A method that the
-//! filesystem refuses is `n/a`. After these come tests that durio has nothing to set beside, so the
-//! program is ended when it begins the second list.
+//! file of 16 MiB in full and syncs it; then each method writes the same 8 KiB at offset 0 again
+//! and again until an alarm ends it, and prints the mean rate. open_datasync and open_sync are
+//! O_DSYNC and O_SYNC with O_DIRECT, fdatasync and fsync are calls after a buffered write. A method
+//! that the filesystem refuses is `n/a`. durio has no counterpart to the tests after these, so the
+//! program is ended when it starts the second list.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -32,7 +32,7 @@ const SECOND_LIST: &str = "two 8kB writes";
 /// The newest one that is installed.
 ///
 /// # Errors
-/// If there is none, with the package that has it.
+/// If none is installed; names the package that has it.
 pub(super) fn find() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
@@ -67,11 +67,11 @@ pub(super) fn version(program: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs the tests with one write on `file`, which stays, and gives operations per second of each
-/// method; none where the filesystem refuses it. `prefix` is what the program is run by.
+/// Runs the tests with one write on `file`, which stays, and returns operations per second of each
+/// method; `None` if the filesystem refuses it. `prefix` is the command that runs the program.
 ///
 /// # Errors
-/// If it cannot be run or prints something else.
+/// If it cannot be run or has unexpected output.
 pub(super) fn run(
     prefix: &[&str],
     program: &Path,
@@ -85,7 +85,7 @@ pub(super) fn run(
         .arg("-f")
         .arg(file)
         .args(["-s", &seconds.to_string()])
-        // What it prints is translated.
+        // Its output is translated.
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -98,7 +98,7 @@ pub(super) fn run(
     parse(&text?)
 }
 
-/// What it prints until the second list begins.
+/// Its output until the second list begins.
 fn first_list(child: &mut Child) -> Result<String> {
     let mut output = BufReader::new(child.stdout.take().context("no output")?);
     let mut text = String::new();

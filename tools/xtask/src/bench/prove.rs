@@ -1,8 +1,9 @@
-//! `bench prove`: power cuts and crash states per second, and durio beside fio's verify.
+//! `bench prove`: power cuts and crash states per second, and durio next to fio's verify.
 //!
-//! In: durio, and an example of durio-prove, built for release; fio. Out: cuts of simulated disks per
-//! second, in process and over NBD; states of a recorded run per second; which liars durio and fio find;
-//! the goals. Not here: checks by commands, which take what the command takes; guests.
+//! Takes release builds of durio and of an example of durio-prove, and fio. Prints cuts of
+//! simulated disks per second, in process and over NBD; states of a recorded run per second; which
+//! liars durio and fio find; the goals. Checks by commands are left out: they take as long as the
+//! command.
 
 mod fio_verify;
 

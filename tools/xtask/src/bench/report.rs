@@ -1,8 +1,8 @@
-//! `bench report`: how long a campaign's record takes to be shown again and to be compared.
+//! `bench report`: the time to show a campaign's record again, and to compare it.
 //!
-//! In: the record of one step on the null engine's virtual clock, multiplied. Out: CPU time and peak
-//! memory of `durio report` and `durio compare`, against their goals. Not here: real storage, and
-//! elapsed time, which says little on a shared machine.
+//! Takes the record of one step on the null engine's virtual clock, multiplied. Prints CPU time and
+//! peak memory of `durio report` and `durio compare` against their goals; elapsed time says little
+//! on a shared machine.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::goals::{self, Goal};
 use super::session::{Interrupt, Priority, Session};
 use super::{machine, scratch, table};
 
-/// A campaign of the largest size that is planned for.
+/// The largest planned campaign.
 const STEPS: u32 = 500;
 /// Fifty intervals of commits, writes and syncs.
 const ONE_STEP: &str = "--engine null --rw write --sync fdatasync --duration 50s --interval 1s";
@@ -24,7 +24,7 @@ const ONE_STEP: &str = "--engine null --rw write --sync fdatasync --duration 50s
 const SECONDS_MAX: f64 = 2.0;
 const MEBIBYTES_MAX: f64 = 300.0;
 
-/// What one command took.
+/// The cost of one command.
 struct Taken {
     label: &'static str,
     seconds: f64,
@@ -72,7 +72,7 @@ fn words(command: &str, folders: &[&PathBuf], format: &str) -> Vec<OsString> {
     words
 }
 
-/// User and system time and peak memory, as GNU time has them from the kernel.
+/// User and system time and peak memory, reported by GNU time.
 fn timed(session: &Session, label: &'static str, words: Vec<OsString>) -> Result<Taken> {
     let mut all: Vec<OsString> = ["time", "-f", "%U %S %M"].map(OsString::from).into();
     all.push(session.program().into());
@@ -87,10 +87,10 @@ fn timed(session: &Session, label: &'static str, words: Vec<OsString>) -> Result
     Ok(Taken { label, seconds: user + system, mebibytes: kibibytes / 1024.0 })
 }
 
-/// The record of a campaign: that of one step, again and again under other numbers.
+/// The record of a campaign: that of one step, repeated under other numbers.
 fn record(session: &Session, seed: u32) -> Result<PathBuf> {
     let out = scratch::subfolder(session.scratch(), &format!("one-{seed}"))?;
-    // A hundred latencies, unlike each other and other ones for each seed.
+    // A hundred different latencies, others for each seed.
     let latencies: Vec<_> =
         (0..100).map(|it| format!("{}us", 80 + it * it * (6 + seed) / 97)).collect();
     let options = format!("{ONE_STEP} --seed {seed} --null-latency {}", latencies.join(","));

@@ -14,7 +14,7 @@ use super::session::Interrupt;
 /// Bytes per write and read.
 const CHUNK: usize = 1 << 20;
 
-/// A folder of its own on the storage of cargo's target folder.
+/// A new folder on the storage of cargo's target folder.
 pub(super) fn folder(target_folder: &Path) -> Result<TempDir> {
     tempfile::Builder::new()
         .prefix("bench-")
@@ -35,8 +35,8 @@ pub(super) fn lay_out(folder: &Path, mebibytes: usize, interrupt: &Interrupt) ->
         fill(&mut chunk, &mut random);
         file.write_all(&chunk).context("cannot lay out the data file")?;
     }
-    // What is left to be written back would be load in the first trial, and the kernel drops only
-    // clean pages from its cache.
+    // Pending writeback would be load in the first trial, and the kernel drops only clean pages
+    // from its cache.
     file.sync_all().context("cannot sync the data file")?;
     Ok(path)
 }

@@ -1,6 +1,5 @@
-//! One bench: durio as it is now, a folder for files, and trials, one after the other.
-//!
-//! In: words to run. Out: what was printed. Not here: what it means.
+//! One bench: the current durio, a folder for files, and trials, one after the other. Returns what
+//! trials print.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +18,7 @@ use crate::cargo;
 
 /// Round-robin at the lowest real-time priority: tenants of the machine cannot take the core away
 /// in the middle of a short trial.
-// The lowest: the kernel's own real-time threads still come first.
+// The lowest: the kernel's real-time threads still take precedence.
 const REALTIME: [&str; 3] = ["chrt", "-r", "1"];
 
 /// The wish to end early.
@@ -27,7 +26,7 @@ const REALTIME: [&str; 3] = ["chrt", "-r", "1"];
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on, Ctrl-C and SIGTERM do not kill this process but are noted.
+    /// From now on, Ctrl-C and SIGTERM are recorded instead of killing this process.
     pub(crate) fn watch() -> Result<Self> {
         let came = Self::never();
         for signal in [SIGINT, SIGTERM] {
@@ -37,12 +36,12 @@ impl Interrupt {
         Ok(came)
     }
 
-    /// One that does not come.
+    /// A signal that never comes.
     pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
 
-    /// One that has come.
+    /// A signal that has come.
     #[cfg(test)]
     pub(crate) fn that_came() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
@@ -62,20 +61,20 @@ impl Interrupt {
 /// How a command is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Priority {
-    /// With real-time priority, where that is permitted: for times.
+    /// With real-time priority, if permitted: for times.
     Realtime,
     /// As any program: for counts.
     Plain,
 }
 
-/// What a command printed.
+/// A command's output.
 #[derive(Debug)]
 pub(super) struct Printed {
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// durio, built; and a folder that goes when this does.
+/// The built durio, and a folder that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Session {
     scratch: TempDir,
@@ -85,7 +84,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Builds durio and keeps a copy, which no other build can replace meanwhile.
+    /// Builds durio and keeps a copy, which no concurrent build can replace.
     pub(super) fn begin(interrupt: &Interrupt) -> Result<Self> {
         let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
         build()?;
@@ -123,7 +122,7 @@ impl Session {
         if self.realtime { "chrt -r 1" } else { "ordinary: chrt is not permitted" }
     }
 
-    /// What commands are run by.
+    /// The prefix of commands.
     pub(super) fn prefix(&self, priority: Priority) -> &'static [&'static str] {
         match self.realtime && priority == Priority::Realtime {
             true => &REALTIME,
@@ -141,7 +140,7 @@ impl Session {
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot run {}", program.display()))?;
-        // Before the exit code: Ctrl-C reaches the program too, and its failure is no news then.
+        // Before the exit code: Ctrl-C reaches the program too, which then fails as expected.
         self.interrupt.check()?;
         let printed = Printed {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Prints a table; all columns but the first are set to the right.
+/// Prints a table; all columns except the first are right-aligned.
 pub(crate) fn print<const N: usize>(
     header: &[&str; N],
     rows: impl IntoIterator<Item = [String; N]>,

@@ -1,8 +1,8 @@
-//! `--write`: what a bench prints, in its place in docs/benchmarks.md.
+//! `--write`: puts a bench's output in its place in docs/benchmarks.md.
 //!
-//! In: the words of this process. Out: the same process without `--write`, its output passed on and,
-//! if it succeeds, written between the two marks of that bench. Not here: words around the figures,
-//! which stand outside of the marks and name no figure that a command prints.
+//! Runs this process again without `--write`, passes its output on and, if it succeeds, writes it
+//! between the two marks of that bench. Text outside the marks names no number that a command
+//! prints.
 
 use std::env;
 use std::fs;
@@ -17,18 +17,18 @@ const DOCUMENT: &str = "docs/benchmarks.md";
 const OPTION: &str = "--write";
 const END: &str = "<!-- end -->";
 
-/// Runs the bench of this process's words, and writes down what it printed.
+/// Runs the bench of this process's arguments, and writes its output to the document.
 pub(super) fn run_bench() -> Result<ExitCode> {
     let words: Vec<_> = env::args().collect();
     run(&bench_name(&words)?)
 }
 
-/// Runs this process's words, and writes what they printed behind the mark of this command.
+/// Runs this process's arguments, and writes the output behind the mark of this command.
 pub(crate) fn run(command: &str) -> Result<ExitCode> {
     let words: Vec<_> = env::args().skip(1).filter(|it| it != OPTION).collect();
     let path = cargo::workspace_root().join(DOCUMENT);
     let document = || fs::read_to_string(&path).with_context(|| format!("cannot read {DOCUMENT}"));
-    // A bench takes minutes: what would be in vain is said before.
+    // A bench takes minutes: report a missing mark before it.
     let mark = format!("<!-- cargo xtask {command} -->");
     replaced(&document()?, &mark, "")?;
     let program = env::current_exe().context("this program has no path")?;
@@ -46,14 +46,14 @@ pub(crate) fn run(command: &str) -> Result<ExitCode> {
     }
     let status = child.wait().context("the bench cannot be waited for")?;
     ensure!(status.success(), "the bench failed; {DOCUMENT} is as it was");
-    // It may have been edited meanwhile.
+    // It may have been edited in the meantime.
     fs::write(&path, replaced(&document()?, &mark, &text)?)
         .with_context(|| format!("cannot write {DOCUMENT}"))?;
     eprintln!("written to {DOCUMENT}");
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command of a bench, whatever its options.
+/// The command of a bench, without its options.
 fn bench_name(words: &[String]) -> Result<String> {
     let name = words.iter().skip_while(|it| *it != "bench").skip(1).find(|it| !it.starts_with('-'));
     Ok(format!("bench {}", name.context("no bench is named")?))

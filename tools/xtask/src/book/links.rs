@@ -1,7 +1,7 @@
-//! Whether the links of the book lead somewhere.
+//! Checks that the links of the book lead somewhere.
 //!
-//! In: the sources in Markdown, or the built book in HTML. Out: a line for each link, id or page that
-//! leads nowhere. Not here: fetching what is outside of the book.
+//! Takes the sources in Markdown, or the built book in HTML; returns a line for each broken link,
+//! id or page. Links out of the book are not fetched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 
 use super::pages::Explained;
 
-/// The file that says what belongs to the book.
+/// The file that lists the book's pages.
 const SUMMARY: &str = "SUMMARY.md";
 
-/// What a checker of the built book found.
+/// The findings of a checker of the built book.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) pages: usize,
@@ -52,7 +52,7 @@ pub(super) fn of_sources(folder: &Path, explained: &[Explained]) -> Result<Vec<S
 /// Broken links of the built book, and ids without an anchor.
 pub(super) fn of_book(folder: &Path, explained: &[Explained]) -> Result<Found> {
     let mut files = read(folder, "html", of_html)?;
-    // One has every page once more, the other is shown at any address.
+    // One repeats every page, the other is shown at any address.
     for copy in ["print.html", "404.html"] {
         files.remove(Path::new(copy));
     }
@@ -151,7 +151,7 @@ fn of_markdown(text: &str) -> Linked {
             in_fence = !in_fence;
             continue;
         }
-        // Code is shown as it stands.
+        // Code is shown unchanged.
         if in_fence || line.starts_with("    ") {
             continue;
         }

@@ -1,7 +1,7 @@
 //! The generated pages of the reference.
 //!
-//! In: what the built durio prints: help texts, and as JSON its explanations and profiles. Out: pages
-//! in Markdown. Not here: writing or comparing them.
+//! Turns the built durio's output (help texts, and as JSON its explanations and profiles) into
+//! pages in Markdown.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) struct Page {
     pub(super) text: String,
 }
 
-/// Something that a report prints, and where the book explains it.
+/// A term printed in reports, and its place in the book.
 #[derive(Debug)]
 pub(super) struct Explained {
     /// In docs/, without its ending.
@@ -27,7 +27,7 @@ pub(super) struct Explained {
     pub(super) anchor: String,
 }
 
-/// A kind of explanations has a page of its own.
+/// Each kind of explanation has a separate page.
 struct Kind {
     name: &'static str,
     page: &'static str,
@@ -92,13 +92,13 @@ pub(super) fn pages(program: &Path) -> Result<(Vec<Page>, Vec<Explained>)> {
     Ok((pages, explained))
 }
 
-/// The program that is asked.
+/// The program to run.
 struct Durio<'a>(&'a Path);
 
 impl Durio<'_> {
     fn text(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new(self.0);
-        // As wide as in a pipe, whatever the terminal.
+        // The width in a pipe, whatever the terminal.
         command.args(words).env("COLUMNS", "100").env("NO_COLOR", "1");
         let output = command.output().with_context(|| format!("{command:?} does not start"))?;
         ensure!(output.status.success(), "{command:?} failed");
@@ -116,7 +116,7 @@ fn page(name: &str, title: &str, body: &str) -> Page {
     Page { path: format!("{}/{name}.md", super::SOURCES), text }
 }
 
-/// A text of a document; empty where there is none.
+/// A text of a document; empty if absent.
 fn at<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
@@ -125,7 +125,7 @@ fn each<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().into_iter().flatten()
 }
 
-/// As Markdown shows it: signs that it would take for its own are escaped.
+/// Escapes characters that have a meaning in Markdown.
 fn plain(text: &str) -> String {
     let mut shown = String::new();
     for sign in text.chars() {
@@ -140,12 +140,12 @@ fn plain(text: &str) -> String {
 /// Programs with which texts begin.
 const PROGRAMS: [&str; 8] = ["bcache", "durio", "echo", "ext4", "f2fs", "lvs", "mdadm", "zfs"];
 
-/// As a sentence: texts of tables begin small and end open.
+/// As a sentence: texts of tables begin in lower case and end without a full stop.
 fn sentence(text: &str) -> String {
     let mut signs = text.chars();
     let Some(first) = signs.next() else { return String::new() };
     let end = if text.ends_with(['.', '?', ':']) { "" } else { "." };
-    // A setting's, a device's or a program's name keeps its case.
+    // The name of a setting, device or program keeps its case.
     let word = text.split([' ', ',']).next().unwrap_or_default();
     let is_name = PROGRAMS.contains(&word)
         || word.contains(['_', '/', '='])
@@ -199,7 +199,7 @@ fn linked_words(words: &str) -> String {
     words.split(", ").map(linked).collect::<Vec<_>>().join(" or ")
 }
 
-/// Where the help texts stop and the table of exit codes begins.
+/// The end of the help text and the start of the table of exit codes.
 const EXIT_CODES: &str = "Exit codes:\n";
 
 fn without_exit_codes(help: &str) -> &str {
@@ -210,7 +210,7 @@ fn without_exit_codes(help: &str) -> &str {
 fn commands_of(help: &str) -> Vec<String> {
     let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // A description that goes on is indented further.
+    // The continuation of a description is indented further.
     let named = lines.filter_map(|line| line.strip_prefix("  ").filter(|it| !it.starts_with(' ')));
     let names = named.filter_map(|line| line.split(' ').next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
@@ -226,7 +226,7 @@ fn commands(durio: &Durio<'_>) -> Result<Page> {
         let words: Vec<&str> = name.iter().map(String::as_str).collect();
         let help = durio.text(&[&words[..], &["--help"]].concat())?;
         let title = [&["durio"], &words[..]].concat().join(" ");
-        // clap puts spaces into empty lines. Help texts have no fence of their own.
+        // clap puts spaces into empty lines. Help texts contain no fences.
         let lines: Vec<&str> = without_exit_codes(&help).lines().map(str::trim_end).collect();
         let text = lines.join("\n");
         write!(body, "\n## {title}\n\n```text\n{text}\n```\n")?;

@@ -1,7 +1,7 @@
-//! Figures as a section of docs/method/databases.md.
+//! Results as a section of docs/method/databases.md.
 //!
-//! In: figures of one database, one for each number of clients. Out: Markdown. Not here: the words around
-//! it, which say what follows for the profile.
+//! Formats the results of one database, one for each number of clients, as Markdown. The text
+//! around it, written by hand, draws the conclusions for the profile.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::figures::Figures;
 
-/// Syncs of other files that are rarer than this, per commit, are the background's.
+/// Rarer syncs of other files, per commit, belong to the background.
 const NOTABLE: f64 = 0.02;
 
-/// Sizes that are named; rarer ones than one in a hundred are not.
+/// How many sizes to name; those below one in a hundred are left out.
 const FREQUENT: usize = 3;
 
 const HEADER: [&str; 11] = [
@@ -90,7 +90,7 @@ fn file(all: &[Figures]) -> String {
     text
 }
 
-/// The sizes that are met most, of all loads.
+/// The most frequent sizes of all loads.
 fn frequent(all: &[Figures], sizes: fn(&Figures) -> &Vec<u64>) -> String {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     all.iter().flat_map(sizes).for_each(|size| *counts.entry(*size).or_default() += 1);

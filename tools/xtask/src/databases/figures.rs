@@ -1,7 +1,7 @@
-//! What a trace says about a database's log, while clients committed.
+//! Results about a database's log from a trace, while clients committed.
 //!
-//! In: events, which files are the log, how many commits the clients counted. Out: [`Figures`]. Not here:
-//! tables (`evidence`).
+//! Takes events, the names of the log's files, and the clients' count of commits; returns
+//! [`Figures`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,18 +13,18 @@ use super::trace::{Call, Event};
 /// Begin of the name of a database's folder.
 pub(super) const FOLDER_PREFIX: &str = "durio-trace-";
 
-/// Beyond it nothing is told apart: no database fills its writes up to more.
+/// The largest alignment to detect: no database fills its writes up to more.
 const ALIGNMENT_MAX: u64 = 32 << 10;
 
 /// A load that was traced.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) clients: u32,
-    /// As the clients counted them.
+    /// The clients' count.
     pub(super) commits: u64,
     /// When it ran, microseconds since 1970.
     pub(super) time: Range<u64>,
-    /// Bytes of all files of the log before it, and the most while it ran.
+    /// Bytes of all files of the log before the load, and the maximum during it.
     pub(super) log_bytes: [u64; 2],
 }
 
@@ -40,15 +40,15 @@ pub(super) struct Figures {
     pub(super) allocated: BTreeSet<String>,
     /// Bytes of each write, in order of size.
     pub(super) sizes: Vec<u64>,
-    /// What all offsets and sizes are a multiple of.
+    /// The greatest common alignment of all offsets and sizes.
     pub(super) alignment: u64,
-    /// Bytes beyond what the log had: a tail that is written again does not count twice.
+    /// Bytes beyond the log's previous end: a rewritten tail does not count twice.
     pub(super) new_bytes: u64,
     /// Writes that began before the last one of their file had ended.
     pub(super) rewrites: usize,
     /// Files of the log that were made.
     pub(super) made: usize,
-    /// By how many bytes the files of the log became larger.
+    /// The growth of the log's files in bytes.
     pub(super) growth: u64,
     /// Syncs of the log by call.
     pub(super) syncs: BTreeMap<String, usize>,
@@ -63,7 +63,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Derives them.
+    /// Derives the results.
     ///
     /// # Errors
     /// If the trace does not show how commits became durable.
@@ -166,7 +166,7 @@ struct State {
     /// The last write of each file.
     ends: BTreeMap<String, Range<u64>>,
     unsynced: u64,
-    /// When the last sync to return returned.
+    /// When the last sync returned.
     sync_end: u64,
 }
 

@@ -1,20 +1,18 @@
-//! What a load says of itself.
-//!
-//! In: lines of a name and a number. Out: [`Said`]. Not here: the loads (`table`).
+//! A load's report: parses lines of a name and a number into [`Said`].
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A load, by its own words.
+/// A load's report.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Said {
     /// Transactions that were acknowledged.
     pub(crate) commits: u64,
-    /// In so many seconds.
+    /// The duration of these commits, in seconds.
     pub(crate) seconds: f64,
-    /// Of a transaction, microseconds; none where the benchmark counts no latencies.
+    /// Latency of a transaction in microseconds; absent if the benchmark does not measure it.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
-    /// Commits that shared a sync; none where only the database's own counter says it.
+    /// Commits that shared a sync; absent if only the database's counter knows it.
     pub(crate) per_sync: Option<f64>,
 }
 

@@ -1,10 +1,10 @@
-//! A database in a folder of its own: made, started, loaded, stopped; under strace where it is traced.
+//! A database in a private folder: made, started, loaded, stopped; under strace where it is traced.
 //!
-//! In: a row of the table. Out: loads, what they said, and the trace that they left. Not here: what the trace
-//! says.
+//! Takes a row of the table; runs loads, and returns their reports and traces.
 //!
-//! strace, what it runs and what that starts are one process group: what is ended is that group. strace itself
-//! ignores SIGTERM (with `-o` it blocks it) and ends with the last of its processes, its file whole.
+//! strace, its command and all children are one process group, which is ended as a whole. strace
+//! itself ignores SIGTERM (with `-o` it blocks it) and ends with the last of its processes, its
+//! file whole.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -34,7 +34,7 @@ const LOAD_MAX: Duration = Duration::from_secs(600);
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// A database and its folder, which goes when this does.
+/// A database and its folder, which is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch<'a> {
     database: &'a Database,
@@ -80,7 +80,7 @@ impl<'a> Scratch<'a> {
         loads.iter().map(|load| Figures::of(&events, self.database.is_log, load)).collect()
     }
 
-    /// Of a database that lives in its clients.
+    /// For a database that lives in its clients.
     fn alone(&self, clients: u32, transactions: u32) -> Result<Figures> {
         let strace = self.strace("load.trace");
         let load = self.load(clients, transactions, &strace)?;
@@ -92,7 +92,7 @@ impl<'a> Scratch<'a> {
         let before = self.log_bytes();
         let begin = now();
         let mut most = before;
-        // A log may be gone when its last client is.
+        // A log may disappear with its last client.
         let look = || most = most.max(self.log_bytes());
         let said = self.commit((clients, (transactions / clients).max(1)), "", strace, look)?;
         let time = begin..now();
@@ -100,7 +100,7 @@ impl<'a> Scratch<'a> {
         Ok(Load { clients, commits: said.commits, time, log_bytes })
     }
 
-    /// So many clients commit, each so often.
+    /// `clients` clients commit `each` times each.
     pub(crate) fn measure(&self, clients: u32, each: u32) -> Result<Said> {
         self.commit((clients, each), "1", &[], || ())
     }
@@ -128,7 +128,7 @@ impl<'a> Scratch<'a> {
         Ok(said)
     }
 
-    /// How many syncs it has counted, if it does.
+    /// The database's count of syncs, if it has one.
     pub(crate) fn syncs(&self) -> Result<Option<u64>> {
         let Some(text) = self.database.syncs else { return Ok(None) };
         self.step("syncs", text, 1, 1)?;
@@ -141,7 +141,7 @@ impl<'a> Scratch<'a> {
         self.folder.path()
     }
 
-    /// Starts it, until what is given back is dropped; none for one that lives in its clients.
+    /// Starts it, until the returned group is dropped; `None` if it lives in its clients.
     pub(crate) fn serve(&self, strace: &[OsString]) -> Result<Option<Group>> {
         self.database.serve.map(|serve| self.start(serve, strace)).transpose()
     }
@@ -169,7 +169,7 @@ impl<'a> Scratch<'a> {
         ended.with_context(|| self.tail(name))
     }
 
-    /// A command of the table, what it prints going to `name`.out and `name`.err.
+    /// A command of the table, with its output in `name`.out and `name`.err.
     fn shell(&self, name: &str, text: &str, prefix: &[OsString]) -> Result<Command> {
         let folder = self.folder.path();
         let mut words = prefix.iter().cloned().chain(["sh", "-euc", text].map(OsString::from));
@@ -214,7 +214,7 @@ impl<'a> Scratch<'a> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The end of what a command said, for an error.
+    /// The end of a command's output, for an error.
     fn tail(&self, name: &str) -> String {
         let said = [format!("{name}.out"), format!("{name}.err")].map(|it| self.read(&it).ok());
         let said = said.into_iter().flatten().collect::<String>();
@@ -249,7 +249,7 @@ fn bytes_below(folder: &Path, is_log: fn(&str) -> bool) -> u64 {
     let mut sum = 0;
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        // What is gone meanwhile has no bytes.
+        // Files removed in the meantime have no bytes.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(it) if it.is_dir() => folders.push(entry.path()),
@@ -271,7 +271,7 @@ fn now() -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A process and what it starts; ended when it is dropped.
+/// A process and its children; ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Group {
     child: Child,
@@ -321,7 +321,7 @@ impl Group {
 
     fn kill(&self, signal: Signal) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // One that has ended already cannot be killed.
+        // A process that has ended already cannot be killed.
         let _ = group.map(|group| kill_process_group(group, signal));
     }
 }
@@ -331,7 +331,7 @@ impl Drop for Group {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // A server gives back what it holds if it is asked; its children too.
+        // A server and its children release their resources on a request to end.
         self.kill(Signal::TERM);
         if matches!(self.wait(Duration::from_secs(10), || Ok(())), Ok(Some(_))) {
             return;

@@ -1,29 +1,27 @@
-//! The databases that are traced and held against predictions: how each is made, served, loaded, and which of
-//! its files are the log.
+//! The databases that are traced and compared with predictions: how to make, serve and load each,
+//! and which of its files are the log.
 //!
-//! In: nothing. Out: [`DATABASES`]. Not here: running any of it (`server`).
+//! A load prints lines of a name and a number, which `said` reads: `commits`, the number
+//! acknowledged; `seconds`, their duration; and if its benchmark reports them `p50_us`, `p99_us`
+//! and `per_sync`, commits that shared a sync.
 //!
-//! A load prints lines of a name and a number, which `said` reads: `commits`, how many were acknowledged;
-//! `seconds`, in which they were; and where its benchmark says so `p50_us`, `p99_us` and `per_sync`, commits
-//! that shared a sync.
-//!
-//! Each command is for a shell that stops at the first error, with `$DIR` (a folder of its own), `$AS` (what
-//! makes a command that of a plain user), `$PORT` and `$PEER_PORT` (free ones of the loopback), `$CLIENTS` and
-//! `$EACH` (transactions of each client); loads have `$WARM`, which is empty where they are traced. A transaction
-//! has a value of 100 bytes.
+//! Each command is for a shell that stops at the first error, with `$DIR` (a private folder), `$AS`
+//! (a prefix that runs a command as a plain user), `$PORT` and `$PEER_PORT` (free ports of the
+//! loopback), `$CLIENTS` and `$EACH` (transactions of each client); loads have `$WARM`, which is
+//! empty where they are traced. A transaction has a value of 100 bytes.
 
 /// A database and its commands.
 #[derive(Debug)]
 pub(crate) struct Database {
     /// The profile's name.
     pub(crate) name: &'static str,
-    /// What is run, each with Debian's package.
+    /// The programs to run, each with Debian's package.
     pub(super) programs: &'static [(&'static str, &'static str)],
-    /// Who runs it where the caller is root: it refuses root, or should not need it.
+    /// The user that runs it if the caller is root: it refuses root, or should not need it.
     pub(super) user: Option<&'static str>,
     /// Prints its version.
     pub(super) version: &'static str,
-    /// One transaction, and the settings that are not the package's own.
+    /// One transaction, and the settings that differ from the package's.
     pub(crate) transaction: &'static str,
     /// Makes it.
     pub(super) setup: &'static str,
@@ -31,11 +29,11 @@ pub(crate) struct Database {
     pub(super) serve: Option<Serve>,
     /// Commits with `$CLIENTS` at once, `$EACH` transactions of each.
     pub(super) load: &'static str,
-    /// Prints how many syncs of its log the database has counted, or what grows by one with each; none where
-    /// only the load can say it.
+    /// Prints the database's count of syncs of its log, or a counter that grows by one with each;
+    /// `None` if only the load can report it.
     pub(super) syncs: Option<&'static str>,
-    /// One client at most commits at a time, and the others poll for their turn: only one is held against a
-    /// prediction.
+    /// Only one client commits at a time, and the others poll for their turn: only one client is
+    /// compared with a prediction.
     pub(crate) is_for_one: bool,
     /// True for a file of its log, by its path.
     pub(super) is_log: fn(&str) -> bool,
@@ -85,8 +83,8 @@ pub(crate) const DATABASES: [Database; 7] = [
         version: "mariadbd --version",
         transaction: "INSERT of a counter and 100 bytes into InnoDB, autocommit; mysqlslap; no settings, so no \
                       binary log",
-        // A new log is preallocated: until all of it has been written once, a sync has the filesystem's journal
-        // to wait for. A copy is written.
+        // A new log is preallocated: until all of it has been written once, a sync has to wait for
+        // the filesystem's journal. A copy is written.
         setup: r#"
             $AS mariadb-install-db --no-defaults --datadir="$DIR/data" --skip-test-db \
                 --auth-root-authentication-method=normal
@@ -163,7 +161,8 @@ pub(crate) const DATABASES: [Database; 7] = [
                 awk -F '[",]+' -v commits=$((CLIENTS * EACH)) '$2 == "SET" {
                     printf "commits %d\nseconds %f\n", commits, commits / $3
                     printf "p50_us %f\np99_us %f\n", 1000 * $6, 1000 * $8 }'"#,
-        // Of all calls that write, those that were no answers. It counts the one that asks too, each time.
+        // All calls that write, minus those that were answers. Each count includes the call that
+        // asks for it.
         syncs: Some(
             r#"
             info=$(redis-cli -s "$DIR/socket" info | tr -d '\r')
@@ -230,9 +229,10 @@ pub(super) const PERCENTILES: &str = r#"
     { of[NR] = $1 }
     END { if (NR) { print "p50_us", of[int(NR * 0.5) + 1]; print "p99_us", of[int(NR * 0.99) + 1] } }"#;
 
-/// A shell for each client. Where it is held against a prediction, a log with WAL has been written before, as it is
-/// written again and again while a connection is open: a log that grows has the filesystem's journal to wait for.
-/// One that waits for another longer than a minute fails, and so does the load.
+/// A shell for each client. For a comparison with a prediction, a log with WAL is filled
+/// beforehand, because it is rewritten again and again while a connection is open: a growing log
+/// would wait for the filesystem's journal. A client that waits for another longer than a minute
+/// fails, and so does the load.
 const SQLITE_LOAD: &str = r#"
     {
         echo '.timeout 60000'

@@ -1,9 +1,9 @@
-//! What `strace -f -ttt -T -y` writes: opened files, writes and syncs, each with its thread and its time.
+//! Parses the output of `strace -f -ttt -T -y`: opened files, writes and syncs, each with its
+//! thread and its time.
 //!
-//! In: the text. Out: events in the order in which they began. Not here: which file is a log, and what the
-//! events mean (`figures`).
+//! Returns events in the order in which they began. `figures` decides which file is a log.
 //!
-//! A line that is none of strace's is an error: what is skipped would be missing in a figure.
+//! A line that is not strace's is an error, because a skipped line would falsify a result.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) const CALLS: &str =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) thread: u32,
-    /// When it began, microseconds since 1970.
+    /// Its start, in microseconds since 1970.
     pub(super) begin: u64,
     /// Until it returned, microseconds.
     pub(super) duration: u64,
@@ -30,7 +30,7 @@ pub(super) struct Event {
 pub(super) enum Call {
     /// With these flags, as strace writes them.
     Open(String),
-    /// So many bytes, and at which offset if the call says so.
+    /// The length, and the offset if the call names one.
     Write { bytes: u64, offset: Option<u64> },
     /// By this call.
     Sync(String),
@@ -38,10 +38,10 @@ pub(super) enum Call {
     Allocate(String),
 }
 
-/// Reads a trace. Calls that failed, or that nobody saw return, are left out.
+/// Reads a trace. Leaves out calls that failed, or whose return is missing.
 ///
 /// # Errors
-/// If a line is none of strace's, with its number.
+/// If a line is not strace's, with its number.
 pub(super) fn parse(text: &str) -> Result<Vec<Event>> {
     let mut begun: HashMap<u32, (u64, String)> = HashMap::new();
     let mut events = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Event>> {
 }
 
 fn one(line: &str, begun: &mut HashMap<u32, (u64, String)>) -> Result<Option<Event>> {
-    // Threads stand in a column: several blanks may follow a short number.
+    // Threads are in a column: several blanks may follow a short number.
     let (thread, rest) = line.split_once(' ').context("no thread")?;
     let (time, rest) = rest.trim_start().split_once(' ').context("no time")?;
     let (thread, time) = (thread.parse().context("no thread")?, micros(time)?);
@@ -103,7 +103,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<Event>> {
         }
         _ => bail!("nobody asked for {name}"),
     };
-    // The path of an opened file is its result's, that of others their first argument's.
+    // For an open call the path is in the result, for others in the first argument.
     let place = if name == "openat" { result } else { arguments };
     let Some(path) = place.split_once('<').and_then(|(_, it)| it.split_once('>')) else {
         return Ok(None);
@@ -112,7 +112,7 @@ fn call(thread: u32, begin: u64, text: &str) -> Result<Option<Event>> {
     Ok(Some(Event { thread, begin, duration, path, call }))
 }
 
-/// `12.345678` as 12345678.
+/// Parses `12.345678` as 12345678.
 fn micros(text: &str) -> Result<u64> {
     let (seconds, part) = text.split_once('.').context("a time without a point")?;
     ensure!(part.len() == 6, "'{text}' is no time in microseconds");

@@ -1,7 +1,5 @@
-//! The binaries that are packed.
-//!
-//! In: the checkout and the installed targets. Out: a binary for each, in the `dist` profile, without
-//! a path of this machine in it. Not here: what a binary needs to run (`program`).
+//! Builds the binaries to pack, one for each installed target, in the `dist` profile, without a
+//! path of this machine in it.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
 
-/// What a binary is compiled for.
+/// A compilation target.
 pub(super) struct Target {
     triple: String,
 }
@@ -29,7 +27,7 @@ impl Target {
     /// The same machine with musl, which is linked statically; nothing if it is not installed.
     pub(super) fn musl(&self) -> Result<Option<Self>> {
         let triple = self.musl_triple();
-        // The folder of its standard library: a compiler of a distribution has no rustup to ask.
+        // The folder of its standard library: a distribution's compiler has no rustup to ask.
         let folder = rustc(&["--print", "target-libdir", "--target", &triple])?;
         Ok(Path::new(folder.trim()).is_dir().then_some(Self { triple }))
     }
@@ -61,7 +59,7 @@ impl Target {
 
 /// Builds durio for all targets at once.
 pub(super) fn build(targets: &[&Target]) -> Result<()> {
-    // --locked: what is packed is what was tested.
+    // --locked: pack the versions that were tested.
     let mut command = cargo::command(&["build", "--profile", "dist", "-p", "durio", "--locked"]);
     for target in targets {
         command.args(["--target", &target.triple]);

@@ -1,7 +1,7 @@
 //! The files of a package.
 //!
-//! In: a binary, and the checkout. Out: every file below the prefix (`/usr` in a Debian package, the
-//! folder in a tarball). Not here: the form of the archive (`deb`, `tarball`).
+//! Takes a binary and the checkout; returns every file below the prefix (`/usr` in a Debian
+//! package, the folder in a tarball). `deb` and `tarball` make the archives.
 
 use std::fs;
 use std::io::Write;
@@ -21,8 +21,8 @@ pub(super) const UNITS: &str = "lib/systemd/system";
 /// Where examples go below the prefix.
 pub(super) const EXAMPLES: &str = "share/doc/durio/examples";
 
-/// The shells, and where each finds completions below the prefix; Debian's zsh and fish keep those of
-/// packages apart from their own.
+/// The shells, and where each finds completions below the prefix; Debian's zsh and fish keep those
+/// of packages apart from their own.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/durio"),
     ("zsh", "share/zsh/vendor-completions/_durio"),
@@ -89,7 +89,7 @@ fn copyright(mit: &[u8], apache: &[u8]) -> Vec<u8> {
     [head.as_bytes(), mit, rule.as_bytes(), apache].concat()
 }
 
-/// What is in `contrib`: units where systemd finds them, all else as examples.
+/// The files of `contrib`: units where systemd finds them, all others as examples.
 fn extras() -> Result<Vec<File>> {
     let root = cargo::workspace_root().join("contrib");
     let mut found = Vec::new();
@@ -119,7 +119,7 @@ fn output(program: &Path, words: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// As `gzip -9n`: without a name and a time, so that the same text gives the same bytes.
+/// Like `gzip -9n`: without a name and a time, so that the same text gives the same bytes.
 pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut writer = GzBuilder::new().write(Vec::new(), Compression::best());
     writer.write_all(bytes)?;

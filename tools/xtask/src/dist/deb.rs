@@ -1,7 +1,7 @@
 //! The Debian package.
 //!
-//! In: files, and what the binary needs. Out: `durio_VERSION_ARCH.deb`. Not here: Debian's own way of
-//! packaging (`debian/rules`), which a maintainer there would choose; dpkg-deb alone makes this one.
+//! Takes files and the binary's dependencies; returns `durio_VERSION_ARCH.deb`. dpkg-deb alone
+//! makes it; a maintainer at Debian would choose Debian's way (`debian/rules`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::contents::{self, File};
 use super::program::Needs;
 use super::succeed;
 
-/// What durio starts if it is there: to run fio, to build layers, to boot the lab.
+/// Optional programs that durio starts: to run fio, to build layers, to boot the lab.
 const SUGGESTS: &str =
     "btrfs-progs, e2fsprogs, fio, lvm2, mdadm, qemu-system-x86, xfsprogs, zfsutils-linux";
 
@@ -32,7 +32,7 @@ pub(super) fn make(
     epoch: u64,
 ) -> Result<Option<PathBuf>> {
     let Some(architecture) = architecture()? else { return Ok(None) };
-    // A hyphen would begin the revision that Debian gives, and 0.2.0~rc1 comes before 0.2.0.
+    // A hyphen would start Debian's revision, and 0.2.0~rc1 comes before 0.2.0.
     let version = env!("CARGO_PKG_VERSION").replace('-', "~");
     let stage = tempfile::tempdir_in(folder).context("no folder for the package's tree")?;
     let root = stage.path().join("durio");
@@ -48,7 +48,7 @@ pub(super) fn make(
     if !units.is_empty() {
         write_scripts(&control, &units)?;
     }
-    // Independent of the umask of whoever calls this.
+    // Independent of the caller's umask.
     succeed(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(&root))?;
     let package = folder.join(format!("durio_{version}_{architecture}.deb"));
     let mut build = Command::new("dpkg-deb");
@@ -82,7 +82,7 @@ fn control_text(version: &str, architecture: &str, depends: &str, files: &[File]
     )
 }
 
-/// What `dpkg --verify` compares with.
+/// The checksums for `dpkg --verify`.
 fn sums(root: &Path, files: &[File]) -> Result<String> {
     let paths = files.iter().map(|file| format!("usr/{}", file.path));
     let output = Command::new("md5sum").args(paths).current_dir(root).output();
@@ -91,7 +91,8 @@ fn sums(root: &Path, files: &[File]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What units read is in /etc, where administrators change it: dpkg asks before it replaces that.
+/// Files that units read are in /etc, where administrators change them: dpkg asks before it
+/// replaces those.
 fn write_settings(root: &Path, files: &[File]) -> Result<()> {
     let mut listed = String::new();
     for file in files {
@@ -109,15 +110,15 @@ fn write_settings(root: &Path, files: &[File]) -> Result<()> {
     }
 }
 
-/// systemd reads units anew when some come and go. None is started or enabled: whoever installs durio
-/// decides what it measures.
+/// Makes systemd reload its units when some come or go. None is started or enabled: the
+/// administrator who installs durio decides what it measures.
 fn write_scripts(control: &Path, units: &[&str]) -> Result<()> {
     let reload = "systemctl daemon-reload || true".to_owned();
-    // Of a template every instance.
+    // For a template, every instance.
     let units: Vec<_> = units.iter().map(|it| format!("'{}'", it.replace("@.", "@*."))).collect();
     let stop = format!("[ \"$1\" != remove ] || systemctl stop {} || true", units.join(" "));
     for (name, line) in [("postinst", &reload), ("prerm", &stop), ("postrm", &reload)] {
-        // A container has no systemd that runs.
+        // A container has no running systemd.
         let head = "#!/bin/sh\nset -e\nif [ -d /run/systemd/system ]; then";
         let path = control.join(name);
         fs::write(&path, format!("{head}\n    {line}\nfi\n"))?;

@@ -1,7 +1,7 @@
-//! The licences of the libraries that are in the binary.
+//! The licences of the libraries in the binary.
 //!
-//! In: the resolved graph and the sources that cargo has downloaded. Out: one text, each licence once,
-//! with the crates that it is of. Not here: which licences are permitted (`tidy`).
+//! Takes the resolved graph and the sources that cargo has downloaded; returns one text, each
+//! licence once, with its crates. `tidy` decides which licences are permitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, Package
 use super::build::Target;
 use super::{cargo, file_names};
 
-/// How the names of licence files begin, in capital letters.
+/// Prefixes of the names of licence files, in capital letters.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];
 
 const HEAD: &str = "\

@@ -1,7 +1,6 @@
-//! What a binary needs of the system that runs it.
+//! A binary's requirements on the system that runs it.
 //!
-//! In: an ELF file. Out: its libraries, and the newest version of glibc whose symbols it uses.
-//! Not here: building it.
+//! Reads an ELF file; returns its libraries, and the newest version of glibc whose symbols it uses.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,12 +41,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// What the loader must find.
+/// The loader's requirements.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) libraries: BTreeSet<String>,
     pub(super) glibc: Option<Version>,
-    /// As the binary has it, such as `GLIBC_2.34`.
+    /// In the binary's spelling, such as `GLIBC_2.34`.
     pub(super) newest_symbol_version: String,
 }
 
@@ -79,7 +78,7 @@ fn is_of_glibc(library: &str) -> bool {
     names.iter().any(|name| library.starts_with(name))
 }
 
-/// Reads what the file needs.
+/// Reads the file's requirements.
 pub(super) fn needs(path: &Path) -> Result<Needs> {
     let bytes = fs::read(path).with_context(|| format!("no {}", path.display()))?;
     needs_of(&bytes).with_context(|| format!("{} is no program that is known", path.display()))
@@ -99,7 +98,7 @@ fn needs_of(bytes: &[u8]) -> Result<Needs> {
     let strings = sections.strings(LittleEndian, bytes, link)?;
     while let Some((_, mut versions)) = libraries.next()? {
         while let Some(version) = versions.next()? {
-            // A weak one may be missing: the standard library asks for some calls at run time.
+            // A weak symbol may be missing: the standard library looks for some calls at run time.
             if !version.vna_flags.get(LittleEndian).contains(VER_FLG_WEAK) {
                 let name = version.name(LittleEndian, strings)?;
                 needs.add_symbol_version(&String::from_utf8_lossy(name));

@@ -1,7 +1,6 @@
-//! A tarball of the same files, for what is not Debian.
+//! A tarball of the same files, for systems other than Debian.
 //!
-//! In: files. Out: `durio-VERSION-MACHINE.tar.gz` with one folder, whose contents go to /usr/local.
-//! Not here: which files.
+//! Makes `durio-VERSION-MACHINE.tar.gz` with one folder, whose contents go to /usr/local.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! The packages in a fresh Debian: installed, used, removed.
 //!
-//! In: the packages, and what debootstrap fetches. Out: a check for each thing that must hold
-//! (`tools/xtask/dist/try-packages.sh`). Not here: what durio measures there.
+//! Uses the packages and debootstrap; returns a check for each thing that must hold
+//! (`tools/xtask/dist/try-packages.sh`).
 //!
-//! Everything runs in a mount namespace of its own: whatever ends this, no mount is left, and the
-//! folder below `target` can be removed.
+//! Everything runs in a private mount namespace: no mount is left however this ends, and the folder
+//! below `target` can be removed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,20 +16,20 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{Packages, cargo, succeed};
 use crate::packages;
 
-/// The release of Debian that README.md speaks of.
+/// The release of Debian named in README.md.
 pub(super) const SUITE: &str = "stable";
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// man-db: a Debian of the smallest kind has no man.
+/// man-db: a minimal Debian has no man.
 const INCLUDED: &str = "--include=man-db";
 const SCRIPT: &str = include_str!("../../dist/try-packages.sh");
 
-/// What was tried, and how it ended.
+/// A check and its result.
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) is_good: bool,
 }
 
-/// What became of the try.
+/// The outcome of the try.
 pub(crate) enum Tried {
     /// It cannot be done here, with the reason.
     Skipped(String),
@@ -72,7 +72,7 @@ pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<Tried> {
     Ok(Tried::Checked(checks))
 }
 
-/// A Debian below a folder, which goes with the value.
+/// A Debian below a folder, which is removed when this is dropped.
 struct Debian {
     root: PathBuf,
 }
@@ -104,7 +104,7 @@ impl Debian {
         }
     }
 
-    /// Runs the script, and shows what it prints.
+    /// Runs the script, and shows its output.
     fn run_script(&self) -> Result<Vec<Check>> {
         // The kernel's filesystems as they are in a container: durio reads them.
         let mount = "mount -t proc proc \"$0/proc\" && mount --rbind /sys \"$0/sys\" && \
@@ -136,12 +136,12 @@ fn remove(root: &Path) -> Result<()> {
     if !root.exists() {
         return Ok(());
     }
-    // One filesystem only: should there be a mount after all, what it shows stays.
+    // One filesystem only: if a mount is left after all, its contents stay.
     succeed(Command::new("rm").args(["-rf", "--one-file-system"]).arg(root))
         .with_context(|| format!("{} is left", root.display()))
 }
 
-/// A program in namespaces of its own for mounts and processes; both end with it.
+/// A program in new namespaces for mounts and processes, which end with it.
 fn in_namespace(program: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--"]);

@@ -1,10 +1,10 @@
-//! Debian's packages: which there are, fetching and unpacking them.
+//! Finds, fetches and unpacks Debian's packages.
 //!
-//! In: names; the mirror that apt is set up for. Out: files in a folder. Not here: installing; no right is
-//! needed, and nothing of the system changes: package lists are fetched into a folder of our own.
+//! Takes names and the mirror that apt is set up for; writes files into a folder. Needs no
+//! privileges and changes nothing in the system: package lists are fetched into a private folder.
 //!
-//! A package is looked for in the backports of this release, which have the newer kernels and what goes
-//! with them, then in what apt is set up for.
+//! A package is searched for in the backports of this release, which have the newer kernels and
+//! their companions, then in apt's configured sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use anyhow::{Context, Result, bail};
 
 use super::cache_folder;
 
-/// Where a package is looked for.
+/// A source of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     /// One suite of the mirror, such as `trixie-backports`.
     Suite(String),
-    /// All that apt is set up for.
+    /// All sources in apt's configuration.
     System,
 }
 
-/// Package lists of our own, and apt as it uses them.
+/// Private package lists, and apt set up to use them.
 #[derive(Debug)]
 pub(super) struct Apt {
-    /// What apt is to be told.
+    /// apt's configuration.
     settings: PathBuf,
 }
 
 impl Apt {
-    /// The lists that have this package, up to date: of this suite, or of those that come first.
+    /// The up-to-date lists with this package: of this suite, or else the first that have it.
     pub(super) fn with(package: &str, suite: Option<&str>) -> Result<Self> {
         let sources = match suite {
             Some(suite) => vec![Source::Suite(suite.to_owned())],
@@ -58,7 +58,7 @@ impl Apt {
             fs::write(folder.join("durio.sources"), sources_of(&mirror()?, suite))?;
         }
         let apt = Self { settings };
-        // Lists of yesterday may do, and apt has said what is wrong.
+        // Yesterday's lists may do, and apt has reported the error.
         if let Err(error) = succeed(apt.get().arg("update")) {
             println!("package lists of {}: {error:#}", source.name());
         }
@@ -93,8 +93,8 @@ impl Apt {
         Ok(text.lines().next().and_then(version_of_line).map(str::to_owned))
     }
 
-    /// What a package depends on, without versions and alternatives; nothing if there is no such
-    /// package.
+    /// The dependencies of a package, without versions and alternatives; `None` if the package does
+    /// not exist.
     pub(super) fn depends(&self, package: &str) -> Result<Option<Vec<String>>> {
         let text = self.cache(&["depends", "--important", package])?;
         Ok(text.map(|text| depends_in(&text)))
@@ -114,7 +114,7 @@ impl Source {
         }
     }
 
-    /// What apt reads behind the system's settings, of which those of proxies matter.
+    /// Settings that override the system's, of which only those of proxies matter.
     fn settings(&self, folder: &Path) -> String {
         let folder = folder.display();
         let sources = match self {
@@ -124,7 +124,7 @@ impl Source {
             ),
             Self::System => String::new(),
         };
-        // Hooks clean up the system's own cache. As root apt would fetch as another user, who cannot
+        // Hooks clean up the system's cache. As root apt would fetch as another user, who cannot
         // write here. Translations and the like take longer to fetch than the lists.
         format!(
             "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n\
@@ -179,7 +179,7 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// `PACKAGE | VERSION | SOURCE`; the newest stands first.
+/// `PACKAGE | VERSION | SOURCE`; the newest comes first.
 fn version_of_line(line: &str) -> Option<&str> {
     line.split('|').nth(1).map(str::trim).filter(|version| !version.is_empty())
 }

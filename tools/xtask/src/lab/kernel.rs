@@ -1,11 +1,11 @@
 //! `cargo xtask lab kernel`: a kernel for `durio lab`, and for the tests that boot one.
 //!
-//! In: Debian's packages. Out: an unpacked kernel in the folder where durio looks for kernels. Not here:
-//! installing anything; no right is needed.
+//! Unpacks Debian's packages into the folder where durio looks for kernels. Installs nothing and
+//! needs no privileges.
 //!
-//! Debian's kernels are one package with image and modules, `linux-image-RELEASE`, or, since 6.19, three
-//! that this one only names: `linux-binary-RELEASE` with the image, `linux-modules-RELEASE`, and
-//! `linux-base-RELEASE` with the list of what is built in.
+//! Debian's kernels are one package with image and modules, `linux-image-RELEASE`, or, since 6.19,
+//! three that this one only names: `linux-binary-RELEASE` with the image, `linux-modules-RELEASE`,
+//! and `linux-base-RELEASE` with the list of built-in modules.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::debian::Apt;
 use super::kernels_folder;
 
 pub(super) const DEFAULT_PACKAGE: &str = "linux-image-amd64";
-/// What packages of a kernel's parts are called, before its release.
+/// Prefixes of the names of a kernel's packages, before its release.
 const PARTS: [&str; 4] = ["linux-image-", "linux-binary-", "linux-modules-", "linux-base-"];
 
-/// Fetches a kernel of this distribution unless there is one; without it the tests that boot one are
-/// skipped, and say so.
+/// Fetches a kernel of this distribution unless one exists; without it the tests that boot one are
+/// skipped, with a message.
 pub(crate) fn provide_kernel() {
     let has_one = kernels_folder()
         .and_then(|folder| Ok(fs::read_dir(folder)?.flatten().any(|it| has_kernel(&it.path()))));
@@ -31,7 +31,7 @@ pub(crate) fn provide_kernel() {
     }
 }
 
-/// Fetches a kernel's packages and unpacks them, unless they are there.
+/// Fetches a kernel's packages and unpacks them, unless they exist.
 pub(super) fn fetch(package: &str, suite: Option<&str>) -> Result<()> {
     let apt = Apt::with(package, suite)?;
     let parts = parts_of(package, &|name| apt.depends(name))?;
@@ -44,14 +44,14 @@ pub(super) fn fetch(package: &str, suite: Option<&str>) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(folder.parent().unwrap_or(&folder))?;
-    // Beside the destination: a rename stays within one filesystem.
+    // Next to the destination: a rename stays within one filesystem.
     let scratch = tempfile::tempdir_in(folder.parent().unwrap_or(&folder))?;
     let unpacked = scratch.path().join("unpacked");
     apt.unpack(&parts, scratch.path(), &unpacked)?;
     if !has_kernel(&unpacked) {
         bail!("there is no kernel image in {}", parts.join(", "));
     }
-    // Only a whole tree gets the name under which it is found.
+    // Only a complete tree gets its final name.
     fs::rename(&unpacked, &folder).with_context(|| format!("cannot make {}", folder.display()))?;
     println!("{}", folder.display());
     Ok(())

@@ -1,11 +1,11 @@
 //! `cargo xtask lab zfs`: OpenZFS for a kernel of the lab.
 //!
-//! In: a kernel below the folder for kernels, Debian's packages. Out: beside that kernel's own
-//! modules `updates/zfs/{spl,zfs}.ko`, in the kernel's folder `tools` the programs that speak to
-//! them. Not here: loading the modules, packing them into a guest (durio-lab).
+//! Takes a kernel below the folder for kernels, and Debian's packages. Puts
+//! `updates/zfs/{spl,zfs}.ko` next to that kernel's modules, and the programs that speak to ZFS in
+//! the kernel's folder `tools`. durio-lab packs them into a guest.
 //!
-//! Nothing is installed: packages are unpacked into a scratch folder, which goes whatever happens.
-//! What is there for this kernel, of the version that apt has, is kept.
+//! Nothing is installed: packages are unpacked into a scratch folder, which is removed in any case.
+//! Existing results for this kernel, of the version that apt has, are kept.
 
 mod build;
 mod headers;
@@ -32,7 +32,7 @@ const SOURCES: &str = "zfs-dkms";
 const NO_SOURCES: &str = "no package zfs-dkms: it is in Debian's component contrib, of the backports or of \
                           what apt is set up for";
 
-/// Builds ZFS for a kernel unless it is there.
+/// Builds ZFS for a kernel unless it exists.
 pub(super) fn provide(kernel: Option<&str>) -> Result<()> {
     let kernels = kernels_folder()?;
     let tree = KernelTree::find(&kernels, kernel)?;
@@ -63,14 +63,14 @@ fn make(
     let headers = Headers::fetch(&tree.release, scratch)?;
     build::check_machine(&headers)?;
     let sources = build::fetch_sources(apt, version, scratch)?;
-    // Before the build: a library that this machine lacks is told now, not after ten minutes.
+    // Before the build: report a library that this machine lacks now, not after ten minutes.
     let tools = tools::fetch(apt, version, scratch)?;
     interrupt.check()?;
     let modules = build::build(&sources, &headers, interrupt)?;
     place(tree, &modules, &tools, version)
 }
 
-/// The version is written last, into a folder that gets its name when all else is in its place.
+/// The version is written last, into a folder that gets its name when everything else is in place.
 fn place(tree: &KernelTree, modules: &Modules, tools: &Path, version: &str) -> Result<()> {
     // The version is in this folder: if the rest is interrupted, the next call builds again.
     replace(&tree.tools(), None)?;

@@ -1,7 +1,8 @@
-//! Constants of twice their value, planted one at a time: do the tests hold each as a number?
+//! Doubled constants, planted one at a time: do the tests pin each number?
 //!
-//! In: the sources of a crate without its tests. Out: its constants, and which of them a test of that crate
-//! sees when the first number in it is doubled (zero becomes one). Not here: drawing, the table ([`super`]).
+//! Takes the sources of a crate without its tests; returns its constants, and for which of them a
+//! test of that crate fails when the first number in it is doubled (zero becomes one). [`super`]
+//! draws the sample and prints the table.
 //!
 //! cargo-mutants changes operators and return values, not literals.
 
@@ -19,7 +20,7 @@ use crate::cargo;
 /// Timeout of a build in seconds; the first one, on a busy machine, takes minutes.
 const BUILD_SECONDS: &str = "3000";
 
-/// What timeout(1) ends with when the time is over.
+/// The exit code of timeout(1) at the limit.
 const TIMED_OUT: i32 = 124;
 
 /// A constant with another number in it.
@@ -165,7 +166,7 @@ pub(super) fn try_out(name: &str, constants: &[Constant]) -> Result<Outcome> {
                 "found"
             }
         };
-        // Its progress is for the person that waits, not part of the table.
+        // Its progress is for the waiting user, not part of the table.
         eprintln!("{verdict}: {}", constant.mutant.name);
     }
     Ok(outcome)
@@ -183,7 +184,7 @@ impl Copy<'_> {
         let root = cargo::workspace_root();
         for file in tracked(&root, ".")? {
             let (from, to) = (root.join(&file), self.root.join(&file));
-            // Links are of the tests' own.
+            // Only the tests use links.
             let Ok(text) = fs::read(&from) else { continue };
             if fs::read(&to).ok().as_ref() != Some(&text) {
                 fs::create_dir_all(to.parent().unwrap_or(&to))?;

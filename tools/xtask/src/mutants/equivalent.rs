@@ -1,7 +1,7 @@
 //! Mutants that no test can see, each with its reason: `tools/xtask/mutants.txt`.
 //!
-//! In: that file, the mutants of a crate. Out: whether a mutant is in it, or which entry fits no
-//! mutant. Not here: how a mutant is found.
+//! Takes that file and the mutants of a crate; says whether a mutant is in it, or which entry fits
+//! no mutant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ impl Equivalents {
         self.entries.iter().any(|entry| self.fits(entry, mutant))
     }
 
-    /// Refuses entries for a crate that fit none of its mutants: the code has changed since.
+    /// Refuses entries for a crate that fit none of its mutants, because the code has changed
+    /// since.
     pub(super) fn check(&self, is_whole: bool, folder: &str, mutants: &[Mutant]) -> Result<()> {
         let is_inside = |entry: &&Entry| {
             entry.file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))

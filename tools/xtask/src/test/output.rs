@@ -1,21 +1,20 @@
-//! What `cargo test` prints, read line by line.
+//! Parses the output of `cargo test`, line by line.
 //!
-//! In: lines of standard output, from test programs and from rustdoc. Out: counts and names.
-//! Not here: running anything, deciding what a skip is.
+//! Takes lines of standard output, from test programs and from rustdoc; returns counts and names.
 
 use std::collections::BTreeMap;
 
-/// Enough for a panic's place, its message and the output of a program in it.
+/// Enough for a panic's location, its message and a program's output in it.
 const QUOTED_LINES: usize = 30;
 
-/// What the lines so far have said.
+/// The results of the lines so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     /// Tests that returned.
     pub(super) passed: usize,
     /// Tests that did not pass, and test programs that ended without a result.
     pub(super) failed: usize,
-    /// Tests marked so that they do not run, but for slow ones, which have a stage of their own.
+    /// Tests marked as ignored, except for slow ones, which have a separate stage.
     pub(super) ignored: usize,
     /// Names of tests that did not pass, as far as they were printed.
     pub(super) failed_names: Vec<String>,
@@ -23,7 +22,7 @@ pub(super) struct Output {
     pub(super) failed_texts: BTreeMap<String, Vec<String>>,
     /// Names of ignored tests, as far as they were printed.
     pub(super) ignored_names: Vec<String>,
-    /// The test program that has begun and not yet given its result.
+    /// The running test program, which has not given its result yet.
     pub(super) program: Option<Program>,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Output {
 pub(super) struct Program {
     /// How many tests it announced.
     count: usize,
-    /// True once it lists what failed tests printed, which may look like results.
+    /// True once it lists the output of failed tests, which may look like results.
     is_listing_failures: bool,
     /// The failed test whose output is being listed.
     quoted: Option<String>,
@@ -41,7 +40,7 @@ pub(super) struct Program {
 }
 
 impl Output {
-    /// Takes in one line; lines that say nothing about tests are passed over.
+    /// Parses one line; ignores lines that are not about tests.
     pub(super) fn read_line(&mut self, line: &str) {
         let is_quoting = self.program.as_ref().is_some_and(|program| program.is_listing_failures);
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -58,9 +57,9 @@ impl Output {
         }
     }
 
-    /// A program that began and never gave its result has crashed: one failure.
+    /// A program that started and never gave its result has crashed: one failure.
     ///
-    /// To be called once more after the last line.
+    /// Must be called once more after the last line.
     pub(super) fn end_program(&mut self) {
         if let Some(program) = self.program.take() {
             self.failed += 1;
@@ -69,7 +68,7 @@ impl Output {
         }
     }
 
-    /// A result that does not add up to what was announced is a quotation.
+    /// A result whose counts do not match the announced number is a quotation.
     fn read_result(&mut self, result: &str) {
         let count = |word| count_before(result, word);
         let (passed, failed, ignored) = (count(" passed"), count(" failed"), count(" ignored"));
@@ -81,7 +80,7 @@ impl Output {
         }
     }
 
-    /// A line of what a failed test printed.
+    /// A line of a failed test's output.
     fn read_quoted(&mut self, line: &str) {
         let Some(program) = &mut self.program else { return };
         let heading = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
@@ -118,7 +117,7 @@ fn announced(line: &str) -> Option<usize> {
     count.parse().ok().filter(|_| plural.len() < 2)
 }
 
-/// The number in front of `word`; zero if there is none.
+/// The number in front of `word`; zero if absent.
 fn count_before(result: &str, word: &str) -> usize {
     let before = result.split_once(word).map_or("", |(before, _)| before);
     before.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)

@@ -1,7 +1,5 @@
-//! The stages of `cargo xtask test`: each runs one tool and says how it went.
-//!
-//! In: the checkout. Out: a [`Tally`] for each stage; the output of what failed.
-//! Not here: the order of the stages, the sum.
+//! The stages of `cargo xtask test`: each runs one tool, returns a [`Tally`], and prints the output
+//! of failures.
 
 use std::fs;
 use std::io::{self, BufReader, IsTerminal, Read};
@@ -18,18 +16,18 @@ use super::output::Output;
 use super::tally::{Tally, read_skips};
 use crate::{attack, book, cargo, dist, fuzz, packages, seams, sim, tidy};
 
-// What was found in hours stays found in the tests beside the code; this finds what is new and
-// near.
+// Findings of longer runs stay as regular tests in the crates; this finds new faults that are easy
+// to reach.
 const FUZZ_SECONDS: u32 = 5;
 // Some 5000 a second, with the engine optimised in every build.
 const SIMULATED_CUTS: u64 = 100_000;
 const SIMULATED_CUTS_LONG: u64 = 1_000_000;
 const FUZZ_SECONDS_LONG: u32 = 60;
-// For each core: a test waits for most of its time, and each measures for itself.
+// Per core: a test waits for most of its time, and each measures on its own.
 const BLACK_BOX_THREADS: usize = 3;
-/// Crates with examples in their documentation: rustdoc compiles every crate that it is asked for.
+/// Crates with examples in their documentation: rustdoc compiles every crate that it is given.
 const WITH_EXAMPLES: [&str; 2] = ["durio-base", "durio-fio"];
-/// Of the slow tests, those that take minutes each: no part of the everyday suite.
+/// The slow tests that take minutes each: left out of the everyday suite.
 const LONG: [&str; 3] = [
     "lab_timed::",
     "lab_zfs::",
@@ -38,7 +36,7 @@ const LONG: [&str; 3] = [
 
 /// Formatting, as one test.
 pub(super) fn fmt() -> Result<Tally> {
-    // Left to itself, rustfmt colours its output in a pipe too.
+    // By default, rustfmt colours its output in a pipe too.
     let colour = if io::stdout().is_terminal() { "auto" } else { "never" };
     let arguments = ["fmt", "--all", "--check", "--", "--color", colour];
     let status = status_of(&mut cargo::command(&arguments))?;
@@ -47,13 +45,13 @@ pub(super) fn fmt() -> Result<Tally> {
 
 /// Lints, as one test.
 pub(super) fn clippy() -> Result<Tally> {
-    // Without --all-targets clippy passes over tests.
+    // Without --all-targets clippy skips tests.
     let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let status = status_of(&mut cargo::command(&arguments))?;
     Ok(Tally::of_check("clippy", status.success()))
 }
 
-/// The rules of the house, as one test.
+/// The project's rules, as one test.
 pub(super) fn tidy() -> Result<Tally> {
     let problems = tidy::problems()?;
     tidy::print(&problems);
@@ -74,23 +72,23 @@ impl Program {
         &self.name
     }
 
-    /// True for the tests that run durio's own binary.
+    /// True for the tests that run the durio binary.
     pub(super) fn is_black_box(&self) -> bool {
         self.name == "durio cli"
     }
 }
 
-/// Builds all tests and what they run.
+/// Builds all tests and the programs that they run.
 pub(super) fn build() -> Result<Vec<Program>> {
-    // The whole workspace at once: for single packages cargo unifies features anew, and compiles
-    // crates again. This form of messages leaves errors readable on stderr.
+    // The whole workspace at once: for single packages cargo unifies features again, and recompiles
+    // crates. This form of messages leaves errors readable on stderr.
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     let mut child = cargo::command(&words).stdout(Stdio::piped()).spawn()?;
     let messages = child.stdout.take().context("no output of cargo")?;
     let mut programs = Vec::new();
     for message in Message::parse_stream(BufReader::new(messages)) {
         let Message::CompilerArtifact(artifact) = message? else { continue };
-        // Programs that tests start are built too, and are no tests.
+        // Programs that tests start are built too, and are not tests.
         let Some(executable) = artifact.executable.filter(|_| artifact.profile.test) else {
             continue;
         };
@@ -103,10 +101,10 @@ pub(super) fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Runs a test program, or its slow tests but for those that are long.
+/// Runs a test program, or its slow tests except for the long ones.
 pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> Result<Tally> {
     let mut command = Command::new(&program.executable);
-    // As `cargo test` does it: tests name files relative to their package.
+    // As in `cargo test`: tests name files relative to their package.
     command.current_dir(&program.folder).stdin(Stdio::null());
     if program.is_black_box() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -121,7 +119,7 @@ pub(super) fn test_program(program: &Program, is_slow: bool, missing: &str) -> R
 /// The examples in the documentation.
 pub(super) fn doc_tests(missing: &str) -> Result<Tally> {
     let packages = WITH_EXAMPLES.iter().flat_map(|name| ["-p", name]);
-    // Else cargo stops at the first crate with a failure.
+    // Otherwise cargo stops at the first crate with a failure.
     let mut command = cargo::command(&["test", "--doc", "--no-fail-fast"]);
     test(command.args(packages), "doc tests", missing)
 }
@@ -133,7 +131,7 @@ pub(super) fn long_tests(missing: &str) -> Result<Tally> {
     test(command.args(LONG), "long tests", missing)
 }
 
-/// The instructions of an I/O on the release build, held against its goals.
+/// The instructions of an I/O on the release build, compared with its goals.
 pub(super) fn instructions() -> Result<Tally> {
     let words = ["run", "--quiet", "--package", "xtask", "--", "bench", "instructions", "--check"];
     let is_good = cargo::command(&words).status().context("cargo cannot be run")?.success();
@@ -177,7 +175,7 @@ pub(super) fn simulated_cuts(is_long: bool) -> Result<Tally> {
     Ok(Tally::of_check(&name, violation.is_none()))
 }
 
-/// Toys that are added to a copy of the tree, each a test.
+/// Toys added to a copy of the tree, each a test.
 pub(super) fn seams() -> Result<Tally> {
     let mut tally = Tally::default();
     for outcome in seams::outcomes()? {
@@ -199,9 +197,9 @@ pub(super) fn dist() -> Result<Tally> {
     Ok(tally)
 }
 
-/// A command that prints what tests print: its output is counted, and shown if something failed.
+/// A command that prints the output of tests: counts it, and shows it if a test failed.
 fn test(command: &mut Command, name: &str, missing: &str) -> Result<Tally> {
-    // Not by the output: libtest shows none of a test that passed.
+    // Not by the output: libtest hides the output of passed tests.
     let skips = NamedTempFile::new().context("no file for the reports of skipped tests")?;
     command
         .env("PATH", packages::search_path())
@@ -224,13 +222,13 @@ fn status_of(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(|| format!("{command:?} does not start"))
 }
 
-/// All that a command prints, as it comes, and whether it succeeded.
+/// The whole output of a command, and whether it succeeded.
 fn text_of(command: &mut Command) -> Result<(String, bool)> {
-    // One pipe for both streams keeps what a crash says behind the test that it ended.
+    // One pipe for both streams keeps a crash's message behind the test that it ended.
     let (mut reader, writer) = io::pipe().context("no pipe")?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("{command:?} does not start"))?;
-    // Or the end of the output would never come: this side would still hold the pipe.
+    // Otherwise the output would never end: this side would still hold the pipe.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;

@@ -1,7 +1,7 @@
-//! Accounting: what passed, what failed, what was skipped and why.
+//! Accounting: passed, failed and skipped tests, with the reasons of skips.
 //!
-//! In: the counts of `output`, the skips that tests reported, whether the tool succeeded.
-//! Out: a [`Tally`], whose text is the sum. Not here: running anything.
+//! Takes the counts of `output`, the skips that tests reported, and whether the tool succeeded;
+//! returns a [`Tally`], whose text is the sum.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,7 +68,7 @@ impl Tally {
         };
         tally.skips.extend(ignored(output));
         if !is_success && tally.failed == 0 {
-            // Nothing was compiled, or a program failed in a way of its own.
+            // Nothing was compiled, or a program failed in an unknown way.
             tally.add(Self::of_check(name, false));
         }
         tally
@@ -87,7 +87,8 @@ impl Tally {
         self.failed
     }
 
-    /// The names of what failed, as far as they are known, each with what it printed in the lines below.
+    /// The names of failed tests, as far as they are known, each with its output in the lines
+    /// below.
     pub(super) fn failures(&self) -> &[String] {
         &self.failures
     }

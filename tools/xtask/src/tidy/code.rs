@@ -1,17 +1,17 @@
 //! Rust source, split into code and comments.
 //!
-//! In: the text of a file. Out: twice the same text, once with all but the code blanked out, once
-//! with all but the comments. Strings are in neither. Not here: a grammar; the split is by token
-//! and good enough for searching words.
+//! Returns the text of a file twice, once with everything except the code blanked out, once with
+//! everything except the comments. Strings are in neither. The split is by token, not by grammar,
+//! which is good enough for searching words.
 
-/// The two readings of a file; both have the file's lines.
+/// The two views of a file; both have the file's lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) code: String,
     pub(super) comments: String,
 }
 
-/// What a piece of the text is.
+/// The kind of a piece of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -41,7 +41,7 @@ impl Code {
     }
 }
 
-/// The kind and the length of what the text begins with; never empty.
+/// The kind and the length of the first piece; never empty.
 fn first_piece(text: &str) -> (Kind, usize) {
     if text.starts_with("//") {
         (Kind::Comment, text.find('\n').unwrap_or(text.len()))
@@ -97,7 +97,7 @@ fn raw_string(text: &str) -> Option<usize> {
     })
 }
 
-/// A character in quotes; a quote that begins a lifetime is none.
+/// A character in quotes; a quote that begins a lifetime does not count.
 fn character(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('\'')?;
     if inner.starts_with('\\') {

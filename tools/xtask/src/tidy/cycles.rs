@@ -110,7 +110,7 @@ impl Paths {
 
 impl<'ast> Visit<'ast> for Paths {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // A module that shows what its parts have does not need them.
+        // A module that only re-exports its parts does not depend on them.
         if matches!(item.vis, syn::Visibility::Inherited) {
             self.add_tree(&[], &item.tree);
         }

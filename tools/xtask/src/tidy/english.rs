@@ -1,4 +1,4 @@
-//! Patterns of English in comments that a native engineer would not write.
+//! Patterns of foreign English in comments.
 
 use super::map::product_of;
 use super::tree::Source;
@@ -79,7 +79,7 @@ fn comments_of(source: &Source) -> String {
     source.code.comments.lines().take(lines).map(|line| line.trim().to_owned() + "\n").collect()
 }
 
-/// Words without signs around them; code in backticks is none.
+/// Words without punctuation; code in backticks does not count.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_sign = |c: char| !c.is_alphanumeric();
     let is_code = |word: &&str| !word.contains('`') && !word.contains("::");

@@ -1,7 +1,7 @@
-//! What the house measures of itself, and the ceilings that these numbers may not rise above.
+//! The project's own metrics, and their ceilings.
 //!
-//! `tools/xtask/ceilings.toml` has a ceiling for each; `cargo xtask tidy --lower` lowers them to what
-//! is measured. A feature that needs more raises one by hand, where a reviewer sees it.
+//! `tools/xtask/ceilings.toml` has a ceiling for each; `cargo xtask tidy --lower` lowers them to
+//! the measured values. A feature that needs more raises one by hand, where a reviewer sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use super::{Problem, english, walks};
 /// The ceilings, by name.
 const CEILINGS: &str = "tools/xtask/ceilings.toml";
 
-/// A number and what it is of; hundredths, so that ceilings are compared exactly.
+/// A named number; in hundredths, so that ceilings are compared exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
     pub(super) name: String,
@@ -35,7 +35,7 @@ impl Figure {
         Self { name: name.into(), hundredths }
     }
 
-    /// Rounded up, so that a mend of a few lines raises nothing: lines to 500, ratios to a tenth.
+    /// Rounded up, so that a small fix raises nothing: lines to 500, ratios to a tenth.
     fn ceiling(self) -> Self {
         let step = match self.name.starts_with("lines") {
             true => 500 * 100,
@@ -52,7 +52,7 @@ impl Figure {
     }
 }
 
-/// The figures of the sources and of the walks.
+/// The metrics of the sources and of the walks.
 fn all(root: &Path, sources: &[Source]) -> Result<Vec<Figure>> {
     let mut figures = figures(sources);
     let walks = walks::counts(&walks::walks(root)?);
@@ -60,7 +60,7 @@ fn all(root: &Path, sources: &[Source]) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// All figures of the sources.
+/// All metrics of the sources.
 fn figures(sources: &[Source]) -> Vec<Figure> {
     let product: Vec<&Source> = sources.iter().filter(|it| !is_test_file(&it.path)).collect();
     let lines_in = |folder: &str| {
@@ -91,7 +91,7 @@ fn figures(sources: &[Source]) -> Vec<Figure> {
     figures
 }
 
-/// Problems: figures above their ceilings, and those without one.
+/// Problems: metrics above their ceilings, and those without one.
 pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Problem>> {
     let ceilings = read(root)?;
     let problem = |figure: Figure| {
@@ -108,7 +108,7 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Problem>> {
     Ok(all(root, sources)?.into_iter().filter_map(problem).collect())
 }
 
-/// Lowers the ceilings to what is measured; none rises.
+/// Lowers the ceilings to the measured values; none rises.
 pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
     let before = read(root)?;
     let now = all(root, sources)?.into_iter().map(Figure::ceiling);
@@ -123,7 +123,7 @@ pub(super) fn lower(root: &Path, sources: &[Source]) -> Result<()> {
     std::fs::write(root.join(CEILINGS), text).with_context(|| CEILINGS.to_owned())
 }
 
-/// The figures as lines, each with its ceiling.
+/// The metrics as lines, each with its ceiling.
 pub(super) fn draw(root: &Path, sources: &[Source]) -> Result<String> {
     let ceilings = read(root)?;
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! Rule: every package in the resolved graph may be used under permissive licences alone.
 //!
-//! In: packages and the lock file. Out: problems, at the package's place in the lock file.
-//! Not here: the licence expressions themselves (`spdx`).
+//! Takes packages and the lock file; returns problems, at the package's place in the lock file.
+//! `spdx` parses licence expressions.
 
 use cargo_metadata::Package;
 

@@ -1,8 +1,8 @@
-//! `cargo xtask tidy --map`: the house as it stands.
+//! `cargo xtask tidy --map`: a map of the workspace.
 //!
-//! In: manifests and sources. Out: the crates by row, the highest first, each with its sentence, its
-//! lines and the crates that it uses directly; how long functions are, and how much of the product is
-//! comments with reasons. Not here: what may use what (`rows`).
+//! Takes manifests and sources; prints the crates by row, the highest first, each with its
+//! sentence, its lines and its direct dependencies; how long functions are, and the share of
+//! comments with reasons in the product. `rows` has the rules on dependencies.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use syn::visit::Visit;
 use super::rows::row_of;
 use super::tree::{Manifest, Source};
 
-/// Draws the crates that stand in a row.
+/// Draws the crates by row.
 pub(super) fn draw(manifests: &[Manifest], sources: &[Source]) -> String {
     let mut rooms: Vec<_> =
         manifests.iter().filter_map(|it| Some((row_of(&it.crate_name)?, it))).collect();
@@ -93,14 +93,14 @@ fn comments(sources: &[Source]) -> String {
     format!("{reasons} lines of comments that are no documentation, {share:.1} %")
 }
 
-/// The name of a crate of ours, without what all have in common.
+/// The name of one of our crates, without the common prefix.
 fn room(name: &str) -> Option<&str> {
     row_of(name).map(|_| name.trim_start_matches("durio-"))
 }
 
 fn description(manifest: &str) -> &str {
     let line = manifest.lines().find_map(|line| line.strip_prefix("description = "));
-    // A registry shows the sentence alone, so there it says of what the crate is a part.
+    // A registry shows the sentence alone, so the sentence names the project there.
     line.unwrap_or_default().trim_matches('"').trim_start_matches("part of durio: ")
 }
 
@@ -116,7 +116,7 @@ pub(super) fn lines_of(source: &Source) -> [usize; 2] {
     [product, tests]
 }
 
-/// What stands before the tests of a file.
+/// The part of a file before its tests.
 pub(super) fn product_of(source: &Source) -> &str {
     source.text.split_once("#[cfg(test)]\nmod tests {").map_or(source.text.as_str(), |it| it.0)
 }

@@ -1,7 +1,7 @@
 //! Rule: every dependency on other people's code has its reason in the manifest that uses it.
 //!
-//! In: a manifest. Out: a problem for each dependency without a comment above it, or above the
-//! lines without a gap that it belongs to. Not here: what only tests use.
+//! Takes a manifest; returns a problem for each dependency without a comment above it or above its
+//! block of lines. Dev-dependencies are exempt.
 
 use super::Problem;
 use super::tree::Manifest;
@@ -29,12 +29,12 @@ pub(super) fn key_of(line: &str) -> &str {
 struct Reader {
     is_among_dependencies: bool,
     has_reason: bool,
-    /// Brackets opened by a value that goes on over several lines.
+    /// Brackets opened by a value that continues over several lines.
     depth: usize,
 }
 
 impl Reader {
-    /// Takes in one line; the name of a dependency if it has no reason.
+    /// Reads one line; returns the name of a dependency without a reason.
     fn read<'line>(&mut self, line: &'line str) -> Option<&'line str> {
         let line = line.trim();
         if self.depth > 0 {
@@ -72,7 +72,7 @@ impl Reader {
     }
 }
 
-/// True for the tables of what the crate itself is built with, on all targets or on some.
+/// True for the tables of the crate's non-test dependencies, on all targets or on some.
 fn is_list(table: &str) -> bool {
     let name = table.rsplit('.').next().unwrap_or(table);
     matches!(name, "dependencies" | "build-dependencies")

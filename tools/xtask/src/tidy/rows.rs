@@ -1,11 +1,12 @@
-//! Rule: a crate uses lower rows only, and of the products in `crates/` only its own and the core.
+//! Rule: a crate uses lower rows only, and of the products in `crates/` only its own product and
+//! the core.
 //!
 //! Dependencies of tests alone may come from anywhere.
 
 use super::tree::Manifest;
 use super::{Problem, line_where};
 
-/// The rows of the house; see the architecture document.
+/// The rows of crates; see the architecture document.
 const ROWS: [(u8, &[&str]); 10] = [
     (1, &["durio-base"]),
     (2, &["durio-workload", "durio-block"]),
@@ -22,7 +23,7 @@ const ROWS: [(u8, &[&str]); 10] = [
 /// The product that every other may use.
 const CORE: &str = "core";
 
-/// Uses of another product that are permitted: the crate, what it uses, and why.
+/// Permitted uses of another product: the crate, its dependency, and the reason.
 const ACROSS: [(&str, &str, &str); 11] = [
     ("durio-record", "durio-layers", "the declared stack is saved as it is built"),
     ("durio-layers", "durio-nbd", "an array is served to the kernel's client"),
@@ -37,7 +38,7 @@ const ACROSS: [(&str, &str, &str); 11] = [
     ("durio-bench", "durio-raid", "arrays are made and served by a command"),
 ];
 
-/// The developer's tool stands outside the house.
+/// The developer's tool is outside the rows.
 const OUTSIDE: &str = "xtask";
 
 /// Checks every crate of the workspace.
@@ -48,7 +49,7 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Problem> {
     problems
 }
 
-/// The folder of a product's crates: `core` of `crates/core/base/Cargo.toml`. The command line stands
+/// The folder of a product's crates: `core` of `crates/core/base/Cargo.toml`. The command line is
 /// in none.
 fn product(manifest: &Manifest) -> Option<&str> {
     let (product, inside) = manifest.path.strip_prefix("crates/")?.split_once('/')?;

@@ -1,7 +1,7 @@
-//! Rule: the document of the run folder tells the schema that the code writes.
+//! Rule: the document of the run folder names the schema that the code writes.
 //!
-//! In: the record crate's sources and the document. Out: problems; none as long as the crate
-//! defines no schema. Not here: the format itself.
+//! Takes the record crate's sources and the document; returns problems, or none while the crate
+//! defines no schema.
 
 use super::tree::Source;
 use super::{Problem, line_where};

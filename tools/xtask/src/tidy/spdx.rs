@@ -1,9 +1,8 @@
 //! Licence expressions of the SPDX standard.
 //!
-//! In: the text of a manifest's `license`. Out: whether some choice of licences in it is all
-//! permissive. Not here: where the text comes from.
+//! Takes a manifest's `license`; says whether some choice of licences in it is all permissive.
 
-/// Licences that ask for no more than their notice.
+/// Licences that require only their notice.
 const PERMISSIVE: [&str; 11] = [
     "MIT",
     "Apache-2.0",
@@ -18,13 +17,13 @@ const PERMISSIVE: [&str; 11] = [
     "BSL-1.0",
 ];
 
-/// Exceptions take nothing away, so that each must be known with its licence.
+/// Exceptions only add permissions, but each must be known with its licence.
 const PERMISSIVE_WITH: [(&str, &str); 1] = [("Apache-2.0", "LLVM-exception")];
 
 /// True if the expression can be met by permissive licences alone.
 ///
 /// # Errors
-/// What is wrong with the expression.
+/// The defect of the expression.
 pub(super) fn is_permissive(expression: &str) -> Result<bool, String> {
     let mut parser = Parser { tokens: tokens(expression), at: 0 };
     let verdict = parser.any()?;
@@ -52,7 +51,7 @@ struct Parser {
 impl Parser {
     /// Both sides are always parsed: no short cut.
     fn any(&mut self) -> Result<bool, String> {
-        // Else a mistake behind `MIT OR` would pass.
+        // Otherwise an error after `MIT OR` would pass.
         let mut verdict = self.all()?;
         while self.takes(&["OR", "/"]) {
             verdict |= self.all()?;

@@ -1,7 +1,7 @@
 //! Rules about the text of source files: nothing unfinished, no long files, names that say
 //! something, a header in each module.
 //!
-//! In: a source file. Out: problems. Not here: formatting and lints, which other tools check.
+//! Other tools check formatting and lints.
 
 use super::Problem;
 use super::code::words;
@@ -9,10 +9,10 @@ use super::tree::Source;
 
 const LINES_MAX: usize = 600;
 
-/// Names that could stand for anything.
+/// Names without a meaning.
 const EMPTY_NAMES: [&str; 4] = ["utils", "helpers", "common", "manager"];
 
-/// Text that must not be in code, and what to do about it.
+/// Text that must not be in code, and the remedy.
 const UNFINISHED: [(&str, &str); 3] = [
     ("todo!", "unfinished code; finish it"),
     ("unimplemented!", "unfinished code; finish it, or return an error"),
@@ -55,7 +55,7 @@ fn empty_names(source: &Source) -> Vec<Problem> {
     let of_file = in_path.map(|word| Problem::new(&source.path, 1, empty_name(word)));
     let lines = (1..).zip(source.code.code.lines());
     let of_modules = lines.filter_map(|(number, line)| {
-        // A module with a file of its own is told by the file's name.
+        // A module with a separate file is covered by the file's name.
         let name = line.contains('{').then(|| words(line).skip_while(|&it| it != "mod").nth(1));
         Some(Problem::new(&source.path, number, empty_name(empty_word(name??)?)))
     });

@@ -1,7 +1,7 @@
-//! The files that the rules look at, in memory.
+//! The files that the rules check, in memory.
 //!
-//! In: the workspace's folder and metadata. Out: manifests and Rust sources, with paths relative
-//! to the workspace. Not here: any rule.
+//! Takes the workspace's folder and metadata; returns manifests and Rust sources, with paths
+//! relative to the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::code::Code;
 /// Folders that hold Rust sources of ours.
 const SOURCE_FOLDERS: [&str; 2] = ["crates", "tools"];
 
-/// A crate of the workspace, as its manifest tells.
+/// A crate of the workspace, from its manifest.
 #[derive(Debug)]
 pub(super) struct Manifest {
     pub(super) crate_name: String,
     pub(super) path: String,
     pub(super) text: String,
-    /// What the crate itself is built with; what only its tests use is left out.
+    /// The crate's dependencies, without those of its tests only.
     pub(super) dependencies: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Rule: unsafe code lives in one crate.
 //!
-//! In: a source file. Out: problems. Not here: whether unsafe code there is sound.
+//! Checks a source file. Whether unsafe code in that crate is sound is for reviewers.
 
 use super::Problem;
 use super::code::words;

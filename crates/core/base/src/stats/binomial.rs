@@ -1,4 +1,4 @@
-//! What so many failures in so many trials say of their probability.
+//! The interval of a failure's probability, from the failures in a number of trials.
 
 use statrs::distribution::{Beta, ContinuousCDF};
 

@@ -1,9 +1,8 @@
-//! Least squares for a handful of parameters, and the order statistics beside them.
+//! Least squares for a handful of parameters, and order statistics.
 //!
-//! In: slices of finite figures. Out: parameters and their spread. Not here: which model to fit, and
-//! what its parameters mean.
+//! All input is finite. The caller chooses the model and knows the meaning of its parameters.
 
-/// Parameters of a fit, with what is needed for their intervals.
+/// Parameters of a fit, and the data for their intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution<const P: usize> {
     pub parameters: [f64; P],
@@ -21,7 +20,7 @@ pub fn weighted<const P: usize>(
     targets: &[f64],
     weights: &[f64],
 ) -> Option<Solution<P>> {
-    // Bytes beside ones: unscaled, the normal matrix loses the digits that tell them apart.
+    // Columns may hold byte counts and ones: unscaled, the normal matrix loses digits.
     let scales = column_scales(rows)?;
     let mut matrix = [[0.0; P]; P];
     let mut right = [0.0; P];
@@ -52,8 +51,8 @@ fn column_scales<const P: usize>(rows: &[[f64; P]]) -> Option<[f64; P]> {
     scales.iter().all(|scale| scale.is_finite() && *scale > 0.0).then_some(scales)
 }
 
-/// A pivot below this share of the largest possible (one, for scaled columns) is a dependence
-/// between columns, not a figure.
+/// A pivot below this share of the largest possible one (1 for scaled columns) means dependent
+/// columns.
 const SMALLEST_PIVOT: f64 = 1e-12;
 
 /// Gauss and Jordan, with row pivoting.
@@ -84,9 +83,9 @@ fn inverse<const P: usize>(mut matrix: [[f64; P]; P]) -> Option<[[f64; P]; P]> {
     Some(inverse)
 }
 
-/// The line through evenly spaced figures: value at the first and slope per position.
+/// The line through evenly spaced values: value at the first and slope per position.
 ///
-/// `None` for fewer than two figures.
+/// `None` for fewer than two values.
 pub fn line(values: &[f64]) -> Option<(f64, f64)> {
     // Positions from the centre: sums of squares of positions from zero lose digits on a long
     // series.
@@ -121,13 +120,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower.map_or(*upper, |lower| lower + (*upper - lower) / 2.0))
 }
 
-/// A number of things as a figure.
+/// A count as a float.
 #[expect(clippy::cast_precision_loss, reason = "no series here comes near 2^53 elements")]
 pub fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// A latency, a size or a counter as a figure.
+/// A latency, a size or a counter as a float.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes 8 PiB")]
 pub fn float(number: u64) -> f64 {
     number as f64

@@ -1,7 +1,7 @@
 //! Repeats against repeats: the shift of their means, and how sure it is.
 //!
-//! In: figures of repeats in logarithms, so that a shift and its inverse are one and the same. Out:
-//! [`Shift`]. Not here: what the figures are of, and how large a shift matters.
+//! Values are logarithms, so that a shift and its inverse have the same size. The caller knows what
+//! the values measure and how large a shift matters.
 //!
 //! Welch, The generalization of "Student's" problem when several different population variances are
 //! involved (Biometrika 34, 1947), with the degrees of freedom of Satterthwaite (Biometrics Bulletin
@@ -25,14 +25,14 @@ const REPEATS_MAX: usize = 1000;
 pub struct Mean {
     /// The mean itself.
     pub value: f64,
-    /// Of the mean, not of a single figure.
+    /// Variance of the mean, not of a single repeat.
     pub variance: f64,
     /// Degrees of freedom of the variance.
     pub freedom: f64,
 }
 
 impl Mean {
-    /// The mean of repeats; `None` of fewer than two, or if one is no figure.
+    /// The mean of repeats; `None` for fewer than two, or if one is not finite.
     pub fn of(repeats: &[f64]) -> Option<Self> {
         let value = mean(repeats).filter(|it| it.is_finite() && repeats.len() > 1)?;
         let squares = repeats.iter().map(|it| (it - value).powi(2)).sum::<f64>();
@@ -43,7 +43,7 @@ impl Mean {
     }
 }
 
-/// What an interval says of a shift in logarithms, beside a threshold for its effect.
+/// What the interval of a shift in logarithms shows, given a threshold for its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Higher by more than the threshold, and the interval does not reach zero.
@@ -52,7 +52,7 @@ pub enum Answer {
     Lower,
     /// The interval lies within the threshold on both sides of zero.
     Same,
-    /// None of these: what is not shown is not therefore absent.
+    /// None of these: the shift is neither shown nor excluded.
     Open,
 }
 
@@ -115,7 +115,7 @@ impl Shift {
         self.times_error(TWO_SIDED) + self.times_error(POWER)
     }
 
-    /// How probable a shift as high as this, or higher, is if there is none.
+    /// The probability of a shift this high or higher without a true shift.
     pub fn p_above_zero(&self) -> f64 {
         match self.error > 0.0 {
             true => student::above(self.value / self.error, self.freedom).unwrap_or(1.0),

@@ -1,6 +1,6 @@
 //! Student's t distribution, as far as intervals and tests need it.
 //!
-//! In: degrees of freedom. Out: quantiles and tails. Not here: what they are of.
+//! Quantiles and tails by degrees of freedom.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -1,7 +1,6 @@
 //! The caching mode page of SCSI disks, and of SATA disks through the kernel's translation.
 //!
-//! In: the node of a disk, such as `/dev/sda`. Out: [`CachingPage`]. Not here: pages of vital product
-//! data, which the kernel shows as files.
+//! The kernel shows pages of vital product data as files, so they are not read here.
 //!
 //! Commands and the mode parameter header are those of SPC-4 (MODE SENSE (6) and (10)), the page
 //! that of SBC-3 (Caching, 08h).
@@ -64,7 +63,7 @@ struct Request {
 /// From the device to memory (SG_DXFER_FROM_DEV).
 const FROM_DEVICE: i32 = -3;
 
-/// What a disk says of its cache, as it is set now.
+/// A disk's report about its cache, with the current settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachingPage {
     /// Writes are acknowledged once they are in the cache (WCE).
@@ -78,7 +77,7 @@ pub struct CachingPage {
 /// Asks the disk at `path`.
 ///
 /// # Errors
-/// If `path` is no block device, may not be read, takes no SCSI commands, or has no such page.
+/// If `path` is not a block device, may not be read, takes no SCSI commands, or lacks the page.
 pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
     const OPERATION: &str = "ask for the caching mode page of";
     let file = open_node(OPERATION, path, true)?;

@@ -1,10 +1,10 @@
 //! The table of a device-mapper volume: what each of its segments does, and on which devices.
 //!
-//! In: a device number, or the text that `dmsetup table` prints. Out: [`DmTable`].
-//! Not here: what the parameters of a target mean (`durio-observe`).
+//! Reads a device number's table from the kernel, or the text that `dmsetup table` prints. What the
+//! parameters of a target mean is in `durio-observe`.
 //!
-//! A table holds keys. Parameters are kept of targets that are known to have none, and else word by
-//! word: no key leaves this file.
+//! A table holds keys. Targets known to have no keys keep their parameters, others only selected
+//! words: no key leaves this file.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -47,7 +47,7 @@ const HEADER_LEN: u32 = 312;
 
 const TABLE_STATUS: Opcode = opcode::read_write::<Header>(0xfd, 12);
 
-/// Of `struct dm_target_spec`: start, length, status, offset of the next, name of the target.
+/// Layout of `struct dm_target_spec`: start, length, status, offset of the next, target name.
 const SPEC_LEN: usize = 40;
 const SPEC_NEXT: usize = 20;
 const SPEC_TYPE: usize = 24;
@@ -63,8 +63,8 @@ pub struct DmSegment {
     pub target: String,
     /// In sectors of 512 bytes.
     pub length_sectors: u64,
-    /// The target's own, as the kernel writes them, `-` instead of what may be a key; none of a
-    /// target that is not known.
+    /// The target's parameters, as the kernel writes them, with `-` for a possible key; none for an
+    /// unknown target.
     pub parameters: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub type DmTable = Vec<DmSegment>;
 /// Asks the kernel for the table of the volume with this number.
 ///
 /// # Errors
-/// If there is no such volume, or the right (CAP_SYS_ADMIN) is missing.
+/// If no volume has this number, or the process lacks CAP_SYS_ADMIN.
 pub fn dm_table(major: u32, minor: u32) -> Result<DmTable, BlockError> {
     const OPERATION: &str = "ask for the table of a volume at";
     let path = Path::new(CONTROL);
@@ -96,7 +96,7 @@ struct Secret<T: Default + Clone>(Vec<T>);
 impl<T: Default + Clone> Drop for Secret<T> {
     fn drop(&mut self) {
         self.0.fill(T::default());
-        // Else the compiler sees that nobody reads what was filled, and leaves it out.
+        // Otherwise the compiler sees that the filled memory is never read, and omits the fill.
         std::hint::black_box(&self.0);
     }
 }
@@ -194,7 +194,7 @@ fn parse_line(line: &str) -> Option<DmSegment> {
 const OPEN_TARGETS: &str = "linear striped raid mirror snapshot snapshot-origin snapshot-merge thin \
     thin-pool cache writecache clone delay flakey error zero multipath";
 
-/// What stands in the place of a key.
+/// Replaces a key.
 const HIDDEN: &str = "-";
 
 fn segment(target: &str, length_sectors: u64, parameters: &str) -> DmSegment {

@@ -1,12 +1,12 @@
 //! NVMe: Identify Controller, Identify Namespace, the feature of the volatile write cache, and the
 //! counters of power losses.
 //!
-//! In: the node of a namespace, such as `/dev/nvme0n1`. Out: [`NvmeIdentity`], [`NvmePowerCounters`].
-//! Not here: the rest of the health log, and anything that a vendor adds.
+//! Takes the node of a namespace, such as `/dev/nvme0n1`. The rest of the health log and vendor
+//! extensions are not read.
 //!
-//! Places of fields are those of the NVM Express Base Specification 2.0 (Identify Controller, figure
-//! 275; features, section 5.27; SMART / Health Information log, section 5.16.1.3) and of its NVM Command
-//! Set Specification 1.0 (Identify Namespace).
+//! Field offsets are those of the NVM Express Base Specification 2.0 (Identify Controller, figure
+//! 275; features, section 5.27; SMART / Health Information log, section 5.16.1.3) and of its NVM
+//! Command Set Specification 1.0 (Identify Namespace).
 
 use std::fs::File;
 use std::path::Path;
@@ -64,7 +64,7 @@ struct AdminCommand {
 const ADMIN: Opcode = opcode::read_write::<AdminCommand>(b'N', 0x41);
 const NAMESPACE_ID: Opcode = opcode::none(b'N', 0x40);
 
-/// What an NVMe controller and its namespace say of themselves.
+/// The reports of an NVMe controller and its namespace about themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NvmeIdentity {
     /// The model, without padding.
@@ -73,7 +73,7 @@ pub struct NvmeIdentity {
     pub firmware: Option<String>,
     /// The controller has a volatile write cache (VWC, bit 0).
     pub volatile_write_cache: bool,
-    /// That cache is switched on; absent where the controller or the kernel does not tell.
+    /// That cache is switched on; absent if the controller or the kernel does not say.
     pub write_cache_enabled: Option<bool>,
     /// Bytes that are written as a whole while there is power (NAWUN, else AWUN).
     pub atomic_write_bytes: Option<u64>,
@@ -86,7 +86,7 @@ pub struct NvmeIdentity {
 /// Asks the controller behind the namespace at `path`.
 ///
 /// # Errors
-/// If `path` is no block device, may not be read, is no NVMe namespace, or the kernel or the
+/// If `path` is not a block device, may not be read, is not an NVMe namespace, or the kernel or the
 /// controller refuses the question.
 pub fn nvme_identity(path: &Path) -> Result<NvmeIdentity, BlockError> {
     const OPERATION: &str = "ask the NVMe controller of";
@@ -109,7 +109,7 @@ pub fn nvme_identity(path: &Path) -> Result<NvmeIdentity, BlockError> {
 pub struct NvmePowerCounters {
     /// How often it got power.
     pub power_cycles: u64,
-    /// How often it lost power without having been told.
+    /// How often it lost power without a notice.
     pub unsafe_shutdowns: u64,
 }
 
@@ -146,7 +146,7 @@ fn health_log_command() -> AdminCommand {
         opcode: ADMIN_GET_LOG_PAGE,
         namespace: ALL_NAMESPACES,
         data_len: 512,
-        // The count of 32-bit words, from zero, stands in the upper half.
+        // The upper half holds the count of 32-bit words, from zero.
         command_10: LOG_HEALTH | (512 / 4 - 1) << 16,
         ..AdminCommand::default()
     }
@@ -214,7 +214,7 @@ fn parse(controller: &[u8], namespace: Option<&[u8]>) -> NvmeIdentity {
     let optional = u16_at(controller, 520).unwrap_or_default();
     let bits = OPTIONAL_COMMANDS.iter().enumerate();
     let block = namespace.and_then(block_size);
-    // Counts of blocks begin at zero: none of them says that nothing is written as a whole.
+    // Counts of blocks start at zero, which means one block: no value means that nothing is atomic.
     let bytes = |blocks: Option<u16>| Some((u64::from(blocks?) + 1) * block?);
     NvmeIdentity {
         model: padded_text(controller.get(24..64)),
@@ -232,14 +232,15 @@ fn parse(controller: &[u8], namespace: Option<&[u8]>) -> NvmeIdentity {
     }
 }
 
-/// A count of the namespace's own, which it has only with bit 1 of NSFEAT.
+/// The namespace's count, which it has only with bit 1 of NSFEAT.
 fn of_namespace(namespace: Option<&[u8]>, place: usize) -> Option<u16> {
     let namespace = namespace?;
     let has_own = namespace.get(24)? & 0b10 != 0;
     has_own.then(|| u16_at(namespace, place))?
 }
 
-/// Of the format in use: FLBAS names it by bits 3:0 and 6:5, and it holds the size as a power of two.
+/// Block size of the format in use: FLBAS names the format by bits 3:0 and 6:5; the size is a power
+/// of two.
 fn block_size(namespace: &[u8]) -> Option<u64> {
     let formatted = *namespace.get(26)?;
     let format = usize::from(formatted & 0x0f | (formatted & 0x60) >> 1);

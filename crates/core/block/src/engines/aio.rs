@@ -163,7 +163,7 @@ impl<C: Clock> AioEngine<C> {
     /// Marks the slots as in flight. All programmer's errors show here, before anything is done.
     #[inline]
     fn claim(&mut self, operations: &[Operation]) {
-        // What waits to be given counts too: its slot is not free before.
+        // Completions that wait to be given count too: their slots are not free before.
         let room = self.depth - self.in_kernel - self.ready.len();
         assert!(operations.len() <= room, "more operations than the context was set up for");
         for operation in operations {
@@ -216,15 +216,15 @@ impl<C: Clock> AioEngine<C> {
     /// Submits the prepared blocks; one that the kernel refuses is finished with its errno.
     #[inline]
     fn flush(&mut self) -> Result<(), BlockError> {
-        // Taken anew each time: blocks that were pushed may have moved the vector.
+        // Collected each time: pushing blocks may have moved the vector.
         self.addresses.clear();
         self.addresses.extend(self.blocks.iter_mut().map(std::ptr::from_mut));
         let (mut done, mut calls) = (0, 0);
         while done < self.addresses.len() {
             calls += 1;
-            // SAFETY: the addresses are those of `self.blocks`, which nobody touches meanwhile;
-            // each names memory within a slot (asserted) that is claimed, so no reference to it
-            // and no other operation on it exists, and the buffers live until `drop` has seen
+            // SAFETY: the addresses are those of `self.blocks`, which nothing else touches during
+            // the call; each names memory within a slot (asserted) that is claimed, so no reference
+            // to it and no other operation on it exists, and the buffers live until `drop` has seen
             // every event.
             let outcome = unsafe { self.context.submit(&mut self.addresses[done..]) };
             match outcome {
@@ -244,7 +244,7 @@ impl<C: Clock> AioEngine<C> {
             }
         }
         if calls > 1 {
-            // Submission ends with the last call: for all but what was seen meanwhile.
+            // Submission ends with the last call, except for completions seen before it.
             let now = self.clock.now();
             for block in &self.blocks {
                 self.submitted_at[slot_of(block.data) as usize] = Some(now);
@@ -258,7 +258,7 @@ impl<C: Clock> AioEngine<C> {
     #[inline]
     fn stamp(&mut self, first: usize, count: usize) {
         let now = self.clock.now();
-        // Whatever comes next is a look, or a wait: until here nobody looked.
+        // A look or a wait follows; there was neither until here.
         if self.in_kernel == 0 {
             self.watch.waited(now);
         } else {
@@ -339,7 +339,7 @@ impl<C: Clock> AioEngine<C> {
         }
     }
 
-    /// Gives the caller what is there, the oldest first.
+    /// Gives the caller the available completions, the oldest first.
     #[inline]
     fn give(&mut self, completions: &mut [Completion]) -> usize {
         let mut count = 0;

@@ -1,9 +1,8 @@
 //! Looks for completions: what they found, and how long an asynchronous engine went without one.
 //!
-//! In: the time of each look, and how many completions it found. Out: the same, the oldest first, in
-//! portions, until the caller has taken them ([`Looks`]); the longest time between two looks while
-//! something was in flight that might have completed ([`Watch`]). Waiting in the kernel for a completion
-//! is looking.
+//! [`Looks`] keeps the time of each look and its count of completions, the oldest first, until the
+//! caller has taken them. [`Watch`] keeps the longest time between two looks while an operation in
+//! flight might have completed. Waiting in the kernel for a completion is looking.
 
 use crate::Ticks;
 
@@ -59,7 +58,7 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// For at most so many completions at a time, and so at most as many looks.
+    /// For at most `completions_max` completions at a time, and so at most as many looks.
     pub(crate) fn new(completions_max: usize) -> Self {
         // A power of two: a place is a mask and no division, in a loop where instructions count.
         let ring = vec![Look::default(); completions_max.next_power_of_two()];

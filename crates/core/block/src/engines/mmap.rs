@@ -1,10 +1,10 @@
 //! Mapped files: a read or a write is a copy between a slot and memory, a sync is msync(2).
 //!
-//! As fio's engine of that name does it (engines/mmap.c): a shared mapping, msync(MS_SYNC) of all of it
-//! for a sync, and with O_DIRECT msync(MS_SYNC) of its pages after each access. fio also asks for
-//! POSIX_MADV_DONTNEED there, of which glibc and musl make no call (strace of fio 3.33), so no page is
-//! dropped. Each file is mapped as a whole; what lies behind its end is neither written nor read. A page
-//! that cannot be had is EIO of its access and of all later ones.
+//! As fio's engine of that name does it (engines/mmap.c): a shared mapping, msync(MS_SYNC) of all
+//! of it for a sync, and with O_DIRECT msync(MS_SYNC) of its pages after each access. fio also asks
+//! for POSIX_MADV_DONTNEED there, of which glibc and musl make no call (strace of fio 3.33), so no
+//! page is dropped. Each file is mapped as a whole; bytes behind its end are neither written nor
+//! read. A page that cannot be had is EIO of its access and of all later ones.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -113,7 +113,7 @@ struct Mapping {
     begin: NonNull<u8>,
     /// Zero of an empty file, of which nothing is mapped.
     length: usize,
-    /// Every access is at its begin: /dev/zero has no size.
+    /// Every access is at its start: /dev/zero has no size.
     is_window: bool,
     is_writable: bool,
     is_direct: bool,

@@ -24,7 +24,7 @@ impl Script {
     /// with EIO.
     ///
     /// # Panics
-    /// If there is no latency, or one of zero: time would stand still.
+    /// If `latencies` is empty or holds a zero: time would stand still.
     #[must_use]
     pub fn new(latencies: Vec<Nanos>, fails_at: Option<u64>) -> Self {
         assert!(!latencies.is_empty(), "a script needs a latency");
@@ -180,7 +180,8 @@ impl Engine for NullEngine {
 }
 
 impl NullEngine {
-    /// Takes the operations, and gives what is due next, if that is not after `latest`.
+    /// Takes the operations, and gives the completion that is due next, unless it is after
+    /// `latest`.
     fn take(
         &mut self,
         operations: &[Operation],
@@ -197,7 +198,7 @@ impl NullEngine {
         let mut count = 0;
         while count < completions.len() {
             let Some(index) = self.earliest() else { break };
-            // Time moves on for the first alone: who takes several gets those of one moment.
+            // Time moves on for the first only: further completions are those of the same moment.
             let bound = if count > 0 { self.clock.now() } else { latest };
             if self.pending[index].due > bound {
                 break;

@@ -183,7 +183,7 @@ fn write(file: &OwnedFd, operation: &Operation, buffers: &mut Buffers) -> Result
 /// The file of an operation: the first one, or one of the others.
 ///
 /// # Panics
-/// If there is no such file.
+/// If the operation's file number is out of range.
 #[inline(always)]
 pub(crate) fn file_of<'f>(
     operation: &Operation,
@@ -196,8 +196,8 @@ pub(crate) fn file_of<'f>(
     }
 }
 
-/// Performs what is no transfer. A call of its own: reads and writes are decided by two comparisons,
-/// without a jump table.
+/// Performs operations other than transfers. A separate function, so that two comparisons decide
+/// reads and writes, without a jump table.
 #[inline(never)]
 pub(crate) fn no_transfer(file: BorrowedFd<'_>, operation: &Operation) -> Result<(), Errno> {
     let (offset, length) = (operation.offset, operation.length);
@@ -250,8 +250,8 @@ impl<C: Clock, T: Calls> Engine for SyncEngine<C, T> {
         self.buffers.slot_mut(slot as usize)
     }
 
-    // The measured loops have it inside of them: a call of its own costs as much as half of what
-    // durio does per I/O (docs/benchmarks.md).
+    // Inlined into the measured loops: a call costs half of durio's overhead per I/O
+    // (docs/benchmarks.md).
     #[inline(always)]
     fn exchange(
         &mut self,

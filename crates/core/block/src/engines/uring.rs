@@ -84,7 +84,7 @@ impl Ring {
         }
     }
 
-    /// The ring alone, for whoever registers something else with it.
+    /// The ring alone, to register other objects with it.
     pub(crate) fn into_ring(self) -> IoUring {
         self.ring
     }
@@ -194,7 +194,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         })
     }
 
-    /// The entry of what is no transfer.
+    /// The entry of an operation that is not a transfer.
     #[cold]
     fn other(operation: &Operation) -> squeue::Entry {
         let file = types::Fixed(operation.file);
@@ -247,7 +247,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         }
     }
 
-    /// Puts the operations into the ring, tells the kernel and looks at what is complete.
+    /// Puts the operations into the ring, submits them and looks for completions.
     #[inline(always)]
     fn submit(&mut self, operations: &[Operation]) -> Result<(), BlockError> {
         let was_idle = self.in_flight == 0;
@@ -284,8 +284,8 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         Ok(())
     }
 
-    /// Submits what is in the ring, lets the kernel show what is complete, and waits for `wanted`
-    /// completions. The ring is empty after that, unless it is an error.
+    /// Submits the ring's entries, lets the kernel show completions, and waits for `wanted` of
+    /// them. The ring is empty after that, unless the call fails.
     #[inline(always)]
     fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
         let (queued, entered) = self.enter_once(wanted);
@@ -387,7 +387,7 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
         Ok(())
     }
 
-    /// Gives the caller what was seen, the oldest first.
+    /// Gives the caller the completions that were seen, the oldest first.
     #[inline(always)]
     fn reap(&mut self, completions: &mut [Completion]) -> usize {
         let mut given = 0;
@@ -427,7 +427,7 @@ impl<C: Clock> UringEngine<'_, C> {
     /// registered rings holds a reference to the ring, which would keep it and its file open until
     /// the thread ends, long after both were dropped.
     fn unregister(&mut self) {
-        // A failure leaves what would be there without this; `drop` has nobody to tell.
+        // A failure leaves the ring as it is without this call, and `drop` cannot report it.
         let _ = self.submitter.unregister_files();
         if self.buffers_are_registered {
             let _ = self.submitter.unregister_buffers();

@@ -1,10 +1,11 @@
 //! Folders that must be the user's own: how they are reached, and how they are removed.
 //!
-//! A state folder holds journals that say what is removed, as root too. So its path is walked one
-//! component at a time, and a link on the way is followed only if its maker could exchange the whole path
-//! anyway: root, the user, or the owner of `/` (root again, as a user namespace shows it), in a folder
-//! where no other user can rename it. Folders on the way may belong to others: without a link they lead
-//! nowhere but into what their owners have. From the first own folder on no link is followed at all.
+//! A state folder holds journals that decide which files are removed, also by root. So its path is
+//! walked one component at a time, and a link on the way is followed only if its maker could
+//! exchange the whole path anyway: root, the user, or the owner of `/` (root again, as a user
+//! namespace shows it), in a folder where no other user can rename it. Folders on the way may
+//! belong to others: without a link they lead only to their owners' files. From the first own
+//! folder on no link is followed at all.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

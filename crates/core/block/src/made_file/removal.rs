@@ -1,10 +1,8 @@
 //! Removes exactly the file that durio made, or says why it stays.
 //!
-//! In: an open file and its place, or what a journal says of a file. Out: [`Removal`].
-//!
-//! Between the look at a name and its removal the name can change hands; the kernel has no call that
-//! unlinks an open file. So the name is first moved to another of durio's own, which nobody else
-//! knows, then what was moved is compared with the open file, and goes, or comes back.
+//! Between the look at a name and its removal the name can change hands; the kernel has no call
+//! that unlinks an open file. So the name is first moved to a random one that no other process
+//! knows, then the moved file is compared with the open file, and removed or moved back.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -29,7 +27,7 @@ const AFTER_LAST_SIGN: Duration = Duration::from_secs(2);
 
 const OPERATION: &str = "remove the file";
 
-/// What became of a file that was to be removed.
+/// The outcome of a file's removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     Removed,
@@ -39,7 +37,7 @@ pub enum Removal {
     Kept(&'static str),
 }
 
-/// What a journal says of a file that a dead run left.
+/// A journal's entry about a file that a dead run left.
 #[derive(Debug, Clone, Copy)]
 pub struct LeftFile<'a> {
     /// Where it was made.
@@ -77,7 +75,7 @@ impl NewFile {
 /// Removes a file that a dead run left, if all that is known of it still holds.
 ///
 /// # Errors
-/// If nobody can tell now: its filesystem is not there, or a look at it fails.
+/// If this cannot be determined now: its filesystem is not there, or a look at it fails.
 pub fn remove_left(left: &LeftFile<'_>) -> Result<Removal, BlockError> {
     let fail = |errno: Errno| BlockError::at(OPERATION, left.path, errno);
     let (parent, name) = (left.path.parent(), left.path.file_name());
@@ -113,7 +111,7 @@ fn absent(left: &LeftFile<'_>, directory: BorrowedFd<'_>) -> Result<Removal, Blo
     Err(BlockError::because(ErrorKind::NotFound, OPERATION, Some(left.path), reason))
 }
 
-/// What has the name, whatever it is; nothing is done to it.
+/// The file or node of this name, of any type, without an effect on it.
 fn look(directory: BorrowedFd<'_>, name: &Path) -> Result<Option<OwnedFd>, Errno> {
     match openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
     {
@@ -123,7 +121,7 @@ fn look(directory: BorrowedFd<'_>, name: &Path) -> Result<Option<OwnedFd>, Errno
     }
 }
 
-/// Opens what was found, if it is a file: opening a device or a FIFO does something.
+/// Opens the found file if it is regular: opening a device or a FIFO has effects.
 fn open_regular(found: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     if FileType::from_raw_mode(fstat(found)?.st_mode) != FileType::RegularFile {
         return Ok(None);
@@ -142,7 +140,7 @@ fn doubt(
 ) -> Option<&'static str> {
     let size = stat.st_size.cast_unsigned();
     let Some((device, inode)) = left.identity else {
-        // Nobody knows its inode; under a random name with nothing in it there is nothing to lose.
+        // Its inode is unknown; an empty file under a random name is safe to remove.
         let is_random = left.mark.is_some_and(|mark| left.path.ends_with(mark.file_name()));
         return (!is_random || size > 0).then_some("its run ended while it made the file");
     };
@@ -205,7 +203,7 @@ fn take_away(
     }
 }
 
-/// True if the name is that of the open file, and nobody wrote to it since.
+/// True if the name is that of the open file, and the file was not written to since.
 fn is_it(
     directory: BorrowedFd<'_>,
     name: &Path,

@@ -1,6 +1,6 @@
 //! Devices: added, started, found again, deleted.
 //!
-//! In: shapes, numbers of devices. Out: devices of the kernel's. Not here: requests (`queue`).
+//! Requests are in `queue`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ const CHARACTER_DEVICES: &str = "/sys/class/ublk-char";
 /// UBLK_F_USER_RECOVERY and UBLK_F_USER_RECOVERY_REISSUE: users wait for the next server, which gets
 /// again what the last did not answer. UBLK_F_CMD_IOCTL_ENCODE: commands are ioctl numbers.
 pub(super) const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
-/// Of [`Parameters`], without what pads them.
+/// Size of [`Parameters`], without padding.
 pub(super) const PARAMETERS_BYTES: u32 = 60;
 /// UBLK_PARAM_TYPE_BASIC and UBLK_PARAM_TYPE_DISCARD.
 pub(super) const TYPES: u32 = 1 | 2;
@@ -33,7 +33,7 @@ const NONE: u32 = u32::MAX;
 const PASSING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How a device stands.
+/// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UblkState {
     /// Never started, or stopped.
@@ -66,7 +66,7 @@ impl UblkDevice {
         PathBuf::from(format!("/dev/ublkb{}", self.number))
     }
 
-    /// True if somebody has claimed the block device: a mount, or another layer.
+    /// True if the block device is claimed: by a mount, or another layer.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
@@ -101,7 +101,7 @@ impl UblkControl {
         Ok(Self { file, ring })
     }
 
-    /// Adds a device that nobody sees until it is started.
+    /// Adds a device that stays invisible until it is started.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -143,7 +143,7 @@ impl UblkControl {
             Some(&mut parameters),
         );
         if let Err(error) = set {
-            // It is of no use; the error that is told is the first.
+            // The device is useless; the first error is reported.
             let _ = self.delete(&device);
             return Err(error);
         }
@@ -190,7 +190,7 @@ impl UblkControl {
         for entry in fs::read_dir(CHARACTER_DEVICES).map_err(fail)? {
             let name = entry.map_err(fail)?.file_name();
             let number = name.to_str().and_then(|it| it.strip_prefix("ublkc")?.parse().ok());
-            // One that has gone meanwhile is not the one.
+            // A device that has gone by now is not the wanted one.
             let Some(found) = number.and_then(|it| self.look(it).ok()) else { continue };
             if found.mark == mark {
                 return Ok(Some(found));
@@ -199,10 +199,10 @@ impl UblkControl {
         Ok(None)
     }
 
-    /// How a device stands.
+    /// The state of a device.
     ///
     /// # Errors
-    /// If there is none of this number.
+    /// If no device has this number.
     pub fn look(&mut self, number: u32) -> Result<UblkDevice, BlockError> {
         let mut info = DeviceInfo::default();
         self.command("look at a ublk device", READ, 0x02, number, 0, Some(&mut info))?;
@@ -217,7 +217,7 @@ impl UblkControl {
         let server = std::process::id().into();
         self.order("start a ublk device", 0x06, device, server)?;
         // A scheduler has a worker of the kernel's hand each request on, and the members have their own.
-        // Where there is none to choose it costs nothing.
+        // Where no scheduler can be chosen this costs nothing.
         let _ = fs::write(format!("/sys/block/ublkb{}/queue/scheduler", device.number), "none");
         Ok(())
     }
@@ -232,7 +232,7 @@ impl UblkControl {
         patiently(begin, |error| error.source.raw_os_error() == Some(libc::EBUSY))
     }
 
-    /// Goes on with a device whose queues this process has fetched.
+    /// Continues with a device whose queues this process has fetched.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -241,8 +241,8 @@ impl UblkControl {
         self.order("go on with a ublk device", 0x11, device, server)
     }
 
-    /// Takes the block device away, when what is on its way has been answered. The queues get nothing
-    /// more. Requests to a device without a server fail.
+    /// Takes the block device away once the requests on their way have been answered. The queues
+    /// get nothing more. Requests to a device without a server fail.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -250,7 +250,7 @@ impl UblkControl {
         self.order("stop a ublk device", 0x07, device, 0)
     }
 
-    /// Deletes a device that is stopped, whose queues nobody has any more: it waits for that.
+    /// Deletes a stopped device; waits until no process has its queues.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,11 +1,11 @@
-//! A queue of a device: which requests have come, and what is told of them.
+//! A queue of a device: its requests, and the answers to them.
 //!
-//! In: completions of fetches, by tag. Out: requests; ring entries that answer one and fetch the next.
-//! Not here: the ring, which is [`crate::MemberRing`]'s.
+//! Completions of fetches, by tag, become requests; ring entries answer a request and fetch the
+//! next. The ring is [`crate::MemberRing`]'s.
 //!
-//! A tag has a buffer while it waits for a request, and a request that writes brings its data in it. With
-//! an answer goes a buffer, too: what was read is in it, and the next request of the tag gets it. So no
-//! buffer is the kernel's and somebody else's at a time.
+//! A tag has a buffer while it waits for a request, and a write request brings its data in it. An
+//! answer also takes a buffer: it holds the data of a read, and the next request of the tag gets
+//! it. So no buffer belongs to the kernel and to another user at a time.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ pub enum UblkKind {
     Read,
     /// Its bytes written.
     Write,
-    /// What was answered made durable.
+    /// Make answered writes durable.
     Flush,
     Zero,
     /// Something that was not offered.
@@ -44,18 +44,18 @@ pub struct UblkRequest {
     pub tag: u16,
     /// What it wants.
     pub kind: UblkKind,
-    /// Bytes from the begin of the device; of no meaning for a flush.
+    /// Bytes from the start of the device; ignored for a flush.
     pub offset: u64,
     /// Bytes.
     pub length: u32,
-    /// What is written; of a chunk, whatever the request.
+    /// The data of a write; a whole chunk, whatever the request.
     pub buffer: LentBuffer,
 }
 
 #[derive(Debug)]
 pub struct UblkQueue {
     number: u16,
-    /// Of all queues of the device: it is opened once.
+    /// Shared by all queues of the device: it is opened once.
     file: Arc<OwnedFd>,
     /// Those whose requests come here; none if it is the only queue.
     processors: Option<CpuSet>,

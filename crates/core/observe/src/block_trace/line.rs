@@ -28,7 +28,7 @@ pub(super) enum Dialect {
     /// perf script, perf trace and the kernel's own text: events of one name.
     Events,
     Iosnoop,
-    /// Of bcc; true if the letters of its column T say more than the direction.
+    /// The tool of bcc; true if the letters of its column T say more than the direction.
     Biosnoop {
         letters: bool,
     },
@@ -59,10 +59,10 @@ pub(super) enum Stage {
     },
 }
 
-/// What the head of a table says of the rows below.
+/// The head of a table, as far as the rows below depend on it.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// The only time of iosnoop is that of the end (`-t`); else that of the begin (`-s`).
+    /// True if the only time of iosnoop is the end (`-t`), false if it is the start (`-s`).
     only_ends: Option<bool>,
     /// The last time of the day, of a text that has those.
     of_day: u64,
@@ -84,11 +84,12 @@ impl Columns {
     }
 }
 
-/// Times of biosnoop count from its first line, which began before that: by so much they are moved.
+/// Times of biosnoop count from its first line, whose request started earlier: they are moved by a
+/// day.
 const DAY: u64 = 86_400_000_000_000;
 
 impl<'t> Line<'t> {
-    /// None of every other event, and of what is no event.
+    /// None for other events, and for other lines.
     pub(super) fn of(line: &'t str, columns: &mut Columns) -> Option<Self> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match *words {
@@ -129,7 +130,7 @@ impl<'t> Line<'t> {
         Some(Self { dialect: Dialect::Blkparse, device, at, task: 0, request, sector, stage })
     }
 
-    /// Of perf script, perf trace, and the kernel's own `trace` and `trace_pipe`.
+    /// A line of perf script, perf trace, or the kernel's `trace` and `trace_pipe`.
     fn of_event(line: &'t str) -> Option<Self> {
         let begin = line.find("block_rq_")?;
         let (before, event) = line.split_at(begin);
@@ -150,7 +151,7 @@ impl<'t> Line<'t> {
             };
             let of_number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
             let device = of_number("dev")?;
-            // As the kernel packs it (MINORBITS); what is zero is left out.
+            // Packed as in the kernel (MINORBITS); fields that are zero are left out.
             let device = format!("{},{}", device >> 20, device & 0xf_ffff).into();
             let sectors = of_number("nr_sector").unwrap_or(0);
             let flags = field("rwbs")?.trim_matches('"');
@@ -168,7 +169,7 @@ impl<'t> Line<'t> {
         Some(Self { dialect, device, at, task, request, sector, stage: stage(error(rest))? })
     }
 
-    /// With the time of begin or end (`-s`, `-t`), or both.
+    /// With the time of the start or the end (`-s`, `-t`), or both.
     fn of_iosnoop(words: &[&'t str], columns: &Columns) -> Option<Self> {
         // The name of a program may have blanks.
         let [times @ .., task, flags, device, sector, bytes, latency] = words else {
@@ -191,7 +192,8 @@ impl<'t> Line<'t> {
         Some(Self { dialect: Dialect::Iosnoop, device, at, task, request, sector, stage })
     }
 
-    /// Of bcc, with the pattern (`-P`) and the time in the queue (`-Q`) or without. The time is that of the end.
+    /// A line of bcc, with or without the pattern (`-P`) and the time in the queue (`-Q`). The time
+    /// is that of the end.
     fn of_biosnoop(words: &[&'t str], columns: &mut Columns) -> Option<Self> {
         let (latency, rest) = words.split_last()?;
         let latency = milliseconds(latency)?;
@@ -242,7 +244,7 @@ fn milliseconds(word: &str) -> Option<u64> {
     matches!(part.len(), 2 | 3).then(|| seconds(word).map(|nanos| nanos / 1000))?
 }
 
-/// What stands before an event: `fio  7842 [001]  8087.078481:`, with or without the processor;
+/// The text before an event: `fio  7842 [001]  8087.078481:`, with or without the processor;
 /// `fio-7842  [001] ..s1.  8087.078643:`; `10.503 fio/7842`.
 fn time_and_task(before: &str) -> Option<(u64, u32)> {
     let mut words: Vec<&str> = before.split_ascii_whitespace().collect();
@@ -262,7 +264,7 @@ fn time_and_task(before: &str) -> Option<(u64, u32)> {
     };
     let is_task = |word: &&&str| !word.starts_with('[') && !word.ends_with(')');
     let task_of = |word: &&str| word.rsplit(['/', '-']).next()?.parse().ok();
-    // Letters of state may stand between.
+    // Letters of state may come between.
     Some((seconds(time)?, words.iter().rev().filter(is_task).find_map(task_of)?))
 }
 

@@ -1,10 +1,12 @@
 //! The ring buffer of a trace as it is in memory: what `trace_pipe_raw` gives, a sub-buffer at a time.
 //!
-//! In: the texts `events/header_page` and `events/*/*/format`, bytes. Out: the events of a sub-buffer,
-//! each with its time, and fields by their names. Not here: what an event means (`capture`).
+//! Takes the texts `events/header_page` and `events/*/*/format`, and gives the events of a
+//! sub-buffer, each with its time, and fields by their names. `calls` knows the meaning of an
+//! event.
 //!
-//! Where a field lies differs between kernels and machines, so every place comes from the texts. What
-//! they do not say is fixed: the head of an event is a word of 5 and 27 bits (include/linux/ring_buffer.h).
+//! The place of a field differs between kernels and machines, so every place comes from the texts.
+//! The head of an event, which they leave out, is fixed: a word of 5 and 27 bits
+//! (include/linux/ring_buffer.h).
 
 /// Where a field lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +94,7 @@ impl TraceField {
 pub struct SubBuffer {
     commit: FieldPlace,
     data: usize,
-    /// Bytes of a whole one: what is read at once.
+    /// Bytes of a whole sub-buffer: the size of a read.
     pub size: usize,
 }
 
@@ -114,7 +116,7 @@ const LENGTH_MASK: u64 = (1 << 27) - 1;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// A time-stamp event has so many bits (TS_MSB in kernel/trace/ring_buffer.c); the rest is the page's.
+/// Bits of a time-stamp event (TS_MSB in kernel/trace/ring_buffer.c); the rest is the page's.
 const STAMP_BITS: u32 = 59;
 
 impl SubBuffer {
@@ -129,7 +131,7 @@ impl SubBuffer {
         Some(Self { commit, data: data.offset, size })
     }
 
-    /// Calls `take` with each event of a sub-buffer, in the order of time. What is damaged ends it.
+    /// Calls `take` with each event of a sub-buffer, in the order of time. Damage ends it.
     pub fn events<'a>(self, page: &'a [u8], mut take: impl FnMut(BinaryEvent<'a>)) -> Option<()> {
         let mut at = word64(page, 0)?;
         let length = TraceField(self.commit).unsigned(page)? & LENGTH_MASK;

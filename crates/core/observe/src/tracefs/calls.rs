@@ -1,10 +1,8 @@
 //! Events of a capture: system calls that write and sync, requests to devices, and rings.
 //!
-//! In: the texts of formats, events of a sub-buffer. Out: [`CaptureEventKind`]. Not here: which file a
-//! descriptor is, and what calls add up to.
-//!
-//! Of a call the kernel's event has numbers: descriptor, length, offset, flags, and addresses that are
-//! passed over. No event of these has a byte of anybody's data.
+//! Makes a [`CaptureEventKind`] of each event of a sub-buffer. The kernel's event of a call has
+//! numbers: descriptor, length, offset, flags, and addresses that are passed over. These events
+//! hold no byte of a user's data.
 
 use super::binary::{EventFormat, TraceField};
 
@@ -13,7 +11,7 @@ use super::binary::{EventFormat, TraceField};
 pub enum CallRole {
     /// It writes to a descriptor.
     Write,
-    /// It makes durable what was written.
+    /// It makes earlier writes durable.
     Sync,
     /// It moves the position of a descriptor.
     Seek,
@@ -59,7 +57,7 @@ const RWF_DURABLE: u64 = 2 | 4;
 /// A request, as its driver got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceRequest {
-    /// It reads so many bytes.
+    /// It reads this many bytes.
     Read(u64),
     Write {
         bytes: u64,
@@ -72,7 +70,7 @@ pub enum DeviceRequest {
     Flush,
 }
 
-/// What an event tells.
+/// The contents of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureEventKind {
     /// The task enters a call.
@@ -136,7 +134,7 @@ pub struct CaptureFormats {
 }
 
 impl CaptureFormats {
-    /// Takes the format of `SYSTEM/EVENT`; false if it is none that is known here.
+    /// Takes the format of `SYSTEM/EVENT`; false if the event is not known here.
     pub fn add(&mut self, event: &str, text: &str) -> bool {
         let Some(format) = EventFormat::parse(text) else { return false };
         let Some(reader) = reader(event, &format) else { return false };
@@ -145,7 +143,7 @@ impl CaptureFormats {
         true
     }
 
-    /// What an event tells, with the number of its task; none of events of other kinds.
+    /// The contents of an event, with the number of its task; none for events of other kinds.
     #[must_use]
     pub fn read(&self, event: &[u8]) -> Option<(u32, CaptureEventKind)> {
         let id = u16::from_ne_bytes(*event.first_chunk()?);
@@ -197,7 +195,7 @@ impl Reader {
                 call,
                 // The kernel keeps an argument as a whole word, of which the low half is a descriptor.
                 fd: fd.map_or(Some(-1), |it| low_half(it.unsigned(event)?))?,
-                // Minus one stands for "at the position" in pwritev2.
+                // Minus one means "at the position" in pwritev2.
                 offset: offset.and_then(|it| it.unsigned(event)).filter(|it| *it != u64::MAX),
                 durable: flags
                     .and_then(|it| it.unsigned(event))

@@ -3,8 +3,7 @@
 //! follows one thread: system calls (events/syscalls.h), and when it left a processor and came back
 //! (events/sched.h); and what a ring buffer could not keep: `per_cpu/cpu*/stats`.
 //!
-//! In: the text, and the clock that its times are of. Out: events. Not here: what they mean for an
-//! operation.
+//! Takes the text, and the clock of its times.
 //!
 //! A line is the name of the task in 16 columns, its number, the processor, letters of state, the
 //! time and the event:
@@ -58,7 +57,7 @@ impl TraceClock {
     }
 }
 
-/// What an event tells.
+/// The contents of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceEventKind {
     /// The task enters the kernel by a system call.
@@ -128,7 +127,7 @@ pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
 
 enum Line {
     Events([Option<TraceEventKind>; 2]),
-    /// It should be an event of ours.
+    /// It should be an event known here.
     Unreadable,
     Other,
 }
@@ -136,14 +135,14 @@ enum Line {
 /// Columns of a task's name (trace_print_context in the kernel's trace_output.c).
 const NAME_WIDTH: usize = 16;
 
-/// Longer lines than the kernel prints are none of its own.
+/// Longer lines are not the kernel's.
 const LINE_MAX: usize = 8192;
 
 fn kinds(name: &str, rest: &str, task: u32) -> Line {
     let kind = match name {
         "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
         "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
-        // One line is the end of one task's turn and the begin of another's.
+        // One line is the end of one task's turn and the start of another's.
         "sched_switch" => return switched(rest, task).map_or(Line::Unreadable, Line::Events),
         "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
         "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
@@ -158,13 +157,13 @@ fn kinds(name: &str, rest: &str, task: u32) -> Line {
     kind.map_or(Line::Unreadable, |kind| Line::Events([Some(kind), None]))
 }
 
-/// What stands between the task's name and the event: time and task are kept.
+/// The part between the task's name and the event: time and task are kept.
 fn context(tail: &str, clock: TraceClock) -> Option<(u64, u32, &str)> {
     let (head, event) = tail.strip_prefix('-')?.split_once(": ")?;
     let mut words = head.split_whitespace();
     let task = words.next()?.parse().ok()?;
     let at = clock.time(words.next_back()?)?;
-    // Between number and time stand the processor, letters of state and, by option, the thread
+    // Between number and time come the processor, letters of state and, by option, the thread
     // group.
     words.any(is_processor).then_some((at, task, event))
 }
@@ -262,11 +261,11 @@ pub struct BufferStats {
     /// The time of the oldest event that is still there, on the clock of the trace; before it this
     /// processor's events are incomplete if any was lost.
     pub oldest: Option<Nanos>,
-    /// The same of a clock whose times are no nanoseconds, in its ticks.
+    /// The same for a clock that does not count nanoseconds, in its ticks.
     pub oldest_ticks: Option<u64>,
 }
 
-/// Reads the text of a `stats` file; what is absent counts as zero, for kernels differ in the lines
+/// Reads the text of a `stats` file; a missing line counts as zero, for kernels differ in the lines
 /// that they show.
 #[must_use]
 pub fn parse_buffer_stats(text: &str) -> BufferStats {

@@ -1,7 +1,5 @@
-//! What a step with figures tells of: its loads, its intervals, its jobs, how it ended.
-//!
-//! In: nothing; the runner fills it. Out: plain data. Not here: rates and shares, which are the
-//! analyser's.
+//! Events of a measured step: its loads, its intervals, its jobs, how it ended. The analyser
+//! computes rates and shares.
 
 use durio_base::{Bytes, Nanos};
 use durio_observe::{CpuCounters, DeviceCounters};
@@ -44,17 +42,17 @@ impl OperationName {
     }
 }
 
-/// Whether figures count.
+/// Whether results count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before: not part of the figures.
+    /// Before the measurement: left out of the results.
     Ramp,
-    /// The figures.
+    /// The measurement.
     Measure,
 }
 
-/// What was counted of one kind of operation.
+/// The counts of one kind of operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationRecord {
     pub operation: OperationName,
@@ -77,8 +75,8 @@ pub struct OperationRecord {
     pub fio_bins: Vec<(u32, u64)>,
 }
 
-/// More nanoseconds or operations than any step has: 2⁵⁶ ns are two years. What is summed over
-/// operations in flight (latencies, bytes) can be more, up to where its sums saturate.
+/// More nanoseconds or operations than any step has: 2⁵⁶ ns are two years. Sums over operations in
+/// flight (latencies, bytes) can be more, up to where they saturate.
 pub(super) const QUANTITY_MAX: u64 = 1 << 56;
 
 impl OperationRecord {
@@ -100,7 +98,7 @@ impl OperationRecord {
             self.completion.as_ref(),
             self.response.as_ref(),
         ];
-        // What was damaged must not overflow whoever adds it up.
+        // Sums of damaged numbers must not overflow.
         let exact_fits = latencies.into_iter().flatten().all(|latency| {
             let exact = &latency.exact;
             exact.min_ns <= exact.max_ns
@@ -164,7 +162,7 @@ pub struct StreamStarted {
     pub clock: String,
     /// What the engine uses.
     pub features: Vec<String>,
-    /// What was planned and could not be had, with the reason.
+    /// Planned features that were unavailable, with the reason.
     pub fallbacks: Vec<String>,
     /// When operations start; the rate is that of this round.
     #[serde(default, skip_serializing_if = "Arrivals::is_closed")]
@@ -179,7 +177,7 @@ pub struct StepStarted {
     /// Round of its section, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u32,
-    // Written as it was when a step had but one.
+    // Written as it was when a step had only one load.
     /// The first load.
     #[serde(flatten)]
     pub stream: StreamStarted,
@@ -218,14 +216,14 @@ pub struct Interval {
     pub phase: Phase,
     /// Number within the step, from 0.
     pub index: u64,
-    /// Begin, since the step's begin.
+    /// Its start, since the step's start.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// End, since the step's begin; the last interval may be shorter.
+    /// Its end, since the step's start; the last interval may be shorter.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The longest time in which a job did not look for completions while some were outstanding.
-    /// None where operations are waited for one by one, and in records that have it not.
+    /// None where operations are waited for one by one, and in records without it.
     #[serde(default, rename = "unwatched_ns_max", skip_serializing_if = "Option::is_none")]
     pub unwatched_max: Option<Nanos>,
     /// What completed in it; an operation without completions is absent.
@@ -252,10 +250,10 @@ pub struct Accounting {
 pub struct Pacing {
     /// Arrivals that were due before the end.
     pub due: u64,
-    /// Of them, those that were started.
+    /// How many of them were started.
     pub started: u64,
-    /// Of those, the ones that found a free place in the queue when they were due: what follows is
-    /// about them.
+    /// How many of the started ones found a free place in the queue when they were due: the
+    /// following fields are about these.
     pub punctual: u64,
     /// Sum of the times from the intended start to the real one: the generator's own lag.
     pub lag_ns_sum: u64,
@@ -268,7 +266,7 @@ pub struct Pacing {
 /// What the batches of a log were, over the measured phase of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Batches {
-    /// Records per batch and how many batches had so many, ascending.
+    /// Records per batch and the number of such batches, ascending.
     pub sizes: Vec<(u32, u64)>,
     /// Bytes that were written to fill batches up.
     #[serde(rename = "padding_bytes")]
@@ -309,7 +307,7 @@ pub struct JobEnded {
     pub exchanges: u64,
     /// What Little's law holds the latencies against.
     pub accounting: Accounting,
-    /// What became of the schedule; open loops only.
+    /// The schedule's outcome; open loops only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// The batches of a log with group commit.
@@ -343,9 +341,9 @@ pub struct StepEnded {
     /// From the end of the ramp to the last completion of all jobs.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
-    /// What the processors did meanwhile.
+    /// The processors' counters over that time.
     pub cpu: Option<CpuCounters>,
-    /// What the devices below the target did meanwhile.
+    /// The counters of the devices below the target over that time.
     pub devices: Vec<DeviceCounters>,
     /// User CPU time of the process, the kernel's workers for it included, without that of the
     /// thread that records.
@@ -368,7 +366,7 @@ pub struct StepEnded {
 pub struct StoppedBy {
     /// Index of the step in the plan; none while preparing.
     pub step: Option<u32>,
-    /// What was being done.
+    /// The operation that failed.
     pub message: String,
     /// The system's error number, if there is one.
     pub errno: Option<i32>,
@@ -377,8 +375,8 @@ pub struct StoppedBy {
     pub offset: Option<Bytes>,
 }
 
-/// A step that was not carried out because the target or the kernel refused what it does; it has no
-/// figures, and the run went on.
+/// A step that was not carried out because the target or the kernel refused it; it has no results,
+/// and the run continued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepDeclined {
     /// Index of the step in the plan.
@@ -386,32 +384,32 @@ pub struct StepDeclined {
     /// Round of its section, from 0.
     #[serde(default)]
     pub round: u32,
-    /// What was refused, as a sentence.
+    /// The refused operation, as a sentence.
     pub message: String,
     /// The system's error number, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno: Option<i32>,
 }
 
-/// Something that the reader of the figures must know.
+/// A fact that a reader of the results must know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// The text.
     pub message: String,
 }
 
-/// A round of a section is over, and what was decided on it.
+/// A round of a section is over, with the decision on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundEnded {
     /// Index of the section in the plan's campaign.
     pub section: u32,
     /// The round, from 0.
     pub round: u32,
-    /// What comes next.
+    /// The next step.
     pub decision: RoundDecision,
 }
 
-/// What comes after a round.
+/// The decision after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundDecision {
@@ -428,10 +426,10 @@ pub enum RoundDecision {
     NotReached,
 }
 
-/// An interrupted run goes on: what had begun and was not finished is done again.
+/// An interrupted run continues: steps that had started and not finished are done again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResumed {
-    /// Index of the step with which it goes on.
+    /// Index of the step with which it continues.
     pub step: u32,
     /// Earlier steps that are done again because the state that they made is lost.
     pub repeated: Vec<u32>,
@@ -458,8 +456,8 @@ pub struct RunEnded {
     pub memory_max: Bytes,
 }
 
-/// A time in which durio itself did not run: it was stopped, the machine was suspended, or others had
-/// its processors. Operations in flight seem to last as long, and none begins.
+/// A time in which durio itself did not run: it was stopped, the machine was suspended, or other
+/// processes had its processors. Operations in flight seem to last as long, and none starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessGap {
     /// Index of the step in the plan.
@@ -467,7 +465,7 @@ pub struct ProcessGap {
     /// Round of its section, from 0.
     #[serde(default)]
     pub round: u32,
-    /// The last sign of life before it, from the begin of the step.
+    /// The last sign of life before it, from the start of the step.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// From there to the next one: at most a tenth of a second more than the gap.
@@ -485,7 +483,7 @@ pub struct ContextSwitches {
 }
 
 impl ContextSwitches {
-    /// What was counted after `earlier`; zero where a counter has gone back.
+    /// The counts after `earlier`; zero where a counter has gone back.
     #[must_use]
     pub fn saturating_since(self, earlier: Self) -> Self {
         Self {

@@ -1,8 +1,6 @@
-//! What steps tell that measure nothing: what a commit sends to the devices, what sync calls come to,
-//! and where the time of single operations went, as the kernel's tracing shows it.
-//!
-//! In: nothing; the runner fills it. Out: plain data, operation by operation. Not here: tracing, and
-//! medians over operations, which are the analyser's.
+//! Events of steps without a measurement, operation by operation: a commit's requests to the
+//! devices, the effect of sync calls, and where the time of single operations went, as the kernel's
+//! tracing shows it. The analyser computes medians over operations.
 
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -18,7 +16,7 @@ pub struct TracedRequest {
     pub flags: String,
     /// Bytes; zero for a flush.
     pub bytes: Bytes,
-    /// From the begin of the commit until the driver got it; the median of its commits.
+    /// From the start of the commit until the driver got it; the median of its commits.
     #[serde(rename = "issued_ns")]
     pub issued: Nanos,
     /// From there to its completion; the median of its commits. None if that was not seen.
@@ -32,7 +30,7 @@ pub struct TracedSequence {
     pub commits: u64,
     /// The requests, in the order in which the drivers got them.
     pub requests: Vec<TracedRequest>,
-    /// From the begin of the commit to its end; the median.
+    /// From the start of the commit to its end; the median.
     #[serde(rename = "commit_ns")]
     pub commit: Nanos,
 }
@@ -53,7 +51,7 @@ pub struct CommitsTraced {
     pub unavailable: Option<String>,
 }
 
-/// Through whom a sync is called.
+/// The caller of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncCaller {
@@ -66,15 +64,14 @@ pub enum SyncCaller {
 /// Writes, each with a sync, and what reached the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbedCalls {
-    /// Through whom.
     pub caller: SyncCaller,
     /// The call: fsync, fdatasync.
     pub call: String,
     pub calls: u64,
-    /// Flushes that the devices below completed meanwhile; none if they do not count them.
+    /// Flushes that the devices below completed in that time; none if they do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes: Option<u64>,
-    /// Writes that they completed meanwhile.
+    /// Writes that they completed in that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<u64>,
     /// The time of all calls.
@@ -99,8 +96,8 @@ pub struct SyncCallsProbed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyComponents {
-    /// A driver of a lowest device had a request of it (or a lowest device without requests had what
-    /// was queued).
+    /// A driver of a lowest device had a request of the operation (or a lowest device without
+    /// requests had its queued I/O).
     #[serde(rename = "device_ns", skip_serializing_if = "is_zero")]
     pub device: Nanos,
     /// Something was queued to a block device and was with no lowest driver: layers such as md, dm and
@@ -121,8 +118,7 @@ pub struct LatencyComponents {
     pub program: Nanos,
 }
 
-/// What was queued to one block device during an operation; a write and its flush in one count as
-/// both.
+/// I/O queued to one block device during an operation; a write and its flush in one count as both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathIo {
@@ -152,7 +148,7 @@ pub struct OperationPath {
     pub waits: u32,
     /// How often the processor was taken from it.
     pub preemptions: u32,
-    /// What was queued, per device; devices to which nothing was are absent.
+    /// Queued I/O per device; devices without any are absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io: Vec<PathIo>,
 }
@@ -162,9 +158,9 @@ pub struct OperationPath {
 pub struct PathDevice {
     /// The kernel's name.
     pub name: String,
-    /// It stands on no other.
+    /// No other device is below it.
     pub lowest: bool,
-    /// Its driver is given requests; else it takes what is queued as it is (zram, brd, md, dm).
+    /// Its driver is given requests; else it takes queued I/O as it is (zram, brd, md, dm).
     pub requests: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Removes the files that dead runs left behind.
 //!
-//! In: the pointers in the state folder. Out: what became of each file, told once. Not here: how a
-//! file is known to be the very one ([`durio_block::remove_left`]).
+//! Finds dead runs by the pointers in the state folder, and reports each of their files once.
+//! [`durio_block::remove_left`] decides whether a file is the very one.
 //!
-//! A file in doubt stays, and the user is told where it is and why; the journal then says so, and no
-//! later run asks again, for time does not make a doubt smaller. What nobody can tell now (its
-//! filesystem is not there) is looked at again by every next run, without a word.
+//! A file in doubt stays, and the user learns where it is and why; the journal then says so, and no
+//! later run asks again, for time does not make a doubt smaller. A file that cannot be checked now
+//! (its filesystem is not there) is silently looked at again by every next run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,7 +26,7 @@ use crate::{StatePart, file_names};
 // Far more than any journal has: some lines for each file that is made.
 const JOURNAL_BYTES_MAX: u64 = 16 << 20;
 
-/// What became of a file that a killed run left.
+/// The outcome of a killed run's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leftover {
     Removed(RawPath),
@@ -37,8 +37,8 @@ pub enum Leftover {
     },
 }
 
-/// Removes what dead runs left behind, where it is proved to be theirs, and forgets each run of which
-/// nothing is open any more.
+/// Removes the files of dead runs that are proved to be theirs, and forgets each run without an
+/// open question.
 #[must_use]
 pub fn remove_leftovers(leftovers: &Leftovers) -> Vec<Leftover> {
     let Ok(Some(pointers)) = leftovers.0.part(StatePart::Leftovers) else { return Vec::new() };
@@ -71,7 +71,7 @@ fn journal_at(pointers: &Folder, run: &OsStr) -> Option<PathBuf> {
 fn is_half_written_by_dead(name: &OsStr) -> bool {
     let run = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.strip_suffix(".new"));
     let process = run.and_then(|run| run.rsplit_once('-')?.1.parse::<u32>().ok());
-    // A number that is given out again makes it stay a while longer, which harms nobody.
+    // A process number that is in use again makes it stay a while longer, which is harmless.
     process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists())
 }
 
@@ -99,7 +99,7 @@ fn remove_those_of(journal: &Path, run: &[u8], found: &mut Vec<Leftover>) -> boo
     is_settled
 }
 
-/// The files that a run made and did not remove, and of which nobody has told; reads to the end.
+/// The files that a run made, did not remove and did not report as kept; reads to the end.
 pub(super) fn left_in(journal: &File) -> io::Result<Vec<MadeFile>> {
     let mut made: Vec<MadeFile> = Vec::new();
     for line in BufReader::new(journal.take(JOURNAL_BYTES_MAX)).split(b'\n') {
@@ -120,13 +120,13 @@ struct DeadRun {
 }
 
 impl DeadRun {
-    /// None while the run lives, and for what is no journal.
+    /// None while the run lives, and for files that are not journals.
     fn open(path: &Path) -> io::Result<Option<Self>> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
-        // Not a journal of somebody else: what it says durio made may be anybody's.
+        // Not another user's journal: it could name any user's files as durio's.
         let journal = Folder::open(folder)?.open_own(name)?;
         let facts = journal.metadata()?;
-        // A lock goes with its process, however that ended: what is not locked has nobody.
+        // A lock ends with its process, in any case: an unlocked journal has no process.
         if flock(&journal, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl DeadRun {
         Ok(Some(Self { journal, last_sign: events.map_or(touched, |events| events.max(touched)) }))
     }
 
-    /// None if nobody can tell now.
+    /// None if this cannot be determined now.
     fn remove(&self, entry: &MadeFile, run: &[u8]) -> Option<Removal> {
         let path = entry.path.as_path();
         let is_own = match &entry.mark {
@@ -156,9 +156,9 @@ impl DeadRun {
         remove_left(&left).ok()
     }
 
-    // If that cannot be written, the next run tells of it again. The journal's time stays the run's
-    // last sign of life: of its other files, the next run must not take for durio's what was
-    // changed between the run's end and now.
+    // If this cannot be written, the next run reports the file again. The journal's time stays the
+    // run's last sign of life: the next run must not take changes to the run's other files after
+    // its end for durio's.
     fn remember_kept(&mut self, entry: &MadeFile) {
         let entry = MadeFile { kept: true, ..entry.clone() };
         if let Ok(mut line) = serde_json::to_vec(&entry) {
@@ -188,7 +188,7 @@ fn look_at_users(entry: &MadeFile) -> Option<Removal> {
         Ok(_) => Some(Removal::Kept("an earlier version made it, which did not mark its files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent()?.metadata().ok()?;
-            // On another device the file's own filesystem is not mounted, and nobody can tell now.
+            // On another device the file's own filesystem is not mounted, and its state is unknown.
             let is_there = entry.identity.is_none_or(|(device, _)| device == parent.dev());
             is_there.then_some(Removal::Absent)
         }

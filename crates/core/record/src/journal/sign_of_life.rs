@@ -29,7 +29,7 @@ impl SignOfLife {
         let (end, ended) = channel();
         let give = move || {
             while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                // The journal's disk may be full or gone; then what is left is kept in doubt.
+                // The journal's disk may be full or gone; then remaining files are kept in doubt.
                 let _ = touch(&journal);
             }
         };

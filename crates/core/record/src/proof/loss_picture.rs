@@ -1,7 +1,7 @@
 //! What pictures of a losing cut need: acknowledgements around it, and the target after it.
 //!
-//! In, out: data of bounded size, however large the target and however many its writes. Not here: how it
-//! is made (durio-prove), drawn (durio-report).
+//! The data has a bounded size, however large the target and however many its writes. durio-prove
+//! makes it, durio-report draws it.
 
 use std::fmt;
 
@@ -21,11 +21,11 @@ pub struct LossPicture {
     pub writes: Vec<AcknowledgedWrite>,
     /// The target, area by area.
     pub areas: Vec<MapArea>,
-    /// Cells of 4 KiB that a letter of an area stands for.
+    /// Cells of 4 KiB per letter of an area.
     pub cells_per_tile: u64,
 }
 
-/// What was acknowledged in a slot of time.
+/// Acknowledgements in a slot of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "[u32; 2]", from = "[u32; 2]")]
 pub struct Slot {
@@ -100,7 +100,7 @@ impl fmt::Display for Tiles {
 impl<'de> Deserialize<'de> for Tiles {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // A letter of a later version stands for nothing that this one could draw.
+        // This version cannot draw a letter of a later one.
         let state = |letter| TileState::of_letter(letter).unwrap_or(TileState::Untouched);
         Ok(Self(text.chars().map(state).collect()))
     }
@@ -152,7 +152,7 @@ impl TileState {
             Self::Wrong(LossClass::Corrupt) => 'X',
             Self::Wrong(LossClass::Collateral) => 'C',
             Self::Wrong(LossClass::Unstable) => 'U',
-            // A user's check says what is missing of a whole, never of a cell.
+            // A user's check reports losses of a whole, never of a cell.
             Self::Wrong(LossClass::Lost | LossClass::CheckFailed) => 'L',
             Self::Wrong(LossClass::Torn) => 'T',
             Self::ControlLost => 'x',

@@ -1,7 +1,5 @@
-//! A profile whose software takes longer or shorter, as it was found on another machine or of another build.
-//!
-//! In: a profile's text, a factor, where it is from. Out: the text with those times and their source. Not here:
-//! finding the factor (`durio profile calibrate`).
+//! A profile whose software takes longer or shorter, as measured on another machine or build. The
+//! result is a text with those times and their source; `durio profile calibrate` finds the factor.
 
 use durio_base::Nanos;
 use toml::de::DeTable;
@@ -17,7 +15,7 @@ const SOURCE: &str = "calibrated";
 /// that is from.
 ///
 /// # Errors
-/// If the text is no profile, or it has no `[software]`.
+/// If the text is not a profile, or it has no `[software]`.
 pub fn calibrated_text(
     name: &str,
     text: &str,
@@ -35,7 +33,7 @@ pub fn calibrated_text(
         Some((entry(keys, key)?.1.span(), fact))
     };
     let mut changes: Vec<_> = software.times().into_iter().filter_map(time).collect();
-    // What a profile that was calibrated before says of itself is replaced.
+    // An earlier calibration's document is replaced.
     let earlier = inner(table.get_ref(), "sources").and_then(|it| inner(it, SOURCE));
     let earlier = earlier.and_then(|it| entry(it, "document"));
     changes.extend(earlier.map(|(_, old)| (old.span(), quoted(document))));
@@ -87,7 +85,7 @@ fn times_as_long(time: Nanos, factor: f64) -> Nanos {
     Nanos::new((time.get() as f64 * factor).round() as u64)
 }
 
-/// As a text of TOML, in which nothing has to be escaped.
+/// As a TOML string, without characters that need escapes.
 fn quoted(text: &str) -> String {
     let plain = |it: char| match it {
         '"' | '\\' => '\'',

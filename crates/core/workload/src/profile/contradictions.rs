@@ -1,6 +1,5 @@
-//! Fields that are right by themselves and contradict each other.
-//!
-//! In: a parsed profile. Out: the first contradiction as a sentence. Not here: single fields.
+//! Fields that are right by themselves and contradict each other: the first contradiction, as a
+//! sentence.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::{BlockShare, Files, SyncMethod, check_workloads};
 
-// The smallest sector there is: O_DIRECT takes nothing that is no multiple of it.
+// The smallest sector: O_DIRECT takes only multiples of it.
 const SECTOR: Bytes = Bytes::new(512);
 
 /// Names under which steps and files of a plan are known already.
@@ -80,7 +79,7 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if (is_grouped || log.rewrites_tail()) && log.sync_every.value != 1 {
         return Err("each batch of several committers has its sync, and each that writes the last block again: sync_every is 1".to_owned());
     }
-    // Nobody is told when a page of a map reaches the storage.
+    // A program cannot learn when a page of a map reaches the storage.
     if log.cache.value == CachePath::Mmap {
         return Err("a log that is written through a memory map has no commits".to_owned());
     }
@@ -151,7 +150,7 @@ fn threshold(profile: &Profile, it: &ProfileThreshold) -> Result<(), String> {
         }
     }
     let source = profile.source(&it.from).ok_or("its source is missing")?;
-    // A verdict needs somebody who can be asked.
+    // A verdict needs a source that can be asked.
     let nobody = matches!(source.kind, Provenance::DurioGuess | Provenance::GeneralKnowledge);
     if nobody || it.bound == Bound::Undocumented {
         return Err(format!("a limit needs a document, and '{}' is none", source.name));
@@ -176,7 +175,7 @@ fn check_workload(key: &str, name: &str) -> Result<(), String> {
     }
 }
 
-// A source that nothing names is one that somebody forgot to name.
+// A source that nothing names was probably forgotten.
 fn unused_source(profile: &Profile) -> Result<(), String> {
     let facts = profile.facts();
     let mut used: BTreeSet<&str> = facts.iter().map(|fact| fact.source.name.as_str()).collect();

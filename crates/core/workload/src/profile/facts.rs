@@ -1,4 +1,4 @@
-//! Every field of a profile in a row, as it is shown: where, what, from whom.
+//! Every field of a profile in a row, as shown: place, value, source.
 
 use durio_base::{Bytes, Nanos};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct ShownFact {
     pub value: String,
     /// Where it is from.
     pub source: ProfileSource,
-    /// What is to be known about it.
+    /// A remark about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -29,7 +29,7 @@ pub(super) trait Shown {
 
 impl Shown for Bytes {
     fn shown(&self) -> String {
-        // Of all sizes padding alone may be zero.
+        // Padding is the only size that may be zero.
         if *self == Self::ZERO { "none".to_owned() } else { self.to_string() }
     }
 }

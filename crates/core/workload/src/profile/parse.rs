@@ -1,6 +1,4 @@
-//! The file as a whole: from text to a profile whose fields are each right by themselves.
-//!
-//! In: TOML. Out: a [`Profile`]. Not here: fields that contradict each other (`contradictions`).
+//! The file as a whole: from TOML to a [`Profile`] whose fields are each right by themselves.
 
 use toml::de::{DeTable, DeValue};
 
@@ -66,7 +64,7 @@ fn source(fields: Fields<'_>, name: &str) -> Result<ProfileSource, DefinitionErr
     let kind = fields.plain_needed("kind", provenance)?;
     let publisher = fields.plain("publisher", text)?;
     let url = fields.plain("url", text)?;
-    // What is published can be looked up, so it must say where.
+    // Published documents can be looked up, so the source must say where.
     if kind.is_published() && (publisher.is_none() || url.is_none()) {
         let text = format!("a source of kind {} has a publisher and a url", kind.word());
         return Err(fields.error(text));
@@ -78,7 +76,7 @@ fn source(fields: Fields<'_>, name: &str) -> Result<ProfileSource, DefinitionErr
     Ok(ProfileSource { name: name.to_owned(), kind, publisher, document, url })
 }
 
-/// What is read of a table as a whole, or of several keys.
+/// Readers of a whole table, or of several keys.
 impl Fields<'_> {
     fn inner<T: Table>(
         &self,
@@ -127,7 +125,7 @@ impl Fields<'_> {
         Ok(found)
     }
 
-    /// Of a stream; what only writers say is complete for them.
+    /// The kind of a stream; a writer must have every key that only writers have.
     pub(super) fn stream_kind(&self, _: &str) -> Result<StreamKind, DefinitionError> {
         if self.place == "[[read]]" {
             return Ok(StreamKind::Read);
@@ -144,7 +142,7 @@ impl Fields<'_> {
         self.tables("threshold")?.into_iter().map(one).collect()
     }
 
-    /// Of a threshold: the source that it cannot do without.
+    /// The source of a threshold, which is required.
     pub(super) fn threshold_source(&self, key: &str) -> Result<String, DefinitionError> {
         let nobody =
             || self.error("a threshold without a source is nobody's: name one with 'from'");
@@ -153,7 +151,7 @@ impl Fields<'_> {
         Ok(from)
     }
 
-    /// Of a threshold: what it limits, and to what.
+    /// The quantity that a threshold limits, and the limit.
     pub(super) fn bound(&self, _: &str) -> Result<Bound, DefinitionError> {
         let limits = (self.plain("below", time)?, self.plain("at_least", amount)?);
         let figure = self.plain_needed("figure", figure)?;

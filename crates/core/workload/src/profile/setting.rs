@@ -1,7 +1,5 @@
-//! Another value of a key of the log, as a user has set it in the database.
-//!
-//! In: a profile's text, `commit_delay=200us`. Out: the text with that value. Not here: whether the value is
-//! one; reading the new text says so, with its line.
+//! Another value of a key of the log, as a user has set it in the database: `commit_delay=200us`.
+//! The value is not checked here; reading the new text reports an error with its line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,13 +42,13 @@ impl Profile {
     /// Reads a profile of which the log has other values.
     ///
     /// # Errors
-    /// As for [`Profile::parse`], or a sentence if a key is none of the log's.
+    /// As for [`Profile::parse`], or a sentence if a key is not one of the log's.
     pub fn parse_with(
         name: &str,
         text: &str,
         settings: &[Setting],
     ) -> Result<Self, DefinitionError> {
-        // What is wrong with the profile itself is told first, with its own lines.
+        // Errors of the profile itself come first, with its own lines.
         let mut profile = Self::parse(name, text)?;
         let mut text = text.to_owned();
         for setting in settings {
@@ -85,7 +83,7 @@ impl Setting {
             match inner(log, key).and_then(|fact| Some(entry(fact, "value")?.1.span())) {
                 Some(range) => (range, written),
                 None => {
-                    // Beside one that each profile has, and by the same source.
+                    // Next to a key that each profile has, and with the same source.
                     let (place, sync) = entry(log, "sync").ok_or_else(none)?;
                     let from = match sync.get_ref() {
                         DeValue::Table(fact) => {

@@ -10,19 +10,19 @@ use super::facts::word_of;
 pub enum Provenance {
     /// The database's maker says so.
     VendorDoc,
-    /// The database itself does so, under strace: docs/method/databases.md has what was seen.
+    /// The database itself does so, under strace: docs/method/databases.md has the traces.
     Traced,
     /// The database's source code does so.
     SourceCode,
     /// People who run it say so; it is not the maker's word.
     Practice,
-    /// Somebody measured it where it runs.
+    /// An operator measured it in use.
     Operator,
-    /// Chosen so that what is computed from it comes near to what was measured.
+    /// Chosen so that results computed from it come near to measurements.
     Fitted,
     /// Widely known; nothing was read again to confirm it.
     GeneralKnowledge,
-    /// Nobody says: a starting value of durio's, to be replaced by one's own.
+    /// No source: a starting value of durio's, to be replaced by the user's.
     DurioGuess,
 }
 
@@ -58,12 +58,12 @@ pub struct ProfileSource {
     pub name: String,
     /// How it knows.
     pub kind: Provenance,
-    /// By whom; always there for what is published.
+    /// Publisher; required for published sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
     /// The document and the place in it; or in words on what a value rests.
     pub document: String,
-    /// Address; always there for what is published.
+    /// Address; required for published sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -85,7 +85,7 @@ pub struct Sourced<T> {
     pub value: T,
     /// Name of one of the profile's sources.
     pub from: String,
-    /// What is to be known about it.
+    /// A remark about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -15,7 +15,7 @@ use crate::{BlockShare, ClientThreads, LogWriter, Pattern, Skew, Software, SyncM
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileHandling {
-    /// It is empty and grows by what is appended.
+    /// It is empty and grows by appends.
     Extend,
     /// Allocated with fallocate, unwritten.
     Preallocated,
@@ -34,7 +34,7 @@ impl FileHandling {
         ("recycled", Self::Recycled),
     ];
 
-    /// True if what was written once is another state than before: a second step needs a new file.
+    /// True if a write leaves the file in another state: a second step needs a new file.
     #[must_use]
     pub const fn is_used_up(self) -> bool {
         matches!(self, Self::Extend | Self::Preallocated)
@@ -65,9 +65,9 @@ impl CachePath {
 pub enum Pace {
     /// As fast as the storage answers.
     Unlimited,
-    /// So many accesses per second, all jobs together.
+    /// Accesses per second, all jobs together.
     PerSecond(f64),
-    /// So many bytes per second, all jobs together.
+    /// Bytes per second, all jobs together.
     BytesPerSecond(Bytes),
 }
 
@@ -192,7 +192,7 @@ impl SoftwareProfile {
     }
 }
 
-/// What a stream beside the log does.
+/// The kind of a stream next to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamKind {

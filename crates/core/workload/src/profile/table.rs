@@ -1,8 +1,7 @@
 //! Tables of a profile as structs: every key is a field, every fact has its source, each error its
 //! place.
-//!
-//! In: parsed TOML, and structs made with [`table!`]. Out: those structs filled; their facts. Not here:
-//! what a value means.
+//! Structs made with [`table!`] are filled from parsed TOML, and list their facts. `values` knows
+//! the meaning of a value.
 
 use std::borrow::Cow;
 
@@ -53,9 +52,9 @@ impl<'p> Fact<'p> {
     }
 }
 
-/// Makes a struct that is a [`Table`]. After a field's type stands the method of [`Fields`] that reads
-/// it, and what that reads the value with; the key is the field's name unless others follow after `of`.
-/// So no key is written twice, and none can be asked for that is not known.
+/// Makes a struct that is a [`Table`]. A field's type is followed by the method of [`Fields`] that
+/// reads the field, with the reader of its value; the key is the field's name unless others follow
+/// after `of`. So each key is written once, and only known keys can be asked for.
 macro_rules! table {
     ($(#[doc = $about:literal])* struct $Name:ident {
         $($(#[$meta:meta])* $key:ident: $type:ty = $how:ident($($read:expr)?) $(of $keys:tt)?,)*
@@ -96,7 +95,7 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// How a value of TOML is read; what is wrong as a sentence.
+/// Reads a value of TOML; an error is a sentence.
 pub(super) type Read<T> = fn(&DeValue<'_>) -> Result<T, String>;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Documented limits: as they stand in a profile, and as a plan takes them along.
+//! Documented limits: in a profile, and in a plan.
 
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl TimedOperation {
     }
 }
 
-/// Which figure of a distribution is limited.
+/// The statistic of a distribution that is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyFigure {
@@ -75,7 +75,7 @@ pub enum Bound {
     /// A latency must be below.
     LatencyBelow {
         operation: TimedOperation,
-        /// Which figure of its distribution.
+        /// The statistic of its distribution.
         figure: LatencyFigure,
         #[serde(rename = "limit_ns")]
         limit: Nanos,
@@ -126,19 +126,19 @@ table! {
     }
 }
 
-/// A limit that a plan takes along, so that a record keeps what it was judged by.
+/// A limit in a plan, so that a record keeps its criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
-    /// The name by which it is asked for.
+    /// The name by which users ask for it.
     pub database: String,
     /// In a sentence.
     pub criterion: String,
-    /// Name of the workload whose figures are held against it.
+    /// Name of the workload whose results it limits.
     pub workload: String,
     /// What must hold.
     #[serde(flatten)]
     pub bound: Bound,
-    /// How it is known; none where there is no limit.
+    /// The kind of its source; none without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Provenance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,13 +148,13 @@ pub struct Threshold {
     /// Address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What is to be known of the comparison.
+    /// A remark about the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Threshold {
-    /// What stands in the place of a database's name in a limit that the user sets.
+    /// Replaces a database's name in a limit that the user sets.
     pub const GOAL: &str = "goal";
 
     /// A limit that the user sets.
@@ -167,8 +167,8 @@ impl Threshold {
 }
 
 impl Profile {
-    /// The limits that a run of the profile is held against: those of its own streams, and those
-    /// that a workload of `durio check` has to show.
+    /// The limits for a run of the profile: those of its streams, and those that a workload of
+    /// `durio check` has to show.
     #[must_use]
     pub fn run_thresholds(&self) -> Vec<Threshold> {
         let one = |it: &ProfileThreshold| {
@@ -190,8 +190,7 @@ impl Profile {
         }
     }
 
-    /// The limits that `durio check` is held against; one that says that there is none where there
-    /// is none.
+    /// The limits for `durio check`, or else one entry that says that the profile has none.
     #[must_use]
     pub(super) fn thresholds_of_check(&self) -> Vec<Threshold> {
         let one =

@@ -1,6 +1,6 @@
 //! Values of a profile: TOML to sizes, times, words, mixes.
 //!
-//! In: one value. Out: what it means, or a sentence that says how to write it. Not here: places.
+//! An error is a sentence that says how to write the value.
 
 use durio_base::{Bytes, Nanos, ParseQuantityError};
 use toml::de::DeValue;
@@ -213,7 +213,7 @@ pub(super) fn figure(value: &DeValue<'_>) -> Result<Figure, String> {
     })
 }
 
-/// The limit of a figure, from `below` or `at_least`.
+/// The limit of a statistic, from `below` or `at_least`.
 pub(super) fn bound(
     figure: Figure,
     below: Option<Nanos>,

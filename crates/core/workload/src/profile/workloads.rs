@@ -1,7 +1,5 @@
-//! Streams of a profile as workloads and arrivals.
-//!
-//! In: a stream. Out: a [`Workload`] and [`Arrivals`] that do the same, as far as workloads can.
-//! Not here: files and their sizes.
+//! Streams of a profile as a [`Workload`] and [`Arrivals`] that do the same, as far as workloads
+//! can.
 
 use durio_base::{Bytes, Nanos};
 
@@ -41,7 +39,7 @@ impl LogProfile {
         }
     }
 
-    /// What the log does for so many clients of a database whose software is this.
+    /// The log's workload for `clients` clients of a database with this software.
     #[must_use]
     pub fn transactions(&self, clients: u32, software: Software) -> Workload {
         let policy = GroupCommit {
@@ -72,8 +70,8 @@ impl LogProfile {
     fn policy(&self) -> GroupCommit {
         GroupCommit {
             committers: self.committers.value,
-            // The figure is the storage's then: with a thread each, waking them costs time of its
-            // own (docs/design/0007).
+            // The result is the storage's then: with a thread each, waking them takes additional
+            // time (docs/design/0007).
             threads: CommitterThreads::Multiplexed,
             delay: self.commit_delay.as_ref().map_or(Nanos::ZERO, |it| it.value),
             siblings: self.commit_siblings.as_ref().map_or(0, |it| it.value),

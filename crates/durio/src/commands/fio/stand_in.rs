@@ -1,8 +1,8 @@
 //! durio in fio's place: runs fio's jobs and prints what fio would print.
 //!
-//! In: fio's words. Out: results on stdout or in the file of `--output`, logs in files, an exit code.
-//! Notes and warnings go to stderr, or to stdout if that has no results: programs that call fio take
-//! whatever is on stderr for an error. Not here: formats.
+//! Takes fio's words; writes results to stdout or the file of `--output`, logs to files, and
+//! returns an exit code. Notes and warnings go to stderr, or to stdout if that has no results:
+//! programs that call fio take any output on stderr for an error.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -36,9 +36,9 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
         }
         None => {}
     }
-    // Programs that call fio take whatever is on stderr for an error.
+    // Programs that call fio take any output on stderr for an error.
     let is_quiet = !printing.shows_progress || !io::stderr().is_terminal();
-    // `percentile_list` may ask for any percentile, which only a histogram has.
+    // `percentile_list` may contain any percentile, which only a histogram has.
     let execution = begin("fio", options)?.with_histograms();
     let settings = running(&execution, options);
     let imported = import_file(&file, options.permission(), &settings)?;
@@ -51,7 +51,8 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     let mut imported = imported;
     let exit = match outcome {
         Ok(outcome) => Ok(Exit::from(outcome)),
-        // To its end, but without a figure of some jobs: those of the others are worth as much.
+        // Printed to its end, without the results of some jobs: those of the others are still
+        // valid.
         Err(error)
             if findings.state == RunState::Complete
                 && keep_measured(&mut imported.shape, &findings) =>
@@ -74,7 +75,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, BenchEr
     exit
 }
 
-/// Takes rows without a measured load out, which would read as figures of 0; false if no row is left.
+/// Removes rows without a measured load, which would read as rates of 0; false if no row is left.
 fn keep_measured(shape: &mut ResultShape, findings: &Findings) -> bool {
     let is_measured = |place: &StreamPlace| {
         findings.workloads.iter().any(|it| {
@@ -105,7 +106,7 @@ struct Results {
 
 impl Results {
     /// Makes the file, and sees to it that those of the logs can be made.
-    // Before the run, not after: nobody wants to learn at its end that its results cannot be kept.
+    // Before the run, so that unwritable results do not show only at its end.
     fn open(printing: &PrintSettings, imported: &Imported) -> Result<Self, BenchError> {
         for log in &imported.shape.logs {
             let folder = Path::new(&log.prefix).parent().filter(|it| !it.as_os_str().is_empty());
@@ -115,7 +116,7 @@ impl Results {
             }
         }
         let open = |name: &String| -> Result<_, BenchError> {
-            // As fio does, over what is there (docs/what-durio-touches.md).
+            // Overwrites existing files, as fio does (docs/what-durio-touches.md).
             let file = File::create(name).map_err(|error| cannot_write(name, error))?;
             Ok((name.clone(), file))
         };
@@ -141,7 +142,7 @@ impl Results {
         }
     }
 
-    /// What durio doubts, what it did not record, and where the record is.
+    /// Prints durio's doubts, what it did not record, and the place of the record.
     fn remark_all(&self, findings: &Findings, imported: &Imported) -> Result<(), BenchError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
             self.remark(

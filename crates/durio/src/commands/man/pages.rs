@@ -1,4 +1,4 @@
-//! What a man page says beyond the help text: examples, files, pages to read next.
+//! The parts of a man page beyond the help text: examples, files, related pages.
 
 mod arrays;
 mod proofs;

@@ -24,7 +24,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     if arguments.lab {
         return bench_in_lab(arguments);
     }
-    // Ignored options would let a user believe that figures are of a guest.
+    // Ignored options would suggest that the results are a guest's.
     if arguments.guest.is_given() {
         return Err(BenchError::wrong_use("options of a guest are given without --lab"));
     }
@@ -39,7 +39,7 @@ pub(super) fn bench(arguments: &StackBenching) -> Result<Exit, BenchError> {
     })?;
     consent(bench.cost(), options)?;
     clear_up();
-    // What a killed bench left may hold the devices that this one needs.
+    // Remains of a killed bench may hold the devices that this one needs.
     output::remarks(bench.clean()?.iter().flat_map(lines));
     let benched = bench.run(&stop_on_signals()?, &Terminal::new(options.quiet))?;
     show_found(&benched.folder, benched.found, options.output)?;
@@ -74,7 +74,7 @@ fn bench_in_lab(arguments: &StackBenching) -> Result<Exit, BenchError> {
     Ok(benched.ending.into())
 }
 
-/// A bench on stdout: what its layers cost, and what became of each of them.
+/// Prints a bench: the cost of its layers, and the outcome of each stack.
 pub(in crate::commands) fn show(folder: &BenchFolder, wished: Output) -> Result<Exit, BenchError> {
     output::refuse_fio(wished, "BENCH/RUN")?;
     show_found(folder, read_bench(folder, &Terminal::new(true)), wished)
@@ -89,7 +89,7 @@ fn show_found(
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            // Nothing was measured: what became of the stacks says why.
+            // Nothing was measured: the outcomes of the stacks say why.
             if wished.format() == Format::Text {
                 output::answer_text(&listed)?;
             }

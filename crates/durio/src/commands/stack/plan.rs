@@ -16,7 +16,7 @@ use crate::args::StackPlan;
 use crate::exit_code::Exit;
 use crate::output;
 
-// Stands for the letters that tell the names of one build from those of another.
+// Placeholder for the letters that distinguish the names of builds.
 const ID: &str = "0000000";
 
 pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, BenchError> {

@@ -1,14 +1,14 @@
 //! The same bench on two kernels: how the cost per I/O of each layer changed.
 //!
-//! In: [`StackFindings`] of each repeat on both. Out: [`LabComparison`]. Not here: absolute speeds,
-//! and runs that are no benches (durio-judge).
+//! Every repeat on both kernels has [`StackFindings`]; the result is a [`LabComparison`]. Absolute
+//! speeds are not compared, and ordinary runs are compared by durio-judge.
 //!
-//! The cost is time per operation, 1 ÷ rate. A repeat is a guest of its own: what differs from one
-//! boot to the next is the noise, and repeats within one guest do not show it.
+//! The cost is time per operation, 1 ÷ rate. Each repeat is a separate guest: the noise is the
+//! difference between boots, which repeats within one guest do not show.
 //!
 //! The rule is that of durio-judge: the 95 % interval of the ratio, Welch's, of the means of the
-//! logarithms ([`repeats`](durio_base::stats::repeats)), does not hold 1, and the change is more than 1 %.
-//! It is no difference if the interval lies within 1 %; else it is undecided.
+//! logarithms ([`repeats`](durio_base::stats::repeats)), does not hold 1, and the change is more
+//! than 1 %. If the interval lies within 1 %, there is no difference; else it is undecided.
 
 use durio_base::stats::least_squares::{mean, range};
 use durio_base::stats::repeats::{Answer, Mean, Shift, scatter as scatter_of, why_open};
@@ -23,7 +23,7 @@ use crate::grouping::{each_once, grouped};
 /// Name and version of the document.
 pub const LAB_COMPARE_SCHEMA: &str = "durio-lab-compare-1";
 
-/// Benches on two kernels beside each other.
+/// Benches on two kernels, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabComparison {
     /// [`LAB_COMPARE_SCHEMA`].
@@ -31,7 +31,7 @@ pub struct LabComparison {
     /// How time passed, on both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
-    /// What the figures are, if they are not speeds.
+    /// The kind of the values, if they are not speeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The baseline, and the other.
@@ -47,7 +47,7 @@ pub struct SideName {
     pub name: String,
     /// Its kernels, each once.
     pub kernels: Vec<String>,
-    /// How many benches there are of it, each in a guest of its own.
+    /// The number of its benches, each in a separate guest.
     pub repeats: usize,
 }
 
@@ -59,7 +59,7 @@ pub struct WorkloadChanges {
     pub layers: Vec<LayerChange>,
 }
 
-/// One point on both sides. Of pairs the first is the baseline's.
+/// One point on both sides. The baseline comes first in each pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerChange {
     /// Name of the stack.
@@ -78,7 +78,7 @@ pub struct LayerChange {
     /// 95 % confidence interval of the ratio; `None` unless both sides have two repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_interval: Option<[f64; 2]>,
-    /// Mean time that the layer adds to the point below; `None` without figures of that.
+    /// Mean time that the layer adds to the point below; `None` if that has no results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_ns: Option<[f64; 2]>,
     /// Other ÷ baseline of the added time; `None` unless both sides add something.
@@ -114,8 +114,8 @@ pub enum CostChange {
     Undecided,
 }
 
-/// Compares the benches of two kernels, one for each repeat; points are the same if
-/// stack and layers are named alike. A point that a repeat has no figures of has one repeat less.
+/// Compares the benches of two kernels, one for each repeat; points are the same if stack and
+/// layers have the same names. A point without results in a repeat has one repeat less.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn compare_labs(
 ) -> Result<LabComparison, Declined> {
     let too_few = |given| Declined::TooFew { what: "benches of a kernel".into(), given, needed: 1 };
     let (first, of_other) = baseline.first().zip(other.first()).ok_or(too_few(0))?;
-    // Counted time knows no waits and no contention: beside a clock's it is another quantity.
+    // Counted time includes no waits and no contention, so it cannot be compared with a clock's.
     if baseline.iter().chain(other).any(|it| it.timing != first.timing) {
         let why = "one side counts instructions and the other does not, or one is no lab: their \
                    times are of different kinds; measure both with the same --timing";
@@ -189,7 +189,7 @@ fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Opti
         |of: &dyn Fn(&RowFigures) -> Option<f64>| Some([baseline.mean(of)?, other.mean(of)?]);
     let added_ns = both(&|it| Some(it.against_below?.time_per_operation_ns));
     let cpu = both(&|it| it.cpu_ns_per_operation);
-    // A layer may be faster than what it lies on: a quotient of differences below zero is no
+    // A layer may be faster than the one below it: a quotient of negative differences is not a
     // factor.
     let quotient = |[a, b]: [f64; 2]| (a > 0.0 && b > 0.0).then(|| b / a);
     Some(LayerChange {
@@ -210,7 +210,7 @@ fn layer_change(baseline: &GatheredPoint<'_>, other: &GatheredPoint<'_>) -> Opti
     })
 }
 
-/// Highest ÷ lowest − 1 of both sides; none unless both have two repeats.
+/// Highest ÷ lowest − 1 of both sides; `None` unless both have two repeats.
 fn scatter(costs: &[Vec<f64>; 2]) -> Option<[f64; 2]> {
     let of = |side: &Vec<f64>| {
         let (low, high) = range(side.iter().copied());
@@ -230,20 +230,20 @@ struct Gathered<'a> {
 #[derive(Debug)]
 struct GatheredPoint<'a> {
     facts: &'a PointFacts,
-    /// One for each repeat that has figures of it.
+    /// One for each repeat with results for it.
     figures: Vec<&'a RowFigures>,
 }
 
 impl GatheredPoint<'_> {
-    /// Mean over the repeats of a figure that all of them have.
+    /// Mean over the repeats of a value that all of them have.
     fn mean(&self, of: impl Fn(&RowFigures) -> Option<f64>) -> Option<f64> {
-        // A mean over other repeats than those of the time beside it could not be set against that.
+        // A mean over other repeats could not be compared with the time's.
         let figures: Option<Vec<f64>> = self.figures.iter().map(|it| of(it)).collect();
         mean(&figures?)
     }
 }
 
-/// Everything that any repeat has figures of.
+/// Every point with results in at least one repeat.
 fn gathered(repeats: &[StackFindings]) -> Vec<Gathered<'_>> {
     let all = repeats.iter().flat_map(|it| it.workloads.iter().map(move |rows| (it, rows)));
     let workloads = grouped(all, |a, b| a.1.key == b.1.key).into_iter();
@@ -275,9 +275,9 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Ratios nearer to one are no difference: counted guests repeat within about 1 %.
+/// Ratios nearer to one are the same: counted guests repeat within about 1 %.
 // Two full runs of the counted lab differed by 0.0 to 0.9 % on md, ext4 and XFS; btrfs with O_DSYNC
-// (3 to 18 %) and ZFS (up to 5 %) repeat worse, and their interval says so.
+// (3 to 18 %) and ZFS (up to 5 %) repeat worse, and their interval shows it.
 const SAME: f64 = 0.01;
 
 /// What repeats of two sides say.
@@ -287,14 +287,14 @@ struct Verdict {
     means: [f64; 2],
     /// Other ÷ baseline.
     ratio: f64,
-    /// Its 95 % interval; none with a single repeat on a side.
+    /// Its 95 % interval; `None` with a single repeat on a side.
     interval: Option<[f64; 2]>,
     change: CostChange,
     /// Why it is undecided.
     reason: Option<String>,
 }
 
-/// Judges costs above zero, one per repeat; `None` if a side has none, or one that is no figure.
+/// Judges costs above zero, one per repeat; `None` if a side has none, or an invalid one.
 fn verdict(costs: [&[f64]; 2]) -> Option<Verdict> {
     // Logarithms: half and twice are as far from one, whichever kernel is the baseline.
     let logs = costs.map(|side| side.iter().map(|it| it.ln()).collect::<Vec<_>>());

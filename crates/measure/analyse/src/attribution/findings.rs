@@ -1,8 +1,5 @@
-//! What a bench of stacks shows: the document.
-//!
-//! In: nothing; plain data. Out: [`StackFindings`]. Latencies are nanoseconds, rates are per
-//! second, shares 0 to 1 (above 1 where a layer is faster than what it lies on).
-//! Not here: how they are found.
+//! The document of a stack bench: plain data. Latencies are nanoseconds, rates are per second,
+//! shares 0 to 1 (above 1 where a layer is faster than the one below).
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +15,7 @@ use crate::{LatencyBreakdown, WarningFinding};
 /// Name and version of the document.
 pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
 
-/// What instruction-counted figures are, said wherever they are shown.
+/// The meaning of instruction-counted values, printed next to them.
 pub const COUNTED_LABEL: &str =
     "software cost per I/O without contention, by counted instructions: no speed";
 
@@ -29,12 +26,12 @@ pub struct StackFindings {
     pub schema: String,
     /// Short name of the bench.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// The bench's purpose, in a sentence.
     pub summary: String,
     /// How time passed, if it was measured in the lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
-    /// What the figures are, if they are not speeds.
+    /// The kind of the values, if they are not speeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Kernels that the runs were made on, each once.
@@ -42,11 +39,11 @@ pub struct StackFindings {
     /// The points, in the order given.
     pub points: Vec<PointFacts>,
     pub workloads: Vec<WorkloadRows>,
-    /// What the reader of the figures must know.
+    /// Warnings to the reader of the results.
     pub warnings: Vec<WarningFinding>,
 }
 
-/// What a point is.
+/// A point's facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointFacts {
     /// Name of the stack.
@@ -55,9 +52,9 @@ pub struct PointFacts {
     pub layer: String,
     /// The layers from the top down, without the raw storage: `ext4 on RAID5`.
     pub name: String,
-    /// What the topmost layer is.
+    /// The kind of the topmost layer.
     pub kind: PointKind,
-    /// What lies at the bottom.
+    /// The storage at the bottom.
     pub base: Base,
     /// Position of the point just below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,18 +62,18 @@ pub struct PointFacts {
     /// The array, if the topmost layer is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidFacts>,
-    /// Why there are no figures, or what went wrong.
+    /// Why results are missing, or what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// What the layout of an array alone says.
+/// Facts that follow from the layout of an array alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RaidFacts {
     /// The model of the whole array; `None` if the layout cannot exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<RaidModel>,
-    /// Why there is none.
+    /// Why the model is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
     /// Members that are failed and removed.
@@ -97,7 +94,7 @@ pub struct WorkloadRows {
     pub rows: Vec<LayerRow>,
     /// The time that each layer adds, a waterfall for each stack with two points or more.
     pub waterfalls: Vec<Waterfall>,
-    /// What was published, beside what was measured.
+    /// Published against measured shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<PublishedOrder>,
 }
@@ -107,14 +104,14 @@ pub struct WorkloadRows {
 pub struct LayerRow {
     /// Position of the point in [`StackFindings::points`].
     pub point: usize,
-    /// Why there are no figures.
+    /// Why results are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<RowFigures>,
 }
 
-/// The figures of a row; if repeated, all but the interval are of the repeat with the median rate.
+/// The results of a row; if repeated, all but the interval are of the repeat with the median rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RowFigures {
     /// Commits per second where there are any, else accesses per second.
@@ -124,7 +121,7 @@ pub struct RowFigures {
     pub rate_interval: Option<RateInterval>,
     /// How often it was measured.
     pub repeats: usize,
-    /// 1 ÷ rate: of counted figures, the software's time for an operation.
+    /// 1 ÷ rate: for counted values, the software's time for an operation.
     pub time_per_operation_ns: f64,
     /// Service latency of the headline operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,8 +129,8 @@ pub struct RowFigures {
     /// User and system CPU time per operation; `None` if it was not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns_per_operation: Option<f64>,
-    /// Context switches of the jobs per operation: where they waited, and where the processor went to
-    /// another, which on one processor is how whoever is woken takes over.
+    /// Context switches of the jobs per operation: where they waited, and where another process
+    /// took the processor, which on one processor is how a woken process takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_switches_per_operation: Option<f64>,
     /// Those of them in which the jobs did not wait.
@@ -148,10 +145,10 @@ pub struct RowFigures {
     /// Rate ÷ that of the point just below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_below: Option<f64>,
-    /// What it adds to the raw storage; `None` of that itself.
+    /// Its difference to the raw storage; `None` for the raw storage itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_raw: Option<Added>,
-    /// What it adds to the point just below.
+    /// Its difference to the point just below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_below: Option<Added>,
     /// What reached the devices; `None` if nothing was written.
@@ -160,16 +157,16 @@ pub struct RowFigures {
     /// Where the time went.
     #[serde(default, rename = "time_slices", skip_serializing_if = "Option::is_none")]
     pub latency_breakdown: Option<LatencyBreakdown>,
-    /// The array beside its model.
+    /// The array against its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidRow>,
-    /// The mirror beside the slowest of as many single devices.
+    /// The mirror against the slowest of as many single devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorRow>,
-    /// What was published for it.
+    /// The published share of raw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published_share_of_raw: Option<f64>,
-    /// What the reader should know about the row.
+    /// A remark on the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -184,7 +181,7 @@ pub struct RateInterval {
     pub basis: IntervalBasis,
 }
 
-/// What an interval is.
+/// The origin of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalBasis {
@@ -194,7 +191,7 @@ pub enum IntervalBasis {
     Batches,
 }
 
-/// What a layer adds to another: differences, below zero where it takes less.
+/// A layer's cost over another: differences, below zero where it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Added {
     /// Position of the other point.
@@ -239,7 +236,7 @@ pub enum DeviceCost {
         /// Bytes written at the devices per byte that the application wrote.
         bytes_per_byte: f64,
     },
-    /// They do not, or nobody asked them.
+    /// They do not, or were not asked.
     CannotTell { why: String },
 }
 

@@ -1,7 +1,7 @@
 //! From the manifest of a bench folder to its points.
 //!
-//! In: a [`BenchManifest`] and the findings of its runs, layer by layer. Out: [`Bench`]: base, kind
-//! and array of each point. Not here: reading the folder, and whether a stack can be built.
+//! A [`BenchManifest`] and the findings of its runs, layer by layer, give a [`Bench`]: base, kind
+//! and array of each point.
 
 use durio_layers::{
     DeclaredKind, DeclaredLayer, DeclaredMd, DeclaredStack, Device, Loop, Lvm, LvmLayout, Null,
@@ -17,8 +17,8 @@ use crate::raid_efficiency::{Array, Layout};
 
 /// The measured layers of each stack; `findings` are those of the runs, per stack and layer.
 ///
-/// A layer that was not to be measured is no point: what lies above it is set against the next
-/// measured one below. A layer that could not be built or measured is a point that says why.
+/// A layer that was not to be measured gives no point: the layers above it are compared with the
+/// next measured one below. A layer that could not be built or measured is a point with the reason.
 #[must_use]
 pub fn bench_of<'a>(
     manifest: &BenchManifest,
@@ -70,7 +70,7 @@ fn point<'a>(
     }
 }
 
-/// Why a point has no figures, or what went wrong with them.
+/// Why a point has no results, or what went wrong with them.
 fn failure(stack: &BenchStack, layer: &BenchLayer, found: Option<&Findings>) -> Option<String> {
     let reason = |otherwise: &str| stack.failure.clone().unwrap_or_else(|| otherwise.to_owned());
     match layer.state {
@@ -88,7 +88,7 @@ fn failure(stack: &BenchStack, layer: &BenchLayer, found: Option<&Findings>) -> 
     }
 }
 
-/// The devices at the bottom, with their number if all are measured; `None` if there are none.
+/// The devices at the bottom, with their number if all are measured; `None` without devices.
 fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
     let (kind, label) = match &stack.layers.first()?.kind {
         DeclaredKind::Ram(Ram { made }) => (BaseKind::Ram, format!("RAM disks of {}", made.size)),
@@ -104,18 +104,18 @@ fn base_of(stack: &DeclaredStack, several: SeveralDevices) -> Option<Base> {
         DeclaredKind::Device(Device { paths }) => (BaseKind::Device, paths.join(" ")),
         _ => return None,
     };
-    // Points with one label are taken for the same storage: raw storage of two devices is no
-    // measure of that of four, so their number is a part of the label.
+    // Points with one label count as the same storage: raw storage of two devices is not a measure
+    // of four, so their number is a part of the label.
     let measured = devices(stack, 0).filter(|_| several == SeveralDevices::All);
     let label = match measured.filter(|count| *count > 1) {
-        // Those that were there before are named one by one.
+        // Devices that existed before are named separately.
         Some(count) if kind != BaseKind::Device => format!("{count} × {label}"),
         _ => label,
     };
     Some(Base { kind, label })
 }
 
-/// What a layer is as the topmost of a point.
+/// The kind of a point with this layer on top.
 const fn kind_of(kind: &DeclaredKind) -> PointKind {
     match kind {
         DeclaredKind::Md(_)
@@ -131,8 +131,8 @@ const fn kind_of(kind: &DeclaredKind) -> PointKind {
 
 /// The array that a layer makes, if there is a model of it: md 0, 1, 4, 5, 6 and 10, a mirror of
 /// stripes or stripes over mirrors, durio's own on devices, LVM striped, raid1 and raid10.
-// None of journals and partial parity logs, which write more than the model knows, nor of the
-// filesystems' own arrays, which do not write in place.
+// Journals and partial parity logs have no model, because they write more than it knows, nor have
+// the filesystems' own arrays, which do not write in place.
 fn raid_of(stack: &DeclaredStack, at: usize) -> Option<RaidPoint> {
     let layer = stack.layers.get(at)?;
     let members = members(stack, at)?;
@@ -173,7 +173,7 @@ fn under(stack: &DeclaredStack, at: usize) -> Option<(&DeclaredMd, u32)> {
     Some((md, members(stack, at)?))
 }
 
-/// Of durio's own. Its map is not in the model, as md's bitmap is not.
+/// An array of durio. Its map is not in the model, as md's bitmap is not.
 fn of_own(raid: &Raid, members: u32) -> Option<Array> {
     let level = match raid.level.0 {
         0 => RaidLevel::Raid0,
@@ -203,7 +203,7 @@ fn of_md(md: &DeclaredMd, members: u32) -> Option<Array> {
     Some(Array { layout: layout_of(level, members, copies), members })
 }
 
-/// Why there is no model of an array that is none of [`raid_of`]; `None` of whatever is no array.
+/// Why an array unknown to [`raid_of`] has no model; `None` if it is not an array.
 fn no_model_of(kind: &DeclaredKind) -> Option<&'static str> {
     let DeclaredKind::Md(md) = kind else {
         return (kind_of(kind) == PointKind::Raid).then_some("there is no model of its layout");

@@ -1,7 +1,5 @@
-//! What a stack bench measured: one point for each stack and number of layers that are built.
-//!
-//! In: nothing; plain data, and findings of ordinary runs. Out: [`Bench`], checked.
-//! Not here: how a spec or a bench folder becomes points.
+//! The measurements of a stack bench: one point for each stack and number of layers built.
+//! [`Bench`] is plain data with findings of ordinary runs, checked.
 
 use durio_plan::PublishedShare;
 use serde::{Deserialize, Serialize};
@@ -18,7 +16,7 @@ pub const POINTS_MAX: usize = 1_000;
 pub struct Bench<'a> {
     /// Its short name.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// The bench's purpose, in a sentence.
     pub summary: String,
     /// How time passed, if it was measured in the lab; `None` for the machine itself.
     pub timing: Option<Timing>,
@@ -28,7 +26,7 @@ pub struct Bench<'a> {
 
 pub use durio_observe::LabTiming as Timing;
 
-/// What the topmost layer of a point is.
+/// The kind of a point's topmost layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PointKind {
@@ -84,20 +82,20 @@ pub struct Point<'a> {
     pub layer: String,
     /// What that layer is.
     pub kind: PointKind,
-    /// What lies at the bottom.
+    /// The storage at the bottom.
     pub base: Base,
     /// The point just below: its position in [`Bench::points`], of the same stack and before this
     /// one; `None` if this is the lowest that was to be measured.
     pub below: Option<usize>,
     /// The array, if the topmost layer is one.
     pub raid: Option<RaidPoint>,
-    /// Of an array without that: why there is no model of it.
+    /// For an array without `raid`: why it has no model.
     pub no_model: Option<&'static str>,
-    /// What was published for it.
+    /// The published shares.
     pub published: Vec<PublishedShare>,
-    /// The findings of its runs: none if it failed, several if it was repeated.
+    /// The findings of its runs: empty if it failed, several if it was repeated.
     pub runs: Vec<&'a Findings>,
-    /// Why there are none, or what went wrong.
+    /// Why runs are missing, or what went wrong.
     pub failure: Option<String>,
 }
 
@@ -109,12 +107,12 @@ impl Point<'_> {
     }
 }
 
-/// An error unless every point lies on an earlier one of its stack and published shares are figures.
+/// An error unless every point lies on an earlier one of its stack and published shares are valid.
 pub(super) fn check(bench: &Bench<'_>) -> Result<(), Declined> {
     let points = &bench.points;
     Declined::unless_enough("points", points.len(), 1)?;
     Declined::if_too_many("points", points.len(), POINTS_MAX)?;
-    // A share that is none would win or lose every pair of the published order.
+    // An invalid share would win or lose every pair of the published order.
     let shares = points.iter().flat_map(|point| &point.published).map(|it| it.share_of_raw);
     Declined::unless_positive("published share", shares)?;
     for (at, point) in points.iter().enumerate() {

@@ -1,7 +1,5 @@
-//! What was published beside what was measured: the order of the layers.
-//!
-//! In: rows with published shares. Out: [`PublishedOrder`]. Not here: absolute rates, which other
-//! machines do not share.
+//! Compares published with measured shares: the order of the layers. Absolute rates are left out,
+//! because machines differ.
 //!
 //! Agreement is Kendall's: of all pairs of layers, how many are in the same order on both sides (M.
 //! Kendall, A New Measure of Rank Correlation, Biometrika 30, 1938). Pairs that either side cannot
@@ -22,7 +20,7 @@ const SAME_SHARE: f64 = 0.02;
 /// Pairs that are named in the sentence.
 const NAMED_MAX: usize = 3;
 
-/// Published shares beside measured ones.
+/// Published shares against measured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedOrder {
     /// The publications.
@@ -46,7 +44,7 @@ pub struct PublishedRow {
     pub name: String,
     /// Its share of raw as published.
     pub published: f64,
-    /// As measured; the median if several stacks have it; `None` without figures.
+    /// The measured share; the median of several stacks; `None` without results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// Scatter of the measured shares: half of their range ÷ their median.
@@ -109,12 +107,12 @@ fn spread(shares: &[f64]) -> f64 {
     if half.is_finite() { half } else { 0.0 }
 }
 
-/// Whether both sides have two layers in the same order; none if one side cannot tell them apart.
+/// Whether both sides have two layers in the same order; `None` if one side cannot tell them apart.
 /// `upper` has the larger published share, or an equal one.
 fn is_same_order(upper: &PublishedRow, lower: &PublishedRow, measured: [f64; 2]) -> Option<bool> {
     let [high, low] = measured;
     let apart = |a: f64, b: f64, least: f64| (a - b).abs() > least * a.max(b);
-    // Stacks that measured the same layer differ by as much as their own scatter.
+    // Stacks with the same measured layer differ by their scatter.
     let noise = SAME_SHARE.max(upper.spread.max(lower.spread));
     let decided = apart(upper.published, lower.published, SAME_SHARE) && apart(high, low, noise);
     decided.then_some(high > low)

@@ -1,13 +1,11 @@
-//! Arrays beside what their layout could deliver, degraded ones beside the whole ones, and mirrors
-//! beside the slowest of as many single devices.
+//! Compares arrays with their layout's model, degraded arrays with whole ones, and mirrors with the
+//! slowest of as many single devices. The models are in [`raid_efficiency`](crate::raid_efficiency)
+//! and [`mirror`](crate::mirror).
 //!
-//! In: measurements of the array and of the raw storage. Out: [`RaidRow`], [`MirrorRow`]. Not here:
-//! the models ([`raid_efficiency`](crate::raid_efficiency), [`mirror`](crate::mirror)).
-//!
-//! The model of a layout speaks of as many drives as the array has. Where fewer were measured, their
-//! rate is taken times the members, unless the processor is what limits it: then more drives give no
-//! more. What a member of a mirror has in flight is what the hosts have, times the copies, divided
-//! by the members; only where the single device had as much do its latencies tell what to expect.
+//! The model of a layout counts as many drives as the array has. If fewer were measured, their rate
+//! is multiplied, unless the processor is the limit: then more drives give no more. A member of a
+//! mirror has in flight the hosts' operations times the copies, divided by the members; the single
+//! device's latencies predict the mirror's only if it had as many.
 
 use durio_workload::Pattern;
 use serde::{Deserialize, Serialize};
@@ -19,7 +17,7 @@ use crate::campaign::baseline::{counts, drives_in_words};
 use crate::mirror::{MirrorComparison, Penalty, compare_with_prediction, penalty};
 use crate::raid_efficiency::{Layout, Measured as Rates, efficiency};
 
-/// What an array delivers of what it could; `declined` says why the model does not apply.
+/// An array's rate as a share of its model's; `declined` says why the model does not apply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RaidRow {
     /// Rate of all drives together, without the array.
@@ -46,10 +44,10 @@ pub struct RaidRow {
     /// The efficiency with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency_reads_counted: Option<f64>,
-    /// Of a degraded array: the point that is the same array whole.
+    /// For a degraded array: the point of the same array whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<usize>,
-    /// Of a degraded array: its rate ÷ that of the whole one.
+    /// For a degraded array: its rate ÷ that of the whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_healthy: Option<f64>,
     /// Why the model was not applied, or the whole array not found.
@@ -137,7 +135,7 @@ fn is_processor_bound(raw: &Measured<'_>) -> bool {
     let busy = cpu.user_cores + cpu.system_cores + cpu.workers_cores.unwrap_or_default();
     let host = &raw.run.host;
     let cores = [host.cpus_allowed, host.cpus_online].into_iter().filter(|it| *it > 0).min();
-    // A job is one thread: processors beyond the number of jobs are of no use to it.
+    // A job is one thread: it cannot use more processors than there are jobs.
     let usable = cores.map_or(raw.found.effective.jobs, |it| it.min(raw.found.effective.jobs));
     busy >= BUSY_SHARE * f64::from(usable.max(1))
 }
@@ -175,23 +173,23 @@ fn healthy_of(points: &[Point<'_>], at: usize, raid: RaidPoint) -> Result<usize,
         points.iter().enumerate().filter(|(_, point)| is_whole(point)).collect();
     let of_stack = whole.iter().find(|(_, point)| point.stack == own.stack);
     match (of_stack, whole.as_slice()) {
-        // Of the stack's own first: another stack's may have been measured hours before.
+        // The same stack comes first: another stack may have been measured hours before.
         (Some((at, _)), _) | (None, [(at, _)]) => Ok(*at),
         (None, []) => Err("the whole array was not measured"),
         (None, [..]) => Err("several whole arrays have this layout"),
     }
 }
 
-/// What was expected of a mirror, and what it took.
+/// A mirror's expected and measured times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MirrorRow {
     /// Time per write ÷ the single device's; only with as much in flight per drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub penalty: Option<Penalty>,
-    /// Its latencies beside the maximum of independent draws from the single device's.
+    /// Its latencies against the maximum of independent draws from the single device's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<MirrorComparison>,
-    /// What the reader should know about the comparison.
+    /// A remark on the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
@@ -210,7 +208,7 @@ pub(super) fn mirror_row(
     let found = measured.found;
     // A read waits for one copy, so that a mix would take less than the maximum of two draws.
     let compares = raid.degraded_members == 0 && !found.definition.reads();
-    // In an open loop the time per write is what the arrivals make of it, not in flight ÷ rate.
+    // In an open loop the arrivals determine the time per write, not in flight ÷ rate.
     if !compares || found.open_loop.is_some() {
         return None;
     }

@@ -1,7 +1,6 @@
-//! One workload on all points: what each costs, by itself and against what it lies on.
-//!
-//! In: a bench and a workload. Out: [`WorkloadRows`]. Not here: models of RAID, and what differs
-//! between one run and the next of the same thing, which the batches of a single run cannot know.
+//! One workload on all points: the cost of each, alone and against the point below. Models of RAID
+//! are elsewhere. Variation from one run to the next is unknown: the batches of a single run do not
+//! show it.
 
 use durio_base::stats::least_squares::{float, mean};
 use durio_base::stats::repeats::Mean;
@@ -24,9 +23,9 @@ pub(super) struct Table<'a> {
     pub(super) points: &'a [Point<'a>],
     pub(super) counted: bool,
     pub(super) key: StepKey,
-    /// By point: its measurement, or why there is none.
+    /// By point: its measurement, or why it is missing.
     pub(super) measured: Vec<Result<Measured<'a>, String>>,
-    /// By point: the figures that need no other point.
+    /// By point: the results that need no other point.
     alone: Vec<Option<RowFigures>>,
 }
 
@@ -35,7 +34,7 @@ pub(super) struct Table<'a> {
 pub(super) struct Raw<'a> {
     pub(super) at: usize,
     pub(super) measured: &'a Measured<'a>,
-    /// It is of another stack.
+    /// It belongs to another stack.
     borrowed: bool,
 }
 
@@ -90,8 +89,8 @@ impl<'a> Table<'a> {
         Some(figures)
     }
 
-    /// The raw storage below a point: of its own stack, or else, of the other stacks over the same
-    /// devices, the measurement with the median rate.
+    /// The raw storage below a point: its stack's, or else the median rate of the other stacks over
+    /// the same devices.
     fn raw(&self, at: usize) -> Option<Raw<'_>> {
         let own = way_down(self.points, at).last()?;
         let is_raw = |point: &Point<'_>| point.kind == PointKind::Raw;
@@ -103,14 +102,14 @@ impl<'a> Table<'a> {
         let alike = alike.filter(|(_, point)| is_raw(point) && point.base == *base);
         let mut others: Vec<(usize, &Measured<'a>)> =
             alike.filter_map(|(at, _)| Some((at, self.at(at)?))).collect();
-        // The median, for a raw run that was disturbed would move the shares of every layer that
-        // borrows it.
+        // The median, because a disturbed raw run would move the shares of every layer that borrows
+        // it.
         others.sort_by(|(_, a), (_, b)| a.rate().total_cmp(&b.rate()));
         let (at, measured) = *others.get(others.len().saturating_sub(1) / 2)?;
         Some(Raw { at, measured, borrowed: true })
     }
 
-    /// Shares of the storage below, and what the point adds to it.
+    /// Shares of the storage below, and the point's difference to it.
     fn compare(&self, figures: &mut RowFigures, at: usize, raw: Option<Raw<'_>>) {
         let below = self.points.get(at).and_then(|point| point.below);
         let raw = raw.map(|raw| raw.at);
@@ -148,9 +147,9 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The figures that need no other point.
+/// The results that need no other point.
 fn of_itself(point: &Point<'_>, key: &StepKey, measured: &Measured<'_>) -> RowFigures {
-    // The run counts a sync call as an operation; beside the time of a write it is a part of it.
+    // The run counts a sync call as an operation; here its time is a part of the write's.
     let each = measured.engine_operations_each();
     let found = measured.found;
     let waited = found.context_switches_per_operation;
@@ -179,7 +178,7 @@ fn service(measured: &Measured<'_>) -> Option<RowLatency> {
     Some(RowLatency { mean_ns, p50_ns, p99_ns, p99_9_ns })
 }
 
-/// A figure that was taken: what was not counted is zero, and some counters are broken.
+/// A measured value: zero means not counted, and some counters are broken.
 fn positive(figure: f64) -> Option<f64> {
     (figure > 0.0 && figure.is_finite()).then_some(figure)
 }
@@ -197,7 +196,7 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
     let Some(work) = writes.and_then(|writes| device_work(found, writes)) else {
         return cannot_tell("no device below has counters");
     };
-    // Zero is no figure here: the writes stayed in memory, or nothing counted them.
+    // Zero is not a count here: the writes stayed in memory, or the device has no counters.
     if work.writes_per_commit == 0.0 {
         return cannot_tell(match point.base.kind {
             BaseKind::Ram => "RAM disks count nothing",
@@ -213,7 +212,7 @@ fn devices(point: &Point<'_>, measured: &Measured<'_>) -> Option<DeviceCost> {
 
 /// What traced operations queued to the lowest devices, of workloads that only write blocks of one
 /// size.
-// Of others nobody knows which operations were traced.
+// In other workloads it is unknown which operations were traced.
 fn traced(measured: &Measured<'_>) -> Option<DeviceCost> {
     let definition = &measured.found.definition;
     if definition.reads() || definition.has_mix() {
@@ -247,14 +246,14 @@ fn added(upper: &RowFigures, lower: &RowFigures, point: usize) -> Added {
 }
 
 /// Batches that a single measurement is cut into.
-// Enough for an interval, and few enough that each is longer than what the rates of neighbouring
-// intervals share (Law and Kelton, Simulation Modeling and Analysis, section 9.5, advise 10 to 20).
+// Enough for an interval, and few enough that each is longer than the correlation of neighbouring
+// intervals (Law and Kelton, Simulation Modeling and Analysis, section 9.5, advise 10 to 20).
 const BATCHES: usize = 10;
 
 /// The interval around a measurement's rate; `None` of one that is too short.
 fn interval(measured: &Measured<'_>) -> Option<RateInterval> {
     match measured.rates.as_slice() {
-        // Of two repeats Student's interval would be twelve times as wide as they lie apart: their
+        // Student's interval of two repeats would be twelve times as wide as their distance: their
         // range says more.
         [low, .., high] => Some(RateInterval {
             low_per_second: *low,
@@ -273,7 +272,7 @@ fn by_batches(measured: &Measured<'_>) -> Option<RateInterval> {
     let batches = rates.chunks_exact(per_batch.max(1)).take(BATCHES);
     let means: Vec<f64> = batches.filter_map(mean).collect();
     let found = Mean::of(&means).filter(|it| means.len() == BATCHES && it.value > 0.0)?;
-    // As a share, put around the run's own rate: the mean of the batches leaves out what is over.
+    // Relative, around the run's rate: the mean of the batches leaves out the remainder.
     let share = student_95(BATCHES - 1)? * found.variance.sqrt() / found.value;
     let rate = measured.rate();
     share.is_finite().then(|| RateInterval {

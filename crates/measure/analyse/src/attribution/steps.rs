@@ -1,8 +1,5 @@
-//! The same workload on different points.
-//!
-//! In: the points' findings. Out: the workloads that any of them has, and what each point has of
-//! one: its measurement with the median rate, or the reason why there is none.
-//! Not here: what is made of them.
+//! Matches the same workload on different points: the workloads of all points, and for each point
+//! its measurement with the median rate, or the reason why it is missing.
 
 use durio_plan::PublishedShare;
 use durio_record::OperationName;
@@ -24,7 +21,7 @@ pub struct StepKey {
     /// Where it is on the axes of its section, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<String>,
-    /// Place of the load among those of the step; above 0 it ran beside the first.
+    /// Place of the load among those of the step; above 0 it ran together with the first.
     #[serde(default)]
     pub stream: u32,
 }
@@ -41,7 +38,7 @@ impl StepKey {
         }
     }
 
-    /// What was published of it for a point.
+    /// The published share of a point.
     pub(super) fn published<'p>(&self, point: &'p Point<'_>) -> Option<&'p PublishedShare> {
         let named = |name: &str| self.workload == name || self.section.as_deref() == Some(name);
         // A publication may give one share for a whole ladder, or one for a step of it.
@@ -79,11 +76,11 @@ pub(super) fn keys(points: &[Point<'_>]) -> Vec<StepKey> {
 pub(super) struct Measured<'a> {
     /// The repeat with the median rate (the lower of the middle two).
     pub(super) found: &'a WorkloadFindings,
-    /// The run that it is of.
+    /// The run of the workload.
     pub(super) run: &'a Findings,
     /// Operations per second of each repeat, rising.
     pub(super) rates: Vec<f64>,
-    /// Repeats without figures, in words.
+    /// Repeats without results, in words.
     pub(super) left_out: Option<String>,
 }
 
@@ -98,7 +95,7 @@ impl Measured<'_> {
     pub(super) fn engine_operations_each(&self) -> f64 {
         use OperationName::{Commit, Read, Sync, Write};
         let rate = |name| self.found.operation(name).map_or(0.0, |it| it.rate);
-        // A linked sync has no operation of its own: there is one for each commit.
+        // A linked sync is not a separate operation: there is one for each commit.
         let sync = self.found.definition.sync.method;
         let syncs = if sync.is_linked() { rate(Sync).max(rate(Commit)) } else { rate(Sync) };
         (rate(Read) + rate(Write) + syncs) / self.rate()
@@ -120,14 +117,14 @@ impl Measured<'_> {
     }
 }
 
-/// What a point has of a workload, or why it has nothing.
+/// A point's measurement of a workload, or why it has none.
 pub(super) fn measured<'a>(point: &Point<'a>, key: &StepKey) -> Result<Measured<'a>, String> {
     let mut repeats = repeats(point, key);
     let all = repeats.len();
     let fault = repeats.iter().find_map(|(_, found)| fault(found));
     repeats.retain(|(_, found)| self::fault(found).is_none());
     repeats.sort_by(|(_, a), (_, b)| a.headline_rate().total_cmp(&b.headline_rate()));
-    // A repeat that was measured, not a mean: its figures have to belong together.
+    // A measured repeat, not a mean: its results have to belong together.
     let middle = repeats.len().saturating_sub(1) / 2;
     let Some(&(run, found)) = repeats.get(middle) else {
         return Err(absence(point, fault));
@@ -146,7 +143,7 @@ fn repeats<'a>(point: &Point<'a>, key: &StepKey) -> Vec<(&'a Findings, &'a Workl
     for run in &point.runs {
         let here = run.workloads.iter().filter(|found| StepKey::of(run, found) == *key);
         let repeats = grouped(here, |a, b| (a.step, a.repeat) == (b.step, b.repeat));
-        // Rounds lead to what is looked for, a state or a rate: the last one is of it.
+        // Rounds converge to a state or a rate: the last one has it.
         let last = repeats.into_iter().filter_map(|it| it.into_iter().max_by_key(|it| it.round));
         all.extend(last.map(|found| (*run, found)));
     }
@@ -162,7 +159,7 @@ fn absence(point: &Point<'_>, fault: Option<&'static str>) -> String {
     })
 }
 
-/// Rates beyond it are none.
+/// Higher rates are invalid.
 // They would overflow when multiplied.
 const RATE_MAX: f64 = 1e15;
 

@@ -1,7 +1,4 @@
-//! What the reader of a bench must know.
-//!
-//! In: a bench and its tables. Out: warnings. Not here: what is wrong with a single row, which the
-//! row says.
+//! Warnings to the reader of a bench and its tables. Problems of a single row stand in the row.
 
 use super::point::{BaseKind, Bench, PointKind, Timing};
 use super::rows::Table;
@@ -10,10 +7,10 @@ use durio_base::stats::least_squares::median;
 
 /// Raw rates of the same devices that are farther from their median make the shares of the stacks
 /// doubtful.
-// A tenth is what a busy machine adds, and more than most layers cost.
+// A busy machine adds a tenth, which is more than most layers cost.
 const DRIFT_SHARE: f64 = 0.1;
 
-/// Warnings that need no figures.
+/// Warnings that need no results.
 pub(super) fn of_bench(bench: &Bench<'_>) -> Vec<WarningFinding> {
     [counted(bench), zram(bench), kernels(bench)].into_iter().flatten().collect()
 }

@@ -1,6 +1,6 @@
 //! The time of an operation, layer by layer from raw storage to the top of a stack.
 //!
-//! In: rows. Out: [`Waterfall`]s. Not here: the drawing.
+//! [`Waterfall`]s are made from rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum WaterfallBasis {
     LatencyP50,
     /// Mean service latency, where a median is lacking.
     LatencyMean,
-    /// 1 ÷ rate: counted figures, or where no latency was measured.
+    /// 1 ÷ rate: for counted values, or without measured latencies.
     TimePerOperation,
 }
 
@@ -46,9 +46,9 @@ impl WaterfallBasis {
 pub struct Waterfall {
     /// Name of the stack.
     pub stack: String,
-    /// Which time it is of.
+    /// The kind of time.
     pub basis: WaterfallBasis,
-    /// From the bottom up; points without figures are left out.
+    /// From the bottom up; points without results are left out.
     pub steps: Vec<WaterfallStep>,
 }
 
@@ -61,7 +61,7 @@ pub struct WaterfallStep {
     pub layer: String,
     /// The time with this layer on top.
     pub total_ns: f64,
-    /// What it adds to the step before; below zero if it takes less. All of it for the first.
+    /// Its difference to the step before; below zero if it takes less. All of it for the first.
     pub added_ns: f64,
 }
 
@@ -97,8 +97,8 @@ fn waterfall(
 /// The time that every layer has.
 fn basis(way: &[(usize, &RowFigures)], counted: bool) -> WaterfallBasis {
     let has = |basis: WaterfallBasis| way.iter().all(|(_, figures)| basis.of(figures).is_some());
-    // Of counted figures the rate: on the one processor a latency has the turns of other jobs in
-    // it.
+    // Counted results use the rate: on the one processor a latency includes the turns of other
+    // jobs.
     let latencies = [WaterfallBasis::LatencyP50, WaterfallBasis::LatencyMean];
     let found = latencies.into_iter().find(|basis| !counted && has(*basis));
     found.unwrap_or(WaterfallBasis::TimePerOperation)

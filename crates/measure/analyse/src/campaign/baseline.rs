@@ -1,7 +1,6 @@
-//! Rows beside those of their baseline: what a layer leaves of what lies below it.
-//!
-//! In: a section that names a target as its baseline, and the sections of the same name over that
-//! target. Out: shares, and for RAID the model beside them. Not here: the models themselves.
+//! Compares rows with those of their baseline: the share of the lower layer's rate that a layer
+//! keeps. A section names a target as its baseline; the sections of the same name over that target
+//! give shares, and for RAID the model to compare with.
 
 use durio_base::stats::least_squares::float;
 use durio_plan::{Campaign, Declared, Plan, RaidLevel};
@@ -17,7 +16,7 @@ use crate::raid_efficiency::{
 };
 use crate::{Declined, WorkloadFindings};
 
-/// A row beside its baseline.
+/// A row against its baseline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BaselineFindings {
     /// Position of the row in its section.
@@ -36,20 +35,20 @@ pub struct BaselineFindings {
     pub share_of_raw: f64,
     /// Mean latency added to that of the baseline; below zero if the row is faster.
     pub latency_ns_added: Option<f64>,
-    /// What the RAID delivers of what its model says that it could; of small random accesses only.
+    /// The RAID's rate as a share of its model's; only for small random accesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidEfficiency>,
     /// What its penalty says, of a mirror that is only written to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror_penalty: Option<Penalty>,
-    /// Its latencies beside the slowest of as many independent draws from the single drive's, of a
-    /// mirror over a baseline of one drive; from the points of the distributions' curves.
+    /// Its latencies against the slowest of as many independent draws from the single drive's, for
+    /// a mirror over a baseline of one drive; from the points of the distributions' curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror_beside: Option<MirrorComparison>,
     /// Why the model could not be applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
-    /// What the reader should know about the comparison.
+    /// A remark on the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -67,7 +66,7 @@ pub(super) fn array(declared: &Declared) -> Option<Result<Array, Declined>> {
     Some(Ok(Array { layout: layout_of(level, members, declared.copies), members }))
 }
 
-/// The layout of a level over so many members; a RAID10 has two copies unless told otherwise.
+/// The layout of a level over `members` drives; a RAID10 has two copies by default.
 // A small write is taken to update parity in the way that reads less, and by reconstruction where
 // both read as much: so does Linux md (drivers/md/raid5.c, `handle_stripe_dirtying`).
 pub(crate) fn layout_of(level: RaidLevel, members: u32, copies: Option<u32>) -> Layout {
@@ -97,7 +96,7 @@ pub(crate) fn drives_in_words(drives: u32) -> String {
     if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") }
 }
 
-/// What was said of a row's target.
+/// The user's statements about a row's target.
 fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
     let of_it = |it: &&durio_plan::DeclaredTarget| {
         let place = it.location.as_ref().map(ToString::to_string);
@@ -106,7 +105,7 @@ fn declared_of<'c>(campaign: &'c Campaign, row: &Row) -> Option<&'c Declared> {
     campaign.declared.iter().find(of_it).map(|it| &it.declared)
 }
 
-/// The rows of section `at` beside their baselines.
+/// Compares the rows of section `at` with their baselines.
 pub(super) fn baselines(
     measured: &Measured<'_>,
     index: &Index<'_>,
@@ -117,7 +116,7 @@ pub(super) fn baselines(
     let target = campaign.sections.get(at).and_then(|section| section.baseline.as_ref());
     let (Some(target), Some(section)) = (target, sections.get(at)) else { return Vec::new() };
     let comparison = Comparison { measured, index, campaign, sections, at, target };
-    // A load beside has settings of its own and no like in the baseline.
+    // An accompanying load has other settings and no counterpart in the baseline.
     let rows = section.rows.iter().enumerate().filter(|(_, row)| row.complete && row.stream == 0);
     rows.filter_map(|(position, row)| comparison.of_row(position, row)).collect()
 }
@@ -147,7 +146,7 @@ impl Comparison<'_> {
         let members = array.as_ref().and_then(|it| it.as_ref().ok()).map(|array| array.members);
         let base = self.candidate(row, members)?;
         let drives = members.unwrap_or(base.drives);
-        // Published raw rates are of one drive, those of its array of all of them.
+        // Published raw rates are those of one drive, an array's those of all its drives.
         let raw = base.row.rate * f64::from(drives) / f64::from(base.drives.max(1));
         let share = row.rate / raw;
         let mut found = BaselineFindings {
@@ -191,7 +190,7 @@ impl Comparison<'_> {
             |it: &&Candidate<'_>| load_differs(row, **it, members.unwrap_or(it.drives)).is_none();
         let same_level = |it: &&Candidate<'_>| it.row.levels == row.levels;
         let only = candidates.first().filter(|_| candidates.len() == 1);
-        // Shares at another load per drive are of queueing as much as of the layer.
+        // Shares at another load per drive measure queueing as much as the layer.
         let best = candidates.iter().find(same_load).or(candidates.iter().find(same_level));
         best.or(only).copied()
     }

@@ -17,25 +17,25 @@ use crate::ladder::{self, LadderFindings, LadderKind, Phase, Point, RateAndLaten
 pub struct Curve {
     /// What its rows have in common, and other curves of the section have not.
     pub name: String,
-    /// What is varied.
+    /// The varied parameter.
     pub axis: String,
     /// Positions of its rows in the section.
     pub rows: Vec<usize>,
-    /// Phases, knee and best points, if load is what is varied.
+    /// Phases, knee and best points, if load is varied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<LadderFindings>,
-    /// Cost per operation and per byte, if the size is what is varied.
+    /// Cost per operation and per byte, if the size is varied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostModel>,
-    /// Why there is neither; none for an axis of which neither is asked.
+    /// Why both are missing; `None` for an axis that asks for neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
-    /// Lowest level whose offered rate was not reached: from there on it is no curve.
+    /// Lowest level whose offered rate was not reached: the curve ends there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_reached_from: Option<ParameterValue>,
 }
 
-/// What an axis raises, if it is load.
+/// The kind of ladder that an axis raises, if it is load.
 fn load_of(axis: &str) -> Option<LadderKind> {
     match axis {
         "jobs" => Some(LadderKind::Jobs),
@@ -48,7 +48,7 @@ fn load_of(axis: &str) -> Option<LadderKind> {
 /// The axis on which one operation becomes larger.
 const SIZE_AXIS: &str = "block_size";
 
-/// The curves of the rows; none unless the section is a ladder.
+/// The curves of the rows; empty unless the section is a ladder.
 pub(super) fn curves(kind: &SectionKind, rows: &[Row]) -> Vec<Curve> {
     let SectionKind::Ladder { axis } = kind else { return Vec::new() };
     let steps = rows.iter().enumerate();
@@ -84,8 +84,7 @@ fn curve(axis: &str, mut group: Vec<(usize, &Row)>, several_places: bool) -> Cur
     let is_size = axis == SIZE_AXIS && one_at_a_time;
     let cost = is_size.then(|| cost_of(&found, axis));
     let (cost, no_cost) = cost.map_or((None, None), Declined::split);
-    // Behind its schedule a loop offers what the storage takes: the point lies on no curve of
-    // offered rates.
+    // A late loop offers only what the storage takes: the point lies on no curve of offered rates.
     let late = found.iter().find(|row| row.open_loop.is_some_and(|open| !open.keeps_up));
     Curve {
         name: found.first().map_or_else(String::new, |row| name(row, axis, several_places)),
@@ -109,17 +108,17 @@ fn ladder_of(rows: &[&Row], axis: &str, kind: LadderKind) -> Result<LadderFindin
     ladder::analyse(&points, kind)
 }
 
-/// A row as a point; none without a single operation.
+/// A row as a point; `None` without a single operation.
 fn point(row: &Row, axis: &str, kind: LadderKind) -> Option<Point> {
     let level = row.level(axis)?.value;
     let in_flight = match kind {
         LadderKind::Jobs | LadderKind::Depth => row.in_flight_offered,
-        // An open loop has no depth: in flight was what the count found there.
+        // An open loop has no depth: the measured number in flight counts.
         LadderKind::OfferedRate => row.in_flight_mean,
     };
     let service = row.service?;
     let part = |name: OperationName| row.parts.iter().find(|it| it.operation == name).map(as_part);
-    // A commit waits for its write and its sync: its own latency is that of the workload.
+    // A commit waits for its write and its sync: its latency is that of the workload.
     let is_mix = row.headline != OperationName::Commit;
     let point = match (part(OperationName::Read), part(OperationName::Write)) {
         (Some(read), Some(write)) if is_mix => Point::of_mix(level, in_flight, read, write),
@@ -181,7 +180,7 @@ pub struct MapFindings {
     pub cells: Vec<MapCell>,
 }
 
-/// The maps of the rows, one for each workload and location; none unless the section is a map.
+/// The maps of the rows, one for each workload and location; empty unless the section is a map.
 pub(super) fn maps(kind: &SectionKind, rows: &[Row]) -> Vec<MapFindings> {
     let SectionKind::Map { x, y } = kind else { return Vec::new() };
     let same = |a: &Row, b: &Row| {

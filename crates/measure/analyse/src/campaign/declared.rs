@@ -1,4 +1,5 @@
-//! What follows from what was said of a target: its layout, its sheet, its price, its replicas.
+//! Derived from the user's statements about a target: its layout, its sheet, its price, its
+//! replicas.
 
 use durio_base::Bytes;
 use durio_base::stats::least_squares::float;
@@ -13,7 +14,7 @@ use crate::raid_efficiency::{
     RaidModel, WriteFactor, device_writes_per_write, model, rate_per_price, specification_delta,
 };
 
-/// A figure of a specification sheet.
+/// A value of a specification sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SheetFigure {
@@ -27,11 +28,11 @@ pub enum SheetFigure {
     WriteBandwidth,
 }
 
-/// A figure of the sheet beside the best that was measured of its kind.
+/// A value of the sheet against the best measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SheetDelta {
     pub figure: SheetFigure,
-    /// What the sheet says, per second or in bytes per second.
+    /// The sheet's value, per second or in bytes per second.
     pub specified: f64,
     /// The highest that was measured.
     pub measured: f64,
@@ -43,7 +44,7 @@ pub struct SheetDelta {
     pub row: usize,
 }
 
-/// What a workload does for the price.
+/// A workload's rate for the price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PricePerformance {
     /// Name of the workload.
@@ -58,7 +59,7 @@ pub struct PricePerformance {
     pub row: usize,
 }
 
-/// What follows from what was said of a target.
+/// The results derived from the statements about a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetFindings {
     /// Its name in the plan.
@@ -77,7 +78,7 @@ pub struct TargetFindings {
     /// Device writes per small random write of the application: their product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes_per_write: Option<f64>,
-    /// The sheet beside what was measured.
+    /// The sheet against the measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sheet: Vec<SheetDelta>,
     /// The price of all its devices.
@@ -91,7 +92,7 @@ pub struct TargetFindings {
     pub per_price: Vec<PricePerformance>,
 }
 
-/// One for each target of which something was said.
+/// One for each target with declarations.
 pub(super) fn targets(
     measured: &Measured<'_>,
     campaign: &Campaign,
@@ -137,7 +138,7 @@ fn of_target(plan: &Plan, said: &DeclaredTarget, sections: &[SectionFindings]) -
 
 fn write_factors(declared: &Declared, raid: Option<&RaidModel>) -> Vec<WriteFactor> {
     let factor = |layer: String, writes: f64| WriteFactor { layer, writes_per_write: writes };
-    // Replicas lie above an array: each of them is written to one of its own.
+    // Replicas lie above an array: each of them writes to a separate one.
     let replicas = declared.replicas.map(|it| factor("replicas".to_owned(), f64::from(it)));
     let level = declared.raid.map_or("RAID", level_name);
     let raid = raid.map(|model| factor(level.to_owned(), model.writes_per_write));
@@ -177,7 +178,7 @@ fn deltas(plan: &Plan, sheet: &Sheet, rows: &[Placed<'_>]) -> Vec<SheetDelta> {
             SheetFigure::ReadBandwidth | SheetFigure::WriteBandwidth => row.bandwidth,
         };
         let by_value = |a: &&Placed<'_>, b: &&Placed<'_>| value(a.2).total_cmp(&value(b.2));
-        // A sheet gives the best that a drive can do, so it is held against the best that it did.
+        // A sheet gives the best that a drive can do, so it is compared with the best that it did.
         let (section, position, row) = *rows.iter().filter(shows).max_by(by_value)?;
         let measured = value(row);
         let delta_share = specification_delta(measured, specified).ok()?;
@@ -193,7 +194,7 @@ const SHEET_RANDOM_MAX: u64 = 4096;
 fn is_of(figure: SheetFigure, workload: &Workload) -> bool {
     let random = workload.pattern == Pattern::Random;
     let small = workload.block_size.get() <= SHEET_RANDOM_MAX;
-    // Sheets give pure loads; a mix has no figure to be held against.
+    // Sheets give pure loads; there is no value for a mix.
     let (only_reads, only_writes) = (!workload.writes(), !workload.reads());
     match figure {
         SheetFigure::RandomReadIops => random && small && only_reads,

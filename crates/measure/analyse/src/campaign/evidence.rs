@@ -11,7 +11,7 @@ use super::row::Row;
 use crate::ladder::limits::{ComparedStep, StepEvidence, limit_of};
 use crate::{SelfCost, WorkloadFindings};
 
-/// Puts what limited it into each row that ran alone: loads beside each other limit each other.
+/// Sets the limit of each row that ran alone: concurrent loads limit each other.
 pub(super) fn set_limits(
     measured: &Measured<'_>,
     rows: &mut [Row],
@@ -36,8 +36,8 @@ pub(super) fn set_limits(
         if step.is_none_or(|step| step.beside.is_empty()) {
             let known = of_workload(group.middle(), measured);
             let mut known = of_row(row, known, lower, unloaded);
-            // Of random arrivals there were a few more or less than offered: what counts is how
-            // many of them were started.
+            // The number of random arrivals differed a little from the offer: the started ones
+            // count.
             if let Some(open) = group.middle().open_loop.filter(|open| open.keeps_up()) {
                 known.rate_per_second = Some(open.offered_per_second * open.started_share);
             }
@@ -80,7 +80,7 @@ fn of_row(
     }
 }
 
-/// What the machine and the device say; of virtual time they say nothing.
+/// Evidence from the machine and the device; virtual time gives none.
 fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvidence {
     if workload.effective.engine == EngineKind::Null {
         return StepEvidence::default();
@@ -96,8 +96,8 @@ fn of_workload(workload: &WorkloadFindings, measured: &Measured<'_>) -> StepEvid
 }
 
 /// Bytes of I/O per second that the memory would take.
-// A buffered byte is copied once; those past the page cache only cross the memory, which moves
-// twice what it copies.
+// A buffered byte is copied once; a direct byte only crosses the memory, which moves twice the
+// bytes that it copies.
 fn memory(workload: &WorkloadFindings, measured: &Measured<'_>) -> Option<f64> {
     let copied = float(measured.memory_copied?.copied_per_second.get());
     Some(match workload.effective.cache {
@@ -117,10 +117,10 @@ fn busy_share(workload: &WorkloadFindings) -> Option<f64> {
     share.is_finite().then_some(share.min(1.0))
 }
 
-/// durio's own cost with the same engine, at the depth that is nearest.
+/// durio's cost with the same engine, at the nearest depth.
 fn own_cost(workload: &WorkloadFindings, self_cost: &[SelfCost]) -> Option<f64> {
     let same = self_cost.iter().filter(|cost| cost.engine == workload.effective.engine);
-    // Calls are shared by what is in flight: cost per operation falls with the depth, and is no
+    // Operations in flight share calls: cost per operation falls with the depth, so it is not a
     // constant of the engine.
     let nearest = same.min_by_key(|cost| cost.depth.abs_diff(workload.effective.depth))?;
     Some(nearest.per_operation_ns)

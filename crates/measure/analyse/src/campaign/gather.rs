@@ -89,7 +89,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The one whose rate is in the middle: its figures belong together, those of a mean do not.
+    /// The one with the median rate: its results belong together, those of a mean do not.
     pub(super) fn middle(&self) -> &'a WorkloadFindings {
         let mut sorted = self.findings.clone();
         sorted.sort_by(|a, b| a.iops.total_cmp(&b.iops));
@@ -113,7 +113,7 @@ pub(super) fn groups<'a>(
 }
 
 fn take<'a>(groups: &mut Vec<Group<'a>>, stream: &[&'a WorkloadFindings], basis: RowBasis) {
-    // Where a step has no round of those (a ceiling, a run that was stopped), what it has counts.
+    // A step without such rounds (a ceiling, a run that was stopped) counts with the rounds it has.
     let taken: Vec<_> = stream.iter().filter(|it| basis.has(it.round)).copied().collect();
     let (findings, basis) = match taken.is_empty() {
         true => (stream.to_vec(), RowBasis::Once),

@@ -12,13 +12,13 @@ use crate::ladder::limits::Limit;
 use crate::{Distribution, OperationFindings, WorkloadFindings};
 use durio_base::stats::least_squares::{float, mean, median, range, saturating_sum};
 
-/// What the figures of a row are.
+/// The meaning of a row's values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "basis")]
 pub enum RowBasis {
     /// Those of the one time that it was measured.
     Once,
-    /// The median of each figure over the repetitions.
+    /// The median of each value over the repetitions.
     Repeats {
         count: usize,
         /// The lowest rate.
@@ -26,7 +26,7 @@ pub enum RowBasis {
         /// The highest.
         rate_max_per_second: f64,
     },
-    /// The mean of each figure over the rounds of the measurement window, counted from one.
+    /// The mean of each value over the rounds of the measurement window, counted from one.
     Window {
         first_round: u32,
         last_round: u32,
@@ -49,14 +49,14 @@ pub struct RowLatency {
     pub p99_9_ns: Option<u64>,
 }
 
-/// What an open loop offered.
+/// The load of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// Accesses per second that were offered.
     pub offered_per_second: f64,
     /// Accesses per second that were done.
     pub achieved_per_second: f64,
-    /// All but a hundredth of the arrivals were started: else the point is none of a curve.
+    /// All but a hundredth of the arrivals were started: else the point is not part of a curve.
     pub keeps_up: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct RowPart {
 pub struct Row {
     /// Index of the (first) step in the plan.
     pub step: u32,
-    /// Place of the load among those of the step; above 0 it ran beside the first.
+    /// Place of the load among those of the step; above 0 it ran together with the first.
     pub stream: u32,
     /// Name of the workload.
     pub name: String,
@@ -85,7 +85,7 @@ pub struct Row {
     pub target: String,
     /// Where it is on the axes of its section.
     pub levels: Vec<ParameterValue>,
-    /// What the figures are.
+    /// The meaning of the values.
     #[serde(flatten)]
     pub basis: RowBasis,
     /// The operation that the workload is about.
@@ -120,7 +120,7 @@ pub struct Row {
     /// Every kind of operation, where there are several; the headline first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RowPart>,
-    /// What was offered, by an open loop.
+    /// The rate offered by an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<Offered>,
     /// Longest time in which nothing was in flight before it.
@@ -184,8 +184,7 @@ pub(super) fn row(group: &Group<'_>) -> Row {
                 .or_zero(|it| it.open_loop.map_or(0.0, |open| open.achieved_per_second)),
             keeps_up: found.iter().all(|it| it.open_loop.is_none_or(|open| open.keeps_up())),
         }),
-        // The longest: a pause lets drives collect garbage, and one is enough to change what is
-        // measured.
+        // The longest: a pause lets drives collect garbage, and one is enough to change the result.
         idle_before: found.iter().filter_map(|it| it.idle_before).max(),
         device_bytes_per_byte_read: taken.of(|it| device_share(it, true)),
         device_bytes_per_byte_written: taken.of(|it| device_share(it, false)),
@@ -201,10 +200,10 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// A figure that each of them has; else none.
+    /// A value that each of them has; else `None`.
     fn of(&self, figure: impl Fn(&'a WorkloadFindings) -> Option<f64>) -> Option<f64> {
-        // All or none: a median of p99.9 over those long enough to have one is of the longest
-        // alone.
+        // All or nothing: a median of p99.9 over the steps long enough to have one would describe
+        // only the longest.
         let figures: Option<Vec<f64>> = self.found.iter().map(|it| figure(it)).collect();
         let figures = figures?;
         if self.by_mean { mean(&figures) } else { median(&figures) }

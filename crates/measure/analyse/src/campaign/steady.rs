@@ -17,18 +17,18 @@ use crate::{Declined, IntervalPoint, WorkloadFindings};
 pub struct Convergence {
     /// Name of the workload that is tracked.
     pub tracked: String,
-    /// Which figure of it.
+    /// The tracked value.
     pub tracking: Tracking,
-    /// That figure in each round: per second, bytes per second, or nanoseconds.
+    /// That value in each round: per second, bytes per second, or nanoseconds.
     pub series: Vec<f64>,
     /// The judgement, with the lines of its picture.
     pub state: Option<SteadyState>,
-    /// Why there is none.
+    /// Why the judgement is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
 }
 
-/// Of a section whose rounds end with a steady state.
+/// The convergence of a section whose rounds end with a steady state.
 pub(super) fn convergence(index: &Index<'_>, section: &Section) -> Option<Convergence> {
     let rounds = section.rounds?;
     let Until::SteadyState { tracked, tracking, .. } = rounds.until else { return None };
@@ -57,7 +57,7 @@ pub struct LongRun {
     pub stream: u32,
     /// How its rate changed, over its measured intervals.
     pub leaving: Leaving,
-    /// When the lasting changes were, since the step's begin.
+    /// When the lasting changes were, since the step's start.
     #[serde(rename = "changes_at_ns")]
     pub changes_at: Vec<Nanos>,
 }
@@ -72,11 +72,11 @@ pub(super) fn long_runs(plan: &Plan, groups: &[Group<'_>]) -> Vec<LongRun> {
 }
 
 fn long_run(row: usize, workload: &WorkloadFindings) -> Option<LongRun> {
-    // The ramp is on its way to the state, and a cut interval has a rate of its own.
+    // The ramp leads to the state, and a cut interval's rate is not comparable.
     let counts = |it: &&IntervalPoint| it.phase == Phase::Measure && !it.cut_short;
     let whole: Vec<&IntervalPoint> = workload.intervals.iter().filter(counts).collect();
     let rates: Vec<f64> = whole.iter().map(|it| it.rate).collect();
-    // Too few intervals are no long run.
+    // Too few intervals are not a long run.
     let leaving = leaving(&rates, Better::Higher).ok().filter(|it| it.shape != Shape::Steady)?;
     let at = |interval: usize| whole.get(interval).map(|it| it.from);
     Some(LongRun {

@@ -1,7 +1,5 @@
-//! Two captures beside each other: of a database and of its replay, or before and after a change.
-//!
-//! In: the JSON document of an earlier one, findings. Out: the same figures of both, per second of each. Not here:
-//! the file.
+//! Compares two captures: of a database and of its replay, or before and after a change. An earlier
+//! capture is read from its JSON document; results are per second of each.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +8,7 @@ use super::{CAPTURE_SCHEMA, CaptureFindings, CaptureSource, CapturedSize};
 /// Sizes of writes that are compared, those with most bytes.
 const SIZES_MAX: usize = 4;
 
-/// Of a capture, what it is compared by.
+/// The values of a capture that are compared.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct EarlierCapture {
     source: CaptureSource,
@@ -22,7 +20,7 @@ pub struct EarlierCapture {
     files: Vec<EarlierFile>,
     devices: Vec<EarlierDevice>,
     cost: EarlierCost,
-    /// What is in no file's figures: through io_uring, or of files that could not be named.
+    /// Operations outside the files' counts: through io_uring, or on files that could not be named.
     ring_operations: u64,
     unnamed_calls: u64,
 }
@@ -56,21 +54,21 @@ struct Form {
 /// Both captures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaptureBeside {
-    /// What the earlier one watched, when and where.
+    /// The earlier capture's process, time and place.
     pub before: CaptureSource,
-    /// Events of calls that the earlier one lost: its figures are too low.
+    /// Events of calls that the earlier one lost: its counts are too low.
     pub before_lost_calls: u64,
-    /// Writes and syncs of the earlier one that are in none of its figures.
+    /// Writes and syncs of the earlier one that no count includes.
     pub before_untraced: u64,
-    /// The figures.
+    /// The compared values.
     pub rows: Vec<BesideRow>,
 }
 
-/// A figure of both.
+/// A value of both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BesideRow {
     pub figure: BesideFigure,
-    /// Of the earlier capture.
+    /// The earlier capture's value.
     pub before: f64,
     pub now: f64,
     /// This one's by the earlier one's, unless that is 0.
@@ -78,7 +76,7 @@ pub struct BesideRow {
     pub ratio: Option<f64>,
 }
 
-/// What is compared.
+/// A compared value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BesideFigure {
@@ -110,7 +108,7 @@ impl EarlierCapture {
     /// Reads the document of `durio capture --json`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The error in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let form = serde_json::from_str::<Form>(text);
         match form {
@@ -123,7 +121,7 @@ impl EarlierCapture {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// As if all of it had been done so many times as fast.
+    /// Scales it as if it had run `speed` times as fast.
     pub(super) fn speed_up(&mut self, speed: f64) {
         self.seconds /= speed;
     }
@@ -155,7 +153,7 @@ impl EarlierCapture {
         }
     }
 
-    /// A figure; none where this capture has nothing of the kind.
+    /// A compared value; `None` if this capture has nothing of the kind.
     #[expect(clippy::cast_precision_loss, reason = "counts of one capture")]
     fn value(&self, figure: BesideFigure) -> Option<f64> {
         let per_second = |it: u64| if self.seconds > 0.0 { it as f64 / self.seconds } else { 0.0 };
@@ -189,7 +187,7 @@ impl EarlierCapture {
 }
 
 impl CaptureFindings {
-    /// Puts an earlier capture beside it.
+    /// Compares it with an earlier capture.
     pub fn compare_with(&mut self, before: &EarlierCapture) {
         let now = EarlierCapture::of(self);
         let bytes_of = |it: &CapturedSize| it.bytes * it.count;

@@ -1,14 +1,14 @@
-//! What a file is for, told by what is done to it and not by its name.
+//! The class of a file, from the operations on it and not from its name.
 
 use serde::Serialize;
 
 use super::files::{CapturedFileFindings, share};
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileClass {
-    /// Written in order and synced by whoever waits.
+    /// Written in order and synced by a waiting process.
     Log,
     /// Written in order and synced now and then: a checkpoint, a snapshot, a table that is built.
     Checkpoint,
@@ -36,10 +36,10 @@ impl FileClass {
 /// From this share on writes are in order: a log changes its segment now and then.
 const IN_ORDER: f64 = 0.8;
 
-/// Of the syncs of the file that most is waited for, at least so many are a log's.
+/// A log has at least this share of the syncs of the file with the most.
 const OFTEN: f64 = 0.1;
 
-/// The class of files, and how it was told; `most` are the syncs of the file that most is waited for.
+/// The class of files, and the reason; `most` are the syncs of the file with the most.
 pub(super) fn classify(it: &CapturedFileFindings, most: u64) -> (FileClass, String) {
     let durable = it.durable();
     if durable == 0 {

@@ -1,4 +1,4 @@
-//! Of one file what was written where, and when it was synced; and files of one folded name as one.
+//! The writes of one file, their places and syncs; and files of one folded name as one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub struct CapturedSize {
 /// Where writes go, by the one before in the same file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct OffsetPattern {
-    /// Where the last one ended, or at the begin of a file.
+    /// Where the last one ended, or at the start of a file.
     pub continued: u64,
     /// Within the last one: its tail is written again.
     pub tail_rewritten: u64,
@@ -35,16 +35,16 @@ pub struct CapturedFileFindings {
     pub path: String,
     /// How many files that are.
     pub files: usize,
-    /// What it is for, by what was done to it.
+    /// Its class, by the operations on it.
     pub class: FileClass,
-    /// How that was told.
+    /// The reason for the class.
     pub class_because: String,
     /// Write calls.
     pub writes: u64,
     pub written_bytes: u64,
     /// Bytes beyond those that were written before: a tail that is written again does not count twice.
     pub new_bytes: u64,
-    /// By how much the files became larger; none if nobody knows how large they were.
+    /// By how much the files became larger; `None` if their first size is unknown.
     pub grown_bytes: Option<u64>,
     /// Bytes of the files together.
     pub file_bytes: u64,
@@ -105,7 +105,7 @@ impl CapturedFileFindings {
         share(continued + tail_rewritten, continued + tail_rewritten + elsewhere)
     }
 
-    /// The share of what was written that the files grew by, where that is known.
+    /// The files' growth as a share of the new bytes, if known.
     #[must_use]
     pub fn growth(&self) -> Option<f64> {
         self.grown_bytes.map(|it| share(it, self.new_bytes))
@@ -210,7 +210,7 @@ impl FileState {
         self.common |= begin;
         let end = begin.saturating_add(bytes);
         let new_from = match &self.last {
-            // A file that is met for the first time is begun, or goes on at its end.
+            // The first write of a file starts it, or continues at its end.
             None if begin == 0 || begin == self.size => {
                 self.pattern.continued += 1;
                 begin
@@ -223,7 +223,7 @@ impl FileState {
                 self.pattern.tail_rewritten += 1;
                 last.end
             }
-            // Where a capture begins amid a file nobody knows what was before.
+            // A capture that starts amid a file does not know what was before.
             None => {
                 self.pattern.unknown += 1;
                 begin
@@ -326,7 +326,7 @@ pub(super) fn by_frequency(sizes: &BTreeMap<u64, u64>) -> Vec<CapturedSize> {
 /// Bounds memory to 8 MiB per file: the first writes of a long capture stand for the rest.
 const WRITE_TIMES_MAX: usize = 1 << 20;
 
-/// None of a call that ends when it begins: its end is not in the text of a tracer.
+/// `None` for a call that ends when it begins: a tracer's text does not have its end.
 fn taken(begin: u64, end: u64) -> Option<u64> {
     end.checked_sub(begin).filter(|nanos| *nanos > 0)
 }
@@ -334,7 +334,7 @@ fn taken(begin: u64, end: u64) -> Option<u64> {
 pub(super) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     // As everywhere in durio: p99 needs a hundred.
     let is_enough = percent == 50 || sorted.len() >= 100;
-    // The smallest that so many are not above.
+    // The smallest value with this percentage at or below it.
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied().filter(|_| is_enough)
 }
@@ -395,7 +395,7 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
         grown_bytes: group.iter().map(|it| Some(it.size.saturating_sub(it.first_size?))).sum(),
         file_bytes: sum(|it| it.size),
         sizes: merged(|it| &it.sizes),
-        // Beyond it nothing is told apart: no database fills its writes up to more.
+        // Larger alignments are not distinguished: no database fills its writes up to more.
         alignment: 1 << common.trailing_zeros().min(15),
         pattern: OffsetPattern {
             continued: sum(|it| it.pattern.continued),
@@ -419,7 +419,7 @@ fn one(path: String, group: &[FileState], seconds: f64) -> CapturedFileFindings 
         syncs_per_second: 0.0,
         errors: sum(|it| it.errors),
     };
-    // Gone and never synced is what tells a temporary file.
+    // A file that is gone and was never synced is temporary.
     if group.iter().all(|it| it.is_gone) && found.durable() == 0 {
         found.class = FileClass::Temporary;
     }

@@ -1,7 +1,8 @@
-//! A profile of what was captured: TOML as docs/formats/profile.md has it, each field with its source.
+//! A profile of a capture: TOML as docs/formats/profile.md has it, each field with its source.
 //!
-//! Commits are not in a trace, but what they share is: a batch with its sync. So the log of a profile has one
-//! committer, whose records are what was new between two syncs, at the rate at which syncs came.
+//! A trace has no commits, but it has the unit they share: a batch with its sync. So the log of a
+//! profile has one committer, whose records are the new bytes between two syncs, at the rate of the
+//! syncs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::files::share;
 use super::{CaptureFindings, CapturedFileFindings, CapturedSize, FileClass};
 
-/// What was captured, and where.
+/// The captured process, and the place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSource {
-    /// Whom: `process 812 (postgres)`.
+    /// The process: `process 812 (postgres)`.
     pub target: String,
     /// The command line.
     pub command: String,
@@ -29,16 +30,16 @@ pub struct CaptureSource {
 /// Sizes of a mix; rarer ones count as the nearest of these.
 const SIZES_MAX: usize = 12;
 
-/// Streams beside the log: those that write most.
+/// Streams in addition to the log: those that write most.
 const STREAMS_MAX: usize = 4;
 
-/// The log of a profile; none where nothing was made durable in order.
+/// The log of a profile; `None` if nothing was made durable in order.
 fn log(findings: &CaptureFindings) -> Option<&CapturedFileFindings> {
     let mut logs = findings.files.iter().filter(|it| it.class == FileClass::Log && it.writes > 0);
     logs.next()
 }
 
-/// The profile as TOML; none where nothing durable was seen.
+/// The profile as TOML; `None` if no durable writes were seen.
 #[must_use]
 pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
     let log = log(findings);
@@ -122,7 +123,7 @@ fn notes(
     format!("[{}]", quoted.join(", "))
 }
 
-/// A sync of more is no commit's: a segment that is filled before it is used.
+/// A larger sync is not a commit: it fills a segment before its use.
 const COMMIT_MAX: u64 = 1 << 20;
 
 /// New bytes of a sync, mean, without those that fill a segment.
@@ -140,7 +141,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
     let is_rewritten = share(log.pattern.tail_rewritten, log.writes) > 0.1;
     let per_sync = new_bytes_per_commit(log).max(1.0).round();
     let (records, note) = match is_rewritten || log.batches.is_empty() {
-        // What is new of each cannot be told from the page that is written again; the mean can.
+        // The new bytes of each sync are hidden by the rewritten page; their mean is not.
         true => (
             format!("{{ \"{per_sync}B\" = 1000 }}"),
             "new bytes of a sync, mean: the last block is written again until it is full",
@@ -164,7 +165,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         Some(share) => format!("grew by {:.0} % of what was new", 100.0 * share),
         None => "whether it grew is not in the trace".to_owned(),
     };
-    // Without a block that batches are filled up to there is no last one to be written again.
+    // Only batches that are filled up to a block have a last block to rewrite.
     let tail = match is_rewritten && log.alignment >= 512 {
         true => "rewrites_tail = { value = true, from = \"captured\" }\n",
         false => "",
@@ -194,7 +195,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
 }
 
 fn cache(it: &CapturedFileFindings) -> &'static str {
-    // Both ways were used: what is not aligned goes through the cache.
+    // Both ways were used: unaligned writes go through the cache.
     let is_direct = it.flags.contains(&"O_DIRECT") && it.alignment >= 512;
     if is_direct { "direct" } else { "buffered" }
 }

@@ -1,7 +1,5 @@
-//! A replay as a capture: the same figures of what was done again, and how punctual it was.
-//!
-//! In: the trace and each operation as it went. Out: [`CaptureFindings`] with the traced capture beside it. Not
-//! here: doing it.
+//! A replay as a capture: its results, with the traced capture to compare with, and how punctual it
+//! was. The trace and each replayed operation give [`CaptureFindings`].
 
 use std::collections::BTreeSet;
 
@@ -17,7 +15,7 @@ use super::{Capture, CaptureFindings, CaptureSource, EarlierCapture};
 // Durio's choice: rates are then off by as much.
 const BEHIND_MAX: f64 = 0.01;
 
-/// Less is no sign of anything: a disk stalls for so long now and then.
+/// Less means nothing: a disk stalls for this long now and then.
 const BEHIND_NS: f64 = 50e6;
 
 /// Ticks of a second in the kernel's counters of processors (USER_HZ, proc(5)).
@@ -26,21 +24,21 @@ const TICKS: f64 = 100.0;
 /// How punctual a replay was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplayFindings {
-    /// So many times as fast as the trace.
+    /// The speed, as a multiple of the trace's.
     pub speed: f64,
     /// Operations of the trace.
     pub operations: usize,
     /// Those that were done.
     pub done: usize,
     pub threads: usize,
-    /// Seconds from the first begin to the last end, as they should have been.
+    /// Planned seconds from the first start to the last end.
     pub planned_seconds: f64,
     /// As they were.
     pub taken_seconds: f64,
-    /// True if it ended when it should have, and 99 of 100 operations began then, within 1 % of its time; none
-    /// of one that was interrupted.
+    /// True if it ended on time, and 99 of 100 operations started on time, within 1 % of its time;
+    /// `None` if interrupted.
     pub kept_up: Option<bool>,
-    /// From when an operation was due to its begin, median.
+    /// From when an operation was due to its start, median.
     pub late_p50_ns: Option<u64>,
     /// The same, 99 of 100.
     pub late_p99_ns: Option<u64>,
@@ -48,9 +46,10 @@ pub struct ReplayFindings {
     pub late_max_ns: Option<u64>,
     /// Operations that had to wait for an earlier one.
     pub held: usize,
-    /// How late the others began, 99 of 100: durio's own doing.
+    /// How late the others started, 99 of 100: caused by durio itself.
     pub lag_p99_ns: Option<u64>,
-    /// Processors that others had meanwhile, this machine's hypervisor among them; none where nobody counted.
+    /// Processors that other work used during the replay, this machine's hypervisor included;
+    /// `None` if not counted.
     pub others: Option<f64>,
     /// The trace has O_DIRECT, the storage has not: such writes went through the page cache.
     pub is_cached_instead: bool,
@@ -60,13 +59,13 @@ pub struct ReplayFindings {
 #[derive(Debug, Clone)]
 pub struct Replayed<'a> {
     pub trace: &'a OperationTrace,
-    /// So many times as fast.
+    /// The speed, as a multiple of the trace's.
     pub speed: f64,
     /// Each operation that was done.
     pub operations: &'a [ReplayedOperation],
     /// O_DIRECT was not possible.
     pub is_cached_instead: bool,
-    /// What all processors did meanwhile, in ticks.
+    /// The ticks of all processors during the replay.
     pub processors: Option<CpuCounters>,
     /// Processor time of the replay in it, nanoseconds.
     pub own_cpu_ns: u64,
@@ -79,7 +78,8 @@ impl Replayed<'_> {
 }
 
 impl CaptureFindings {
-    /// What a replay did, with the capture of its trace beside it ([`EarlierCapture::parse`]).
+    /// The findings of a replay, compared with the capture of its trace
+    /// ([`EarlierCapture::parse`]).
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -91,7 +91,7 @@ impl CaptureFindings {
         let punctuality = punctuality(it);
         let mut capture = Capture::default();
         feed(it, &mut capture);
-        // As long as was watched: with what was idle before the first operation and after the last.
+        // As long as the capture: with the idle time before the first operation and after the last.
         let idle = (before.seconds - punctuality.planned_seconds).max(0.0);
         let idle = if it.is_whole() { idle } else { 0.0 };
         let end = CaptureEnd {
@@ -110,7 +110,7 @@ impl CaptureFindings {
     }
 }
 
-/// Tells a capture what was done.
+/// Feeds the replayed operations to a capture.
 fn feed(it: &Replayed<'_>, capture: &mut Capture) {
     for file in &it.trace.files {
         capture.take(CaptureEvent::File(file.clone()));
@@ -144,7 +144,7 @@ fn feed(it: &Replayed<'_>, capture: &mut Capture) {
 #[expect(clippy::cast_precision_loss, reason = "times of one capture")]
 fn punctuality(it: &Replayed<'_>) -> ReplayFindings {
     let trace = it.trace;
-    // What is faster are the begins; an operation takes as long as it takes.
+    // Only the starts are faster; an operation takes as long as it takes.
     let end = |it: &TracedOperation, speed: f64| it.begin as f64 / speed + it.nanos as f64;
     let planned = trace.operations.iter().map(|op| end(op, it.speed)).fold(0.0, f64::max);
     let taken = it.operations.iter().map(|it| it.end).max().unwrap_or(0) as f64;

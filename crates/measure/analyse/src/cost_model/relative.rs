@@ -1,7 +1,7 @@
 //! Least squares of the relative error, and what to do with a point that lies far off.
 //!
-//! In: for each measured figure the columns whose weighted sum is to be it. Out: [`Fitted`]: the
-//! weights as estimates, and the relative errors. Not here: which columns those are.
+//! Each measured value has columns whose weighted sum should be that value. [`Fitted`] has the
+//! weights as estimates, and the relative errors.
 //!
 //! Without a point far off this is plain least squares, whose intervals by Student's distribution
 //! are exact for normal errors. With one, Huber's weights (Robust estimation of a location
@@ -13,17 +13,17 @@ use durio_base::stats::least_squares::{Solution, count, weighted};
 use durio_base::stats::student::student_95;
 
 /// Huber's constant: 95 % of the efficiency of least squares for normal errors.
-// Smaller bounds lose more of that, larger ones let a wrong figure pull harder.
+// Smaller bounds lose more of that, larger ones let a wrong value pull harder.
 const HUBER: f64 = 1.345;
 
 /// Reweighting has converged long before.
 const REWEIGHTINGS: usize = 30;
 
 /// A point this many times the scatter off is far off.
-// Of normal errors one in 15 000 is.
+// One in 15 000 normal errors is.
 const FAR: f64 = 4.0;
 
-/// No published or measured figure is suspect for being this little off.
+/// No published or measured value is suspect for being this little off.
 const FAR_MIN: f64 = 0.1;
 
 /// Parameters, their intervals, and the relative errors that they leave.
@@ -31,11 +31,11 @@ const FAR_MIN: f64 = 0.1;
 pub(crate) struct Fitted<const P: usize> {
     /// The parameters, each with its interval.
     pub(crate) estimates: [Estimate; P],
-    /// 1 − model ÷ figure, for each figure.
+    /// 1 − model ÷ value, for each measured value.
     pub(crate) relative: Vec<f64>,
 }
 
-/// Fits figures by sums of columns; `None` for dependent columns or figures not above zero.
+/// Fits values by sums of columns; `None` for dependent columns or values not above zero.
 pub(crate) fn relative_fit<const P: usize>(
     columns: &[[f64; P]],
     figures: &[f64],
@@ -43,7 +43,7 @@ pub(crate) fn relative_fit<const P: usize>(
     if !figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {
         return None;
     }
-    // Divided by the figure, every residual is a relative error, and the target is 1.
+    // Divided by the value, every residual is a relative error, and the target is 1.
     let scaled = columns.iter().zip(figures).map(|(row, figure)| row.map(|cell| cell / figure));
     let rows: Vec<[f64; P]> = scaled.collect();
     let targets = vec![1.0; rows.len()];

@@ -1,8 +1,7 @@
-//! One way of writing, as it was set and as it was measured.
+//! One way of writing, with its settings and results.
 //!
-//! In: the findings of an experiment's steps. Out: [`Arm`]s: repetitions of a step taken together, with
-//! the facts that tell them apart taken from the workload and the target. Not here: what follows
-//! from several of them.
+//! The findings of an experiment's steps give [`Arm`]s: repetitions of a step taken together, with
+//! distinguishing facts from the workload and the target.
 
 use durio_base::Bytes;
 use durio_plan::{EngineKind, Experiment, FileLayout, Load, Plan, Step, TargetKind};
@@ -30,7 +29,7 @@ pub struct Setting {
     pub every: u32,
     /// Through or past the page cache, in effect.
     pub cache: CacheMode,
-    /// How the file was laid out; none for what existed and for devices.
+    /// The layout of the file; `None` for existing files and devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<FileLayout>,
     /// Bytes of a write, or of a committer's record.
@@ -48,7 +47,7 @@ pub struct Setting {
 impl Setting {
     fn of(measured: &Measured<'_>, step: &Step) -> Self {
         let (plan, load) = (measured.plan, &step.load);
-        // As it was in effect: what was measured through the cache is not told as direct.
+        // The settings in effect: a measurement through the cache is not reported as direct.
         let effective = found(measured, step.index).next().map(|it| &it.effective);
         let location = plan.targets.get(load.target).and_then(|target| target.location.as_ref());
         let Workload { sync, block_size, jobs, group_commit, cache, .. } = &load.workload;
@@ -72,12 +71,12 @@ impl Setting {
         self.method != SyncMethod::None
     }
 
-    /// Bytes of a write as a figure.
+    /// Bytes of a write as a number.
     pub(super) fn size(&self) -> f64 {
         float(self.block_size.get())
     }
 
-    /// Those who commit at the same time: committers, or independent writers.
+    /// Concurrent committers, or independent writers.
     #[must_use]
     pub fn committers(&self) -> u32 {
         let each = self.group_commit.map_or(1, |policy| policy.committers);
@@ -85,7 +84,7 @@ impl Setting {
     }
 }
 
-/// How the file of a load was laid out; none for what existed and for devices.
+/// The layout of a load's file; `None` for existing files and devices.
 pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
     match &plan.targets.get(load.target)?.kind {
         TargetKind::NewFile { layout, .. } => Some(*layout),
@@ -93,7 +92,7 @@ pub(super) fn layout_of(plan: &Plan, load: &Load) -> Option<FileLayout> {
     }
 }
 
-/// Latencies in figures; a percentile is absent where too few samples were taken.
+/// Mean and percentiles of latencies; a percentile is absent if there are too few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Samples.
@@ -122,16 +121,16 @@ impl Latencies {
     }
 }
 
-/// What was measured of an arm: of several repetitions, the one with the median rate.
+/// The results of an arm: the repetition with the median rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Commits per second where each write is one, else writes per second.
     pub rate_per_second: f64,
     /// Bytes of writes per second, padding not counted.
     pub bandwidth_bytes_per_second: f64,
-    /// Of a commit, or of a write where there are none.
+    /// Latency of a commit, or of a write if there are no commits.
     pub latency: Latencies,
-    /// Of the sync calls alone, where they are calls of their own.
+    /// Latency of the sync calls alone, if they are separate calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<Latencies>,
     /// What reached the devices for each of them.
@@ -156,7 +155,7 @@ pub struct Arm {
     pub setting: Setting,
     /// Index of its (first) step in the plan.
     pub step: u32,
-    /// What was measured; `None` if nothing was: then `problems` says why, if that is known.
+    /// The results; `None` if nothing was measured: then `problems` gives the reason, if known.
     pub figures: Option<Figures>,
     /// What could not be had, failed, or ended early.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,7 +172,7 @@ impl Arm {
     }
 }
 
-/// What the experiments are made of.
+/// The input of the experiments.
 pub(crate) struct Measured<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) workloads: &'a [WorkloadFindings],
@@ -215,7 +214,7 @@ fn arm(measured: &Measured<'_>, group: Vec<(Setting, u32)>) -> Option<Arm> {
         steps.iter().flat_map(|step| found(measured, *step)).collect();
     let errors = measured.errors.iter().filter(|(step, _)| steps.contains(step));
     let mut problems: Vec<String> = errors.map(|(_, message)| message.clone()).collect();
-    // Nothing stands in for a method that was asked for: a fallback is told with the figures.
+    // A fallback never passes for the requested method: it is reported with the results.
     problems.extend(all.iter().flat_map(|it| it.effective.fallbacks.iter().cloned()));
     if problems.is_empty() && all.iter().any(|it| !it.complete) {
         problems.push("ended before its limit".to_owned());
@@ -260,7 +259,7 @@ fn figures(setting: &Setting, all: &[&WorkloadFindings]) -> Option<Figures> {
 fn noise(sorted: &[(&WorkloadFindings, &OperationFindings)]) -> Option<f64> {
     let within = sorted.iter().filter_map(|(found, _)| {
         let evenness = found.rate_variation.as_ref()?;
-        // Of intervals that follow each other; a correlation between them is not allowed for.
+        // Scatter of consecutive intervals; a correlation between them is not allowed for.
         Some(evenness.coefficient_of_variation / float(evenness.intervals.max(1)).sqrt())
     });
     let within = median(&within.collect::<Vec<_>>());

@@ -1,7 +1,7 @@
-//! What the cost of a durable write means for batches.
+//! The meaning of a durable write's cost for batches.
 //!
-//! In: a cost model. Out: [`BatchAdvice`]: how large a write must be for a share of the bandwidth,
-//! what share a record size reaches alone, and the price of doing without batches.
+//! A cost model gives [`BatchAdvice`]: how large a write must be for a share of the bandwidth, what
+//! share a record size reaches alone, and the price of doing without batches.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,15 +18,15 @@ pub struct SizeShare {
     pub is_extrapolated: bool,
 }
 
-/// What it costs to make each record durable by itself.
+/// The cost of making each record durable separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Unbatched {
     /// Bytes of a record.
     pub record_bytes: f64,
     /// Records in a batch of [`BatchAdvice::batch_bytes`].
     pub records_per_batch: f64,
-    /// Time of the records one by one ÷ time of the batch, by the model. A record below the
-    /// smallest measured size is taken to cost what that size costs.
+    /// Time of single records ÷ time of the batch, by the model. A record below the smallest
+    /// measured size is taken to cost as much as that size.
     pub factor: f64,
 }
 
@@ -45,7 +45,7 @@ pub struct BatchAdvice {
     pub unbatched: Vec<Unbatched>,
 }
 
-/// Shares for which the size is told.
+/// Shares whose size is reported.
 const SHARES: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// Beyond it each doubling of the batch gains less than a tenth: with a fixed cost F and s / B, the
@@ -73,7 +73,8 @@ pub(super) fn batch_advice(model: &CostModel, largest: f64, smallest: f64) -> Op
     };
     let for_shares: Vec<SizeShare> =
         SHARES.iter().filter_map(|it| size_for(model, it * highest)).map(share).collect();
-    // Within what was measured: beyond, the line is only drawn on, and no advice rests on that.
+    // Within the measured sizes: beyond them the line is only extended, and no advice rests on
+    // that.
     let batch = size_for(model, BATCH_SHARE * highest)?.min(largest).max(smallest);
     let unbatched = RECORDS.iter().filter(|record| **record < batch);
     Some(BatchAdvice {

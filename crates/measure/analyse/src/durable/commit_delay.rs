@@ -1,9 +1,9 @@
 //! Which commit delay and batch bound suit this storage.
 //!
-//! In: the arms of the delays' experiment. Out: [`CommitDelayFindings`] with the measured gain against
-//! no delay. The rule is durio's own: the smallest delay whose rate is within the noise of the best
-//! one's, if the best gains more than the noise over no delay; else no delay. Likewise the smallest
-//! batch bound that is within the noise of the best at that delay.
+//! The arms of the delays' experiment give [`CommitDelayFindings`] with the measured gain against
+//! no delay. The rule is durio's choice: the smallest delay whose rate is within the noise of the
+//! best one's, if the best gains more than the noise over no delay; else no delay. Likewise the
+//! smallest batch bound that is within the noise of the best at that delay.
 
 use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Measured, Setting, arms, by_key};
 
-/// What to set, and what it gained.
+/// The advised setting, and its gain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommitDelayAdvice {
     /// The delay; zero for none.
@@ -23,7 +23,7 @@ pub struct CommitDelayAdvice {
     pub batch_max: Bytes,
     /// Position of its arm.
     pub arm: usize,
-    /// Position of the arm without delay that it is held against.
+    /// Position of the arm without delay that it is compared with.
     pub without: usize,
     /// Rate over that without delay, − 1; zero if no delay is advised.
     pub gain_share: f64,
@@ -107,7 +107,7 @@ fn advice(arms: &[Arm]) -> Option<CommitDelayAdvice> {
             let close = rates(arms, |arm| !none(arm)).filter(|(_, arm, own)| {
                 own / rate >= 1.0 - noise(arm, best) && gain(*own) > noise_share
             });
-            // Of delays that are equally good the shortest: it costs single commits least.
+            // The shortest of equally good delays: it costs single commits least.
             close.map(|(_, arm, _)| delay(arm)).min()?
         }
     };

@@ -1,9 +1,8 @@
 //! How throughput grows with writers, as a law.
 //!
-//! In: numbers of writers, and the total rate of each. Out: [`Contention`]: Gunther's universal
-//! scalability law (Guerrilla Capacity Planning, 2007, chapter 4),
-//! X(n) = λ n ÷ (1 + σ (n − 1) + κ n (n − 1)); with κ = 0 it is Amdahl's (1967), with both zero
-//! writers do not feel each other. Not here: what limits them.
+//! Numbers of writers, and the total rate of each, give [`Contention`]: Gunther's universal
+//! scalability law (Guerrilla Capacity Planning, 2007, chapter 4), X(n) = λ n ÷ (1 + σ (n − 1) + κ
+//! n (n − 1)); with κ = 0 it is Amdahl's (1967), with both zero writers do not affect each other.
 //!
 //! n ÷ X(n), the time that a writer takes for a write, is linear in 1/λ, σ/λ and κ/λ, so that least
 //! squares of its relative error need no start and find the best fit; neither σ nor κ may be below
@@ -18,7 +17,7 @@ use crate::cost_model::relative_fit;
 use durio_base::stats::least_squares::{count, distinct, mean, position};
 use durio_base::stats::student::student_95;
 
-/// Writers and what they reached together.
+/// A number of writers and their total rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WritersRate {
     pub writers: f64,
@@ -26,10 +25,10 @@ pub struct WritersRate {
     pub total_per_second: f64,
 }
 
-/// A figure with the ends of the interval that covers it with 95 %, as far as the law holds.
+/// A value with the ends of the interval that covers it with 95 %, if the law holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The figure.
+    /// The value.
     pub value: f64,
     /// Lower end.
     pub low: f64,
@@ -40,7 +39,7 @@ pub struct Interval {
 /// The law, fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Law {
-    /// λ: what one writer would reach, in the unit of the figures.
+    /// λ: the rate of a single writer, in the unit of the input.
     pub one_writer_per_second: Interval,
     /// σ: the share of the work for which writers queue.
     pub contention: Interval,
@@ -68,15 +67,15 @@ pub struct Contention {
     /// The law over all numbers of writers, or over those from `holds_from` on.
     pub law: Law,
     /// The smallest number of writers from which the law holds: its residual is at most
-    /// [`HOLDS_SHARE`]. Above the first it says that fewer writers are a case of their own; `None`
-    /// if the law does not hold.
+    /// [`HOLDS_SHARE`]. Above the first number, fewer writers are a special case; `None` if the law
+    /// does not hold.
     pub holds_from: Option<f64>,
     /// Residual of the law over all numbers of writers.
     pub residual_share_all: f64,
 }
 
-/// Widest interval with which σ is told.
-// σ is a share: an interval of a half tells nothing about it.
+/// Widest interval with which σ is reported.
+// σ is a share: an interval of a half says nothing about it.
 const SIGMA_WIDTH_MAX: f64 = 0.5;
 
 impl Contention {
@@ -107,7 +106,7 @@ const LEVELS_MIN: usize = 4;
 pub const HOLDS_SHARE: f64 = 0.1;
 
 /// Writers that are left out at most.
-// A law that needs more of them left out is none.
+// If more had to be left out, the law would not fit.
 const LEFT_OUT_MAX: usize = 2;
 
 // So that 2.5 % at either end are ten draws, and the ends of an interval are not single ones.
@@ -116,8 +115,8 @@ const RESAMPLES: usize = 400;
 /// Fits the law.
 ///
 /// # Errors
-/// [`Declined`] for fewer than four different numbers of writers, or figures that are not
-/// above zero.
+/// [`Declined`] for fewer than four different numbers of writers, or values that are not above
+/// zero.
 pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
     Declined::if_too_many("points", points.len(), crate::ladder::LEVELS_MAX)?;
     Declined::unless_positive("number of writers", points.iter().map(|it| it.writers))?;
@@ -126,8 +125,8 @@ pub fn contention(points: &[WritersRate]) -> Result<Contention, Declined> {
     Declined::unless_enough("numbers of writers", levels.len(), LEVELS_MIN)?;
     let all = fit(points).ok_or(Declined::NotRising { position: 1 })?;
     let left_out = levels.len().saturating_sub(LEVELS_MIN).min(LEFT_OUT_MAX);
-    // One writer shares its flush with nobody, two already do (blk-flush merges those that wait):
-    // the first levels may lie off the law of the rest.
+    // A single writer shares its flush with no other, two already do (blk-flush merges waiting
+    // flushes): the first levels may lie off the law of the rest.
     let tried = levels.iter().take(left_out + 1).find_map(|first| {
         let kept: Vec<WritersRate> =
             points.iter().filter(|it| it.writers >= *first).copied().collect();
@@ -213,7 +212,7 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
         let cut = values.len() / 40;
         Interval { value, low: end(cut), high: end(values.len().saturating_sub(cut + 1)) }
     };
-    // Where the law's derivative is zero; without κ there is none.
+    // Where the law's derivative is zero; there is no peak without κ.
     let peak = ((1.0 - sigma) / kappa).sqrt();
     Law {
         one_writer_per_second: interval(0, lambda),
@@ -224,9 +223,9 @@ fn with_intervals(points: &[WritersRate], fit: Fit) -> Law {
     }
 }
 
-/// The laws of figures drawn again: the fitted ones with residuals drawn with replacement, enlarged
-/// for the parameters that were fitted to them and for the few that there are (the quantile of
-/// Student over the normal one).
+/// The laws of redrawn data: the fitted values with residuals drawn with replacement, enlarged for
+/// the fitted parameters and for the small number of residuals (the quantile of Student over the
+/// normal one).
 fn draws(points: &[WritersRate], fit: &Fit) -> Vec<[f64; 3]> {
     let own = residuals(fit, points);
     let spare = points.len().saturating_sub(fit.parameters.iter().filter(|it| **it > 0.0).count());
@@ -239,8 +238,8 @@ fn draws(points: &[WritersRate], fit: &Fit) -> Vec<[f64; 3]> {
             .iter()
             .map(|it| {
                 let error = enlarged * own[position(random.next_u64(), own.len())];
-                // A large residual that is enlarged could make a time negative, and its rate no
-                // figure.
+                // A large residual that is enlarged could make a time negative, and its rate
+                // invalid.
                 let time = fit.time(it.writers) * (1.0 + error).max(0.05);
                 WritersRate { total_per_second: it.writers / time, ..*it }
             })

@@ -28,8 +28,8 @@ impl LimitedBy {
     }
 }
 
-/// d ln(time of a write) ÷ d ln(size), from one measured size to the next: 0 if a larger write takes
-/// no longer, 1 if it takes as much longer as it is larger.
+/// d ln(time of a write) ÷ d ln(size), from one measured size to the next: 0 if a larger write
+/// takes no longer, 1 if its time grows in proportion.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SizeElasticity {
     pub writers: u32,
@@ -38,7 +38,7 @@ pub struct SizeElasticity {
     /// The larger size.
     pub to_bytes: f64,
     pub elasticity: f64,
-    /// What it means, by [`limited_by`].
+    /// Its meaning, by [`limited_by`].
     pub limited_by: LimitedBy,
 }
 
@@ -65,7 +65,7 @@ pub fn limited_by(elasticity: f64) -> LimitedBy {
     }
 }
 
-/// The elasticity between two sizes; `None` for figures that are not above zero or sizes alike.
+/// The elasticity between two sizes; `None` for values that are not above zero or equal sizes.
 #[must_use]
 pub fn elasticity(small: SizeRate, large: SizeRate) -> Option<f64> {
     let grown = (large.size_bytes / small.size_bytes).ln();
@@ -89,7 +89,7 @@ pub struct CrossCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrossFindings {
     pub cells: Vec<CrossCell>,
-    /// The volume for which the cells' times are told.
+    /// The volume for which the cells' times are given.
     pub volume_bytes: f64,
     /// Along the sizes, for each number of writers.
     pub elasticities: Vec<SizeElasticity>,

@@ -1,9 +1,9 @@
 //! What reached the devices for each write: by the kernel's counters, and request by request where
 //! it was traced.
 //!
-//! In: the findings of a step with the kernel's counters; traced commits. Out: [`DeviceWork`],
-//! [`CommandsFindings`]. Others' I/O is in the counters, and a write that bypasses the cache (FUA)
-//! is counted there as a write, not as a flush; only a trace tells the commands one by one.
+//! The kernel's counters of a step give [`DeviceWork`], traced commits [`CommandsFindings`]. The
+//! counters include other processes' I/O, and count a write that bypasses the cache (FUA) as a
+//! write, not as a flush; only a trace shows the single commands.
 
 use durio_base::Bytes;
 use durio_base::stats::least_squares::{float, saturating_sum};
@@ -25,7 +25,7 @@ pub struct DeviceWork {
     /// Flushes per commit; `None` if a device does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes_per_commit: Option<f64>,
-    /// Flushes per sync call, where the method is a call of its own.
+    /// Flushes per sync call, if the method is a separate call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes_per_sync_call: Option<f64>,
     pub writes_per_commit: f64,
@@ -38,7 +38,7 @@ pub(crate) fn device_work(
     found: &WorkloadFindings,
     operation: &OperationFindings,
 ) -> Option<DeviceWork> {
-    // The counters run over the whole step, the rate is of the measured phase alone.
+    // The counters run over the whole step, the rate is that of the measured phase alone.
     let span = found.in_flight.span.max(found.measured).as_secs_f64();
     let commits = operation.rate * span;
     let is_counted = found.devices.iter().all(|device| !device.not_counted);
@@ -50,8 +50,7 @@ pub(crate) fn device_work(
     let counted: Option<Vec<u64>> = found.devices.iter().map(|it| it.flushes_completed).collect();
     let flushes = counted.map(|all| float(saturating_sum(all)));
     let calls = found.operation(OperationName::Sync).map(|it| it.rate * span);
-    // Of the writes and not of the commits: with group commit a write has padding that no record
-    // has.
+    // Per write and not per commit: with group commit a write has padding that no record has.
     let asked = found.operation(OperationName::Write).unwrap_or(operation).bandwidth * span;
     let bytes_per_byte = sum(|it| it.sectors_written) * SECTOR / asked;
     let per_call = flushes.zip(calls).filter(|(_, calls)| *calls >= 1.0);
@@ -71,7 +70,7 @@ pub struct CommandsFindings {
     pub method: SyncMethod,
     /// Through or past the page cache.
     pub cache: CacheMode,
-    /// How the file was laid out; none for what existed and for devices.
+    /// The layout of the file; `None` for existing files and devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<FileLayout>,
     /// Bytes of a commit.
@@ -86,8 +85,8 @@ pub struct CommandsFindings {
 }
 
 /// Which requests the block layer's letters stand for (blk_fill_rwbs in the kernel's blktrace.c): a
-/// first F before another letter is a flush before it, the operation's own letter follows, a later F
-/// is FUA.
+/// first F before another letter is a flush before it, the operation's letter follows, a later F is
+/// FUA.
 #[must_use]
 pub fn request_words(request: &TracedRequest) -> String {
     let flags = request.flags.as_str();
@@ -149,8 +148,8 @@ pub(super) fn commands(measured: &Measured<'_>, traced: &[CommitsTraced]) -> Vec
             cache: workload.cache,
             layout: layout_of(measured.plan, load),
             block_size: workload.block_size,
-            // Others' requests fall into the same windows; the most frequent sequence is the
-            // commits' own (docs/design/0008).
+            // Other processes' requests fall into the same windows; the most frequent sequence is
+            // that of the commits (docs/design/0008).
             short: sequences.iter().map(|it| short(&it.requests)).collect(),
             // Every sequence and not the first alone: one commit without a flush is one that a
             // power cut loses.

@@ -1,9 +1,9 @@
-//! Ways of writing side by side: sync methods, layouts of the file, and what was measured more than
+//! Compares ways of writing: sync methods, layouts of the file, and settings measured more than
 //! once in the run.
 //!
-//! In: the arms of their experiments. Out: rows with the shares of each other. How far the rates of the
-//! same setting are apart is what a difference between rows must exceed; the flush slope is not
-//! among those, for its writes are random.
+//! The arms of their experiments give rows with the shares of each other. A difference between rows
+//! must exceed the distance between rates of the same setting; the flush slope does not count
+//! there, because its writes are random.
 
 use durio_plan::{Experiment, FileLayout};
 use durio_workload::CacheMode;
@@ -66,7 +66,7 @@ fn unsynced<'a>(arms: &'a [Arm], like: &Setting) -> Option<&'a Arm> {
     let facts = |it: &Setting| -> (CacheMode, _, _, _, _) {
         (it.cache, it.layout, it.block_size, it.jobs, it.location.clone())
     };
-    // Of several the fastest: a share of a disturbed one would make the sync look cheap.
+    // The fastest counts: a share of a disturbed one would make the sync look cheap.
     let is_alike = |it: &&Arm| !it.setting.is_durable() && facts(&it.setting) == facts(like);
     arms.iter()
         .filter(is_alike)
@@ -100,7 +100,7 @@ pub(super) fn file_modes(measured: &Measured<'_>) -> Vec<FileModesFindings> {
 }
 
 fn beside_recycled(arms: Vec<Arm>) -> FileModesFindings {
-    // It has no extents to convert and no size to change: what a mode costs beyond it is the
+    // This layout has no extents to convert and no size to change: a mode's additional cost is the
     // filesystem's.
     let is_recycled = |it: &&Arm| it.setting.layout == Some(FileLayout::Incompressible);
     let recycled = arms.iter().find(is_recycled).cloned();
@@ -137,7 +137,7 @@ const EXPERIMENTS: [Experiment; 8] = [
     Experiment::CommitDelay,
 ];
 
-/// What was measured more than once, the farthest apart first.
+/// Settings measured more than once, the farthest apart first.
 pub(super) fn repeated(measured: &Measured<'_>) -> Vec<RepeatedSetting> {
     let all = EXPERIMENTS.iter().flat_map(|experiment| arms(measured, *experiment));
     let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {

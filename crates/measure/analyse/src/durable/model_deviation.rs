@@ -1,8 +1,8 @@
 //! Where a cost model does not hold, and which known limits lie there.
 //!
-//! In: the model, the figures that it was fitted to, the layers under the location. Out:
-//! [`ModelDeviation`]s. A limit that lies at a deviation may be its reason; a device's own caches show no
-//! limit to the kernel, so that none may be known.
+//! The model, its data and the layers under the location give [`ModelDeviation`]s. A limit at a
+//! deviation may be its reason; a device's caches show no limit to the kernel, so the reason may be
+//! unknown.
 
 use durio_observe::Stack;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cost_model::{CostModel, SizeCost};
 use durio_base::stats::least_squares::{distinct, float, median};
 
-/// A size from which something changes, as the kernel tells.
+/// A size at which behaviour changes, as the kernel reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Boundary {
     pub layer: String,
@@ -18,7 +18,7 @@ pub struct Boundary {
     pub size_bytes: f64,
 }
 
-/// What a boundary is.
+/// The kind of a boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundaryKind {
@@ -76,8 +76,8 @@ pub struct ModelDeviation {
 /// Pages of every architecture that durio runs on by default.
 pub(super) const PAGE_BYTES: f64 = 4096.0;
 
-/// The least deviation that is told.
-// Nobody would plan for a smaller one.
+/// The least deviation that is reported.
+// No user would plan for a smaller one.
 const DEVIATION_MIN: f64 = 0.1;
 
 /// The limits of all layers, rising, each once.
@@ -90,8 +90,7 @@ pub(super) fn boundaries(stacks: &[Stack]) -> Vec<Boundary> {
         let of = |kind, size_bytes| Boundary { layer: layer.name.clone(), kind, size_bytes };
         let largest = block.max_sectors_kib.map(|kib| float(kib) * 1024.0);
         all.extend(largest.map(|size| of(BoundaryKind::LargestRequest, size)));
-        // 512 is what the kernel assumes of a device that says nothing, and no write here is
-        // smaller.
+        // The kernel assumes 512 for a device that reports nothing, and no write here is smaller.
         let physical =
             block.physical_block_size.map(|it| float(it.get())).filter(|size| *size > 512.0);
         all.extend(physical.map(|size| of(BoundaryKind::PhysicalBlock, size)));

@@ -1,6 +1,6 @@
 //! The cost of one writer's writes by their size, durable and not.
 //!
-//! In: the arms of the sizes' experiment. Out: [`SizesFindings`]: a curve for each method with its cost
+//! The arms of the sizes' experiment give [`SizesFindings`]: a curve for each method with its cost
 //! model, and the share of the unsynced bandwidth that durable writes keep at each size.
 
 use durio_base::stats::least_squares::{distinct, range};
@@ -31,10 +31,10 @@ pub struct SizeCurve {
     /// Where the model does not hold.
     #[serde(rename = "misfits", default, skip_serializing_if = "Vec::is_empty")]
     pub deviations: Vec<ModelDeviation>,
-    /// What the model says about batches; of durable writes only.
+    /// The model's advice on batches; only for durable writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching: Option<BatchAdvice>,
-    /// Why there is no model.
+    /// Why the model is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
 }
@@ -58,7 +58,7 @@ pub struct SizesFindings {
     pub curves: Vec<SizeCurve>,
     /// Durable against unsynced, by size.
     pub shares: Vec<DurableShare>,
-    /// The limits that the kernel tells of, which may bend a curve.
+    /// The limits that the kernel reports, which may bend a curve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boundaries: Vec<Boundary>,
     /// Small durable writes keep [`FREE_SHARE`] or more of the bandwidth of unsynced ones that went
@@ -73,7 +73,7 @@ pub struct SizesFindings {
 pub const SMALL_BYTES: f64 = 16_384.0;
 
 /// At this share durability costs less than measurements scatter. RavenDB (2025) takes the same
-/// sign, that direct and durable small writes are hardly slower, for a reason to doubt the storage.
+/// sign, that direct and durable small writes are hardly slower, as a reason to doubt the storage.
 pub const FREE_SHARE: f64 = 0.9;
 
 pub(super) fn sizes(measured: &Measured<'_>, stacks: &[Stack]) -> Option<SizesFindings> {
@@ -127,8 +127,8 @@ fn curve(mut arms: Vec<Arm>, boundaries: &[Boundary]) -> Option<SizeCurve> {
 }
 
 /// The sizes of a page or more, if those are enough for a line.
-// What a smaller write costs is the kernel's or the device's reading before it, and would bend the
-// line. How far they lie off is told by the deviations.
+// A smaller write includes the kernel's or the device's reading before it, and would bend the line.
+// The deviations show how far they lie off.
 fn whole_pages(costs: &[SizeCost]) -> Vec<SizeCost> {
     let whole: Vec<SizeCost> =
         costs.iter().filter(|it| it.size_bytes >= PAGE_BYTES).copied().collect();

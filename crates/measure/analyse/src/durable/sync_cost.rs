@@ -1,8 +1,8 @@
-//! What one sync costs, by what it has to make durable: the time of a flush against the data that
-//! was written before it, and the cost of a write with a sync after every N.
+//! The cost of one sync, by the data that it has to make durable: the time of a flush against the
+//! data written before it, and the cost of a write with a sync after every N.
 //!
-//! In: the arms of both experiments. Out: [`FlushSlope`], a line and whether it rises; [`SharedSync`].
-//! Not here: what a slope implies for the device's cache; the signals judge it.
+//! The arms of both experiments give [`FlushSlope`], a line and whether it rises, and
+//! [`SharedSync`]. The signals judge what a slope implies for the device's cache.
 
 use durio_base::stats::least_squares::{distinct, float, range};
 use durio_plan::Experiment;
@@ -22,7 +22,7 @@ pub struct FlushPoint {
     pub flush_ns_p50: f64,
 }
 
-/// What the line does.
+/// The line's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlopeShape {
@@ -30,7 +30,7 @@ pub enum SlopeShape {
     Rises,
     /// It does not.
     Flat,
-    /// The figures scatter too much.
+    /// The times scatter too much.
     CannotTell,
 }
 
@@ -55,7 +55,7 @@ pub struct FlushSlope {
     pub ns_per_mib: Estimate,
     /// Whether it rises, by [`RISE_SHARE`].
     pub shape: SlopeShape,
-    /// What the line gains over the measured range, as a share of its value at the least amount.
+    /// The line's rise over the measured range, as a share of its value at the least amount.
     pub rise_share: f64,
     /// Dirty bytes per second that a flush writes back, by the slope; `None` unless it rises.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct FlushSlopeFindings {
     /// The line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slope: Option<FlushSlope>,
-    /// Why there is none.
+    /// Why the slope is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
 }
@@ -81,8 +81,8 @@ pub struct FlushSlopeFindings {
 pub const AMOUNTS_MIN: usize = 4;
 
 /// A flush that takes half as long again after the most dirty data as after the least rises, if the
-/// slope's interval excludes none; one whose rise is below that at the upper end of the interval is
-/// flat. durio's own rule: scatter of medians on idle storage stays well below a half.
+/// slope's interval excludes zero; one whose rise is below that at the upper end of the interval is
+/// flat. durio's rule: scatter of medians on idle storage stays well below a half.
 pub const RISE_SHARE: f64 = 0.5;
 
 const MIB: f64 = 1_048_576.0;
@@ -90,7 +90,8 @@ const MIB: f64 = 1_048_576.0;
 /// Fits the line, by least squares of the relative error.
 ///
 /// # Errors
-/// [`Declined`] for fewer than [`AMOUNTS_MIN`] different amounts, or figures that are not above zero.
+/// [`Declined`] for fewer than [`AMOUNTS_MIN`] different amounts, or values that are not above
+/// zero.
 pub fn flush_slope(points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
     Declined::unless_positive("flush time", points.iter().map(|point| point.flush_ns_p50))?;
     Declined::unless_positive("amount of dirty data", points.iter().map(|it| it.dirty_bytes))?;
@@ -148,7 +149,7 @@ fn slope_of(arms: &[Arm]) -> Option<FlushSlopeFindings> {
     Some(FlushSlopeFindings { setting: arms.first()?.setting.clone(), points, slope, declined })
 }
 
-/// A line through times that scatter by more than they rise has no figure worth reading.
+/// A line through times that scatter by more than they rise is not worth reading.
 fn describing_slope(slope: FlushSlope, points: &[FlushPoint]) -> Result<FlushSlope, Declined> {
     if slope.shape != SlopeShape::CannotTell {
         return Ok(slope);
@@ -169,7 +170,7 @@ fn point(arm: &Arm) -> Option<FlushPoint> {
     Some(FlushPoint { blocks, dirty_bytes, flush_ns_p50: sync.p50_ns.map_or(sync.mean_ns, float) })
 }
 
-/// N and what it costs.
+/// N and its cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SyncEveryRow {
     /// As set and measured.
@@ -197,7 +198,7 @@ pub struct SyncEveryFindings {
     pub rows: Vec<SyncEveryRow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<SharedSync>,
-    /// Why there is none.
+    /// Why the line is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
 }

@@ -1,8 +1,6 @@
-//! Writers on one file and on a file each, whether one log with batches beats them, and logs with
-//! group commit against as many who write and sync for themselves.
-//!
-//! In: the arms of both experiments, and the cost model of one writer. Out: [`WritersFindings`],
-//! [`GroupCommitFindings`].
+//! Writers on one file and on separate files, whether one log with batches beats them, and logs
+//! with group commit against as many independent writers. The arms of both experiments, and the
+//! cost model of one writer, give [`WritersFindings`] and [`GroupCommitFindings`].
 
 use durio_plan::Experiment;
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,7 @@ use crate::cost_model::CostModel;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WritersRow {
-    /// As set and measured; rate and bandwidth are of all writers together.
+    /// Settings and results; rate and bandwidth are those of all writers together.
     #[serde(flatten)]
     pub arm: Arm,
     /// Bytes per second of each writer, in the mean.
@@ -25,7 +23,7 @@ pub struct WritersRow {
     pub efficiency_share: Option<f64>,
     /// Rate of one writer with as many records in each of its writes ÷ this rate, by the cost model
     /// of one writer: above 1 a log with batches beats independent writers. `None` without a model
-    /// of this method, or where the batch is larger than what was measured.
+    /// of this method, or if the batch is larger than the measured sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batched_gain: Option<f64>,
 }
@@ -40,7 +38,7 @@ pub struct WritersFindings {
     /// The law.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<Contention>,
-    /// Why there is none.
+    /// Why the law is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
 }
@@ -54,7 +52,7 @@ pub(super) fn writers(
     by_method.into_iter().flat_map(|arms| by_files(arms, sizes)).collect()
 }
 
-/// One writer is on a file of its own and belongs to both kinds.
+/// A single writer has a separate file and belongs to both kinds.
 fn by_files(arms: Vec<Arm>, sizes: Option<&SizesFindings>) -> Vec<WritersFindings> {
     let (one, several): (Vec<Arm>, Vec<Arm>) =
         arms.into_iter().partition(|it| it.setting.jobs == 1);
@@ -100,7 +98,7 @@ fn points(arm: &Arm) -> Vec<WritersRate> {
     samples.map(|it| WritersRate { writers, total_per_second: it.rate_per_second }).collect()
 }
 
-/// Records per second of one writer whose writes hold a record of each of so many committers.
+/// Records per second of one writer whose writes hold a record of each committer.
 fn batched_rate(sizes: Option<&SizesFindings>, setting: &Setting) -> Option<f64> {
     let (model, largest) = model_of(sizes?, setting)?;
     let committers = f64::from(setting.committers());
@@ -117,10 +115,10 @@ fn model_of<'a>(sizes: &'a SizesFindings, setting: &Setting) -> Option<(&'a Cost
     Some((curve.model.as_ref()?, largest))
 }
 
-/// A log with group commit beside its independent writers.
+/// A log with group commit against its independent writers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupCommitRow {
-    /// As set and measured: rate and latency are of commits as a committer sees them.
+    /// Settings and results: rate and latency of commits as a committer sees them.
     #[serde(flatten)]
     pub arm: Arm,
     /// As many independent writers with the same method and record size, if they were measured.
@@ -130,7 +128,7 @@ pub struct GroupCommitRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
     /// Commits per second by the cost model of one writer, if every batch held a record of each
-    /// committer: what the log cannot exceed while the model holds.
+    /// committer: the log's limit while the model holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_per_second: Option<f64>,
 }
@@ -139,7 +137,7 @@ pub struct GroupCommitRow {
 pub struct GroupCommitFindings {
     /// The logs, in the order of the plan.
     pub rows: Vec<GroupCommitRow>,
-    /// Independent writers that stand beside no log.
+    /// Independent writers without a log to compare with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Arm>,
 }

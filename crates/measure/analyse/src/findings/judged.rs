@@ -1,4 +1,4 @@
-//! What durio-judge says of the figures: verdicts against cited thresholds, warnings, signals.
+//! durio-judge's results: verdicts against cited thresholds, warnings, signals.
 
 use durio_workload::profile::Provenance;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub enum VerdictWord {
     Unfit,
     /// The vendor documents none; the percentiles speak.
     NoDocumentedThreshold,
-    /// The threshold's workload was not measured, or its figures are not the storage's.
+    /// The threshold's workload was not measured, or its results are not the storage's.
     CannotTell,
 }
 
@@ -53,20 +53,20 @@ pub struct Verdict {
     pub provisional: bool,
     /// The criterion, as a sentence.
     pub criterion: String,
-    /// What is held against which limit, in short: `p99 of sync < 10 ms`.
+    /// The comparison with the limit, in short: `p99 of sync < 10 ms`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub limit: String,
-    /// What was measured, as a sentence with its unit.
+    /// The measurement, as a sentence with its unit.
     pub measured: String,
     /// The workload that was measured, and in which state of a profile's database.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
-    /// Why a figure gives no verdict.
+    /// Why there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
     /// The measured value, in the threshold's unit.
     pub value: Option<f64>,
-    /// How many times worse it could be at the threshold; none without a verdict.
+    /// How many times worse it could be at the threshold; `None` without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headroom: Option<f64>,
     pub threshold: Option<f64>,
@@ -74,7 +74,7 @@ pub struct Verdict {
     pub unit: String,
     /// Where the threshold is documented.
     pub source: Option<Source>,
-    /// What the reader should know about the comparison.
+    /// A remark on the comparison.
     pub note: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct WarningFinding {
     pub code: String,
     /// The workloads or locations that it is about; empty for the whole run.
     pub about: Vec<String>,
-    /// What was seen, with the figures.
+    /// The observation, with its numbers.
     pub seen: String,
     /// Why it matters.
     pub why: String,
@@ -100,7 +100,7 @@ pub enum SignalWord {
     UnsafeConfig,
     /// Not plausible, or known to be claimed falsely.
     Suspect,
-    /// What a device, a server or a program says of itself.
+    /// Statements of a device, a server or a program about itself.
     Declared,
     /// Read from the kernel, or counted.
     Fact,
@@ -122,7 +122,7 @@ impl SignalWord {
 /// One piece of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// What was read or counted.
+    /// The quantity that was read or counted.
     pub what: String,
     /// Where: a file, or a workload at a location.
     #[serde(rename = "where")]
@@ -131,14 +131,14 @@ pub struct Reading {
     pub value: String,
 }
 
-/// What was seen, and what it says of the flush.
+/// An observation, and what it says about the flush.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     /// Stable short name.
     pub id: String,
     /// How much it weighs.
     pub word: SignalWord,
-    /// The layer that it is about, such as `disk vda`; `process` or `machine` where it is none.
+    /// The layer, such as `disk vda`; else `process` or `machine`.
     pub layer: String,
     /// The evidence; at least one.
     pub read: Vec<Reading>,
@@ -174,13 +174,13 @@ pub struct ExplanationFact {
     pub url: String,
 }
 
-/// What is explained.
+/// The kind of an explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExplanationKind {
     /// A word of a report: a verdict, or how a comparison came out.
     Word,
-    /// A warning about figures.
+    /// A warning about results.
     Warning,
     /// A signal about flushes.
     Signal,

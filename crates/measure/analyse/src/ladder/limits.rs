@@ -1,11 +1,11 @@
 //! What limited a step.
 //!
-//! In: what is known of one step, and of steps beside it. Out: [`Limit`]: a kind with the sentences
-//! that speak for it, or what is missing. Not here: the ladder as a whole.
+//! The evidence of one step, and of neighbouring steps, gives a [`Limit`]: a kind with the
+//! sentences that support it, or the missing evidence.
 //!
-//! Every cause that its figures speak for is named; the first of them, in the order of
-//! [`LimitKind`], is the one that would have to go first: a processor that is full explains a flat
-//! rate, a flat rate does not explain a full processor.
+//! Every supported cause is named; the first of them, in the order of [`LimitKind`], is the one to
+//! remove first: a processor that is full explains a flat rate, a flat rate does not explain a full
+//! processor.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +18,19 @@ use durio_base::stats::least_squares::count;
 pub enum LimitKind {
     /// No more was asked for: an open loop whose offered rate was achieved.
     OfferedRate,
-    /// durio itself: its own cost per operation fills the cores of its jobs.
+    /// durio itself: its cost per operation fills the cores of its jobs.
     Generator,
     /// Each job's thread fills a core: single-thread speed is the limit.
     CorePerJob,
     /// The kernel uses the machine's processors up.
     KernelCpu,
-    /// Bytes moved come near what the memory can move.
+    /// The bytes moved come near the memory's limit.
     MemoryBandwidth,
     /// The storage: more load adds latency and no rate, and processors have room.
     Device,
     /// The load: nothing waits, more in flight would give more.
     DepthOffered,
-    /// The figures do not tell.
+    /// The evidence does not suffice.
     CannotTell,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct ComparedStep {
     pub(crate) latency_ns_mean: f64,
 }
 
-/// What is known of a step; leave out what is not.
+/// The evidence about a step; unknown values are left out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepEvidence {
     /// Threads that submit.
@@ -74,7 +74,7 @@ pub(crate) struct StepEvidence {
     pub(crate) bytes_per_second: Option<f64>,
     /// Bytes of such I/O per second that the measured memory would take.
     pub(crate) memory_bytes_per_second: Option<f64>,
-    /// durio's own processor time per operation.
+    /// durio's processor time per operation.
     pub(crate) generator_ns_per_operation: Option<f64>,
 }
 
@@ -83,16 +83,16 @@ pub(crate) struct StepEvidence {
 pub struct Limit {
     /// What to change first.
     pub kind: LimitKind,
-    /// What else its figures speak for.
+    /// Other causes that the evidence supports.
     pub also: Vec<LimitKind>,
-    /// The figures, as sentences; for [`LimitKind::CannotTell`] also what is missing.
+    /// The numbers, as sentences; for [`LimitKind::CannotTell`] also the missing ones.
     pub evidence: Vec<String>,
 }
 
 /// An offered rate counts as achieved from this share on.
 const OFFERED_ACHIEVED: f64 = 0.99;
 
-/// durio's own share of its jobs' cores from which it is a limit.
+/// durio's share of its jobs' cores from which it is a limit.
 // Its place is below a tenth.
 const GENERATOR_SHARE: f64 = 0.5;
 
@@ -108,7 +108,7 @@ const KERNEL_FULL: f64 = 0.80;
 // Each byte crosses the memory at least once, and other traffic is not counted.
 const MEMORY_FULL: f64 = 0.70;
 
-/// A device that is busy for less than this share of the time cannot be what is waited for.
+/// A device that is busy for less than this share of the time is not the bottleneck.
 const DEVICE_BUSY: f64 = 0.90;
 
 /// Latency has grown in proportion to the load if at least by this share of it.
@@ -132,7 +132,7 @@ pub(crate) fn limit_of(step: &StepEvidence) -> Limit {
 
 type Cause = Option<(LimitKind, String)>;
 
-/// A figure that can be reckoned with.
+/// A valid value.
 fn usable(figure: Option<f64>) -> Option<f64> {
     figure.filter(|figure| figure.is_finite() && *figure > 0.0)
 }
@@ -245,7 +245,7 @@ fn depth(step: &StepEvidence) -> Cause {
          more depth would give more",
         percent(filled)
     );
-    // A depth that is not filled is not what is lacking: something before the queue is.
+    // A depth that is not filled is not the bottleneck: something before the queue is.
     let is_full = filled >= super::LINEAR_EFFICIENCY;
     (is_full && factor <= UNLOADED_FACTOR).then_some((LimitKind::DepthOffered, sentence))
 }

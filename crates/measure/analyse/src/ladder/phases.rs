@@ -1,20 +1,20 @@
 //! The phases of a ladder (linear, onset, saturated, retrograde), the levels that were the last
 //! worth their load, and the knee: how many operations the storage works on at the same time.
 //!
-//! In: checked points, their efficiencies, the fitted curve. Out: [`Phases`], [`BestPoints`],
-//! [`Knee`]. Not here: the fit itself, and whether a latency is good enough for anybody.
+//! Checked points, their efficiencies and the fitted curve give [`Phases`], [`BestPoints`] and a
+//! [`Knee`]. Whether a latency is good enough is not judged.
 
 use durio_base::stats::least_squares::{mean, range};
 use serde::{Deserialize, Serialize};
 
 use super::{LadderKind, Point, Saturation};
 
-/// Scaling is linear while the rate is at least this share of the linear extrapolation; a tenth is
-/// what a plain measurement of latency at a low depth may be off by.
+/// Scaling is linear while the rate is at least this share of the linear extrapolation; a plain
+/// measurement of latency at a low depth may be off by a tenth.
 pub const LINEAR_EFFICIENCY: f64 = 0.90;
 
 /// More load costs rate if the levels after the highest rate lie, in the mean, at least this share
-/// below it; a plateau's own ups and downs in the published ladders are below 4 %.
+/// below it; a plateau varies by less than 4 % in the published ladders.
 pub const RETROGRADE_LOSS: f64 = 0.05;
 
 /// Where a level lies on the curve.
@@ -42,7 +42,7 @@ pub struct Retrograde {
     pub levels_after: usize,
 }
 
-/// Where the phases begin and end; between `linear_to` and `saturated_from` lies the onset.
+/// Where the phases start and end; between `linear_to` and `saturated_from` lies the onset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
     /// The last level of the linear phase.
@@ -205,13 +205,13 @@ fn best_rule() -> String {
     )
 }
 
-/// A curve with a larger root mean square residual of ln(rate) is no model.
+/// A curve with a larger root mean square residual of ln(rate) does not fit.
 const RESIDUAL_MAX: f64 = 0.15;
 
 /// Two standard errors either side: about 95 %.
 const ERRORS: f64 = 2.0;
 
-/// A knee is told if its interval's ends differ by less than this factor.
+/// A knee is reported if its interval's ends differ by less than this factor.
 const INTERVAL_MAX: f64 = 4.0;
 
 /// Where latency begins to grow because the storage has no more parallel units: by Little's law,
@@ -233,14 +233,14 @@ pub enum Knee {
     },
     /// The ladder ended before it.
     AtLeast {
-        /// What the ladder reached: highest rate × lowest mean latency (or the highest rate).
+        /// The ladder's result: highest rate × lowest mean latency (or the highest rate).
         units: f64,
         /// Why it is not known better.
         why: String,
     },
-    /// The figures do not tell.
+    /// The measurements do not show one.
     CannotTell {
-        /// What stands against it.
+        /// The evidence against a knee.
         why: String,
     },
 }

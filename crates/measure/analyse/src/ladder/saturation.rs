@@ -1,7 +1,7 @@
 //! Fits a curve of rate against load to a ladder.
 //!
-//! In: the points. Out: [`Saturation`], the best of three models. Not here: phases and best points,
-//! which are told from the figures and need no model.
+//! The points give a [`Saturation`], the best of three models. Phases and best points come from the
+//! measurements and need no model.
 //!
 //! The load is scaled so that the first level is 1, and residuals are taken of ln(rate): a relative
 //! error counts the same at every level. Rates are relative to the first, so that no digit of a
@@ -67,7 +67,7 @@ const GRID: usize = 17;
 // Each round closes in to a quarter: after nine a step is a millionth of the range (4⁻⁸ ÷ 16).
 const ROUNDS: usize = 9;
 
-/// What is searched: the curves with their shape's parameters as logarithms.
+/// A curve to search for, with its shape's parameters as logarithms.
 #[derive(Debug, Clone, Copy)]
 enum Candidate {
     Two,
@@ -84,7 +84,7 @@ struct Data {
     log_rates: Vec<f64>,
 }
 
-/// A shape with the logarithmic rate at load 1 that suits it, and what it leaves.
+/// A shape with the logarithmic rate at load 1 that suits it, and its residual.
 #[derive(Debug, Clone, Copy)]
 struct Fitted {
     at: [f64; 2],
@@ -211,8 +211,8 @@ fn residual(candidate: Candidate, at: [f64; 2], data: &Data) -> Fitted {
 
 impl Candidate {
     /// Where the logarithms of the parameters of shape may lie, for loads of 1 to `reach`. A smooth
-    /// knee beyond eight times the last level cannot be told from none; a sharp one outside of the
-    /// levels cannot be told from one at their end.
+    /// knee beyond eight times the last level looks like no knee; a sharp one outside of the levels
+    /// looks like one at their end.
     fn bounds(self, reach: f64) -> Bounds {
         let knee = (0.125_f64.ln(), (8.0 * reach).ln());
         match self {

@@ -1,7 +1,6 @@
 //! Which power cuts count: the target was busy, and something shows that the power was gone.
 //!
-//! In: the evidence and the findings of a cut. Out: why it does not count, if so. Not here: what was lost,
-//! verdicts.
+//! The evidence and the findings of a cut give the reason why it does not count, if there is one.
 
 use durio_record::proof::{CutEvidence, CutFindings, LATE_NS};
 use serde::Serialize;
@@ -16,7 +15,7 @@ pub const ACKNOWLEDGED_MIN: u64 = 32;
 pub enum Ineffective {
     /// Acknowledgements came after it.
     NotCut,
-    /// The drive counts its power losses, and this was none.
+    /// The drive counts its power losses, and did not count this cut.
     KeptPower,
     /// Too few acknowledged writes before it.
     Idle,
@@ -25,7 +24,7 @@ pub enum Ineffective {
 }
 
 impl Ineffective {
-    /// What was wrong with the cut.
+    /// Why the cut does not count.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -41,11 +40,11 @@ impl Ineffective {
     }
 }
 
-/// Why a cut does not count; none if it does.
+/// Why a cut does not count; `None` if it does.
 #[must_use]
 pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option<Ineffective> {
     if evidence.state.is_some() {
-        // Nobody waited for a good moment: each moment is tried.
+        // Every moment is tried, busy or not.
         return None;
     }
     let has_counted = has_counted(evidence);
@@ -64,8 +63,9 @@ pub fn why_ineffective(evidence: &CutEvidence, findings: &CutFindings) -> Option
     }
 }
 
-/// Enough writes, and at the end no fewer than the target's own pace lets one expect: half of its mean. A
-/// disk that needs 10 ms for each durable write cannot have [`ACKNOWLEDGED_MIN`] in the last 100 ms.
+/// True for enough writes at risk, or enough in all and at the end at least half of the target's
+/// mean pace. A disk that needs 10 ms for each durable write cannot have [`ACKNOWLEDGED_MIN`] in
+/// the last 100 ms.
 fn was_busy(evidence: &CutEvidence, findings: &CutFindings) -> bool {
     let enough = |count: u64| count >= ACKNOWLEDGED_MIN;
     let CutFindings { acknowledged, acknowledged_late: late, acknowledging_ns, .. } = *findings;
@@ -75,7 +75,7 @@ fn was_busy(evidence: &CutEvidence, findings: &CutFindings) -> bool {
     enough(at_risk_of(evidence, findings)) || (enough(acknowledged) && keeps_pace)
 }
 
-/// Whether the drive has counted an unexpected loss of power; none where it does not count.
+/// Whether the drive has counted an unexpected loss of power; `None` if it has no counter.
 pub(super) fn has_counted(evidence: &CutEvidence) -> Option<bool> {
     evidence.unsafe_shutdowns.map(|[before, after]| after > before)
 }

@@ -1,7 +1,4 @@
-//! What the first losing cut of a series took.
-//!
-//! In: the record of that cut. Out: classes, order and cells of the loss. Not here: finding losses
-//! (durio-prove), verdicts.
+//! The loss of a series' first losing cut: classes, order and cells, from the record of that cut.
 
 use durio_plan::proof::LossClass;
 use durio_record::proof::{CheckFindings, CutRecord, Finding, LossPicture};
@@ -17,7 +14,7 @@ const LISTED_MAX: usize = 20;
 pub struct LossFindings {
     /// Which cut of the series, or which state.
     pub cut: u32,
-    /// The crash state, where it was no cut.
+    /// The crash state, if it was not a cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// What happened, gravest first.
@@ -32,9 +29,10 @@ pub struct LossFindings {
     pub kept: u64,
     /// The first of them.
     pub listed: Vec<Finding>,
-    /// What the check of a user's command said; none where nobody asked one.
+    /// The check's output for a user's command; `None` without a check.
     pub check: Option<CheckFindings>,
-    /// Acknowledgements around the cut, and a map of the target; none of an older durio's folder.
+    /// Acknowledgements around the cut, and a map of the target; `None` for an older durio's
+    /// folder.
     pub picture: Option<Box<LossPicture>>,
 }
 

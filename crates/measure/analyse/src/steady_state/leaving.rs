@@ -1,12 +1,12 @@
 //! Whether a long run leaves its state: throttling, used-up burst credits, garbage collection.
 //!
-//! In: a rate or a latency for each interval of a run, in order. Out: [`Leaving`]: lasting changes
-//! and dips, with their shape and the figures that speak for it. Not here: the cause, of which only
-//! the usual ones for a shape are named.
+//! A rate or a latency for each interval of a run, in order, gives [`Leaving`]: lasting changes and
+//! dips, with their shape and the supporting numbers. The cause stays open; only the usual ones for
+//! a shape are named.
 //!
 //! Lasting changes are found by Pettitt's rank test, splitting the series again on either side of a
-//! change (`change_points`); what is a drift rather than a step is told by which of the two leaves
-//! less. Dips, too short for that, are counted against the median of their stretch (`dips`).
+//! change (`change_points`); a drift or a step is chosen by which of the two leaves less. Dips, too
+//! short for that, are counted against the median of their stretch (`dips`).
 
 mod change_points;
 mod dips;
@@ -32,7 +32,7 @@ const CHANGE_MIN: f64 = 0.05;
 /// Longer series are thinned to this many medians before lasting changes are looked for.
 const SERIES_MAX: usize = 512;
 
-/// The lasting changes of a series of at most a few hundred figures, such as one of each run.
+/// The lasting changes of a series of at most a few hundred values, such as one of each run.
 #[must_use]
 pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
     change_points::changes(series, 1)
@@ -42,9 +42,9 @@ pub fn lasting_changes(series: &[f64]) -> Vec<Change> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Of rates.
+    /// For rates.
     Higher,
-    /// Of latencies.
+    /// For latencies.
     Lower,
 }
 
@@ -67,7 +67,7 @@ pub enum Shape {
     IrregularDips,
 }
 
-/// A change that goes on over the whole run.
+/// A change that continues over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
     /// Change per interval: the median of all slopes (Theil 1950, Sen 1968).
@@ -76,7 +76,7 @@ pub struct Drift {
     pub total_share: f64,
 }
 
-/// What a run does.
+/// A run's behaviour over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leaving {
     /// The shape; of a run with lasting changes and dips, that of the changes.
@@ -94,16 +94,15 @@ pub struct Leaving {
     pub evidence: Vec<String>,
 }
 
-/// Looks for changes and dips in a series of intervals of equal length.
-/// Declined for too few or too many intervals, and for figures that are not finite or below zero;
-/// zero is a stall, and a figure.
+/// Looks for changes and dips in a series of intervals of equal length. Declined for too few or too
+/// many intervals, and for values that are not finite or below zero; zero is a stall, and valid.
 pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Declined> {
     Declined::unless_enough("intervals", series.len(), INTERVALS_MIN)?;
     Declined::if_too_many("intervals", series.len(), INTERVALS_MAX)?;
-    // Zero is moved to one, which is a figure.
+    // Zero is moved to one, which is valid.
     let nothing_as_one = |figure: &f64| if *figure == 0.0 { 1.0 } else { *figure };
     Declined::unless_positive("figure", series.iter().map(nothing_as_one))?;
-    // The slope of Theil and Sen takes all pairs: 512 figures are 131 thousand, a day of seconds
+    // The slope of Theil and Sen takes all pairs: 512 values are 131 thousand, a day of seconds
     // would be 3.7 billion.
     let batch = series.len().div_ceil(SERIES_MAX);
     let thinned: Vec<f64> = series.chunks(batch).filter_map(median).collect();
@@ -126,7 +125,8 @@ pub(crate) fn leaving(series: &[f64], better: Better) -> Result<Leaving, Decline
 fn shape(changes: &[Change], drift: Option<&Drift>, dips: Option<&Dips>) -> Shape {
     let ends = changes.first().zip(changes.last());
     match (ends, drift, dips) {
-        // A drift is the changes told better: a line leaves less of the series than their steps do.
+        // A drift describes the changes better: a line leaves less of the series than their steps
+        // do.
         (_, Some(_), _) => Shape::Drift,
         (Some((first, last)), ..) if is_back(first, last) => Shape::Temporary,
         (Some(_), ..) => Shape::LastingStep,
@@ -199,7 +199,7 @@ fn change_sentence(change: &Change) -> String {
     )
 }
 
-/// A figure in the unit of the series: six digits are more than any series has.
+/// A value in the unit of the series: six digits are more than any series has.
 fn figure(value: f64) -> String {
     if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }

@@ -1,6 +1,6 @@
 //! What operations cost the processors: CPU time and context switches.
 //!
-//! In: the ends of a stream's jobs and of its step. Out: [`CpuFindings`], and switches per operation.
+//! The ends of a stream's jobs and of its step give [`CpuFindings`], and switches per operation.
 
 use durio_base::Nanos;
 use durio_base::stats::least_squares::{quotient, saturating_sum};
@@ -12,11 +12,11 @@ use crate::CpuFindings;
 /// Context switches per operation, of the same operations as CPU time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Switches {
-    /// Of the jobs' threads, that waited.
+    /// Of the jobs' threads, because they waited.
     pub(super) voluntary: f64,
-    /// Of the jobs' threads, from which the processor was taken.
+    /// Of the jobs' threads, because they lost the processor.
     pub(super) involuntary: f64,
-    /// Of the whole machine.
+    /// By the whole machine.
     pub(super) machine: Option<f64>,
 }
 
@@ -40,18 +40,18 @@ impl StreamState {
         self.jobs.iter().map(|job| job.accounting.engine_span_ns).max().unwrap_or(0)
     }
 
-    /// The measured phase's share of what was counted over all phases: the ramp is in CPU times and
-    /// switches, and not in the counts of operations.
+    /// The measured phase's share of the counts over all phases: CPU times and switches include the
+    /// ramp, the counts of operations do not.
     fn measured_share(&self, measured: Nanos) -> f64 {
         quotient(measured.get(), self.span_ns()).min(1.0)
     }
 
-    /// `alone` says that no other stream ran beside it: then the machine's switches can be told.
+    /// `alone` means that no other stream ran: only then are the machine's switches known.
     pub(super) fn switches(&self, measured: Nanos, alone: bool) -> Option<Switches> {
         let all = self.jobs.iter().map(|job| job.context_switches);
         let jobs = all.reduce(|sum, it| Some(sum?.saturating_add(it?)))??;
         let ended = self.ended.as_ref().filter(|_| alone);
-        // The machine's counter knows nothing of streams: beside others it cannot be divided.
+        // The machine's counter knows nothing of streams, so it cannot be divided among several.
         let machine = ended.and_then(|it| it.cpu.as_ref()?.context_switches);
         let operations = self.operations_done();
         let share = self.measured_share(measured);
@@ -71,8 +71,8 @@ impl StreamState {
         let (user, system) = (sum(|job| job.cpu_user), sum(|job| job.cpu_system));
         let jobs = user.saturating_add(system);
         let process = self.process_cpu().filter(|_| alone);
-        // io_uring hands what it cannot do at once to threads of the kernel, which count for the
-        // process and for no job: without them its cost per operation would look free.
+        // io_uring hands operations that would block to threads of the kernel, which count for the
+        // process and not for a job: without them its cost per operation would look free.
         let workers = process.map(|process| process.saturating_sub(jobs));
         let all = jobs.saturating_add(workers.unwrap_or(0));
         let operations = self.operations_done();

@@ -1,9 +1,8 @@
-//! The device's own time for the requests of a stream, beside the latencies that were recorded.
-//!
-//! In: what was recorded in all phases, and the kernel's counters of the devices over the same time.
-//! Out: [`DeviceTime`], where the path permits it: one device that counts, past the page cache or
-//! waited for, and about as many requests as operations. Little's law cannot see time that durio
-//! adds by looking late, for it is in both of its sides; this can.
+//! The device's time for the requests of a stream, against the recorded latencies. The record of
+//! all phases, and the kernel's counters of the devices over the same time, give [`DeviceTime`],
+//! where the path permits it: one device that counts, past the page cache or waited for, and about
+//! as many requests as operations. Little's law cannot see time that durio adds by looking late,
+//! because it is in both of its sides; this can.
 
 use durio_base::stats::least_squares::quotient;
 use durio_observe::DeviceCounters;
@@ -12,7 +11,7 @@ use durio_workload::CacheMode;
 use super::StreamState;
 use crate::DeviceTime;
 
-/// Requests per access may be so many more or fewer.
+/// Requests per access may deviate by this share.
 // They may be others' or the journal's, or be missing because two were merged.
 const OTHERS_MAX: f64 = 0.1;
 
@@ -25,19 +24,19 @@ impl StreamState {
         let is_direct = self.started.cache == CacheMode::Direct;
         let requests = device.reads_completed.saturating_add(device.writes_completed);
         let per_access = quotient(requests, self.accesses_ever);
-        // A sync may write what a journal or an inode needs.
+        // A sync may write the blocks of a journal or an inode.
         let most = if waits { f64::MAX } else { 1.0 + OTHERS_MAX };
         let permitted = (1.0 - OTHERS_MAX..=most).contains(&per_access);
-        // Counters are of the device, not of a stream; and what the page cache writes back later is
-        // no part of any latency.
+        // Counters are per device, not per stream; and later writeback by the page cache is not
+        // part of any latency.
         if !(alone && permitted && (is_direct || waits)) {
             return None;
         }
-        // Of kernels before 5.5 flushes are not counted, and their time stays with what is outside.
+        // Kernels before 5.5 do not count flushes; their time then counts as outside.
         let flushes = device.flush_ms.unwrap_or(0);
         let millis = device.read_ms.saturating_add(device.write_ms).saturating_add(flushes);
         let at_device = millis.saturating_mul(NANOS_PER_MILLI);
-        // Requests side by side for one operation: their times are no part of its time.
+        // Concurrent requests of one operation: the sum of their times exceeds its time.
         let outside = self.latency_sum_ns.checked_sub(at_device)?;
         Some(DeviceTime {
             device: device.name.clone(),
@@ -61,8 +60,8 @@ fn counting(devices: &[DeviceCounters]) -> Option<&DeviceCounters> {
     }
 }
 
-/// The counters; `has_io` says that something must have reached the devices. Where none of them has
-/// moved all the same, they count nothing, and their zeros are no figures.
+/// The counters; `has_io` says that something must have reached the devices. If no counter moved
+/// anyway, the devices do not count, and their zeros mean nothing.
 pub(super) fn counted(mut devices: Vec<DeviceCounters>, has_io: bool) -> Vec<DeviceCounters> {
     if has_io && devices.iter().all(DeviceCounters::is_zero) {
         devices.iter_mut().for_each(|device| device.not_counted = true);

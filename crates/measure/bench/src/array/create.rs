@@ -1,6 +1,5 @@
-//! A new array: superblocks and an empty map on devices that `--destroy` names.
-//!
-//! In: level, name, devices. Out: members. Not here: what is written (durio-raid).
+//! A new array: superblocks and an empty map on devices that `--destroy` names. durio-raid defines
+//! their contents.
 
 use std::path::PathBuf;
 
@@ -23,10 +22,10 @@ const REGION_MAX: u64 = 64 << 20;
 /// As many regions as the map of a member has, if they have room for it.
 const REGIONS_WANTED: u64 = 16 << 10;
 
-/// Of its size the least part that a member may leave unused: more is a mistake.
+/// A member may leave at most this share of its size unused: more is a mistake.
 const UNUSED_MAX_PERCENT: u64 = 10;
 
-/// What is wished of a new array.
+/// The user's request for a new array.
 #[derive(Debug)]
 pub struct CreateWish<'a> {
     pub name: &'a str,
@@ -45,7 +44,7 @@ pub struct CreateWish<'a> {
     pub assume_clean: bool,
 }
 
-/// Makes it.
+/// Creates the array.
 ///
 /// # Errors
 /// If these make no array, may not be overwritten, or cannot be written.

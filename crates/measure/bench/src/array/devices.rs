@@ -1,6 +1,6 @@
 //! Devices that are members, or may become members: held with their permits, open, and read.
 //!
-//! In: paths. Out: open files, what is on them. Not here: which of them make an array (durio-raid).
+//! Which of them make an array is for durio-raid to say.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -25,8 +25,8 @@ pub(super) struct Device {
     pub(super) number: u8,
     pub(super) path: PathBuf,
     access: Arc<TargetAccess>,
-    /// Open for writing. The ring's files are in no list of descriptors: by this one others see who has
-    /// the device.
+    /// Open for writing. The ring's files are in no list of descriptors: this one shows other
+    /// processes which process has the device.
     file: File,
 }
 
@@ -53,7 +53,7 @@ impl Device {
         longer.map_err(|error| BenchError::io("lengthen", &self.path, error))
     }
 
-    /// Reads what is on it.
+    /// Reads the superblock.
     pub(super) fn find(&self) -> Result<Result<Found, SuperblockError>, BenchError> {
         let file = open_direct(&self.access, false)?;
         let found = find_member(&file, self.number, self.bytes()?);
@@ -75,7 +75,7 @@ impl Device {
         Ok(MemberFile { device: self.number, file, claim })
     }
 
-    /// What it asks of offsets and lengths.
+    /// The alignment that the device needs for offsets and lengths.
     pub(super) fn alignment(&self) -> Result<u32, BenchError> {
         let asked = match direct_io(self.file.as_fd()) {
             DirectIo::Possible(alignment) | DirectIo::CachesParts(alignment) => {
@@ -108,15 +108,15 @@ pub(super) fn claim_devices(
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         refuse_without_flags(&access, &path)?;
         let file = open_direct(&access, true)?;
-        // What was read to recognise it is in the page cache, where each direct write would look for
-        // pages that it makes old. Should they stay, that is all that it costs.
+        // Recognising the device filled the page cache, where each direct write would look for
+        // pages to invalidate. If the pages stay, that is the only cost.
         let _ = drop_cached(file.as_fd(), 0, bytes);
         Ok(Device { number, path, access, file })
     };
     (first..).zip(paths).map(claim).collect()
 }
 
-/// A write must be durable by its own flag: there is no other way here.
+/// Writes must be durable by flag, because nothing else makes them durable here.
 fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), BenchError> {
     let opened = access.open(OpenMode::default())?;
     probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {

@@ -1,7 +1,5 @@
-//! What the superblocks on devices say, and whether these start together. Read only.
-//!
-//! In: paths. Out: an [`ArrayExamination`]. Not here: devices that are served: their superblocks may
-//! change while they are read, so a second look may tell more.
+//! Reads the superblocks on devices and reports whether they start together. Superblocks of devices
+//! that are served may change during the reading, so a second look may find more.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,10 @@
 //! How an array reaches its users: a socket of NBD, or a block device, by ublk or the kernel's NBD client.
 //!
-//! In: an array that runs. Out: a name to find it by; in the end nothing. Not here: requests
-//! (durio-raid), the kernel's commands (durio-block, durio-nbd).
+//! A running array gets a name to find it by, removed at the end.
 //!
-//! A server that is killed leaves its block device, which is known by the array's identity. With ublk
-//! users wait, and the next server of the same array goes on with it. With NBD what waits for an answer
-//! gets an error when the next server begins, and the device is taken away.
+//! A killed server leaves its block device, which the next one recognises by the array's identity.
+//! With ublk users wait, and the next server of the same array continues with the device. With NBD
+//! pending requests get an error when the next server starts, and the device is removed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub(super) const DEPTH: u16 = 128;
 /// Chunks that a request for zeroes may touch, well below the parts that the engine has.
 const ZEROES_CHUNKS: u32 = 32;
 
-/// How long the kernel may take to free a device that nobody uses any more.
+/// How long the kernel may take to free an unused device.
 const PASSING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -93,7 +92,7 @@ impl Front {
         Ok(waiting.map_or(wished, |it| u8::try_from(it.queues).unwrap_or(THREADS_MAX)))
     }
 
-    /// Has users come, to an array that runs. `alignment` is what they must keep to.
+    /// Opens a running array to users. They must keep to `alignment`.
     pub(super) fn open(
         &mut self,
         handle: &ArrayHandle,
@@ -156,12 +155,12 @@ impl Front {
         }
     }
 
-    /// True if nobody can come any more.
+    /// True if no client can connect any more.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self, Self::Nbd { serving: Some(serving), .. } if serving.is_finished())
     }
 
-    /// The reason why it may not end now: somebody would lose what he has open.
+    /// The reason why it may not end now: a user would lose an open device.
     pub(super) fn refuse_in_use(&self) -> Result<(), BenchError> {
         let path = match self {
             Self::Ublk { device: Some(device), .. } if device.is_in_use() => device.path(),
@@ -172,8 +171,8 @@ impl Front {
         Err(BenchError::cannot_measure(text).hint("unmount what is on it first"))
     }
 
-    /// Has nobody come any more; what is on its way is answered, for the array still runs. A ublk device
-    /// that is in use is left to the next server.
+    /// Refuses new clients; requests in flight are answered, because the array still runs. A ublk
+    /// device in use is left to the next server.
     pub(super) fn close(&mut self) -> Result<(), BenchError> {
         match self {
             Self::Nbd { server, serving, kernel, device } => {
@@ -211,7 +210,7 @@ impl Front {
 /// The block device of a server of this array that has died, if there is one.
 fn waiting_device(control: &mut UblkControl, mark: u64) -> Result<Option<UblkDevice>, BenchError> {
     match control.find(mark)? {
-        // Nobody has seen it yet, or it was stopped.
+        // No user has seen it yet, or it was stopped.
         Some(device) if device.state == UblkState::Dead => {
             control.delete(&device)?;
             Ok(None)
@@ -220,7 +219,8 @@ fn waiting_device(control: &mut UblkControl, mark: u64) -> Result<Option<UblkDev
     }
 }
 
-/// Takes away the block device of a server of this array that has died. It waits for who has it open.
+/// Removes the block device of a dead server of this array. It waits for processes that have it
+/// open.
 fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), BenchError> {
     let begin = Instant::now();
     let fail = |error| BenchError::io("read", Path::new("/sys/block"), error);
@@ -242,7 +242,7 @@ fn kernel_lacks(what: &str, needs: &str) -> BenchError {
     BenchError::cannot_measure(format!("Linux {kernel} has no {what} here: it takes {needs}"))
 }
 
-/// What an array's block device is known by: the first half of its identity.
+/// The identifier of an array's block device: the first half of the array's identity.
 fn mark_of(array: Id) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "the half that is meant")]
     let first = u128::from_le_bytes(array.0) as u64;

@@ -1,8 +1,7 @@
-//! What a served array is told to do, and what it tells.
+//! Orders to a served array, and its answers, over the control socket (durio-nbd).
 //!
-//! In: orders on the control socket. Out: answers. Not here: how they travel (durio-nbd).
-//!
-//! A device that was given up stays claimed, so that nobody else takes it, until it is removed.
+//! A device that was given up stays claimed, so that no other process takes it, until it is
+//! removed.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -31,7 +30,7 @@ const PASSING: Duration = Duration::from_secs(5);
 /// How long an answer may take; an end waits for requests, and these for members.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What a served array is told to do.
+/// An order to a served array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum ArrayOrder {
@@ -46,7 +45,7 @@ pub enum ArrayOrder {
     Add {
         /// The device.
         path: PathBuf,
-        /// Whether what is on it may be lost.
+        /// Whether the device's contents may be lost.
         #[serde(flatten)]
         consent: EraseConsent,
     },
@@ -74,7 +73,7 @@ pub enum ArrayOrder {
     Stop,
 }
 
-/// Whether what is on a device may be lost.
+/// Whether a device's contents may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EraseConsent {
     /// It may: the device becomes a new member, whatever it was.
@@ -97,7 +96,7 @@ pub enum ArrayAnswer {
     },
 }
 
-/// Whoever wants the end is answered when it is there.
+/// The client that asked for the end; it is answered at the end.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Option<(Socket, ArrayAnswer)>);
 
@@ -116,7 +115,7 @@ impl Ending {
 /// Sends an order to an array that is served at this socket.
 ///
 /// # Errors
-/// If nobody serves there, or does what is asked.
+/// If no array is served there, or the order fails.
 pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, BenchError> {
     let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
         BenchError::of(BenchErrorKind::CannotMeasure, error)
@@ -131,7 +130,7 @@ pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, Ben
     }
 }
 
-/// Carries out what a caller asks.
+/// Carries out a caller's order.
 pub(super) fn obey((stream, order): Arrived<ArrayOrder>, served: &mut Served, ending: &mut Ending) {
     let order = match order {
         Ok(order) => order,
@@ -192,7 +191,7 @@ fn fail(served: &Served, path: &Path) -> Result<(), BenchError> {
     served.handle.fail(number).map_err(server_error)
 }
 
-/// Of an entry of the table; none of a spare or a replacement.
+/// The role of an entry in the table; `None` for a spare or a replacement.
 fn role_of(served: &Served, at: usize) -> Option<u8> {
     u8::try_from(at).ok().filter(|it| *it < served.table.geometry.members)
 }
@@ -215,7 +214,7 @@ fn remove(served: &mut Served, path: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Repeats what is refused for the moment only.
+/// Retries an order that is refused only for the moment.
 fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(), ServerError> {
     let begin = Instant::now();
     loop {
@@ -453,7 +452,7 @@ fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
     }
 }
 
-/// What is known of a device, with no role.
+/// The status of a device without a role.
 fn shown_device(served: &Served, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
     let device = number.and_then(|it| served.devices.iter().find(|of| of.number == it));
     let counters = number.and_then(|it| status.devices.get(usize::from(it)).copied());

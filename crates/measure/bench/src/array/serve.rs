@@ -1,6 +1,4 @@
-//! An array that is served until somebody ends it.
-//!
-//! In: devices, a socket. Out: nothing; answers on the sockets. Not here: what orders do (`orders`).
+//! Serves an array until a user ends it. What orders do is in `orders`.
 //!
 //! Sockets are bound before a member is written to, so a name that is taken changes nothing.
 
@@ -27,7 +25,8 @@ use crate::locate::Permission;
 /// How often the wish to end is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// For the chunks of stripes that requests work on; but so many are taken at least, more than one for zeroes has.
+/// Memory for the chunks of stripes that requests work on; at least `STRIPES_MIN` stripes are
+/// taken, more than one request for zeroes has.
 const STRIPE_MEMORY: u64 = 256 << 20;
 const STRIPES_MIN: u16 = 64;
 
@@ -40,7 +39,7 @@ pub struct ServeWish<'a> {
     pub front: FrontKind,
     /// Queues of its block device, each with a thread; without ublk, threads that connections go to in turn.
     pub queues: u8,
-    /// The socket for clients of NBD; beside it is the one for orders.
+    /// The socket for NBD clients; the one for orders is next to it.
     pub socket: &'a Path,
     /// A member that has an operation for longer has failed.
     pub timeout: Nanos,
@@ -59,8 +58,8 @@ pub(super) struct Served {
     pub(super) front: Front,
 }
 
-/// Serves it until `stop` says so, or an order. `ready` gets its name when users can come, `remark` what
-/// a user should know besides.
+/// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
+/// `remark` gets remarks for the user.
 ///
 /// # Errors
 /// If it does not start; if it has stopped by itself.
@@ -114,7 +113,7 @@ fn refuse_queues(wish: &ServeWish<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Serves until there is nobody to serve, or a wish for the end that nothing speaks against.
+/// Serves until no client can come, or until an end is requested and nothing prevents it.
 fn obey_until_the_end(
     control: &mut ControlServer,
     array: &ArrayServer,
@@ -211,7 +210,7 @@ fn stripes_max(geometry: &Geometry) -> u16 {
     u16::try_from(STRIPE_MEMORY / each).unwrap_or(u16::MAX).max(STRIPES_MIN)
 }
 
-/// The inner error is of a device that was a member once.
+/// The inner error means that the device was a member once.
 fn found_on(device: &Device) -> Result<Result<Found, SuperblockError>, BenchError> {
     let shown = device.path.display();
     let failure = |error| BenchError::cannot_measure(format!("'{shown}' {error}"));

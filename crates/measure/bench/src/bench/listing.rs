@@ -16,7 +16,7 @@ pub fn listing(manifest: &BenchManifest, folder: &Path, whole: bool) -> String {
         line(&mut text, &manifest.summary);
     }
     let labels = manifest.stacks.iter().flat_map(|stack| &stack.layers);
-    // Names are the user's: what a terminal would obey is spelt out, and takes more room.
+    // Names are the user's: control characters are spelt out, and take more room.
     let width = labels.map(|layer| visible(&layer.label).chars().count()).max().unwrap_or(0);
     // That all went well takes no list.
     let is_told = |it: &&BenchStack| {

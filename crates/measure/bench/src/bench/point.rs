@@ -53,8 +53,8 @@ impl Estimate {
 }
 
 impl Planning<'_> {
-    /// The plan on a layer that is there. Durio made it, or was permitted to overwrite what it stands
-    /// on, or it would not be there.
+    /// The plan on a layer that exists: durio made it, or had permission to overwrite the device
+    /// below.
     pub(crate) fn plan(
         &self,
         built: &BuiltLayer,

@@ -10,7 +10,7 @@ use durio_record::bench::BenchStack;
 use super::point::Estimate;
 use crate::observer::Observer;
 
-/// A synchronisation is told of this often.
+/// How often the progress of a synchronisation is reported.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) struct BenchProgress<'a> {
@@ -53,7 +53,7 @@ impl<'a> BenchProgress<'a> {
     /// A step of building.
     pub(crate) fn step(&self, progress: Progress<'_>) {
         if let Progress::LeftAlone { undo, why } = progress {
-            // Told to everybody, also without progress: it stays.
+            // Reported to all users, also without progress: it stays.
             self.observer.remark(&format!("durio: left alone: {undo}: {why}"));
         }
         let Progress::Syncing { device, done, all } = progress else { return };

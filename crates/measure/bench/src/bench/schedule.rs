@@ -1,8 +1,5 @@
-//! What comes after what in a bench, and what is recorded of it.
-//!
-//! In: the manifest with its stacks, what builds them, a function that measures. Out: the manifest at
-//! its end, saved after each change. Not here: building and measuring themselves, so
-//! that tests can plant failures in both.
+//! The order of steps in a bench, and their record. The manifest is saved after each change.
+//! Building and measuring are passed in, so that tests can plant failures in both.
 
 use durio_layers::{BuildError, Builder, BuiltLayer, DeclaredStack};
 use durio_record::Outcome;
@@ -30,7 +27,7 @@ impl StackHandle for Builder<'_> {
 
 type BeginStack<'a> = dyn Fn(&DeclaredStack) -> Result<Box<dyn StackHandle + 'a>, BuildError> + 'a;
 
-/// A layer that is there and is to be measured.
+/// A built layer to measure.
 #[derive(Debug)]
 pub(crate) struct Point<'a> {
     /// Which stack, from 0.
@@ -46,7 +43,7 @@ pub(crate) struct Schedule<'a> {
     /// True once the user wants it to end.
     pub(crate) stop: &'a dyn Fn() -> bool,
     pub(crate) save: &'a dyn Fn(&BenchManifest) -> Result<(), BenchError>,
-    /// Told before a layer is built.
+    /// Called before a layer is built.
     pub(crate) building: &'a dyn Fn(usize, usize),
 }
 
@@ -54,7 +51,7 @@ impl Schedule<'_> {
     /// Builds, measures and takes down every stack. What goes wrong with one is in the manifest.
     ///
     /// # Errors
-    /// If the manifest cannot be saved: the record is the product. What was built is taken down.
+    /// If the manifest cannot be saved: the record is the product. The stack is still taken down.
     pub(crate) fn run(
         mut self,
         measure: &mut dyn FnMut(&Point<'_>) -> Result<Outcome, BenchError>,
@@ -76,7 +73,7 @@ impl Schedule<'_> {
             stack.failure.is_some() || matches!(stack.tear_down, Some(TearDown::Failed { .. }))
         };
         match self.manifest.stacks.iter().any(went_wrong) {
-            // What a stop broke off has not failed.
+            // A run that a stop broke off has not failed.
             _ if (self.stop)() => Outcome::Interrupted,
             true => Outcome::Failed,
             false => Outcome::Complete,
@@ -116,7 +113,7 @@ impl Schedule<'_> {
         self.torn_down(index, torn_down.map_err(|error| with_causes(&error)))
     }
 
-    /// Measures a layer; true if the next one is to be built.
+    /// Measures a layer; true if the next one should be built.
     fn measured(
         &mut self,
         index: usize,
@@ -129,7 +126,7 @@ impl Schedule<'_> {
         let word = declared.layers.get(built.index).map_or("", |layer| layer.kind.name());
         let run = format!("{runs:02}-{}-{word}", declared.name);
         let point = Point { stack: index, layer: built, run: run.clone() };
-        // Before it: whoever finds the folder of a killed bench knows what the run was of.
+        // Saved first: the reader of a killed bench's folder then knows the run's subject.
         self.set(index, built.index, LayerState::Partial, Some(run));
         (self.save)(&self.manifest)?;
         let (state, failure) = match measure(&point) {
@@ -192,7 +189,7 @@ impl Schedule<'_> {
     fn set(&mut self, index: usize, layer: usize, state: LayerState, run: Option<String>) {
         if let Some(layer) = self.manifest.stacks[index].layers.get_mut(layer) {
             layer.state = state;
-            // A run that was begun stays named, whatever became of it.
+            // A run that started stays named, however it ended.
             layer.run = run.or(layer.run.take());
         }
     }

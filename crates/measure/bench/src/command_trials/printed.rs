@@ -1,7 +1,5 @@
-//! What a command printed, and when the host had it.
-//!
-//! In: bytes, and the moment of the cut. Out: whole lines before it, how many, how late the others came. Not
-//! here: the guest.
+//! The lines that a command printed, and when the host had them: whole lines before the cut, their
+//! number, and how late the others came.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -10,11 +8,11 @@ use std::time::{Duration, Instant};
 
 /// A guest gets them back in its memory.
 const BYTES_MAX: usize = 16 << 20;
-/// Lines that come so long after the cut were not on their way: then it was none.
+/// Lines that come this long after the cut were not in flight: the cut did not work.
 const ON_THE_WAY: Duration = Duration::from_millis(500);
 /// As the other proofs count it.
 const LATE: Duration = Duration::from_millis(100);
-/// What is kept of other output.
+/// Bytes of other output that are kept.
 const TAIL_BYTES: usize = 4096;
 const LAST_LINES: usize = 3;
 
@@ -62,7 +60,7 @@ impl Printed {
         self.recent.retain(|(at, _)| now.duration_since(*at) <= LATE);
     }
 
-    /// Since the first line; none before it, and after the cut.
+    /// Time since the first line; `None` before it, and after the cut.
     pub(super) fn running_for(&self) -> Option<Duration> {
         self.first_at.filter(|_| self.cut_at.is_none()).map(|it| it.elapsed())
     }
@@ -99,14 +97,14 @@ impl Printed {
     }
 }
 
-/// Takes what a command prints to its stdout.
+/// Takes a command's stdout.
 #[derive(Debug)]
 pub(super) struct Lines<'a>(pub(super) &'a Mutex<Printed>);
 
 impl Write for Lines<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut printed = lock(self.0);
-        // Only now: whoever cuts holds the lock.
+        // Read under the lock, which the cutter holds.
         printed.take(bytes, Instant::now());
         Ok(bytes.len())
     }
@@ -116,7 +114,7 @@ impl Write for Lines<'_> {
     }
 }
 
-/// Keeps the end of what is written, of several streams in one.
+/// Keeps the end of the output of several streams, in one buffer.
 #[derive(Debug)]
 pub(super) struct Tail<'a>(pub(super) &'a Mutex<Vec<u8>>);
 

@@ -1,4 +1,5 @@
-//! A directory: what it is on, its room, the calls that a run makes on files there, and the state folder.
+//! A directory: its storage, its room, the calls that a run makes on files there, and the state
+//! folder.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +25,7 @@ use crate::state_folder::{runs_folder, state_folder as existing_state, state_pat
 // A commit of `durio check`, so that the same alignment is asked for.
 const BLOCK: usize = 8192;
 
-/// What is known of the directory; a plan and a stack as far as there are any.
+/// The findings on the directory, with a plan and a stack if there are any.
 pub(super) struct Surveyed {
     pub(super) rows: Vec<DiagnosisRow>,
     /// What `durio check` would do there.
@@ -66,7 +67,7 @@ fn nothing(error: &BenchError) -> Surveyed {
     Surveyed { rows: vec![row], plan: None, stack: None }
 }
 
-/// What the directory is on.
+/// The storage of the directory.
 fn place(stack: &Stack) -> Found {
     let Some(filesystem) = stack.filesystem() else { return Found::ok("a directory") };
     let devices = leaf_devices(stack);
@@ -120,7 +121,7 @@ fn room_found(free: Bytes, plan: &Plan) -> Found {
     }
 }
 
-/// An open file of durio's own in the directory, which has no name or not any more.
+/// An open file of durio in the directory, which has no name, or none any more.
 struct TrialFile {
     /// Without O_DIRECT.
     plain: OwnedFd,
@@ -140,14 +141,14 @@ impl TrialFile {
         let mode = OpenMode { write: true, ..OpenMode::default() };
         let direct = made.open(OpenMode { direct: true, ..mode });
         let plain = made.file.try_clone();
-        // No journal remembers it, so its name goes before anything else is done.
+        // No journal remembers it, so its name is removed first.
         made.remove()?;
         let plain = plain.map_err(|error| BenchError::io("use the file in", directory, error))?;
         Ok(Self { plain, direct, had_name })
     }
 }
 
-/// What a run does with files there; nothing more where none can be made.
+/// A run's operations on files there; only the first if no file can be made.
 fn files(directory: &Path, host: &Host) -> Vec<DiagnosisRow> {
     let used_for = "files that vanish with durio, even if it is killed";
     let file = match TrialFile::make(directory) {
@@ -256,7 +257,7 @@ pub(super) fn state_folder() -> DiagnosisRow {
 
 fn writable(folder: &Path) -> Found {
     let remedy = "set XDG_STATE_HOME to a folder of yours, or give --out DIR";
-    // What is missing of the path durio makes itself.
+    // durio creates the missing part of the path.
     let Some(nearest) = folder.ancestors().find(|it| it.symlink_metadata().is_ok()) else {
         return Found::no(format!("'{}' leads nowhere", folder.display()), remedy);
     };

@@ -1,4 +1,4 @@
-//! The machine: engines, limits, clock, processors, rights, and what it shows of its devices.
+//! The machine: engines, limits, clock, processors, permissions, and its devices' counters.
 
 use std::fs::{self, File};
 use std::io;
@@ -32,7 +32,7 @@ pub(super) fn rows(host: &Host, plan: Option<&Plan>, stack: Option<&Stack>) -> V
     rows
 }
 
-/// Blocks in flight of the step of `check` that has most, where there is no plan: 8 MiB.
+/// Without a plan: 8 MiB of blocks in flight, the most of any step of `check`.
 const BUFFERS: Bytes = Bytes::from_mib(8);
 const SLOT: usize = 256 << 10;
 
@@ -82,7 +82,7 @@ fn buffers_of(plan: &Plan) -> Bytes {
     most.filter(|bytes| *bytes > Bytes::ZERO).unwrap_or(BUFFERS)
 }
 
-/// Registers buffers, all with one ring: the limit is of the user, whatever the number of rings.
+/// Registers buffers, all with one ring: the limit is per user, whatever the number of rings.
 fn registered(ring: &mut Ring, bytes: Bytes) -> Result<(), String> {
     let in_words = |error: durio_block::BlockError| format!("{error}: {}", error.source);
     let slots = usize::try_from(bytes.get()).unwrap_or(usize::MAX).div_ceil(SLOT).max(1);
@@ -208,7 +208,7 @@ fn tracing() -> Found {
     }
 }
 
-/// Whether the kernel counts what the devices below do, and limits none of it.
+/// Whether the kernel counts the I/O of the devices below, and does not throttle it.
 fn devices(host: &Host, stack: &Stack) -> Found {
     let names = leaf_devices(stack);
     if names.is_empty() {

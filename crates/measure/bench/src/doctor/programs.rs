@@ -42,11 +42,11 @@ fn fio() -> Found {
     }
 }
 
-/// What the built-in stacks need, each once.
+/// The needs of the built-in stacks, each once.
 fn stacks() -> Found {
     let all = DeclaredStack { name: String::new(), layers: built_in_layers() };
     let needed = requirements(&all);
-    // That it takes root is a row of its own.
+    // Root is a separate row.
     let missing: Vec<_> = missing(&all).into_iter().filter(|it| *it != Missing::Root).collect();
     let text = format!("{} programs and drivers", needed.len());
     stacks_found(&text, needed.len(), &missing)

@@ -1,7 +1,4 @@
-//! What a guest must be given so that stacks can be built in it.
-//!
-//! In: the stacks and the kernel. Out: programs and drivers, by name. Not here: where they are found
-//! and how they get there.
+//! The programs and drivers that a guest needs to build stacks, by name.
 
 use durio_lab::kernels::DriverState;
 use durio_lab::{Kernel, find_program};
@@ -15,9 +12,9 @@ pub(crate) struct GuestNeeds {
 }
 
 impl GuestNeeds {
-    /// What those stacks need that kernel and machine have all for: the bench in the guest records of
-    /// each other one what is lacking, and goes on. Where that is every stack, what all of them need,
-    /// so that the lab says what is lacking before it boots.
+    /// The needs of the stacks that kernel and machine can satisfy: for each other one, the bench
+    /// in the guest records what is missing and continues. If no stack can be satisfied, the needs
+    /// of all, so that the lab reports what is missing before it boots.
     pub(crate) fn of(stacks: &[DeclaredStack], kernel: &Kernel) -> Self {
         let states = kernel.drivers().unwrap_or_default();
         let absent: Vec<&str> = states

@@ -1,7 +1,5 @@
-//! One boot of a guest, and what it says meanwhile.
-//!
-//! In: a guest, an order. Out: messages with the time at which they came, until the guest has ended. Not
-//! here: what follows from them.
+//! One boot of a guest: sends an order and receives messages with their arrival times, until the
+//! guest has ended.
 
 use std::io::{self, BufReader, PipeReader};
 use std::ops::Range;
@@ -54,8 +52,8 @@ impl Machine {
         Nanos::new(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Boots the guest with an order, and listens to it. When the listener has had enough, the guest is
-    /// ended; when it cannot go on, what the guest itself said of its end goes with the error.
+    /// Boots the guest with an order, and listens to it. When the listener has enough, the guest is
+    /// ended; when it cannot continue, the guest's last words go with the error.
     pub(super) fn boot<T>(
         &self,
         order: &GuestOrder,
@@ -97,13 +95,13 @@ impl Machine {
         })
     }
 
-    /// Until the guest has ended, or says what is no message.
+    /// Until the guest has ended, or sends something that is not a message.
     fn listen(&self, reader: PipeReader, sender: &SyncSender<News>) {
         let mut reader = BufReader::new(reader);
         loop {
             let news = receive(&mut reader).map(|said| (self.now(), said));
             let is_last = news.is_err();
-            // Whoever listened has had enough: the guest is being ended.
+            // The receiver is gone: the guest is being ended.
             if sender.send(news).is_err() || is_last {
                 return;
             }
@@ -138,7 +136,7 @@ pub(crate) fn stopped() -> BenchError {
 }
 
 impl Conversation<'_> {
-    /// What the guest says next; none when it has ended.
+    /// The guest's next message; `None` when it has ended.
     pub(super) fn hear(
         &self,
         stop: &dyn Fn() -> bool,
@@ -146,7 +144,7 @@ impl Conversation<'_> {
         loop {
             match self.words.recv_timeout(LOOK) {
                 Ok(Ok(news)) => return Ok(Some(news)),
-                // Half a line is what a cut leaves.
+                // A cut leaves half a line.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 Ok(Err(error)) => return Err(cannot(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
@@ -170,7 +168,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What the guest tells of all cells, again and again.
+/// The guest's repeated reports of all cells.
 #[derive(Debug)]
 pub(super) struct Readings {
     cells: Range<u64>,

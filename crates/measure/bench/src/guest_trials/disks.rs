@@ -1,6 +1,6 @@
 //! The simulated disks of one guest, which share its power.
 //!
-//! In: a target, a seed. Out: disks that are served, cut and restored together. Not here: the guest.
+//! A target and a seed give disks that are served, cut and restored together.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) struct GuestDisks {
     disks: Vec<SharedDisk>,
     /// Each serves a disk while it is here.
     servers: Vec<BackgroundServer>,
-    /// What each of the liars tells once its layers are made.
+    /// Lies of each lying disk, in force once the layers are made.
     lies: Vec<Lie>,
     /// The only liar; all are, without it.
     liar: Option<u32>,
@@ -67,7 +67,7 @@ impl GuestDisks {
         for (_, disk) in (0..).zip(&self.disks).filter(|(number, _)| is_liar(*number)) {
             let disk = &mut *disk.lock();
             if self.lies.contains(&Lie::ClaimsWriteThrough) {
-                // Nobody could flush it.
+                // A disk that claims write-through gets no flushes later.
                 disk.carry_out(0, now, Request::Flush, &mut []).map_err(cannot)?;
             }
             self.lies.iter().for_each(|&lie| disk.add_lie(lie));
@@ -80,7 +80,7 @@ impl GuestDisks {
         power::cut(&self.disks);
     }
 
-    /// Gives the power back, and says whether each came back as large as it was.
+    /// Restores the power; returns whether each disk came back with its old size.
     pub(super) fn restore(&self) -> bool {
         self.disks.iter().all(power::restore)
     }

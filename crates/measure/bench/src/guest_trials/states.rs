@@ -1,7 +1,7 @@
 //! The crash states of one recorded life, each put on the guest's disk and read there.
 //!
-//! In: a disk that keeps its word, an order. Out: what each state holds of what was acknowledged before
-//! it. Not here: which states there are (durio-prove), power cuts (`guest_trials.rs`).
+//! A disk that keeps its word records a life; each state is checked for the data acknowledged
+//! before it. durio-prove enumerates the states; power cuts are in `guest_trials.rs`.
 //!
 //! ```text
 //!  boot: stamp ──► boot: load, recorded ──► boot: ┌► host: state n on the disk, n in the mailbox
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A mark stands in the recording where the witness heard of an acknowledgement, a moment after the
-//! guest had it: what was heard is durable in every state after its mark.
+//! guest had it: everything heard is durable in every state after its mark.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -61,7 +61,7 @@ struct CrashState {
 struct Heard {
     /// All that was announced.
     intents: Vec<Entry>,
-    /// What was acknowledged, one for each mark.
+    /// The acknowledgements, one for each mark.
     acknowledged: Vec<(Entry, Nanos)>,
 }
 
@@ -101,7 +101,7 @@ impl GuestTrials {
         self.states.pop_front().ok_or_else(none)
     }
 
-    /// Loads the disk, and records what the guest asks of it.
+    /// Loads the disk, and records the guest's requests.
     fn recorded_load(&mut self, stop: &dyn Fn() -> bool) -> Result<(Recording, Heard), BenchError> {
         let (disk, book) = (self.disks.only().clone(), self.book.as_mut().ok_or_else(not_stamped)?);
         let first_seq = book.state.next_seq;
@@ -118,7 +118,7 @@ impl GuestTrials {
             load_for(guest, book, span_of(seed), stop, &mut mark)?;
             let recording = disk.lock().take_recording();
             guest.cut();
-            // What was begun before the end was announced before it.
+            // Writes that started before the end were announced before it.
             while let Some((at, said)) = guest.hear(stop)? {
                 if matches!(said, AgentSays::Intend { .. }) {
                     heard.take(at, &said);
@@ -180,13 +180,13 @@ impl Heard {
         }
     }
 
-    /// A state may hold all that was announced in this life: what is of later is not on the disk.
+    /// A state may hold everything announced in this life: later writes are not on the disk.
     fn announced(&self, mut history: History) -> Result<History, BenchError> {
         self.intents.iter().try_for_each(|&it| history.take(it)).map_err(cannot)?;
         Ok(history)
     }
 
-    /// Goes on to a state after so many acknowledgements, and says when the last of them was.
+    /// Adds acknowledgements up to `until`, and returns the time of the last.
     fn acknowledge(
         &self,
         history: &mut History,
@@ -212,7 +212,7 @@ fn crash_states(recording: &Recording, count: usize, seed: u64) -> Vec<CrashStat
     states
 }
 
-/// What the guest reads of the state that is on the disk; none if it cannot be mounted.
+/// The guest's reading of the state on the disk; `None` if it cannot be mounted.
 fn read(
     guest: &Conversation<'_>,
     history: &History,

@@ -1,7 +1,5 @@
-//! The campaigns by which rules are proved: one step each, under the load that the rule is about.
-//!
-//! In: the rule's load, a size, a time, and for durio's own switches the value. Out: the text of a
-//! spec. Not here: running it.
+//! The campaigns that prove rules: one step each, under the rule's load. A rule's load, a size, a
+//! time, and for durio's switches the value give the text of a spec.
 
 use durio_base::{Bytes, Nanos};
 use durio_judge::advise::{ProveLoad, Switch};
@@ -18,7 +16,7 @@ pub(crate) struct Load {
 // another has brought in.
 const RANDOM_SHARE: u64 = 4;
 
-/// The spec of one side; `own` is the value of a switch of durio's own.
+/// The spec of one side; `own` is the value of a switch in durio.
 pub(crate) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
     let layout = match own {
         Some((Switch::FileMode, layout)) => layout,
@@ -39,8 +37,8 @@ pub(crate) fn spec(load: Load, own: Option<(Switch, &str)>) -> String {
 fn step(Load { load, size, duration }: Load, method: &str) -> String {
     let duration = duration.get();
     match load {
-        // One pass: nothing is read twice, so that no read is of what is cached. The page cache fills
-        // meanwhile and no rate is steady: what counts is the time of the whole, one interval.
+        // One pass: nothing is read twice, so no read hits the cache. The page cache fills during
+        // it and no rate is steady: what counts is the time of the whole, one interval.
         ProveLoad::BufferedScan => "pattern = \"sequential\"\nblock_size = \"16KiB\"\n\
              cache = \"buffered\"\ndrop_cache = true\nloops = 1\ninterval = \"1h\"\n"
             .to_owned(),

@@ -1,6 +1,7 @@
 //! Which accesses: `rw`, its mix, its sizes, its distribution.
 //!
-//! In: [`PatternOptions`]. Out: those fields of a [`Workload`], and its [`Sizes`]. Not here: regions.
+//! Turns [`PatternOptions`] into fields of a [`Workload`] and its [`Sizes`]; regions are chosen
+//! elsewhere.
 
 use durio_base::Bytes;
 use durio_workload::{
@@ -45,7 +46,7 @@ pub(super) fn accesses(
         read_share: match direction {
             Direction::Read => PerMille::ALL,
             Direction::Write => PerMille::NONE,
-            // fio mixes half and half unless it is told otherwise.
+            // fio mixes half and half by default.
             Direction::Mixed => PerMille(u16::from(or(read_percent, 50)) * 10),
         },
         block_size: Bytes::new(sizes.block_size),
@@ -66,7 +67,7 @@ pub(super) fn accesses(
                     let reason = "durio's hot blocks are aligned to the smallest size";
                     said.refuse_at(at, "random_distribution", reason);
                 }
-                // fio keeps no map of what was touched then.
+                // fio keeps no map of touched blocks in this case.
                 (workload.align, workload.coverage) = (Bytes::new(align), Coverage::Independent);
             }
         }
@@ -109,8 +110,8 @@ fn random(
         |sequencer| *sequencer == Sequencer::Sequential || run == 1,
         "durio does not go to the same offset again and again",
     );
-    // fio has no map of blocks for any other distribution, whatever norandommap says; lfsr needs none
-    // to give each once.
+    // fio has no map of blocks for any other distribution, even without norandommap; lfsr needs
+    // none to give each block once.
     let is_uniform = distribution.as_ref().is_none_or(|it| it.value == Distribution::Uniform);
     let is_lfsr = generator.as_ref().is_some_and(|given| given.value == RandomGenerator::Lfsr);
     if is_uniform && (is_lfsr || !or(no_random_map, false)) {
@@ -186,7 +187,7 @@ fn thousandths(number: f64, max: u32) -> Option<u32> {
     (is_whole && is_within).then(|| scaled.round() as u32)
 }
 
-/// What is given for reads or for writes.
+/// The list given for reads or for writes.
 fn side<T>(zones: &PerDirection<Vec<T>>, direction: Direction) -> &[T] {
     if direction == Direction::Write { &zones.write } else { &zones.read }
 }
@@ -218,9 +219,9 @@ const SIZES_MAX: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Sizes {
     pub(super) block_size: u64,
-    /// Of reads, or of all accesses; empty for one size.
+    /// Shares for reads, or for all accesses; empty for one size.
     mix: Vec<BlockShare>,
-    /// Of writes, where they differ.
+    /// Shares for writes, where they differ.
     write_mix: Vec<BlockShare>,
     /// The smallest of all.
     pub(super) smallest: u64,
@@ -255,7 +256,8 @@ fn sizes(options: &PatternOptions, direction: Direction, said: &mut Said) -> Siz
     let PatternOptions { block_bytes, block_range_bytes: range, block_split: split, .. } = options;
     let unaligned = options.block_unaligned.as_ref().filter(|given| given.value);
     let mut mix = |block: &One<u64>, range: &One<(u64, u64)>, split: &One<Vec<_>>| {
-        // bs comes last wherever it stands; bssplit beside bsrange is refused where jobs are resolved.
+        // bs comes last wherever it stands; bssplit with bsrange is refused where jobs are
+        // resolved.
         match (split, range) {
             (Some(split), _) => split_shares(split, said),
             (None, Some(range)) => range_shares(range, unaligned, said),

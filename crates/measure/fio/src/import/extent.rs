@@ -1,9 +1,9 @@
 //! The files of a copy, which part of them it touches, and how much it moves.
 //!
-//! In: [`TargetOptions`], the size of what exists. Out: an [`Extent`] per copy, as fio's
-//! `get_start_offset` and `setup_files` reckon it; of several files those that fio has with
-//! `file_service_type=roundrobin`: an access of each file, each with a place or a map of its own. What
-//! fio does otherwise with several files is refused. Not here: where files are.
+//! Computes an [`Extent`] per copy from [`TargetOptions`] and the size of existing files, as fio's
+//! `get_start_offset` and `setup_files` do. With several files, only fio's
+//! `file_service_type=roundrobin` is accepted: files take turns, and each has its own position or
+//! map. fio's other orders are refused.
 
 use durio_workload::{FileChoice, FileOrder};
 
@@ -14,7 +14,7 @@ use crate::job_file::{
     Engine, FileService, FileServiceOrder, SizeValue, SourcePosition, TargetOptions,
 };
 
-/// In which order a job uses its files.
+/// The order in which a job uses its files.
 // fio opens the first `openfiles` files, and another when one of them is done.
 pub(super) fn file_order(options: &TargetOptions) -> FileOrder {
     let open_max = or(&options.open_files, 0);
@@ -51,7 +51,7 @@ impl Extent {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extents<'o> {
     pub(super) target: &'o TargetOptions,
-    /// Of one byte at least.
+    /// At least one byte.
     pub(super) smallest_block: u64,
     /// How many files share a `size`.
     pub(super) files: u64,
@@ -106,7 +106,7 @@ impl Extents<'_> {
         Ok(Extent { offset, length, volume: self.volume(length)? })
     }
 
-    /// Bytes of a value, percents of what exists.
+    /// Bytes of a value; percents are of the existing size.
     fn bytes(
         &self,
         option: &'static str,
@@ -162,8 +162,8 @@ impl Extents<'_> {
         }
     }
 
-    /// The share of each file, rounded down to whole blocks; where the file goes on and blocks follow each
-    /// other, with the rest of the last block.
+    /// The share of each file, rounded down to whole blocks; plus the rest of the last block where
+    /// the file continues and blocks follow each other.
     fn share(&self, bytes: u64, offset: u64, existing: Option<u64>) -> Result<u64, Wrong> {
         if self.files == 1 {
             let over = bytes.checked_next_multiple_of(self.smallest_block).unwrap_or(bytes);
@@ -176,7 +176,7 @@ impl Extents<'_> {
             return wrong("size", "fio makes the first files longer; give a multiple of the files");
         }
         let whole = share - share % block;
-        // fio lets the last block go over the share where the file goes on.
+        // fio lets the last block exceed the share where the file continues.
         if whole < share && existing.is_some_and(|existing| existing > offset.saturating_add(whole))
         {
             let over = whole.saturating_add(block);
@@ -220,7 +220,7 @@ impl Extents<'_> {
             // Where filesize says how large a file is, size says how much of it is moved.
             (Some(SizeValue::Bytes(bytes)), Some(_)) if bytes > 0 => Ok(bytes.min(length)),
             (Some(SizeValue::Percent(_)), Some(_)) => wrong("size", "with filesize give bytes"),
-            // Of several files, the sum of which fio does not round.
+            // A sum over several files, which fio does not round.
             (Some(SizeValue::Bytes(bytes)), None) if self.files > 1 => {
                 Ok(length.max(bytes / self.files))
             }
@@ -288,7 +288,7 @@ impl TargetsOf<'_> {
         Some((indices, common?))
     }
 
-    /// Refuses what fio does otherwise than an access of each file in turn.
+    /// Refuses options with which fio does not access each file in turn.
     fn check_turns(&self, each: u32, options: &TargetOptions, said: &mut Said) {
         let is_even = |service: &FileService| !matches!(service.order, FileServiceOrder::Skewed(_));
         let reason = "durio has no files that are used more than others; give random, roundrobin or \

@@ -1,8 +1,8 @@
 //! Sections as loads, groups of them as steps.
 //!
-//! In: [`Section`]s. Out: [`Step`]s. Copies whose regions follow a rule are jobs of one load, others
-//! are loads of their own; sections that differ in nothing but their file are one load over several
-//! targets. Not here: what a section does.
+//! Turns [`Section`]s into [`Step`]s. Copies whose regions follow a rule are jobs of one load,
+//! others become separate loads. Sections that differ only in their file are one load over several
+//! targets.
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{CompletionTime, Limit, Load, Role, Step};
@@ -15,7 +15,7 @@ use super::rows::{CopiesPlace, StreamPlace};
 use super::section::{CopyPlace, Section};
 use crate::job_file::ExitScope;
 
-// Copies of a section are loads of their own up to this number: a report of more would not be read.
+// Up to this number, copies of a section are separate loads: a longer report would not be read.
 const APART_MAX: usize = 64;
 
 /// The bounds of one copy; at least one of them is there, or else it was refused.
@@ -253,7 +253,7 @@ impl Part<'_> {
         let (ours, theirs) = (self.section, other.section);
         let is_another = !std::ptr::eq(ours, theirs) && !self.targets.contains(target);
         let in_one_row = ours.reporting.is_grouped && theirs.reporting.is_grouped;
-        // Beside several targets of its own, one more would change whose turn it is.
+        // With several targets already, one more would change whose turn it is.
         let same_places = self.targets.len() == self.names.len()
             && (self.rule, self.within, self.copies_each, self.bounds)
                 == (other.rule, other.within, other.copies_each, other.bounds);
@@ -376,10 +376,10 @@ fn ends_all(group: &[Section], is_last: bool, said: &mut Said) -> bool {
     true
 }
 
-// fio counts from its own start, so what earlier groups take is part of the delay.
+// fio counts from its own start, so the time of earlier groups is part of the delay.
 fn set_pauses(sections: &[Section], steps: &mut [Step], said: &mut Said) {
     let groups = sections.chunk_by(|one, other| one.group == other.group);
-    // At least so much, and no more unless a group before ends by what it has moved.
+    // A lower bound, and exact unless an earlier group ends by volume.
     let (mut elapsed, mut is_known) = (Nanos::ZERO, true);
     for (group, step) in groups.zip(steps) {
         let copies: usize = group.iter().map(|section| section.copies.len()).sum();

@@ -1,6 +1,6 @@
 //! On which CPUs and memory copies run.
 //!
-//! In: [`PlacementOptions`]. Out: where each copy runs. Not here: whether the machine has them.
+//! From [`PlacementOptions`]; whether the machine has those CPUs and nodes is checked elsewhere.
 
 use durio_plan::Placement;
 
@@ -50,7 +50,7 @@ pub(super) fn binding(
     (first, copies): (u32, u32),
     said: &mut Said,
 ) -> CpuBinding {
-    // durio's jobs are threads; fio's are processes or threads, with the same figures.
+    // durio's jobs are threads; fio's are processes or threads, with the same results.
     let PlacementOptions { thread: _, cpus, cpu_policy, cpu_nodes, memory } = options;
     let node = cpu_nodes.as_ref().and_then(|nodes| single_node(nodes, said));
     check_memory(memory, node, said);

@@ -1,7 +1,6 @@
 //! How accesses are submitted, and how fast.
 //!
-//! In: [`QueueOptions`]. Out: engine, depth, batch, and the rate of one copy. Not here: how many
-//! copies there are.
+//! Turns [`QueueOptions`] into the engine, depth, batch and rate of one copy.
 
 use durio_plan::{BatchPolicy, DrainPolicy, EngineKind, ThinkTime};
 use durio_workload::{Arrivals, PerMille};
@@ -18,7 +17,7 @@ pub(super) struct Queue {
     pub(super) depth: u32,
     pub(super) batch: BatchPolicy,
     pub(super) drain: Option<DrainPolicy>,
-    /// Of one copy.
+    /// The rate of one copy.
     pub(super) arrivals: Arrivals,
     /// The share of reads, where rates of reads and of writes decide it.
     pub(super) read_share: Option<PerMille>,
@@ -145,11 +144,11 @@ fn batch(
     let QueueOptions { submit_batch, complete_batch_min, complete_batch_max, depth_low, .. } =
         options;
     let think = think_time(options);
-    // With one in flight there is nothing to gather, whatever is said.
+    // With one in flight there is nothing to gather, whatever the options say.
     if depth == 1 && think.is_none() {
         return (BatchPolicy { submit_max: 1 }, None);
     }
-    // fio takes 0 and what is beyond the depth for the depth.
+    // fio takes 0, and anything beyond the depth, for the depth.
     let within = |number: u32| if number == 0 { depth } else { number.min(depth) };
     let submit = within(or(submit_batch, 1));
     said.refuse_unless(
@@ -173,7 +172,7 @@ fn think_time(options: &QueueOptions) -> Option<ThinkTime> {
     (length_ns > 0).then_some(ThinkTime { length_ns, after })
 }
 
-/// What is given for reads and for writes.
+/// The values given for reads and for writes.
 type Sides<'g> = (Option<&'g Given<u64>>, Option<&'g Given<u64>>);
 
 /// Those above 0, of the directions that occur.

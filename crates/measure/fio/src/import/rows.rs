@@ -1,23 +1,24 @@
 //! The rows of fio's results: which copies are one row, and which loads measure them.
 //!
-//! In: [`OutputOptions`], jobs, and in which load each copy is. Out: [`ResultShape`]. Not here:
-//! figures.
+//! From [`OutputOptions`], the jobs, and the load of each copy to a [`ResultShape`], which holds no
+//! results itself.
 
 use durio_base::Nanos;
 
 use super::{Said, or, place_or};
 use crate::job_file::{One, OutputOptions, ResolvedJob};
 
-/// The most lines of a log per series; what is longer has fewer, of longer intervals.
+/// The most lines of a log per series; longer runs get longer intervals.
 const LINES_MAX: u64 = 50_000;
-/// What fio's results keep of a job's name (`FIO_JOBNAME_SIZE` in its stat.h, with a zero at the end).
+/// The bytes of a job's name that fio's results keep (`FIO_JOBNAME_SIZE` in its stat.h, less the
+/// zero at the end).
 const NAME_BYTES_MAX: usize = 127;
 /// The line of a log that is asked for per I/O.
 const FINEST: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reporting {
-    /// Each copy has a row or a log of its own.
+    /// Each copy has a separate row or log.
     pub(super) is_apart: bool,
     /// Sections have one row together.
     pub(super) is_grouped: bool,
@@ -90,7 +91,7 @@ impl CopiesPlace {
 /// The rows and the logs of fio's results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResultShape {
-    /// What was asked for, job by job.
+    /// The requested results, job by job.
     pub jobs: Vec<ResultJob>,
     /// In fio's order.
     pub rows: Vec<ResultRow>,
@@ -134,18 +135,18 @@ pub struct ResultRow {
 /// Which percentiles are shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles {
-    /// Of the submit latency.
+    /// Percentiles of the submit latency.
     pub submit: bool,
-    /// Of the completion latency.
+    /// Percentiles of the completion latency.
     pub completion: bool,
-    /// Of both together.
+    /// Percentiles of the total latency.
     pub total: bool,
     /// In percent, ascending.
     pub list: Vec<f64>,
 }
 
 impl Default for Percentiles {
-    // What fio shows if it is not told.
+    // fio's default.
     fn default() -> Self {
         let list = [
             1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,
@@ -202,8 +203,8 @@ pub(super) fn shape(jobs: &[ResolvedJob], places: &[CopiesPlace]) -> ResultShape
     shape
 }
 
-// As fio does: a copy has a row of its own unless it has `group_reporting` and the copy before is of
-// the same group; the options are those of the last. Copies in one load are one row in any case.
+// As in fio: a copy has its own row unless it has `group_reporting` and the copy before is of the
+// same group; the options are those of the last. Copies in one load always share a row.
 fn add_copy(rows: &mut Vec<ResultRow>, job: &ResolvedJob, place: StreamPlace) {
     let is_grouped = or(&job.options.output.group_reporting, false);
     let joins = |row: &&mut ResultRow| {
@@ -221,7 +222,7 @@ fn add_copy(rows: &mut Vec<ResultRow>, job: &ResolvedJob, place: StreamPlace) {
     }
 }
 
-/// The beginning of a text, at most so many bytes, without a part of a character.
+/// The beginning of a text: at most `bytes_max` bytes, cut between characters.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let mut ends = (0..=bytes_max.min(text.len())).rev();
     ends.find_map(|end| text.get(..end)).unwrap_or_default()

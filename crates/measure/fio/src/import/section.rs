@@ -1,6 +1,6 @@
-//! One job section: what its copies do, and where each of them does it.
+//! One job section: the work of its copies, and the place of each.
 //!
-//! In: a [`ResolvedJob`]. Out: a [`Section`]. Not here: which sections become one load.
+//! Turns a [`ResolvedJob`] into a [`Section`]; `loads` decides which sections become one load.
 
 use durio_base::Bytes;
 use durio_plan::{AccessAdvice, EngineKind, FileLayout};
@@ -56,14 +56,14 @@ pub(super) struct CopyPlace {
 }
 
 impl CopyPlace {
-    /// Of all its files together.
+    /// The length of all its files together.
     fn length(&self) -> u64 {
         let files = u64::try_from(self.targets.len()).unwrap_or(u64::MAX);
         self.extent.length.saturating_mul(files)
     }
 }
 
-// No step has this number, so that the draw of a delay is no job's.
+// No step has this number, so that no job shares the draw of a delay.
 const DELAY_DRAW: u64 = u64::MAX;
 
 /// Reads a section; `first` is the number of its first copy among those of all sections. None if it
@@ -103,7 +103,7 @@ pub(super) fn section(
         // Until fio 3.41 a job of its libaio engine waits in each sync.
         blocks: queue.engine == EngineKind::Aio,
         is_mapped: queue.engine == EngineKind::Mmap,
-        // fio syncs at the end of each loop, where it is told to sync at the end.
+        // With a sync at the end, fio syncs at the end of each loop.
         has_passes: timing.is_by_volume && timing.loops > 1,
     };
     let blocking_syncs = set_syncs(durability, writing, (&mut workload, at), said);
@@ -373,8 +373,8 @@ impl TargetsOf<'_> {
         }
         let block = self.sizes.block_size.max(1);
         let is_free = self.is_free();
-        // Holes: so many blocks fit; the pass is over where the next begins in the file and does not
-        // fit, or where the file goes on behind the region.
+        // With holes: the number of blocks that fit. A pass ends where the next block begins inside
+        // the file and does not fit, or where the file continues behind the region.
         let step = block.saturating_add(self.workload.hole.get());
         let fits = (extent.length - block.min(extent.length)) / step + 1;
         let no_amount = SizeValue::Bytes(0);
@@ -391,8 +391,9 @@ impl TargetsOf<'_> {
                 return Some(whole(of_all(extent.volume)).saturating_mul(loops));
             }
             (true, false) if ends_at_hole => of_passes(fits.saturating_mul(block)),
-            // Where the file goes on behind the size, the last block may go over it: of one file that of
-            // the last pass, for fio counts the bytes of all passes.
+            // Where the file continues behind the size, the last block may exceed the size. With
+            // one file only the last block of the last pass does, because fio counts the bytes of
+            // all passes.
             (true, _) if files == 1 && extent.volume < extent.length => {
                 whole(extent.volume.saturating_mul(loops))
             }
@@ -439,7 +440,7 @@ impl TargetsOf<'_> {
         }
     }
 
-    // fio drops what is cached of a file before it begins, unless it is told not to.
+    // fio drops a file's cached pages before it starts, unless `invalidate` is off.
     fn drops_cache(&self, invalidate: &One<bool>, is_null: bool) -> Option<bool> {
         // Neither has cached pages; those of a mapping are, O_DIRECT or not.
         if (self.workload.cache == CacheMode::Direct && !self.is_mapped) || is_null {

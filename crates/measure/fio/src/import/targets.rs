@@ -1,7 +1,7 @@
 //! Where jobs go: paths as fio builds them, and the targets of a plan, each once.
 //!
-//! In: the options of targets, and what a path is. Out: paths to be looked at; [`Target`]s. Not here:
-//! regions.
+//! Takes the options of targets and a function that says what each path is; gives the paths to
+//! examine and the [`Target`]s.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use durio_plan::{FileLayout, Location, LocationFacts, Target};
 use super::Said;
 use crate::job_file::{ResolvedJob, SourcePosition, TargetOptions};
 
-/// What is at a path, as far as it is known.
+/// What a path is, as far as known.
 pub(super) type Locate<'f> = &'f dyn Fn(&Path) -> Option<Location>;
 
 /// What one copy of a job works on.
@@ -81,8 +81,7 @@ fn replaced(text: &str, keyword: &str, by: &str) -> String {
     whole + rest
 }
 
-// What stands at the path of the section's own name, if it is no regular file, is what fio works
-// on: `[/dev/sdb]`.
+// If the path of the section's own name is not a regular file, fio works on it: `[/dev/sdb]`.
 fn named_by_section(job: &ResolvedJob) -> Option<PathBuf> {
     let target = &job.options.target;
     let is_one = target.files.as_ref().is_none_or(|given| given.value == 1);
@@ -97,15 +96,15 @@ fn directory(target: &TargetOptions, copy: u32) -> Option<&str> {
     directories.get(index).map(String::as_str)
 }
 
-/// The paths of which must be known what they are: named files, and directories of files that
-/// durio makes; each once, in the order of the jobs. `is_device` looks at a path.
+/// The paths that must be examined: named files, and directories of files that durio makes; each
+/// once, in the order of the jobs. `is_device` looks at a path.
 #[must_use]
 pub fn named_paths(jobs: &[ResolvedJob], is_device: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut known: HashSet<PathBuf> = HashSet::new();
     for job in jobs {
         let target_paths = (0..job.copies).flat_map(|copy| target_paths(job, copy, is_device));
-        // What is beyond is refused elsewhere.
+        // More files than this are refused elsewhere.
         for spot in target_paths.take(FILES_MAX as usize) {
             let (TargetPath::Named(path) | TargetPath::Own { directory: path, .. }) = spot;
             if known.insert(path.clone()) {
@@ -127,7 +126,7 @@ pub(super) struct Targets<'f> {
 struct Entry {
     spot: TargetPath,
     location: Location,
-    /// Of a file that durio makes.
+    /// The layout of a file that durio makes.
     layout: FileLayout,
     /// The end of all regions.
     end: u64,
@@ -144,12 +143,12 @@ impl Entry {
     }
 }
 
-/// What is at the spot before the job.
+/// The state of a target before the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Existing {
-    /// Its bytes; none for what is still to be made, and for the null devices.
+    /// Its bytes; none for a file still to be made, and for the null devices.
     pub(super) size: Option<u64>,
-    /// True if it may become larger, for durio makes it.
+    /// True if it may become larger, because durio makes it.
     pub(super) grows: bool,
 }
 
@@ -157,7 +156,7 @@ pub(super) struct Existing {
 pub(super) struct Claim<'c> {
     pub(super) at: &'c SourcePosition,
     pub(super) writes: bool,
-    /// Of the file, should it have to be made.
+    /// The layout of the file, if it must be made.
     pub(super) layout: FileLayout,
 }
 
@@ -217,7 +216,7 @@ impl<'f> Targets<'f> {
         }
     }
 
-    /// What is at a target before the job that asks.
+    /// The state of a target before the asking job.
     pub(super) fn existing(&self, index: usize) -> Existing {
         let Some(entry) = self.entries.get(index) else {
             return Existing { size: None, grows: true };

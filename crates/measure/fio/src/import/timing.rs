@@ -1,6 +1,7 @@
 //! How long a job runs.
 //!
-//! In: [`TimingOptions`]. Out: the bounds of one copy. Not here: what bounds copies and groups together.
+//! Turns [`TimingOptions`] into the bounds of one copy; bounds over copies and groups are set
+//! elsewhere.
 
 use durio_base::Nanos;
 
@@ -58,7 +59,7 @@ pub(super) fn timing(
     Timing {
         is_by_volume: !is_timed,
         duration,
-        // What is moved in the ramp counts for the size of a job, in fio as in durio.
+        // Bytes moved in the ramp count towards the size of a job, in fio as in durio.
         ramp: nanos(or(ramp_us, 0)),
         start_delay: nanos(start_delay),
         draws_start: start_delay_us.as_ref().is_some_and(|given| given.value.0 < given.value.1),

@@ -1,8 +1,8 @@
-//! What is written, and how it is made durable.
+//! The contents of writes, and how they are made durable.
 //!
-//! In: [`DataOptions`], [`DurabilityOptions`]. Out: contents, how they change from write to write, and
-//! how many repeat, as fio means it; [`SyncPolicy`]. Not here: the contents of files that are laid out,
-//! and where syncs are measured.
+//! [`DataOptions`] give contents, how they change from write to write, and how many repeat, as fio
+//! means it; [`DurabilityOptions`] give the [`SyncPolicy`]. The contents of laid-out files are set
+//! elsewhere.
 
 use durio_workload::{Contents, PerMille, Renewal, SyncMethod, SyncPolicy, Workload};
 
@@ -12,7 +12,7 @@ use crate::job_file::{DataOptions, DurabilityOptions, Given, One, SourcePosition
 // durio spreads zeros over units of this size.
 const UNIT: u64 = 4096;
 
-/// Sets what `workload` writes; one that only reads writes nothing.
+/// Sets the data that `workload` writes; a read-only workload writes none.
 pub(super) fn set_data(options: &DataOptions, workload: &mut Workload, said: &mut Said) {
     let DataOptions {
         compressible_percent,
@@ -69,7 +69,7 @@ pub(super) struct Writing {
     pub(super) depth: u32,
     /// The engine's syncs hold up the job.
     pub(super) blocks: bool,
-    /// Its writes are no calls.
+    /// Its writes are memory accesses, not calls.
     pub(super) is_mapped: bool,
     /// Passes over the region may be several, each of which fio ends.
     pub(super) has_passes: bool,

@@ -1,8 +1,8 @@
 //! Arithmetic in parentheses, as fio's own lexer and parser compute it (`exp/`).
 //!
-//! In: a text that begins with `(`. Out: a whole number. Units in it are binary for bytes
-//! (`kib` is 1000, as everywhere in fio) and microseconds for times. What overflows in fio's 32-bit
-//! intermediate values is an error here. Not here: `$keywords` (`variables`).
+//! Computes a whole number from a text that begins with `(`. Units are binary for bytes (`kib` is
+//! 1000, as everywhere in fio) and microseconds for times. A value that overflows fio's 32-bit
+//! intermediate values is an error here. `$keywords` are replaced in `variables`.
 
 /// The deepest nesting of operators.
 const DEPTH_MAX: u32 = 100;
@@ -27,7 +27,7 @@ enum Token {
 /// A number without any unit counts `implied` each (1 for bytes; 1 000 000 for times in seconds).
 ///
 /// # Errors
-/// A sentence: what is not arithmetic, what fio's 32-bit numbers cannot hold.
+/// A sentence: the part that is not arithmetic, or that fio's 32-bit numbers cannot hold.
 pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64, String> {
     let tokens = tokens(text, is_time)?;
     let has_unit = tokens.iter().any(|token| matches!(token, Token::Unit(_)));
@@ -47,7 +47,7 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     })
 }
 
-// Refuses what fio computes wrongly: fractions beside `t`, which it scales by 1024⁵ there.
+// Refuses what fio computes wrongly: fractions with `t`, which it scales by 1024⁵ there.
 fn check_fractions(tokens: &[Token], text: &str) -> Result<(), String> {
     let is_real = |token: &Token| match token {
         Token::Number(it) | Token::Unit(it) => it.is_real,
@@ -101,7 +101,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     Ok((Token::Number(Number { whole: truncated(real), real, is_real: true }), length + exponent))
 }
 
-/// The length of `e12`, `E-3`; 0 if there is none.
+/// The length of `e12`, `E-3`; 0 without an exponent.
 fn exponent_length(text: &str) -> usize {
     let Some(behind) = text.strip_prefix(['e', 'E']) else { return 0 };
     let digits = behind.strip_prefix(['+', '-']).unwrap_or(behind);
@@ -153,7 +153,7 @@ impl Parser<'_> {
         Some(*first)
     }
 
-    /// Reads what binds at least as strongly as `least`.
+    /// Reads operators that bind at least as strongly as `least`.
     fn expression(&mut self, least: u8) -> Result<Number, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -200,7 +200,7 @@ impl Parser<'_> {
     }
 }
 
-/// How strongly an operator binds, and what its right operand has to bind with at least.
+/// How strongly an operator binds, and the least strength within its right operand.
 fn strength(operator: char) -> Option<(u8, u8)> {
     match operator {
         '+' | '-' => Some((1, 2)),

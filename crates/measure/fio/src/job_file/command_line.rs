@@ -1,8 +1,8 @@
 //! fio's command line: `--name=a --rw=read file.fio`.
 //!
-//! In: words, without the program's name. Out: the same [`JobFile`] as from a file, with the
-//! position of each word in place of the line; names may be cut short as long as one option begins so
-//! (getopt). Not here: short options (fio has a few).
+//! Makes the same [`JobFile`] as from a file, with each word's position in place of the line. Names
+//! may be abbreviated as long as they fit one option only (getopt). Short options (fio has a few)
+//! are not read.
 
 use super::grammar::append_job_file;
 use super::options::{
@@ -170,7 +170,7 @@ fn completed<'w>(name: &'w str, at: &SourcePosition) -> Result<&'w str, FioError
     }
     match names_that_begin_with(name).as_slice() {
         [one] => Ok(one),
-        // Nothing begins so; whoever looks the name up says what may be meant.
+        // No option begins like this; the later look-up suggests a name.
         [] => Ok(name),
         several => {
             let what = format!("{name:?} may be one of: {}", several.join(", "));

@@ -1,6 +1,6 @@
 //! The grammar of job files: sections, settings, comments, includes.
 //!
-//! In: a [`Source`]. Out: a [`JobFile`]. Not here: what the settings mean.
+//! Parses a [`Source`] into a [`JobFile`] without interpreting the settings.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The file that an `include` line names: what stands after the word and one character.
+/// The file that an `include` line names: the text after the word and one character.
 fn included_name(line: &str) -> Option<&str> {
     line.strip_prefix("include")?.strip_prefix([' ', '\t', '='])
 }

@@ -1,10 +1,10 @@
 //! fio's options as one table: names, values, meanings, and what durio does with each.
 //!
-//! In: a name. Out: its [`OptionRow`], from which come the reading of values ([`super::resolve()`]),
+//! A name gives its [`OptionRow`], the source of the reading of values ([`super::resolve()`]),
 //! refusals, notes, help, and docs/fio-options.md. The names are those of fio 3.33 to 3.42
-//! (`options.c`, and the option tables of its engines and profiles). Not here: how a value is read
-//! (`reader`), and what a job then does ([`crate::import`], which takes [`JobOptions`] apart by name:
-//! an option that is added to [`honoured`] does not compile until it is taken there).
+//! (`options.c`, and the option tables of its engines and profiles). `reader` reads the values.
+//! [`crate::import`] takes [`JobOptions`] apart by name: an option added to [`honoured`] does not
+//! compile until it is taken there.
 
 mod honoured;
 mod program;
@@ -39,7 +39,7 @@ pub struct OptionRow {
     pub class: Class,
     /// The engines that have it; empty: every job has it.
     pub engines: &'static [&'static str],
-    /// Of an honoured one, what of it is refused all the same.
+    /// For an honoured option, the part that is refused all the same.
     pub limit: Option<&'static str>,
 }
 
@@ -72,7 +72,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Numbers with fractions, separated by colons.
     Floats,
-    /// Any text, or a list with a grammar of its own.
+    /// Any text, or a list with its own grammar.
     Text,
     /// fio knows the name and does nothing, or refuses it.
     Deprecated,
@@ -144,26 +144,26 @@ pub type Effect = fn(&mut JobOptions, &Written<'_>) -> Result<Option<String>, St
 pub enum Class {
     /// The job does it: its value is read into a field of [`JobOptions`].
     Honoured(Effect),
-    /// What is measured stays the same: ignored with a note.
+    /// The measurement stays the same: ignored with a note.
     Noted {
         /// Values of which there is nothing to say.
         unless: &'static [&'static str],
         /// Why nothing changes: a sentence.
         reason: &'static str,
     },
-    /// It changes what is done and cannot be honoured.
+    /// It changes the work done and cannot be honoured.
     Refused {
         /// Values with which nothing changes; they are fine.
         unless: &'static [&'static str],
         /// It only refines this other option, and is noted where that one is off.
         refines: Option<&'static str>,
-        /// What the option does, and what to do about it: a sentence.
+        /// The option's effect, and what to do about it: a sentence.
         reason: &'static str,
     },
 }
 
 /// The options that durio does not honour.
-// Read once: what the file says lives as long as the program does, hence the leaks of `group`.
+// Read once: the file's contents live as long as the program, hence the leaks of `group`.
 static OTHERS: LazyLock<Vec<OptionRow>> =
     LazyLock::new(|| OTHERS_TEXT.split("\n\n").filter_map(group).flatten().collect());
 const OTHERS_TEXT: &str = include_str!("options/not_honoured.txt");
@@ -239,7 +239,7 @@ fn nearest_name(written: &str) -> Option<&'static str> {
     nearest_word(written, option_rows().flat_map(OptionRow::names))
 }
 
-/// What is said of a name that fio does not know either.
+/// The message for a name that fio does not know either.
 pub(super) fn unknown(name: &str) -> String {
     let meant = nearest_name(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
     format!("fio has no option named {name:?}{meant}")

@@ -1,8 +1,7 @@
-//! What fio's program is told to print: where, in which formats, or only about itself.
+//! What fio prints: where, in which formats, or only about itself.
 //!
-//! In: the values of `--output`, `--output-format`, `--terse-version`, `--eta` and their like, each
-//! taken by its row of the table of options (the error is a sentence). Out:
-//! [`PrintSettings`]. Not here: printing, and options of jobs.
+//! Collects [`PrintSettings`] from `--output`, `--output-format`, `--terse-version`, `--eta` and
+//! the like; each value is read by its row of the table of options (the error is a sentence).
 
 /// A form of fio's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +27,7 @@ pub enum Question {
     Option(String),
 }
 
-/// What is printed and where.
+/// What to print and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrintSettings {
     /// The file of `--output`; none prints to stdout.
@@ -39,7 +38,7 @@ pub struct PrintSettings {
     pub terse_version: u8,
     /// False with `--eta=never`.
     pub shows_progress: bool,
-    /// What is asked instead of a run.
+    /// The question asked instead of a run.
     pub question: Option<Question>,
 }
 

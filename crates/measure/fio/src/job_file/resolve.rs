@@ -1,8 +1,8 @@
-//! From sections to jobs: defaults applied, values read, what cannot be honoured named.
+//! From sections to jobs: applies defaults, reads values, names settings that cannot be honoured.
 //!
-//! In: a [`JobFile`]. Out: a [`ResolvedJob`] per job section. Settings are taken in the order in which
-//! they stand, each by its row of the table of options, so that later ones win. Not here: clones
-//! (`numjobs` is a number of the job), defaults of options that nobody gave, and files.
+//! Makes a [`ResolvedJob`] per job section of a [`JobFile`]. Settings apply in the order in which
+//! they stand, each by its row of the table of options, so that later ones win. Clones (`numjobs`
+//! is a number of the job), defaults of options not given, and files are left to later stages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::FioError;
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given<T> {
-    /// What was given.
+    /// The given value.
     pub value: T,
     /// The option that gave it.
     pub option: &'static str,
@@ -31,8 +31,8 @@ pub type One<T> = Option<Given<T>>;
 /// What a job file says about reads, writes and trims.
 pub type Each<T> = PerDirection<One<T>>;
 
-/// What is said of an option: a note, if it has no effect on what is done; else a refusal, as it cannot
-/// be honoured, and then the job must not run.
+/// A remark on an option: a note if the option does not affect the work; else a refusal, as it
+/// cannot be honoured and the job must not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     pub option: String,
@@ -67,7 +67,7 @@ impl fmt::Display for Remark {
 /// A job section with its options after all defaults before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedJob {
-    /// `name=` of its own section, or else the section's name.
+    /// The section's own `name=`, or else the section's name.
     pub name: String,
     /// The section's name, after which fio names files.
     pub section: String,
@@ -81,9 +81,9 @@ pub struct ResolvedJob {
     pub copies: u32,
     /// What the job does.
     pub options: JobOptions,
-    /// The options of its own section that have a value, by name, as fio lists them.
+    /// The section's own options that have a value, by name, as fio lists them.
     pub listed: Vec<(String, String)>,
-    /// Options without effect on what is done.
+    /// Options that do not affect the work.
     pub notes: Vec<Remark>,
     /// Options that cannot be honoured; the job must not run if there is one.
     pub refusals: Vec<Remark>,
@@ -93,7 +93,7 @@ pub struct ResolvedJob {
 ///
 /// # Errors
 /// The first value that fio would reject, or would read as something else than it says. Options
-/// that are understood and cannot be honoured are no errors but refusals of their job.
+/// that are understood and cannot be honoured are refusals of their job, not errors.
 pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
     let mut jobs: Vec<ResolvedJob> = Vec::new();
     let mut defaults = Draft::default();
@@ -151,11 +151,11 @@ fn exit_all_anywhere(file: &JobFile) -> Option<Given<bool>> {
     Some(Given { value: true, option: found.name, at: found.at.clone() })
 }
 
-/// What is known of a job while its settings are taken one by one.
+/// The state of a job while its settings are taken one by one.
 #[derive(Debug, Clone, Default)]
 struct Draft<'f> {
     options: JobOptions,
-    /// Of each option, the setting that counts.
+    /// For each option, the setting that counts.
     last: BTreeMap<&'static str, Last<'f>>,
     taken: usize,
 }
@@ -175,7 +175,7 @@ impl<'f> Draft<'f> {
     fn add(&mut self, section: &'f Section) -> Result<(), FioError> {
         let is_line =
             |it: &&Setting| matches!(it.at, SourcePosition::Line { .. }) && it.name == "kb_base";
-        // Taken twice: the first time for what stands before it.
+        // Taken twice: the first time for the settings before it.
         for setting in section.settings.iter().filter(is_line).chain(&section.settings) {
             self.set(setting).map_err(|what| {
                 FioError::job_file(&setting.at, format!("{}: {what}", setting.name))
@@ -193,7 +193,7 @@ impl<'f> Draft<'f> {
             Class::Noted { .. } => row.kind.check(&written).map(|()| None)?,
             Class::Refused { .. } => None,
         };
-        // Bounds what many jobs take over from their defaults.
+        // Bounds the memory of many jobs that inherit from their defaults.
         let names = self.options.target.filenames.as_ref().map_or(0, |given| given.value.len());
         if names > FILENAMES_MAX {
             return Err(format!("more than {FILENAMES_MAX} files for one job"));
@@ -279,7 +279,7 @@ impl<'f> Draft<'f> {
         })
     }
 
-    // `bs`, `bsrange` and `bssplit` together: what fio does with them is not what they say.
+    // With `bs`, `bsrange` and `bssplit` together fio does not do what they say.
     fn check_block_sizes(&self, notes: &mut Vec<Remark>, refusals: &mut Vec<Remark>) {
         let setting = |name| self.last.get(name).map(|last| last.setting);
         let (range, split) = (setting("bsrange"), setting("bssplit"));
@@ -307,7 +307,7 @@ impl<'f> Draft<'f> {
     }
 }
 
-/// A size that is no multiple of the smallest one.
+/// A size that is not a multiple of the smallest one.
 fn rounded(shares: &[BlockSizeShare]) -> Option<u64> {
     let smallest = shares.iter().map(|it| it.bytes).min()?;
     shares.iter().map(|it| it.bytes).find(|it| it.checked_rem(smallest).is_some_and(|it| it > 0))
@@ -318,15 +318,15 @@ fn is_neutral(value: Option<&str>, unless: &[&str]) -> bool {
     let Some(value) = value else { return false };
     let number = values::size(value, 1024).ok();
     let is_same = |neutral: &&str| {
-        // 0k is 0 too, and malloc is no number.
+        // 0k is 0 too, and malloc is not a number.
         value.trim() == *neutral || (number.is_some() && number == values::size(neutral, 1024).ok())
     };
     unless.iter().any(is_same)
 }
 
 /// Whether a job waits for all groups so far; `awaited` is the name in `wait_for`. A refusal is a
-/// sentence about that. `is_partial` tells of the group before that it waits for one job by its name, so
-/// that a job that waits for none would not wait for it.
+/// sentence about that. `is_partial` says that the group before waits for one job by its name, so
+/// that a job without a wait would not wait for that group.
 fn waits(
     is_partial: &mut bool,
     is_walled: bool,

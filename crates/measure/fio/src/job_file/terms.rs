@@ -161,7 +161,7 @@ pub enum Engine {
 pub enum SubmitMode {
     /// The job submits.
     Inline,
-    /// Threads of their own submit.
+    /// Separate threads submit.
     Offload,
 }
 
@@ -177,8 +177,8 @@ pub enum RateProcess {
 /// `random_generator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RandomGenerator {
-    // To durio the first two are one: it draws numbers of its own.
-    /// tausworthe: random, and a map of what was touched.
+    // tausworthe: random, and a map of touched blocks. durio treats it and tausworthe64 alike: it
+    // draws numbers with its own generator.
     Tausworthe,
     /// tausworthe64: the same with 64 bits.
     Tausworthe64,
@@ -231,7 +231,7 @@ pub enum ExitScope {
     Group,
     /// Jobs that run, until the next stonewall.
     Stonewall,
-    /// All jobs, also those that have not begun.
+    /// All jobs, even those not started.
     All,
 }
 
@@ -240,7 +240,7 @@ pub enum ExitScope {
 pub enum CpuPolicy {
     /// Each copy may use all.
     Shared,
-    /// Each copy gets one of its own.
+    /// Each copy gets a different one.
     Split,
 }
 
@@ -249,12 +249,12 @@ pub enum CpuPolicy {
 pub enum MemoryPolicy {
     /// The kernel's.
     Default,
-    /// Of the node that asks.
+    /// The node of the asking thread.
     Local,
-    /// Of this node if possible.
+    /// This node if possible.
     Prefer(u32),
-    /// Of these nodes only.
+    /// These nodes only.
     Bind(Vec<u32>),
-    /// Of these nodes in turn; empty is all that have memory.
+    /// These nodes in turn; empty means all nodes with memory.
     Interleave(Vec<u32>),
 }

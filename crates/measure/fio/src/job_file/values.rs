@@ -1,9 +1,9 @@
 //! How fio reads a value, by kind.
 //!
-//! In: the text after `=`. Out: a number, a time, a list, or a sentence saying what is wrong.
-//! fio reads the beginning of a value that makes sense and ignores the rest (`1.5g` is one byte,
-//! `10sec` ten microseconds, ` 4k` four bytes); here the whole value has to make sense, and then it
-//! means what it means to fio. Not here: which option has which kind.
+//! Turns the text after `=` into a number, a time, a list, or a sentence that names the fault. fio
+//! reads the beginning of a value that makes sense and ignores the rest (`1.5g` is one byte,
+//! `10sec` ten microseconds, ` 4k` four bytes); here the whole value must make sense, and then it
+//! means what fio would mean.
 
 mod distribution;
 mod lists;
@@ -39,7 +39,7 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
         return Ok(SizeValue::Zones(zones));
     }
     let (number, unit) = leading_number(text)?;
-    // fio looks at the first character: what templates write as 100%% is a share too.
+    // fio looks at the first character: 100%%, as templates write it, is a share too.
     if unit.starts_with('%') && unit.trim_end_matches('%').is_empty() {
         return match u8::try_from(number) {
             Ok(percent) if percent <= 100 => Ok(SizeValue::Percent(percent)),
@@ -184,7 +184,7 @@ pub(super) fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
     Ok((a.min(b), a.max(b)))
 }
 
-/// One of the words, and what stands behind a colon after it.
+/// One of the words, and the text behind a colon after it.
 pub(super) fn choice<'t>(
     text: &'t str,
     words: &[&'static str],
@@ -229,7 +229,7 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
     }
     // fio keeps it in a signed number.
     let value = digits.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok());
-    // Scripts write whole numbers as `4096.0`: what fio overlooks there is nothing.
+    // Scripts write whole numbers as `4096.0`: the part that fio ignores is zero.
     let is_zero = |fraction: &str| fraction.bytes().all(|digit| digit == b'0');
     let unit = if unit.strip_prefix('.').is_some_and(is_zero) { "" } else { unit };
     Ok((value.ok_or_else(|| format!("{text:?} is too large"))?, unit))

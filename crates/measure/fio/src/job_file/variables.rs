@@ -1,7 +1,7 @@
-//! What is replaced in a line before it is split: `${NAME}` and fio's keywords.
+//! Replacements in a line before it is split: `${NAME}` and fio's keywords.
 //!
-//! In: an option line. Out: the line with values in place of names, computed where a keyword
-//! stands beside an operator (fio asks `bc` for that). Not here: arithmetic in parentheses.
+//! Names become values; a keyword next to an operator is computed (fio asks `bc` for that).
+//! Arithmetic in parentheses is left to `arithmetic`.
 
 use super::{HostParameters, LINE_BYTES_MAX, Machine};
 
@@ -23,14 +23,14 @@ pub(super) fn replaced(line: &str, host: &HostParameters<'_>) -> Result<String, 
     with_keywords(line, host.machine)
 }
 
-/// Replaces each `${NAME}` by the variable's value, or by nothing if there is none.
+/// Replaces each `${NAME}` by the variable's value, or by nothing if it is unset.
 fn with_variables(line: &str, environment: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, behind)) = after.split_once('}') else { break };
         out.push_str(before);
-        // What stands in a variable is not replaced again.
+        // A variable's text is not replaced again.
         out.push_str(&environment(name).unwrap_or_default());
         rest = behind;
     }
@@ -73,7 +73,7 @@ struct Calculator<'t> {
     rest: &'t str,
 }
 
-// What is computed has 100 bytes at most (above), which bounds the recursion too.
+// Expressions have at most 100 bytes (checked above), which bounds the recursion too.
 impl Calculator<'_> {
     fn whole(mut self) -> Option<i64> {
         let value = self.expression(0)?;

@@ -1,8 +1,8 @@
 //! A lenient reader of JSON that knows its line.
 //!
-//! In: bytes. Out: values asked for by type, faults with line and keys. Not here: what keys mean.
-//! serde_json does not do: fio prints `nan`, raw control characters and repeated keys, and the line
-//! of every job is wanted. Memory: one string at a time; depth: [`DEPTH_MAX`].
+//! Callers ask for values by type; faults carry the line and keys. serde_json will not do: fio
+//! prints `nan`, raw control characters and repeated keys, and the line of every job is wanted.
+//! Memory: one string at a time; depth: [`DEPTH_MAX`].
 
 use std::borrow::Cow;
 
@@ -348,7 +348,7 @@ fn unit(rest: &mut std::str::Chars<'_>) -> char {
         return char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER);
     }
     let mut ahead = rest.clone();
-    // A surrogate alone is no character.
+    // A lone surrogate is not a character.
     if ahead.next() != Some('\\') || ahead.next() != Some('u') {
         return char::REPLACEMENT_CHARACTER;
     }

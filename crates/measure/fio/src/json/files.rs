@@ -1,7 +1,7 @@
 //! A file that fio wrote: text, documents, text.
 //!
-//! In: bytes or a path. Out: [`FioFile`], the last complete result and what else was there. Not
-//! here: results of several files. Memory: the file, at most [`MAX_BYTES`], and two results.
+//! Reads bytes or a path into a [`FioFile`]: the last complete result and what surrounds it.
+//! Memory: the file, at most [`MAX_BYTES`], and two results.
 
 use std::io;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub struct FioFile {
     /// The line at which a further result ends too early or is damaged, if there is one after the
     /// last complete result.
     pub cut_off_line: Option<u64>,
-    /// What stands outside the documents, without blank ends: fio's messages, its output for people.
-    /// At most 64 KiB.
+    /// The text outside the documents, trimmed: fio's messages, its output for people. At most 64
+    /// KiB.
     pub text: String,
 }
 
@@ -74,7 +74,7 @@ pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     while cursor.find_brace() {
         let start = cursor.at();
         let Some(ahead) = search.result_at(cursor) else {
-            // What follows the begin of a damaged document is no message.
+            // Text after the start of a damaged document is not a message.
             if search.damaged_from == Some(start) {
                 search.end_text(bytes, start);
             }
@@ -102,7 +102,7 @@ const FIRST_KEYS: [&str; 9] = [
     "cpu_idleness",
 ];
 const VERSION: &str = "fio version";
-/// How many braces are looked at to tell other JSON from text.
+/// The most braces that are looked at to distinguish other JSON from text.
 const OTHER_MAX: u32 = 8;
 
 #[derive(Default)]
@@ -122,15 +122,15 @@ struct Search {
 }
 
 impl Search {
-    /// Reads a result that begins here; where it ends, or `None` if there is none.
+    /// Reads a result that begins here; returns where it ends, or `None` if no result begins here.
     fn result_at<'a>(&mut self, mut cursor: Cursor<'a>) -> Option<Cursor<'a>> {
         if !cursor.has_first_key(&FIRST_KEYS) {
             self.note_other(cursor);
             return None;
         }
         let (start, line) = (cursor.at(), cursor.line());
-        // A tool may have sorted the keys. Then other JSON may begin so too, and of damage only
-        // fio's own first key is told.
+        // A tool may have sorted the keys. Then other JSON may begin so too, so damage is reported
+        // only for fio's own first key.
         let is_fio = cursor.has_first_key(&[VERSION]);
         match FioOutput::read_fio(&mut cursor) {
             Ok(Some(output)) => {
@@ -139,7 +139,7 @@ impl Search {
                 }
                 self.outputs.push(output);
                 self.documents += 1;
-                // What was cut off before a complete result was repeated by it.
+                // A complete result repeats the one that was cut off before it.
                 self.damaged = None;
                 return Some(cursor);
             }
@@ -152,9 +152,9 @@ impl Search {
         None
     }
 
-    /// Looks whether this is JSON, unless that is known or braces are too many to tell.
+    /// Checks for other JSON, unless one was found already or there were too many braces.
     fn note_other(&mut self, mut cursor: Cursor<'_>) {
-        // Else a text of braces would be read to its end from each of them.
+        // Otherwise a text of braces would be read to its end from each of them.
         if self.other_line.is_some() || self.others >= OTHER_MAX {
             return;
         }
@@ -202,8 +202,8 @@ impl Search {
 /// How far the clock of fio's documents and its run times may be apart: documents have whole seconds.
 const CLOCKS_APART_MS: u64 = 2000;
 
-/// How far the clock of documents and the growth of `elapsed`, which counts a second that has begun, may be apart
-/// within a run.
+/// The most by which the clock of documents and the growth of `elapsed`, which counts a started
+/// second, may differ within a run.
 const ELAPSED_APART_MS: u64 = 1000;
 
 /// True if both say when they began, and not the same; one that is still to begin says 0.

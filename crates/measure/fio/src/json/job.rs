@@ -1,7 +1,7 @@
 //! One entry of `jobs`: a job, or the jobs of a reporting group.
 //!
-//! In: an object of `jobs` or `client_stats`. Out: [`FioJob`]. Not here: what hides behind figures
-//! (a group has the first job's name with the last one's options; see the fields).
+//! Reads an object of `jobs` or `client_stats` into a [`FioJob`]. A group has the first job's name
+//! with the last one's options; see the fields.
 
 use super::latency::{LatencyBlock, LatencyShares, PriorityLatency, Shares};
 use super::output::Options;
@@ -90,11 +90,11 @@ impl Direction {
 }
 
 object! {
-    /// fsync, fdatasync and `sync_file_range` together; they are not told apart.
+    /// fsync, fdatasync and `sync_file_range` together; fio does not distinguish them.
     struct SyncSection {
         /// As fio says; 0 for fdatasync up to fio 3.42. `lat_ns.n` is right.
         total_ios: u64,
-        /// Of the sync call alone.
+        /// The latency of the sync call alone.
         lat_ns: LatencyBlock,
     }
 }
@@ -110,7 +110,7 @@ object! {
         groupid: u64,
         /// When the job began, in ms since 1970; since fio 3.36.
         job_start: Option<u64>,
-        /// The first error's number, 0 if there was none.
+        /// The first error's number, 0 without one.
         error: i64,
         /// Seconds that fio still expected to run.
         eta: Option<u64>,
@@ -169,7 +169,7 @@ object! {
 pub struct LatencySearch {
     /// The depth found, or the job's depth without a search.
     pub depth: u64,
-    /// The target in ns, 0 if there is none.
+    /// The target in ns, 0 without one.
     pub target: u64,
     /// The percentile that must meet the target.
     pub percentile: f64,
@@ -181,7 +181,7 @@ impl FioJob {
     /// The job's option, or the global one.
     #[must_use]
     pub fn option<'a>(&'a self, name: &str, global: &'a Options) -> Option<&'a str> {
-        // Of an option that is given twice, fio takes the later one.
+        // If an option is given twice, fio takes the later one.
         let own = self.options.iter().flatten().rev();
         let mut all = own.chain(global.iter().rev());
         all.find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -208,8 +208,8 @@ impl FioJob {
 }
 
 object! {
-    /// What fio's test of one criterion found. The job's figures cover the whole run; only the lists and
-    /// means here cover the window.
+    /// The result of fio's test of one criterion. The job's results cover the whole run; only the
+    /// lists and means here cover the window.
     struct SteadyState {
         /// The criterion, as `iops_slope:0.300000%`.
         ss: String,

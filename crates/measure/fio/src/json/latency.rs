@@ -1,7 +1,7 @@
-//! The block of figures that fio prints for each kind of latency, and percentages by label.
+//! The block of numbers that fio prints for each kind of latency, and percentages by label.
 //!
-//! In: `slat_ns`, `clat_ns`, `lat_ns`; objects as `iodepth_level`, or a histogram. Out:
-//! [`LatencyBlock`], [`Shares`]. Not here: which of them to trust.
+//! Reads `slat_ns`, `clat_ns`, `lat_ns` into a [`LatencyBlock`], and objects like `iodepth_level`
+//! or a histogram into [`Shares`].
 
 use super::cursor::{Cursor, Fault, Read};
 use super::table::{Json, object};
@@ -33,7 +33,7 @@ object! {
 }
 
 impl LatencyBlock {
-    /// How many were measured: what fio says, or else what the bins hold.
+    /// The number of samples: fio's count, or else that of the bins.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.n.unwrap_or_else(|| self.bins.total())
@@ -46,7 +46,7 @@ impl LatencyBlock {
         printed.map(|&(_, value_ns)| value_ns)
     }
 
-    // Of what was not measured, fio before 3.18 prints percentiles of 0.
+    // For a latency that was not measured, fio before 3.18 prints percentiles of 0.
     fn drop_zeros(&mut self) {
         let is_of_nothing = self.samples() == 0 && self.max == 0;
         if is_of_nothing && self.percentiles.iter().all(|&(_, ns)| ns == 0) {
@@ -178,7 +178,7 @@ fn labelled(counts: &[u128], total: u128) -> Shares {
     labels.zip(counts).map(|(label, &count)| (label, percent(count, total))).collect()
 }
 
-// What fio shows at least of what was there.
+// The least percentage that fio shows for a count above 0.
 const LEAST: f64 = 0.01;
 
 #[expect(clippy::cast_precision_loss, reason = "printed with six decimals")]

@@ -1,6 +1,6 @@
-//! One document of fio: what was run and what came of it.
+//! One document of fio: the jobs it ran and their results.
 //!
-//! In: an object with `fio version`. Out: [`FioOutput`]. Not here: finding it in a file.
+//! Reads an object with `fio version` into a [`FioOutput`]; `files` finds it.
 
 use super::cursor::{Cursor, Read};
 use super::job::FioJob;
@@ -21,13 +21,13 @@ pub struct FioOutput {
     pub timestamp_ms: Option<u64>,
     /// The same as text.
     pub time: Option<String>,
-    /// Options of all jobs; empty if there are none.
+    /// Options of all jobs; may be empty.
     pub global_options: Options,
     /// True if a client wrote it (`client_stats` in place of `jobs`).
     pub is_client: bool,
     /// The jobs or reporting groups, without the empty entries that fio adds to some groups.
     pub jobs: Vec<FioJob>,
-    /// What the block devices did; `None` if fio was told not to look.
+    /// The counters of the block devices; `None` if fio was asked to leave them out.
     pub disk_util: Option<Vec<DiskUtil>>,
 }
 
@@ -36,7 +36,7 @@ impl FioOutput {
     pub(super) fn read_fio(cursor: &mut Cursor<'_>) -> Read<Option<Self>> {
         let output = Self::read(cursor)?;
         // A document whose keys were sorted may lack the version before its jobs; one without both
-        // is somebody else's.
+        // is not fio's.
         let is_fio =
             !output.version.is_empty() || output.jobs.iter().any(|job| !job.jobname.is_empty());
         Ok(is_fio.then_some(output))
@@ -76,7 +76,7 @@ impl Object for FioOutput {
         self.timestamp.put(printer, "timestamp");
         self.timestamp_ms.put(printer, "timestamp_ms");
         self.time.put(printer, "time");
-        // A client prints the key also where there are none.
+        // A client prints the key even without options.
         if !self.global_options.is_empty() || self.is_client {
             self.global_options.put(printer, "global options");
         }

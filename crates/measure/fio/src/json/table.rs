@@ -1,7 +1,7 @@
 //! Structs of fio's JSON, each field with its keys, by which they are read and written.
 //!
-//! In: a cursor before a value, or a printer and a key. Out: the value, or its text in fio's form.
-//! `null` and missing keys leave what was there. Not here: which keys an object has.
+//! Reads the value at a cursor, or prints a key and value in fio's form. `null` and missing keys
+//! leave the field unchanged.
 
 use super::cursor::{Cursor, Read};
 use super::latency::Shares;
@@ -14,7 +14,7 @@ pub(super) trait Json {
     fn put(&self, printer: &mut Printer, key: &str);
 }
 
-/// What stands between braces.
+/// The contents of braces.
 pub(super) trait Object: Default {
     /// Reads the value of a key, or skips it.
     fn field(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Read<()>;
@@ -22,12 +22,12 @@ pub(super) trait Object: Default {
     /// Writes all keys in fio's order.
     fn fields(&self, printer: &mut Printer);
 
-    /// What is known once all keys were read.
+    /// Called once all keys were read.
     fn finish(&mut self) {}
 
     fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
         let mut object = Self::default();
-        // null is no value: what was there stays, as with a missing key.
+        // null is not a value: the field stays unchanged, as with a missing key.
         cursor.object(|cursor, key| match cursor.takes_null() {
             true => Ok(()),
             false => object.field(cursor, key),
@@ -37,10 +37,11 @@ pub(super) trait Object: Default {
     }
 }
 
-/// Makes a struct that is an [`Object`]. The key of a field is its name, unless keys follow after `=>`
-/// in fio's order: `"key"`, `"key" .part` of a field with several keys, `"key" ?.part` of an optional
-/// one, `read "key"` for what is not written so, `put method` for what is no field; `[]` is for what
-/// is not in the JSON. `finish f` calls `f` once all keys were read.
+/// Makes a struct that is an [`Object`]. The key of a field is its name, unless keys follow after
+/// `=>` in fio's order: `"key"`; `"key" .part` for a field with several keys; `"key" ?.part` for an
+/// optional one; `read "key"` for a key that is read but not written so; `put method` for output
+/// that is not a field; `[]` for a field that is not in the JSON. `finish f` calls `f` once all
+/// keys were read.
 macro_rules! object {
     ($(#[doc = $about:literal])* struct $Name:ident {
         $($(#[doc = $doc:literal])* $field:ident: $type:ty $(=> $keys:tt)?,)+
@@ -116,7 +117,7 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// Scalars: what reads one from the cursor, and what prints it.
+/// Scalars: the function that reads one from the cursor, and the one that prints it.
 macro_rules! scalars {
     ($($Type:ty: $read:ident, $print:ident;)+) => {$(
         impl Json for $Type {

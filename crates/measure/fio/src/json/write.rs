@@ -1,16 +1,16 @@
 //! fio's json+ from a result, in the form of fio 3.33.
 //!
-//! In: [`FioOutput`]. Out: text, byte for byte what fio 3.33 prints for the same figures, but for
-//! what would not be JSON: control characters are escaped, counts above i64 stay positive, figures
-//! that are no numbers become 0. fio's layout has two spaces per level, blanks around the colon, and
-//! an empty line in what is empty. Not here: keys that fio 3.33 lacks, unless the result has them.
+//! Byte for byte as fio 3.33 prints the same results, except where that would not be JSON: control
+//! characters are escaped, counts above i64 stay positive, `nan` and `inf` become 0. fio's layout
+//! has two spaces per level, blanks around the colon, and an empty line in empty objects. Keys that
+//! fio 3.33 lacks are written only if the result has them.
 
 use std::fmt::Write as _;
 
 use super::output::FioOutput;
 use super::table::Object as _;
 
-/// The document as text, with a final new line. Keys for what is `None` are left out.
+/// The document as text, with a final new line. Keys of `None` values are left out.
 ///
 /// ```
 /// use durio_fio::json::{FioOutput, read, write};
@@ -56,7 +56,7 @@ impl Printer {
         self.text.push_str(&value.to_string());
     }
 
-    /// With six decimals; what is no number would not be JSON.
+    /// With six decimals; `nan` and `inf` would not be JSON.
     pub(super) fn figure(&mut self, key: &str, value: &f64) {
         self.entry(Some(key));
         let value = if value.is_finite() { *value } else { 0.0 };

@@ -1,7 +1,5 @@
-//! Rules applied to facts, and documents that contradict each other about what is not met.
-//!
-//! In: [`AdviceRequest`]. Out: [`AdviceReport`]. Not here: reading the system, output, and which side
-//! of a conflict is right.
+//! Applies rules to facts and collects the conflicts between documents on rules that are not met.
+//! Reading the system is the caller's job, and no side of a conflict is picked.
 
 use durio_analyse::Findings;
 use durio_observe::{Readings, Stack, leaf_devices};
@@ -27,7 +25,7 @@ pub struct System<'a> {
     pub readings: &'a Readings,
 }
 
-/// What is to be judged.
+/// The target, the sources of its facts, and the rules to apply.
 #[derive(Debug)]
 pub struct AdviceRequest<'a> {
     /// The path that the user named.
@@ -39,7 +37,7 @@ pub struct AdviceRequest<'a> {
     /// Rules for this database too.
     pub database: Option<String>,
     pub settings: DatabaseSettings,
-    /// What was measured here.
+    /// The findings of a run on this target.
     pub run: Option<&'a Findings>,
     /// Only this rule.
     pub rule: Option<String>,
@@ -48,8 +46,7 @@ pub struct AdviceRequest<'a> {
 /// Judges every rule.
 ///
 /// # Errors
-/// If a rule, a database or a setting is asked for that does not exist, or a setting's value is of
-/// another kind.
+/// If a requested rule, database or setting does not exist, or a setting's value has another kind.
 pub fn advise(request: &AdviceRequest<'_>) -> Result<AdviceReport, AdviceError> {
     let catalogue = Catalogue::shipped()?;
     check_database(catalogue, request)?;
@@ -136,7 +133,7 @@ impl Judge<'_> {
     /// One piece of advice for each subject that the rule is about.
     fn rule(&self, rule: &Rule) -> Vec<Advice> {
         let database = self.request.database.as_deref();
-        // A rule for some databases says nothing until one of them is asked for.
+        // A rule for some databases is silent until one of them is requested.
         let is_for_database = rule.databases.is_empty()
             || database.is_some_and(|name| rule.databases.iter().any(|known| known == name));
         let subjects = self.system.subjects(rule.subject, database);
@@ -170,7 +167,7 @@ impl Judge<'_> {
                 None => return self.cannot_tell(seen, facts),
             }
         }
-        // Measured figures are shown even where they only made the rule apply.
+        // Measured values are shown even where they only made the rule apply.
         seen.used.retain(|name| name.starts_with("run."));
         seen.missing.clear();
         let state = match rule.met.holds(facts, &mut seen) {
@@ -230,7 +227,7 @@ impl Judge<'_> {
     }
 }
 
-/// Why what was read is no value of the fact's kind, and where it was read.
+/// Why the text that was read is not a value of the fact's kind, and where it was read.
 fn why_unreadable(name: &str, facts: &Facts) -> Option<String> {
     let fact = facts.get(name)?;
     Some(format!("{} ({})", fact.value.as_ref().err()?, fact.place))
@@ -291,7 +288,7 @@ fn is_same(one: &Conflict, other: &Conflict) -> bool {
     straight && one.about == other.about || crossed
 }
 
-/// What a rule says, and for whom.
+/// A rule's statement, and its audience.
 fn statement(rule: &Rule) -> Statement {
     let roles: Vec<&str> = rule.roles.iter().map(|role| role.name()).collect();
     let mut for_whom = format!("role {}", roles.join(", "));

@@ -1,7 +1,7 @@
 //! The facts that exist: their kinds, how to get the missing ones, and the names under which
 //! databases have their settings.
 //!
-//! In: `rules/facts.toml`. Out: [`Catalogue`]. Not here: values.
+//! All of it comes from `rules/facts.toml`; values are elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

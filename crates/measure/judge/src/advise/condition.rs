@@ -1,11 +1,10 @@
 //! The language of conditions: comparisons of named facts, with `and`, `or`, `not` and parentheses.
 //!
-//! In: text such as `device.read_ahead_kb >= 128KiB and fs.options has 'noatime'`, and facts.
-//! Out: true, false, or not to be told, with the facts that were used and those that are missing.
-//! Not here: what follows from it.
+//! An example is `device.read_ahead_kb >= 128KiB and fs.options has 'noatime'`. A condition is
+//! true, false or unknown, and reports the facts that it used and those that are missing.
 //!
-//! Logic has three values (Kleene): what is missing decides nothing, unless the rest decides.
-//! Kinds are checked when a rule is read, so that bytes are never set against seconds.
+//! Logic is three-valued (Kleene): a missing fact decides nothing, unless the rest decides. Kinds
+//! are checked when a rule is read, so that bytes are never compared with seconds.
 
 mod parse;
 
@@ -50,7 +49,7 @@ const COMPARISONS: [(&str, Holds); 6] = [
 pub(super) enum Term {
     Fact(String),
     Literal(Value),
-    /// So many times a fact.
+    /// A factor times a fact.
     Times(f64, String),
 }
 
@@ -83,7 +82,7 @@ impl<'de> Deserialize<'de> for Condition {
 }
 
 impl Condition {
-    /// Whether it holds; none if that cannot be told.
+    /// Whether the condition holds; `None` if unknown.
     pub(super) fn holds(&self, facts: &Facts, seen: &mut Seen) -> Option<bool> {
         match self {
             Self::All(parts) => decided(parts, false, facts, seen),
@@ -146,7 +145,7 @@ fn add_once(list: &mut Vec<String>, name: String) {
     }
 }
 
-/// Of parts that are joined: one that is `deciding` decides, else one that is unknown.
+/// Joins parts: the result is `deciding` if any part is, else unknown if any part is.
 fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) -> Option<bool> {
     let mut unknown = false;
     let mut all = Seen::default();
@@ -154,7 +153,7 @@ fn decided(parts: &[Condition], deciding: bool, facts: &Facts, seen: &mut Seen) 
         let mut own = Seen::default();
         match part.holds(facts, &mut own) {
             Some(holds) if holds == deciding => {
-                // It decides alone: what was seen of the others, or is missing there, does not count.
+                // This part decides alone: facts seen or missing in the others do not count.
                 seen.join(own);
                 return Some(deciding);
             }
@@ -193,7 +192,7 @@ impl Term {
     }
 }
 
-/// None for values of different kinds, which the check of a rule does not let pass.
+/// `None` for values of different kinds, which the check of a rule refuses.
 fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left.magnitude(), right.magnitude()) {
         (Some(left), Some(right)) => left.partial_cmp(&right),

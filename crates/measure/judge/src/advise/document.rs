@@ -1,7 +1,7 @@
 //! The JSON documents of `durio advise --format json`, plain data: what the rules found, and with
 //! `--prove` a rule that was measured before and after.
 //!
-//! In: nothing; filled by the other modules and by durio-bench. Out: [`AdviceReport`], [`Proof`].
+//! The other modules and durio-bench fill [`AdviceReport`] and [`Proof`].
 
 use crate::compare::Comparison;
 use serde::{Deserialize, Serialize};
@@ -23,15 +23,15 @@ pub struct AdviceReport {
     pub database: Option<String>,
     /// The use that was asked for.
     pub role: Option<AdviceRole>,
-    /// The run folder that figures were taken from.
+    /// The run folder of the measured values.
     pub run: Option<String>,
     /// How many rules stand how.
     pub counts: Counts,
     /// One for each rule and subject, in the rules' order.
     pub advice: Vec<Advice>,
-    /// Where documents contradict each other about what is not met here.
+    /// Documents that contradict each other on a rule that is not met here.
     pub conflicts: Vec<Conflict>,
-    /// What the reader must know of what was given, such as settings that no rule reads.
+    /// Notes on the input, such as settings that no rule reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub struct Counts {
     pub not_met: u64,
     /// Something is not known.
     pub cannot_tell: u64,
-    /// Nothing here is what the rule is about.
+    /// The rule's subject does not exist here.
     pub not_applicable: u64,
 }
 
@@ -55,12 +55,12 @@ pub struct Advice {
     /// The rule's identifier.
     pub rule: String,
     pub name: String,
-    /// What it wants, in a sentence.
+    /// The advice, in a sentence.
     pub title: String,
     pub layer: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
-    /// Which one: a device, a mount point, a database; empty if there is none here.
+    /// The device, mount point or database; empty if there is none here.
     pub about: String,
     /// For which uses.
     pub roles: Vec<AdviceRole>,
@@ -78,8 +78,8 @@ pub struct Advice {
     pub apply: Apply,
     /// What may come of it.
     pub risk: Risk,
-    /// What the project measured of it on storage of its own, or why it could not; what speaks against
-    /// the rule first.
+    /// What the project measured of the rule on its own storage, or why it could not; evidence
+    /// against the rule comes first.
     pub evidence: Vec<Evidence>,
     /// True if `--prove` can measure it.
     pub provable: bool,
@@ -122,7 +122,7 @@ pub struct MissingFact {
 /// Documents that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// What it is about.
+    /// The subject in question.
     pub about: String,
     pub statements: Vec<Statement>,
 }
@@ -130,9 +130,9 @@ pub struct Conflict {
 /// One side of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The rule that has it; none for a document that no rule follows.
+    /// The rule that follows it; `None` if there is no such rule.
     pub rule: Option<String>,
-    /// For whom: uses and databases.
+    /// Its audience: uses and databases.
     pub for_whom: String,
     pub says: String,
     pub sources: Vec<AdviceSource>,
@@ -149,7 +149,7 @@ pub struct Proof {
     /// The rule's identifier.
     pub rule: String,
     pub name: String,
-    /// What it wants.
+    /// The advice.
     pub title: String,
     /// The path that the user named.
     pub target: String,
@@ -160,17 +160,17 @@ pub struct Proof {
     pub comparison: Comparison,
 }
 
-/// What was switched, and how it is now.
+/// A setting that was switched, and its value now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchedSetting {
     /// In words.
     pub what: String,
-    /// Its file; none for what is durio's own.
+    /// The setting's file; `None` for an option of durio.
     pub file: Option<String>,
     /// The value of A.
     pub before: String,
     /// The value of B.
     pub after: String,
-    /// The value that was read when all was over; none for what is durio's own.
+    /// The value read at the end; `None` for an option of durio.
     pub restored: Option<String>,
 }

@@ -3,24 +3,24 @@
 use durio_workload::nearest_word;
 use thiserror::Error;
 
-/// What was asked for and is not there, or rules that cannot be read.
+/// An unknown name, an unusable setting, or rules that cannot be read.
 #[derive(Debug, Error)]
 pub enum AdviceError {
     /// A rule, a database or a setting that no rule knows.
     #[error("{what} '{name}'{}", meant(nearest.as_deref()))]
     Unknown {
-        /// What is not there, such as `unknown database`.
+        /// The kind of name, such as `unknown database`.
         what: &'static str,
-        /// As it was asked for.
+        /// As the user wrote it.
         name: String,
         /// The known one that looks most alike.
         nearest: Option<String>,
     },
-    /// A setting whose value is of another kind.
+    /// A setting whose value has another kind.
     #[error("the setting '{name}': {reason}")]
     BadSetting {
         name: String,
-        /// What is wrong with its value.
+        /// Why the value is invalid.
         reason: String,
     },
     /// The rules that this program was built with: a test would have said so.

@@ -1,8 +1,6 @@
-//! What the project itself measured of a rule's claim: plain data, and its words.
-//!
-//! In: `rules/measured.toml` (what was measured, and where) and `rules/unmeasured.toml` (what cannot
-//! be measured on the storage at hand, and why). Out: [`Evidence`] by rule. Not here: the rules;
-//! measurements on the user's storage, which are `--prove`.
+//! The project's own measurements of a rule's claim, and their wording. `rules/measured.toml` holds
+//! the measurements, `rules/unmeasured.toml` the reasons why a claim cannot be measured on the
+//! storage at hand. Measurements on the user's storage are `--prove`.
 
 use std::collections::BTreeMap;
 
@@ -23,22 +21,22 @@ word_enum! {
     NotMeasurable "not checked",
 }
 
-/// A measurement of what a rule says, or why there is none.
+/// A measurement of a rule's claim, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// What came of it.
     pub outcome: EvidenceOutcome,
-    /// What was measured, with its figures, in a sentence; or what it needs, if nothing was.
+    /// A sentence: the measurement with its numbers, or what a measurement would need.
     pub says: String,
-    /// On what it was measured; `None` if nothing was.
+    /// The conditions of the measurement; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Conditions>,
 }
 
-/// On what it was measured.
+/// The conditions of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// What was run.
+    /// The command that ran.
     pub command: String,
     /// The day, as 2026-11-21.
     pub date: String,
@@ -48,7 +46,7 @@ pub struct Conditions {
     pub storage: String,
     /// Processors.
     pub cores: u32,
-    /// What else ran, and what that makes of the figures.
+    /// Other load during it, and its influence on the results.
     pub load: String,
     /// Why it may be wrong all the same; `None` for counts, which are exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +54,7 @@ pub struct Conditions {
 }
 
 impl Evidence {
-    /// One line: the word, the figures, and where they come from.
+    /// One line: the word, the numbers, and their source.
     #[must_use]
     pub fn line(&self) -> String {
         let word = self.outcome.words();
@@ -123,7 +121,7 @@ pub(super) type ByRule = BTreeMap<String, Vec<Evidence>>;
 /// Which rule or file is wrong, and why.
 pub(super) type Wrong = (String, String);
 
-/// A file of rules, or what is wrong with it.
+/// Parses a file of rules, or says why it cannot.
 pub(super) fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Wrong> {
     toml::from_str(text).map_err(|error| (file.to_owned(), error.to_string()))
 }
@@ -158,7 +156,7 @@ fn evidence(it: Measurement, places: &BTreeMap<String, Testbed>) -> Result<Evide
     if it.outcome == EvidenceOutcome::NotMeasurable {
         return Err("what is not measurable belongs into unmeasured.toml".to_owned());
     }
-    // Without a figure it would be an opinion.
+    // Without a number it would be an opinion.
     if !it.says.contains(|c: char| c.is_ascii_digit()) || it.command.is_empty() {
         return Err("a measurement has a figure and a command".to_owned());
     }

@@ -1,6 +1,4 @@
-//! What each rule wants, without a machine to apply it to.
-//!
-//! In: the shipped rules. Out: [`Explanation`]s. Not here: whether a rule is met.
+//! The explanations of the shipped rules, without a machine to apply them to.
 
 use durio_analyse::{Explanation, ExplanationFact, ExplanationKind};
 

@@ -1,7 +1,5 @@
-//! What is known: named values, each with the place where it was read; and texts with facts in them,
-//! such as `echo ${device.scheduler} > …`.
-//!
-//! In: values and texts from whoever reads. Out: [`Facts`]. Not here: reading, judging.
+//! Facts: named values, each with the place where it was read; and texts with facts in them, such
+//! as `echo ${device.scheduler} > …`.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +9,9 @@ use super::value::Value;
 /// A fact that is known, or whose text could not be understood.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fact {
-    /// What it is; or why it cannot be told from what was read.
+    /// The value, or why the text does not give one.
     pub(super) value: Result<Value, String>,
-    /// As it was written: commands that undo a change need it to the letter.
+    /// The original text: commands that undo a change need it to the letter.
     pub(super) text: String,
     /// A file, a document, a run folder.
     pub(super) place: String,
@@ -63,13 +61,13 @@ impl Facts {
         }
     }
 
-    /// Takes over what the other has.
+    /// Adds the facts of `other`.
     pub(super) fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().map(|(name, fact)| (name.clone(), fact.clone())));
     }
 }
 
-/// The parts of a text: what stands as it is, and names of facts.
+/// The parts of a text: literal text, each with the name of the fact that follows it.
 fn parts(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

@@ -1,6 +1,4 @@
-//! Facts of a run: its figures, as rules ask for them.
-//!
-//! In: findings. Out: [`Facts`] whose place is the run folder. Not here: measuring, judging.
+//! Facts of a run: its results, as rules ask for them. The place of each fact is the run folder.
 //!
 //! Workloads are known by their definition and the layout of their file, never by their name, except
 //! etcd's, whose threshold is about that very workload. A fact is absent where its workload was not

@@ -1,7 +1,6 @@
 //! Facts of machine, filesystem and devices.
 //!
-//! In: a stack and the settings that were read. Out: [`Facts`], for each subject of a rule.
-//! Not here: reading them.
+//! The stack and the settings were read before; each subject of a rule gets its [`Facts`].
 
 use durio_observe::{
     CloudDisk, FilesystemFacts, Layer, LayerKind, LayerReadings, Reading, Readings, Stack,
@@ -14,13 +13,13 @@ use super::value::{Value, real};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// What arrays and volumes are told from their parts.
+/// The place of facts that arrays and volumes take from their parts.
 const STACK: &str = "the layers below";
 
-// Of members, what should be alike.
+// Settings that should be the same on all members.
 const ALIKE: &[&str] = &["scheduler", "read_ahead_kb", "write_cache", "rotational", "nomerges"];
 
-/// A subject of rules, and what is known of it.
+/// A subject of rules, and its facts.
 #[derive(Debug, Clone)]
 pub(super) struct SubjectFacts {
     subject: Subject,
@@ -28,7 +27,7 @@ pub(super) struct SubjectFacts {
     pub(super) facts: Facts,
 }
 
-/// Everything that was read, by what it is of.
+/// Everything that was read, by subject.
 #[derive(Debug)]
 pub(super) struct SystemFacts {
     base: Facts,
@@ -102,7 +101,7 @@ fn aio_share(facts: &mut Facts) {
 
 /// The names of the block devices that the target is on.
 fn top_devices(layer: &Layer) -> Vec<String> {
-    // A partition has no queue of its own: the settings are those of its disk.
+    // A partition has no queue: the settings are those of its disk.
     if layer.block.is_some() && layer.kind != LayerKind::Partition {
         return vec![layer.name.clone()];
     }
@@ -125,7 +124,7 @@ fn device_facts(
     let place = format!("/sys/class/block/{}", layer.name);
     facts.put("device.name", Value::Text(layer.name.clone()), &place);
     for reading in &layer.readings {
-        // An array has facts of a device too; names that no device has are its own.
+        // An array has facts of a device too; names that no device has belong to the array.
         let _ = put(&mut facts, catalogue, "device", reading)
             || put(&mut facts, catalogue, "md", reading);
     }
@@ -176,7 +175,7 @@ fn stripe(facts: &mut Facts) {
     }
 }
 
-/// Whether the disks below an array rotate, and in what they differ.
+/// Whether the disks below an array rotate, and how they differ.
 fn members(facts: &mut Facts, stack: &Stack, readings: &Readings, array: &str) {
     let Some((_, layer)) = stack.walk().find(|(_, layer)| layer.name == array) else { return };
     // Members may be partitions: what counts is the disk below.

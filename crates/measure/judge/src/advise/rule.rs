@@ -1,8 +1,8 @@
 //! The rules, as they are shipped.
 //!
-//! In: the files in `rules/`. Out: [`Rule`]s, checked: every fact exists and is of the kind that its
-//! condition needs, every source is named, every conflict has its other side; or which of them is
-//! wrong and why. Not here: evaluating them.
+//! The files in `rules/` become checked [`Rule`]s: every fact exists and has the kind that its
+//! condition needs, every source is named, every conflict has its other side. An error names the
+//! wrong rule and the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -103,7 +103,7 @@ pub struct AdviceSource {
     /// The day on which it was last looked for, as 2026-11-21.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub looked_up_date: String,
-    /// What was read: which edition, which file as of which day; or why it was not found.
+    /// The edition, or the file and its date; or why the source was not found.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub read: String,
 }
@@ -125,7 +125,7 @@ word_enum! {
 }
 
 impl Switch {
-    /// The file in a block device's sysfs directory; none for what is durio's own.
+    /// The file in a block device's sysfs directory; `None` for an option of durio.
     #[must_use]
     pub const fn file(self) -> Option<&'static str> {
         match self {
@@ -156,7 +156,7 @@ pub enum ProveLoad {
 #[serde(deny_unknown_fields)]
 pub struct Prove {
     pub switch: Switch,
-    /// From what, for what has no value outside of durio.
+    /// The starting value, for an option that has no value outside durio.
     #[serde(default)]
     pub from: Option<String>,
     pub to: String,
@@ -173,7 +173,7 @@ struct Contradiction {
     source: String,
 }
 
-/// One rule, as it is written in its file; documents are named there by their keys.
+/// One rule, as its file has it; documents are named there by their keys.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -181,11 +181,11 @@ pub struct Rule {
     pub id: String,
     /// In words, as `--rule` takes it too.
     pub name: String,
-    /// One sentence: what it wants.
+    /// The advice, in one sentence.
     pub title: String,
     /// The layer in words.
     pub layer: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// For which uses of the storage.
     pub roles: Vec<AdviceRole>,
@@ -197,8 +197,8 @@ pub struct Rule {
     pub risk: Risk,
     #[serde(skip)]
     pub sources: Vec<AdviceSource>,
-    /// What the project measured of it, or why it could not; at least one, what speaks
-    /// against the rule first.
+    /// The project's measurements of the rule, or the reason why there are none; at least one,
+    /// evidence against the rule first.
     #[serde(skip)]
     pub evidence: Vec<Evidence>,
     /// How durio can prove it.
@@ -254,7 +254,7 @@ pub fn rules() -> Result<&'static [Rule], AdviceError> {
 /// The rule that `name` means, by identifier or name.
 ///
 /// # Errors
-/// If there is none; with the one that looks most alike.
+/// If there is none; the error names the most similar rule.
 pub fn rule_named(name: &str) -> Result<&'static Rule, AdviceError> {
     let rules = rules()?;
     rules.iter().find(|rule| rule.is_named(name)).ok_or_else(|| {
@@ -295,11 +295,11 @@ fn shipped(catalogue: &Catalogue) -> Result<Vec<Rule>, Wrong> {
         rules.extend(read(file, text, &sources, catalogue)?);
     }
     check_together(&rules)?;
-    // Each rule is checked against what the project itself measured before it ships.
+    // Each rule is checked against the project's measurements before it ships.
     checked(rules, evidence::shipped()?)
 }
 
-/// The rules with what was measured of them; none is shipped without.
+/// Attaches the measurements to the rules; every shipped rule must have one.
 fn checked(mut rules: Vec<Rule>, mut found: ByRule) -> Result<Vec<Rule>, Wrong> {
     for rule in &mut rules {
         rule.evidence = found.remove(&rule.id).ok_or_else(|| {
@@ -362,7 +362,7 @@ fn check(rule: &Rule, catalogue: &Catalogue) -> Result<(), String> {
     if let Some(name) = rule.databases.iter().find(unknown) {
         return Err(format!("there is no database '{name}'"));
     }
-    // Whoever follows advice must be able to take it back.
+    // A user who follows the advice must be able to undo it.
     if rule.command.is_some() != rule.undo.is_some() {
         return Err("a command and what undoes it belong together".to_owned());
     }

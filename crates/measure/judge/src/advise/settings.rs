@@ -1,11 +1,11 @@
 //! A database's settings as the user gives them: one by one, or by its configuration file.
 //!
-//! In: names and values, or a file's text. Out: [`DatabaseSettings`]. Not here: reading files, asking
-//! the database.
+//! The caller reads the file; the database is never asked.
 //!
-//! Files are read simply: `name = value`, `name value` or `name: value`, `#` and `;` begin comments,
-//! the last of several counts, included files are not followed. In files with sections only those of
-//! the server count. What a file does not set is unknown: defaults differ by version.
+//! Files are read simply: `name = value`, `name value` or `name: value`, `#` and `;` start
+//! comments, the last of several counts, included files are not followed. In files with sections
+//! only those of the server count. Settings missing in a file are unknown: defaults differ by
+//! version.
 
 use super::catalogue::Catalogue;
 use super::error::AdviceError;
@@ -14,7 +14,7 @@ use super::facts::Facts;
 // Sections of my.cnf that a server reads; those of clients have settings of the same names.
 const SERVER_SECTIONS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 
-// A larger file is no configuration.
+// A larger file is not a configuration.
 const LINES_MAX: usize = 100_000;
 
 /// One setting.
@@ -22,7 +22,7 @@ const LINES_MAX: usize = 100_000;
 pub struct Setting {
     /// As the database calls it.
     pub name: String,
-    /// As it was written.
+    /// As the file has it.
     pub value: String,
     /// The option or the file and line that gave it.
     pub place: String,
@@ -40,7 +40,7 @@ pub struct DatabaseSettings {
 impl DatabaseSettings {
     /// Takes the settings of a configuration file whose name is `file`.
     pub fn read_file(&mut self, file: &str, text: &str) {
-        // What stands before the first section counts: postgresql.conf has none.
+        // Lines before the first section count: postgresql.conf has no sections.
         let mut counts = true;
         for (number, line) in text.lines().take(LINES_MAX).enumerate() {
             let line = line.trim();
@@ -101,14 +101,14 @@ fn unknown(catalogue: &Catalogue, group: Option<&str>, name: &str) -> AdviceErro
     AdviceError::unknown("no rule reads the setting", name, known)
 }
 
-/// The setting of a line; none for a comment.
-// A server reads groups of its version too, such as [mysqld-8.0]; [mysqldump] and [mysqld_safe] are
-// of other programs.
+// A server also reads groups of its version, such as [mysqld-8.0]; [mysqldump] and [mysqld_safe]
+// belong to other programs.
 fn is_of_server(section: &str) -> bool {
     let mut rests = SERVER_SECTIONS.iter().filter_map(|known| section.strip_prefix(known));
     rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
+/// The setting of a line; `None` for a comment.
 fn setting(line: &str) -> Option<(String, String)> {
     let line = without_comment(line);
     let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());

@@ -1,20 +1,19 @@
 //! Values of facts, and their kinds.
 //!
-//! In: text as the kernel, a database or a rule writes it. Out: [`Value`]. Not here: which fact is of
-//! which kind.
+//! The text is written by the kernel, a database or a rule.
 
 use std::fmt;
 
 use durio_base::{Bytes, Nanos};
 
-/// What a fact's text stands for.
+/// The kind of a fact's text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     /// A count, a share, a ratio.
     Number,
-    /// Bytes; a bare number is so many times this.
+    /// Bytes; a bare number is multiplied by this.
     Bytes(f64),
-    /// Nanoseconds; a bare number is so many times this.
+    /// Nanoseconds; a bare number is multiplied by this.
     Time(f64),
     /// Words.
     Text,
@@ -83,10 +82,10 @@ impl Kind {
         }
     }
 
-    /// What `text` says, if it is of this kind.
+    /// The value of `text`, if it has this kind.
     ///
     /// # Errors
-    /// What was expected instead.
+    /// The expected form, if the text does not have it.
     pub(super) fn read(self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         let (value, expected) = match self {
@@ -103,7 +102,7 @@ impl Kind {
         value.ok_or_else(|| format!("'{}' is no {expected}", shown()))
     }
 
-    /// True if values of both can be set against each other.
+    /// True if values of both kinds can be compared.
     pub(super) fn is_like(self, other: Self) -> bool {
         // Units are those of a bare number in the text; values are in bytes and nanoseconds.
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
@@ -115,7 +114,7 @@ pub(super) fn literal(text: &str) -> Option<Value> {
     if let Some(number) = quantity(text, &[], 1.0) {
         return Some(Value::Number(number));
     }
-    // No suffix is of both a time and bytes, so the order does not matter.
+    // No suffix is used for both times and bytes, so the order does not matter.
     let time = quantity(text, TIMES, 1.0).map(Value::Time);
     time.or_else(|| quantity(text, BYTES, 1.0).map(Value::Bytes))
 }
@@ -158,7 +157,7 @@ impl Value {
         }
     }
 
-    /// The number in bytes, nanoseconds or as it is; none for words and flags.
+    /// The number in bytes, nanoseconds or as it is; `None` for words and flags.
     pub(super) fn magnitude(&self) -> Option<f64> {
         match self {
             Self::Number(number) | Self::Bytes(number) | Self::Time(number) => Some(*number),
@@ -199,7 +198,7 @@ pub(super) fn real(count: u64) -> f64 {
     count as f64
 }
 
-/// The nearest whole number; what is too large for one is the largest.
+/// The nearest whole number; saturates at the largest.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 fn whole(number: f64) -> u64 {
     number.round().max(0.0) as u64

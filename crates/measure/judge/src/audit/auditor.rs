@@ -1,6 +1,4 @@
-//! Claims, one after the other, through all rules, in bounded memory.
-//!
-//! In: claims. Out: [`AuditFindings`]. Not here: rules, and where claims come from.
+//! Runs claims, one after another, through all rules, in bounded memory.
 
 use super::findings::{AUDIT_SCHEMA, AuditFinding, AuditFindings, RuleMeaning, Tier, TierCounts};
 use super::rules::{Check, Observation, RULES, Rule};
@@ -31,7 +29,7 @@ impl Auditor {
         Self::default()
     }
 
-    /// Something that the reader of the findings should know.
+    /// A note to the reader of the findings.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -82,8 +80,8 @@ impl Auditor {
     fn add(&mut self, rule: &Rule, seen: Observation, place: impl FnOnce() -> (Line, String)) {
         let Observation { tier, reason, evidence } = seen;
         self.counts.add(tier);
-        // An impossible figure decides the exit code: it must be seen even where much is left out.
-        // Bounded even so: a table may have nothing else.
+        // An impossible value decides the exit code: it must be seen even where much is left out.
+        // It is bounded all the same, because a table may have nothing else.
         let weighty = tier == Tier::Impossible && self.findings.len() < 2 * FINDINGS_MAX;
         if self.findings.len() >= FINDINGS_MAX && !weighty {
             self.left_out += 1;
@@ -95,7 +93,7 @@ impl Auditor {
     }
 }
 
-/// Audits claims that are at hand.
+/// Audits claims that are in memory.
 #[must_use]
 pub fn audit(claims: &[Claim]) -> AuditFindings {
     let mut auditor = Auditor::new();

@@ -1,7 +1,5 @@
-//! Figures in cells: digits as printed, with or without a unit.
-//!
-//! In: the text of a cell. Out: a figure with its rounding, or what was expected instead. Not here:
-//! which column it is.
+//! Numbers in cells: digits as printed, with or without a unit. A cell gives a figure with its
+//! rounding, or an error that names the expected form.
 //!
 //! The zeros at the end of a whole number are taken as rounding: `3M` and `3000000` stand for
 //! 2.5 to 4 million. Zeros after a decimal point were printed on purpose: `3.0M` is 2.95 to 3.1.
@@ -10,7 +8,7 @@ use durio_base::{Bytes, Nanos};
 
 use super::Figure;
 
-// Longer cells are no figures.
+// Longer cells are not numbers.
 const CELL_MAX: usize = 64;
 
 const RATE: &str = "rate such as 56800, 56.8k or 3M (I/Os per second)";
@@ -21,7 +19,7 @@ const SIZE: &str = "size such as 4k, 16 KiB or 1M (powers of 1024), or 64MB (of 
 const DURATION: &str = "time such as 60s or 5m (plain numbers are seconds)";
 const YES_NO: &str = "yes or no";
 
-/// A cell's figure, or what it should have been.
+/// A cell's value, or the expected form.
 pub(super) type Cell<T> = Result<T, &'static str>;
 
 /// I/Os per second.
@@ -33,7 +31,7 @@ pub(super) fn rate(text: &str) -> Cell<Figure> {
 /// The factor of a unit of rates.
 pub(super) fn rate_unit(unit: &str) -> Cell<f64> {
     let unit = unit.trim_end_matches("/s").trim_end().to_ascii_lowercase();
-    // There is no milli-operation: an `m` is a million, as an `M`.
+    // Milli-operations do not exist: `m` is a million, like `M`.
     match unit.strip_suffix("iops").unwrap_or(&unit).trim_end() {
         "" => Ok(1.0),
         "k" => Ok(1e3),
@@ -130,7 +128,7 @@ pub(super) fn digits(text: &str) -> Option<(Figure, &str)> {
     Some((Figure::printed(value, last_digit(whole, fraction)), unit.trim()))
 }
 
-/// What the last digit that says something counts.
+/// The value of one unit in the last significant digit.
 fn last_digit(whole: &str, fraction: &str) -> f64 {
     let significant = whole.trim_end_matches('0');
     let power = match (fraction.len(), significant.is_empty()) {

@@ -1,7 +1,5 @@
-//! What somebody claims to have measured: one neutral row, whatever it was read from.
-//!
-//! In: fields, filled by a reader; what is not known is absent. Out: sums that several rules need.
-//! Not here: reading files, judging.
+//! A claimed measurement: one neutral row, whatever it was read from. Readers fill the fields and
+//! leave unknown ones absent; the sums that several rules need are here.
 
 use durio_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -35,12 +33,12 @@ pub enum Durability {
     InTheWrite,
 }
 
-/// Figures of one kind of operation.
+/// Results of one kind of operation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Operations {
     /// Per second.
     pub rate: Option<Figure>,
-    /// What the rate stands for if a program lost the carry of its rounding, where it may have.
+    /// The true rate if a program lost the carry of its rounding, where that is possible.
     pub rate_of_lost_carry: Option<Figure>,
     /// A `k` or `M` is written behind the rate.
     pub rate_has_unit: bool,
@@ -64,16 +62,16 @@ pub struct Operations {
     pub bandwidth_mean: Option<Figure>,
 }
 
-/// One claim. Text is as it was given.
+/// One claim. Text is unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Claim {
     pub line: Option<Line>,
     /// Publication, tool or run.
     pub source: String,
-    /// What was measured on.
+    /// The storage that was measured.
     pub stack: String,
     pub workload: String,
-    /// What was said about durability.
+    /// The source's words about durability.
     pub durable: String,
     /// What else was said.
     pub note: String,
@@ -99,15 +97,15 @@ pub struct Claim {
     pub durability: Durability,
     /// Writes of a job from one sync call to the next; unknown unless it is said.
     pub writes_per_sync: Option<u32>,
-    /// Operations start at given times or after a wait of their own, not as fast as they can.
+    /// Operations start at given times or after a pause, not as fast as they can.
     pub paced: bool,
-    /// Ends of the measured time that operations may reach across: its begin behind a ramp, its end
+    /// Ends of the measured time that operations may reach across: its start after a ramp, its end
     /// before the queue has drained. Each place in the queue has at most one such operation there.
     pub open_ends: u8,
     /// Time in which a job's places in the queue were taken, in the mean, as a share of the measured
     /// time: jobs may end one after the other, and make data in between.
     pub jobs_time_share: Option<f64>,
-    /// How far figures of this source may be apart though both are right, as a share.
+    /// How far correct values of this source may be apart, as a share.
     pub tolerance: f64,
     pub read: Operations,
     pub write: Operations,
@@ -115,9 +113,9 @@ pub struct Claim {
     pub sync: Operations,
     /// Bytes per second, reads and writes together.
     pub bandwidth: Option<Figure>,
-    /// The unit that is written behind it; none where its column or its document says it for all.
+    /// The unit written behind it; `None` where its column or its document gives one for all.
     pub bandwidth_unit: Option<String>,
-    /// What it stands for if a program lost the carry of its rounding, where it may have.
+    /// The true bandwidth if a program lost the carry of its rounding, where that is possible.
     pub bandwidth_of_lost_carry: Option<Figure>,
     /// How long it ran.
     pub runtime: Option<Nanos>,
@@ -224,7 +222,7 @@ impl Claim {
         (bandwidth.low > 0.0).then(|| (real(total.get()) / bandwidth.low * 1e9, false))
     }
 
-    /// A word for people: what was measured, and how.
+    /// A label for people: the workload and its load.
     #[must_use]
     pub fn label(&self) -> String {
         let jobs = self.jobs.map(|jobs| match (jobs, self.depth) {
@@ -246,7 +244,7 @@ fn sum(one: Option<Figure>, other: Option<Figure>) -> Option<Figure> {
     }
 }
 
-/// `None` if a needed latency is missing, `Some(None)` if there is no such operation.
+/// `None` if a needed latency is missing, `Some(None)` if there are no operations of this kind.
 fn in_flight_of(operations: &Operations, rate: Option<Figure>) -> Option<Option<Figure>> {
     match (rate, operations.latency_ns_mean) {
         (Some(rate), Some(latency)) => Some(Some(rate.times(latency).scaled(1e-9))),

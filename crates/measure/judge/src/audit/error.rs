@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a table of figures could not be read.
+/// Why a table of results could not be read.
 #[derive(Debug, Error)]
 pub enum AuditError {
     /// Reading failed.
@@ -16,7 +16,7 @@ pub enum AuditError {
     /// There is a header and nothing below.
     #[error("the table has a header and no row")]
     NoRow,
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("line {line} is no text in UTF-8")]
     NotText {
         /// From 1.
@@ -43,7 +43,7 @@ pub enum AuditError {
         column: String,
         /// The cell, shortened.
         text: String,
-        /// What it should be.
+        /// The expected form.
         expected: &'static str,
     },
     /// A row with more or fewer fields than the header.

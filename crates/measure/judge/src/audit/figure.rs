@@ -1,7 +1,4 @@
-//! A figure as it was printed, with what its rounding may hide.
-//!
-//! In: a value and the unit of its last digit. Out: the interval that it stands for. Not here:
-//! reading text.
+//! A number as it was printed, and the interval that its rounding may hide.
 
 /// A non-negative quantity and the bounds that its printed digits leave.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +12,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure that was not rounded, such as one of a machine-readable document.
+    /// A value that was not rounded, such as one from a machine-readable document.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }
@@ -27,7 +24,7 @@ impl Figure {
         Self::exact(real(count))
     }
 
-    /// A figure whose last digit counts `unit`: half a unit less if it was rounded up, a whole one
+    /// A value whose last digit counts `unit`: half a unit less if it was rounded up, a whole one
     /// more if its further digits were cut off. Both habits are found in print.
     #[must_use]
     pub fn printed(value: f64, unit: f64) -> Self {

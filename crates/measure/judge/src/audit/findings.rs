@@ -1,6 +1,4 @@
-//! What an audit found, as plain data; also the JSON document of `durio audit`.
-//!
-//! In: findings of rules. Out: [`AuditFindings`]. Not here: any rule.
+//! The results of an audit, as plain data; also the JSON document of `durio audit`.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +13,13 @@ pub const AUDIT_SCHEMA: &str = "durio-judge-1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Figures that cannot all be right.
+    /// Values that cannot all be right.
     Impossible,
     /// Latency and rate leave much of the workers' time unexplained.
     Shortfall,
-    /// A figure or a setting that something in the claim speaks against.
+    /// A value or a setting that other parts of the claim contradict.
     Doubtful,
-    /// The method cannot show what it is used to show.
+    /// The method cannot show what it claims to show.
     Method,
 }
 
@@ -30,17 +28,17 @@ impl Tier {
     pub const ALL: [Self; 4] = [Self::Impossible, Self::Shortfall, Self::Doubtful, Self::Method];
 }
 
-/// A figure or a text that a finding rests on.
+/// A value or a text that a finding rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EvidenceValue {
     /// A number; its name ends with the unit.
     Number(f64),
-    /// Text as it was given.
+    /// Text as the claim has it.
     Text(String),
 }
 
-/// What a finding rests on, by name.
+/// The evidence of a finding, by name.
 pub type Evidence = BTreeMap<String, EvidenceValue>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +53,7 @@ pub struct AuditFinding {
     pub rule: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// What it rests on.
+    /// Its evidence.
     pub evidence: Evidence,
 }
 
@@ -68,10 +66,10 @@ pub struct RuleMeaning {
     pub meaning: String,
 }
 
-/// How many findings there are of each tier, those left out included.
+/// The number of findings of each tier, those left out included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TierCounts {
-    /// Figures that cannot be right.
+    /// Values that cannot be right.
     pub impossible: u64,
     /// Unexplained time.
     pub shortfall: u64,
@@ -115,7 +113,7 @@ pub struct AuditFindings {
     pub schema: String,
     /// Claims that were looked at.
     pub claims: u64,
-    /// True if there is no finding.
+    /// True if there are no findings.
     pub clean: bool,
     /// How many there are.
     pub counts: TierCounts,
@@ -123,14 +121,14 @@ pub struct AuditFindings {
     pub findings: Vec<AuditFinding>,
     /// Findings beyond the first [`super::FINDINGS_MAX`], which are counted only.
     pub findings_left_out: u64,
-    /// What the rules mean that found something.
+    /// The meaning of the rules with findings.
     pub rules: Vec<RuleMeaning>,
-    /// What the reader did not look at.
+    /// Parts of the table that were not read.
     pub notes: Vec<String>,
 }
 
 impl AuditFindings {
-    /// True if some figure cannot be right.
+    /// True if some value cannot be right.
     #[must_use]
     pub const fn has_impossible(&self) -> bool {
         self.counts.impossible > 0

@@ -1,11 +1,9 @@
-//! Claims from a result of fio.
+//! Claims from a result of fio: a [`Claim`] for each entry of `jobs`, with fio's results and the
+//! meaning of its options.
 //!
-//! In: [`FioOutput`]. Out: a [`Claim`] per entry of `jobs`, with what fio says and what its options
-//! mean. Not here: reading files, judging.
-//!
-//! Older fio leaves out options that were given bare (`--direct`, `--group_reporting`): that one is
-//! absent says nothing. An entry of a group of several sections has the name of the first and the
-//! options of the last; where the names differ, its jobs and settings are unknown.
+//! Older fio leaves out options that were given bare (`--direct`, `--group_reporting`), so a
+//! missing one says nothing. An entry of a group of several sections has the name of the first and
+//! the options of the last; where the names differ, its jobs and settings are unknown.
 
 use durio_base::{Bytes, Nanos};
 use durio_fio::json::{Direction, FioJob, FioOutput, LatencyBlock, Options};
@@ -20,7 +18,7 @@ pub fn fio_claims(output: &FioOutput) -> Vec<Claim> {
     claims.map(|(number, job)| claim(output, job, number)).collect()
 }
 
-/// Looks options up: the job's own, then those of all jobs.
+/// Looks options up: first the job's, then those of all jobs.
 struct Given<'o> {
     job: &'o FioJob,
     global: &'o Options,
@@ -84,7 +82,7 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     } else {
         claim.note.push_str(": the settings of all its jobs are not told");
     }
-    // What a job does stands in its options; its name may say anything.
+    // A job's work is in its options; its name may say anything.
     let name = std::mem::take(&mut claim.workload);
     describe(&mut claim);
     claim.workload = name;
@@ -164,7 +162,7 @@ fn block_size(given: &Given<'_>) -> Option<Bytes> {
     }
 }
 
-/// Options by which a job does not run as fast as it can.
+/// Options that keep a job from running as fast as it can.
 fn is_paced(given: &Given<'_>) -> bool {
     let names = ["rate", "rate_iops", "rate_min", "rate_iops_min", "thinktime", "latency_target"];
     given.has(&names) || given.has(&["thinkcycles", "flow", "zonemode"])
@@ -234,7 +232,7 @@ fn mean(latency: &LatencyBlock) -> Figure {
 
 fn syncs(job: &FioJob, write: &Direction) -> Operations {
     let Some(sync) = &job.sync else { return Operations::default() };
-    // The section's own count is 0 for fdatasync up to fio 3.42; that of the latencies is right.
+    // The section's count is 0 for fdatasync up to fio 3.42; that of the latencies is right.
     let count = sync.lat_ns.samples();
     if count == 0 {
         return Operations { count: Some(sync.total_ios), ..Operations::default() };

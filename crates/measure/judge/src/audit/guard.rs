@@ -1,9 +1,9 @@
 //! Watches the bytes of a table on their way to the CSV reader.
 //!
-//! In: bytes. Out: the same bytes, without a byte order mark at the start; an error for what a CSV
-//! reader accepts silently: a quote that is never closed, a row without end, bytes that no text has;
-//! and the line in which each row begins, empty lines left out: the CSV reader's own count is that of
-//! the line before. Not here: fields.
+//! The bytes pass unchanged, except for a byte order mark at the start. Errors report what a CSV
+//! reader accepts silently: a quote that is never closed, a last row without a line end, bytes that
+//! are not text. It also notes the line in which each row begins, empty lines left out: the CSV
+//! reader's own count is that of the line before.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use super::AuditError;
 
-// Far more than a row of figures has; a row is held in memory whole.
+// Far more than a row of results has; a row is held in memory whole.
 pub(super) const ROW_MAX: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -26,7 +26,7 @@ enum State {
     QuoteInQuoted,
 }
 
-/// Lines in which rows begin that were passed on, the oldest first.
+/// First lines of rows that were passed on, the oldest first.
 pub(super) type RowLines = Rc<RefCell<VecDeque<u64>>>;
 
 /// The bytes without a byte order mark, which spreadsheets write before a table.
@@ -70,7 +70,7 @@ impl<R: Read> Guard<R> {
         }
     }
 
-    /// Filled while reading; whoever takes a row takes its line.
+    /// Filled while reading; the reader of a row must take the row's line.
     pub(super) fn row_lines(&self) -> RowLines {
         Rc::clone(&self.rows)
     }

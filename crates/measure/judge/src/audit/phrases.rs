@@ -1,7 +1,7 @@
 //! Facts in the words of a claim.
 //!
-//! In: stack, workload, durability and note as text. Out: the same claim with the facts that they
-//! plainly state; what is ambiguous stays unknown. Not here: judging them.
+//! Stack, workload, durability and note are searched for facts that they state plainly; ambiguous
+//! text leaves a fact unknown.
 
 use durio_base::Bytes;
 
@@ -61,7 +61,7 @@ fn has(words: &[String], known: &[&str]) -> bool {
     words.iter().any(|word| known.contains(&word.as_str()))
 }
 
-/// Which of two opposites is said; none if neither or both are.
+/// Which of two opposites is stated; `None` if neither or both are.
 fn either(one: bool, other: bool) -> Option<bool> {
     (one != other).then_some(one)
 }
@@ -87,7 +87,7 @@ fn is_call(word: &str) -> bool {
     [&call[..], &BLOCKING, &ASYNCHRONOUS].iter().any(|known| known.contains(&word))
 }
 
-/// `fsync each` is one; `fsync every 32 writes` is 32; other words say nothing about it.
+/// `fsync each` is one; `fsync every 32 writes` is 32; `None` for other words.
 fn writes_per_sync(words: &[String]) -> Option<u32> {
     let every = words.iter().position(|it| it == "every");
     let next = every.and_then(|at| words.get(at + 1));
@@ -149,7 +149,7 @@ pub(super) fn is_memory(stack: &str) -> bool {
     has(&words(stack), &MEMORY)
 }
 
-/// A figure in the note: the number before `after`, as in `12 jobs per drive`.
+/// A number in the note: the one before `after`, as in `12 jobs per drive`.
 pub(super) fn number_before(note: &str, after: &str) -> Option<Figure> {
     let (before, _) = note.split_once(after)?;
     let (figure, rest) = digits(before.split_whitespace().last()?)?;

@@ -1,10 +1,9 @@
 //! The rules of the audit.
 //!
-//! In: a claim, or all that are compared. Out: what was seen, at most once per claim. Not here:
-//! where claims come from, and how findings are shown.
+//! A rule sees one claim, or all that are compared, and reports at most once per claim.
 //!
-//! A rule is a file or a function, and a row of [`RULES`]. No rule speaks without evidence: what a
-//! claim does not say is not held against it.
+//! A rule is a file or a function, and a row of [`RULES`]. No rule speaks without evidence: silence
+//! in a claim does not count against it.
 
 mod bandwidth;
 mod cache;
@@ -25,7 +24,7 @@ use super::findings::{Evidence, EvidenceValue, Tier};
 use super::wording::significant;
 use super::{Claim, Line};
 
-/// What a rule saw in a claim.
+/// A rule's observation in a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Observation {
     pub(super) tier: Tier,
@@ -34,7 +33,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// With the figures that the reason rests on.
+    /// With the values that the reason rests on.
     fn new<const N: usize>(
         tier: Tier,
         reason: impl Into<String>,
@@ -53,7 +52,7 @@ impl Observation {
     }
 }
 
-/// What a rule saw, and where.
+/// A rule's observation, and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LocatedObservation {
     pub(super) line: Line,
@@ -81,7 +80,7 @@ pub(super) enum Check {
 pub(super) struct Rule {
     /// For programs; it does not change.
     pub(super) code: &'static str,
-    /// What a finding of it means.
+    /// The meaning of its findings.
     pub(super) meaning: &'static str,
     /// What to do about it.
     advice: &'static str,
@@ -213,7 +212,7 @@ rules! {
 #[must_use]
 pub fn audit_explanations() -> Vec<Explanation> {
     let explained = |rule: &Rule| {
-        // A rule's meaning says both what it sees and what follows.
+        // A rule's meaning covers both the observation and its consequence.
         Explanation::new(ExplanationKind::AuditRule, [rule.code, rule.meaning, "", rule.advice])
     };
     RULES.iter().map(explained).collect()

@@ -1,7 +1,5 @@
-//! Claims from durio's own findings.
-//!
-//! In: [`Findings`]. Out: a [`Claim`] per workload, with what was in effect rather than what was
-//! asked for. Not here: the warnings of the run, which rest on more and stand in its report.
+//! Claims from durio's findings: a [`Claim`] per workload, with the settings in effect rather than
+//! the requested ones. The warnings of the run use more evidence and stand in its report.
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{Target, TargetKind};
@@ -14,7 +12,7 @@ use durio_analyse::{
     BatchFindings, Distribution, Findings, IntervalPoint, OperationFindings, WorkloadFindings,
 };
 
-/// The claims of a run, in the order of its steps; rounds and streams each their own.
+/// The claims of a run, in the order of its steps; rounds and streams are separate claims.
 #[must_use]
 pub fn run_claims(findings: &Findings) -> Vec<Claim> {
     findings.workloads.iter().map(|it| claim(findings, it)).collect()
@@ -39,7 +37,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         stack: workload.location.clone(),
         workload: workload.name.clone(),
         durable: if is_call { format!("{name} every {every} writes") } else { name.to_owned() },
-        // Rounds and levels of a run are no rows that should be the same.
+        // Rounds and levels of a run are not duplicate rows.
         note: place(workload),
         read_share: Some(f64::from(definition.read_share.0) / 1000.0),
         random: Some(definition.pattern == Pattern::Random),
@@ -53,7 +51,7 @@ fn claim(findings: &Findings, workload: &WorkloadFindings) -> Claim {
         durability: if is_linked { Durability::InTheWrite } else { durability(definition) },
         writes_per_sync: (is_call && !is_linked).then_some(every),
         paced: workload.open_loop.is_some() || waits_for_records(workload),
-        // The queue drains after the end, and holds the ramp's operations at the begin.
+        // The queue drains after the end, and holds the ramp's operations at the start.
         open_ends: 1 + u8::from(step.is_some_and(|step| step.ramp > Nanos::ZERO)),
         jobs_time_share: busy_share(workload),
         read: of(OperationName::Read),
@@ -173,13 +171,13 @@ fn percentiles(service: &Distribution) -> Vec<(f64, Figure)> {
 // The length of a sample, as fio's: the rule that a slow one is a stall is made for those.
 const SAMPLE: Nanos = Nanos::from_millis(500);
 
-// Fewer samples than this say nothing about evenness.
+// Fewer samples than this show no unevenness.
 const SAMPLES_MIN: usize = 8;
 
-// In a sample of random arrivals of so many, half as many are five standard deviations away.
+// In a sample of this many random arrivals, half as many are five standard deviations away.
 const ARRIVALS_MIN: f64 = 100.0;
 
-/// The slowest sample's bandwidth and the mean, where all accesses are of one kind.
+/// The slowest sample's bandwidth and the mean, if all accesses are of one kind.
 fn samples(workload: &WorkloadFindings, operation: &OperationFindings) -> Option<(Figure, Figure)> {
     let definition = &workload.definition;
     let alone = definition.reads() != definition.writes();

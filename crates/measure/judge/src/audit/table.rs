@@ -1,7 +1,7 @@
 //! A table of results, as CSV, to claims.
 //!
-//! In: bytes with a header line; columns in any order. Out: findings. Not here: rules. One row is in
-//! memory at a time, besides those that are compared.
+//! The input is bytes with a header line; columns may be in any order. Memory holds one row at a
+//! time, plus the rows that are compared.
 //!
 //! The columns of `measure/judge/data/published-results.csv` must be there, except `note`. Optional
 //! are the others of [`COLUMNS`], `sync_latency_us`, and for read, write and sync `_latency_min_us`,
@@ -72,7 +72,7 @@ fn set_bandwidth(claim: &mut Claim, text: &str) -> Cell<()> {
     Ok(())
 }
 
-/// So many of the columns, the first, must be there; their cells may be empty.
+/// The first this many columns must be there; their cells may be empty.
 const REQUIRED: usize = 12;
 
 // Characters of a cell that an error shows.
@@ -132,8 +132,8 @@ fn columns(header: &ByteRecord, line: u64) -> Result<Vec<String>, AuditError> {
     }
 }
 
-// Nobody says which of a tool's figures were printed. fio averages `iops avg` over samples of 500 ms
-// and leaves out the last that is not full, which is 0.8 % of a minute.
+// Sources do not say which of a tool's numbers were printed. fio averages `iops avg` over samples
+// of 500 ms and leaves out the last partial one, which is 0.8 % of a minute.
 const TOLERANCE: f64 = 0.01;
 
 fn claim(columns: &[String], record: &ByteRecord, line: u64) -> Result<Claim, AuditError> {

@@ -1,8 +1,6 @@
-//! Quantities in the sentences of findings.
-//!
-//! In: numbers. Out: text with units. Not here: the sentences.
+//! Formats quantities for the sentences of findings, with units.
 
-/// A number with four significant digits, without zeros that say nothing.
+/// A number with four significant digits, without meaningless zeros.
 pub(super) fn number(value: f64) -> String {
     let rounded = significant(value, 4);
     let magnitude = if rounded == 0.0 { 0.0 } else { rounded.abs().log10().floor() };
@@ -43,12 +41,12 @@ pub(super) fn percent(share: f64) -> String {
 
 fn scale<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = |(scale, _): &&(f64, &str)| value >= *scale;
-    // What is below every unit is shown in the smallest, or plain where no unit is that of one.
+    // A value below every unit is shown in the smallest one, or plain if no unit has scale 1.
     let least = units.last().filter(|(scale, _)| *scale == 1.0);
     units.iter().find(fits).or(least).copied().unwrap_or((1.0, ""))
 }
 
-/// Rounded to as many digits; what is no number is zero, for JSON has none.
+/// Rounded to `digits` significant digits; NaN and infinity become zero, because JSON has neither.
 pub(super) fn significant(value: f64, digits: usize) -> f64 {
     match value.is_finite() {
         true => format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value),

@@ -1,8 +1,7 @@
 //! Latencies of an interval in a compact form: counts on a logarithmic scale.
 //!
-//! In: a recorded histogram. Out: [`Bins`], coarse enough to be resampled a thousand times. Not here:
-//! the figures that are shown, which come from the histograms themselves; this form gives only how
-//! far they scatter.
+//! [`Bins`] are coarse enough to be resampled a thousand times and only give the scatter. The
+//! results that are shown come from the recorded histograms.
 
 use durio_record::SparseHistogram;
 
@@ -82,7 +81,7 @@ impl Bins {
         self.places.iter().copied().zip(self.counts.iter().copied())
     }
 
-    /// First and last bin; none if there is no latency.
+    /// First and last bin; `None` without latencies.
     pub(super) fn range(&self) -> Option<(u16, u16)> {
         Some((*self.places.first()?, *self.places.last()?))
     }

@@ -1,12 +1,11 @@
-//! How far a run's figures scatter, from that run alone: blocks of its intervals, drawn again.
-//!
-//! In: the cells of one step. Out: [`Replicates`]: each figure as it would have been, many times.
-//! Not here: what two runs differ in between each other; no run alone can show that.
+//! How far a run's results scatter, from that run alone: blocks of its intervals are drawn again,
+//! and [`Replicates`] hold each result as each draw gives it. Differences between two runs do not
+//! show here; no single run can show them.
 //!
 //! Intervals that follow each other are alike, so they are drawn in blocks (Künsch, The jackknife
 //! and the bootstrap for general stationary observations, Ann. Statist. 17, 1989), around the end
 //! (Politis and Romano, A circular block-resampling procedure, 1992). Percentiles are recomputed
-//! from all latencies of what was drawn.
+//! from all latencies of the drawn blocks.
 
 use durio_base::stats::least_squares::position;
 use rand_core::{Rng, SeedableRng};
@@ -24,26 +23,26 @@ pub(super) const RESAMPLES: usize = 1000;
 // A block is an eighth of the cells at most: with fewer than eight even a single cell is longer.
 pub(super) const CELLS_MIN: usize = 8;
 
-/// The figures that intervals hold, by their place in [`Replicates`].
+/// The results that intervals hold, by their place in [`Replicates`].
 pub(super) const FIGURES: usize = 10;
 
-/// Natural logarithms of figures: rate, bandwidth, then mean, p50, p99 and p99.9 of the headline
-/// operation and of the sync calls. NaN where a figure is absent.
+/// Natural logarithms of results: rate, bandwidth, then mean, p50, p99 and p99.9 of the headline
+/// operation and of the sync calls. NaN where a result is absent.
 pub(super) type Logarithms = [f64; FIGURES];
 
-/// A step's figures, drawn again.
+/// A step's results, drawn again.
 #[derive(Debug)]
 pub(super) struct Replicates {
-    /// Of the intervals as they are.
+    /// The results of the intervals as recorded.
     pub(super) centre: Logarithms,
     pub(super) draws: Vec<Logarithms>,
     /// Blocks per draw: how many independent pieces the run is taken to have.
     pub(super) blocks: usize,
-    /// How much farther than the draws the figures scatter: what blocks miss by being short.
+    /// How much farther than the draws the results scatter: the correction for short blocks.
     pub(super) stretch: f64,
 }
 
-/// Draws [`RESAMPLES`] times from the cells; none with fewer than [`CELLS_MIN`].
+/// Draws [`RESAMPLES`] times from the cells; `None` with fewer than [`CELLS_MIN`].
 pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
     if cells.len() < CELLS_MIN {
         return None;
@@ -67,13 +66,14 @@ pub(super) fn replicates(cells: &[Cell], seed: u64) -> Option<Replicates> {
 ///
 /// For a first-order autoregression with correlation r, the block length that estimates the
 /// variance of a mean best is (√6 r / (1 − r²))^⅔ n^⅓ (Carlstein, The use of subseries values for
-/// estimating the variance, Ann. Statist. 14, 1986); n^⅓ at least, for r is itself an estimate, and
-/// an eighth of the cells at most. Of the variance, blocks of that length miss the share
-/// 2 r / (1 − r²) / length, the correlation across their ends (Künsch 1989, theorem 3.1, put into
-/// the autoregression's terms); the stretch makes up for it, up to a factor of two.
+/// estimating the variance, Ann. Statist. 14, 1986); n^⅓ at least, because r is itself an estimate,
+/// and an eighth of the cells at most. Blocks of that length miss the share 2 r / (1 − r²) / length
+/// of the variance, the correlation across their ends (Künsch 1989, theorem 3.1, in the
+/// autoregression's terms); the stretch makes up for it, up to a factor of two.
 fn blocks(cells: &[Cell]) -> (usize, f64) {
-    // Of rates and mean latencies the more alike decide for all figures: blocks that are too short
-    // make intervals too narrow, blocks that are too long only make them less certain.
+    // Rates or mean latencies, whichever are more correlated, decide for all results: blocks that
+    // are too short make intervals too narrow, blocks that are too long only make them less
+    // certain.
     let rates: Vec<f64> = cells.iter().map(|it| quotient(it.count, it.span_ns)).collect();
     let mean = |it: &Cell| quotient(it.headline.sum_ns, it.headline.count);
     let means: Vec<f64> = cells.iter().map(mean).collect();
@@ -131,7 +131,7 @@ impl Sums {
     }
 }
 
-/// The logarithm; NaN for what has none.
+/// The natural logarithm; NaN for zero and below.
 pub(super) fn logarithm(value: f64) -> f64 {
     if value > 0.0 { value.ln() } else { f64::NAN }
 }
@@ -153,7 +153,7 @@ impl Counts {
         }
     }
 
-    /// Mean, then the percentiles; NaN where there is no latency.
+    /// Mean, then the percentiles; NaN without latencies.
     fn figures(&self, starts: &[usize]) -> [f64; 1 + QUANTILES] {
         let [p50, p99, p99_9] = self.mixture.quantiles_ns(starts);
         [quotient(sum_of(&self.sum_ns, starts), sum_of(&self.count, starts)), p50, p99, p99_9]

@@ -1,7 +1,6 @@
-//! What a comparison found: plain data, and the JSON document of `durio compare --format json`.
-//!
-//! In: nothing; filled by the other modules. Out: [`Comparison`]. Latencies are nanoseconds, rates
-//! per second, bandwidths bytes per second, effects other / baseline − 1.
+//! The results of a comparison: plain data, and the JSON document of `durio compare --format json`.
+//! Latencies are nanoseconds, rates per second, bandwidths bytes per second, effects other /
+//! baseline − 1.
 
 use durio_record::OperationName;
 use serde::{Deserialize, Serialize};
@@ -14,13 +13,13 @@ pub const COMPARE_SCHEMA: &str = "durio-judge-1";
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Smaller effects are of no practical interest; a share, 0 or more.
+    /// Smaller effects have no practical interest; a share, 0 or more.
     pub threshold: f64,
     /// Seed of the resampling.
     pub seed: u64,
     /// Compare also what ended early, fell back or drifted.
     pub forced: bool,
-    /// A regression by more than this share is to be found.
+    /// A regression by more than this share should be found.
     pub fail_over: Option<f64>,
 }
 
@@ -51,7 +50,7 @@ pub struct Comparison {
     pub settings: Settings,
     /// Times that each run's intervals were drawn again.
     pub resamples: usize,
-    /// What was compared; the first is the baseline.
+    /// The compared sides; the first is the baseline.
     pub sides: Vec<SideFacts>,
     /// Each other side against the baseline.
     pub pairs: Vec<Pair>,
@@ -74,7 +73,7 @@ pub struct RunFacts {
     pub run: String,
     /// Where its record is.
     pub run_folder: String,
-    /// Begin, in RFC 3339.
+    /// Start, in RFC 3339.
     pub started: String,
     pub state: RunState,
 }
@@ -86,7 +85,7 @@ pub struct Pair {
     pub baseline: String,
     /// Label of the other.
     pub other: String,
-    /// What the reader must know of both, such as that they are the same run.
+    /// Remarks on both, such as that they are the same run.
     pub remarks: Vec<String>,
     /// In which facts of machine and storage they differ.
     pub environment: Vec<Difference>,
@@ -99,7 +98,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// True if both sides have any figure, whether the word on it is open or not.
+    /// True if both sides have any result, whether its word is open or not.
     #[must_use]
     pub fn is_any_compared(&self) -> bool {
         let mut figures = self.steps.iter().flat_map(|step| &step.figures);
@@ -134,17 +133,17 @@ pub struct StepComparison {
     pub target: String,
     /// Repeats of the baseline and of the other.
     pub repeats: [usize; 2],
-    /// True if the workloads are not the same: the figures are then of different workloads.
+    /// True if the results are those of different workloads.
     pub different_workload: bool,
-    /// In what definition, target, engine and duration differ.
+    /// Differences in definition, target, engine and duration.
     pub differences: Vec<Difference>,
-    /// Why the figures may not be set against each other.
+    /// Why the results cannot be compared.
     pub not_comparable: Vec<String>,
-    /// What the reader should know of figures that were compared nevertheless.
+    /// Remarks on results that were compared anyway.
     pub cautions: Vec<String>,
     /// The headline operation: of the latencies.
     pub headline: OperationName,
-    /// The figures; empty if they are not comparable.
+    /// The results; empty if they are not comparable.
     pub figures: Vec<FigureComparison>,
     /// The headline operation's service latency, a curve per repeat, of the baseline and of the
     /// other. Not in the JSON document: each run's findings have them.
@@ -153,13 +152,13 @@ pub struct StepComparison {
 }
 
 impl StepComparison {
-    /// The comparison of one figure.
+    /// The comparison of one result.
     #[must_use]
     pub fn figure(&self, name: FigureName) -> Option<&FigureComparison> {
         self.figures.iter().find(|it| it.figure == name)
     }
 
-    /// Whose step it is, in words: name, and location where there is one.
+    /// The step in words: name, and location where there is one.
     #[must_use]
     pub fn title(&self) -> String {
         match &self.locations {
@@ -170,7 +169,7 @@ impl StepComparison {
     }
 }
 
-/// What is compared.
+/// A compared result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureName {
@@ -200,7 +199,7 @@ pub enum FigureName {
 }
 
 impl FigureName {
-    /// Every figure in the order of reports; those that are resampled come first, in that order.
+    /// Every result in the order of reports; those that are resampled come first, in that order.
     pub const ALL: [Self; 11] = [
         Self::Rate,
         Self::Bandwidth,
@@ -239,10 +238,10 @@ impl FigureName {
         matches!(self, Self::Rate | Self::Bandwidth)
     }
 
-    /// True for the figures that `--fail-over` looks at.
+    /// True for the results that `--fail-over` looks at.
     #[must_use]
     pub const fn is_gated(self) -> bool {
-        // Each further figure would make Holm's procedure stricter for all the others.
+        // Each further result would make Holm's procedure stricter for all the others.
         matches!(self, Self::Rate | Self::P99)
     }
 }
@@ -257,7 +256,7 @@ pub enum Word {
     Slower,
     /// The interval lies within the threshold on both sides of zero.
     NoDifference,
-    /// Neither: the repeats scatter too far, a side has a single run, or the figure is missing.
+    /// Neither: the repeats scatter too far, a side has a single run, or the result is missing.
     #[default]
     Undecided,
 }
@@ -269,12 +268,12 @@ pub enum Method {
     /// From how far the repeats scatter: Welch's interval.
     Repeats,
     /// From blocks of the runs' own intervals, drawn again. With two repeats or more on both sides
-    /// it is the wider of both. Of a single run, what differs to the next of the same thing is not in
-    /// it.
+    /// it is the wider of both. With a single run it does not include the difference to the next
+    /// run of the same thing.
     Blocks,
 }
 
-/// One figure against its like.
+/// One result against its counterpart.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FigureComparison {
     pub figure: FigureName,
@@ -285,8 +284,9 @@ pub struct FigureComparison {
     pub effect: Option<f64>,
     /// Both ends of the effect's 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
-    /// How probable an effect towards worse as large as this, or larger, is if there is none: one-sided,
-    /// 0 to 1, not corrected for the number of figures. None with a single run on a side.
+    /// The probability of an effect towards worse as large as this, or larger, if there is none:
+    /// one-sided, 0 to 1, not corrected for the number of results. `None` with a single run on a
+    /// side.
     #[serde(default)]
     pub p_worse: Option<f64>,
     /// With 95 % confidence (one-sided) the other side is worse by this share at most; below zero it is
@@ -295,7 +295,7 @@ pub struct FigureComparison {
     pub worse_at_most: Option<f64>,
     /// How the interval was found.
     pub method: Option<Method>,
-    /// Pooled standard deviation of repeats, as a share; none without two repeats on a side.
+    /// Pooled standard deviation of repeats, as a share; `None` without two repeats on a side.
     #[serde(default)]
     pub repeats_scatter: Option<f64>,
     /// The smallest effect, as a share, that would be found in four of five such comparisons.
@@ -307,7 +307,7 @@ pub struct FigureComparison {
 }
 
 impl FigureComparison {
-    /// By which share the other side is worse; negative if it is better.
+    /// The share by which the other side is worse; negative if it is better.
     #[must_use]
     pub fn worse_by(&self) -> Option<f64> {
         let effect = self.effect?;
@@ -318,14 +318,15 @@ impl FigureComparison {
 /// The answer to `--fail-over`: every rate and p99 of every step is in one of the three lists.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Figures that are shown to be worse, by more than was allowed.
+    /// Steps and results that are worse, by more than was allowed.
     pub regressions: Vec<String>,
-    /// Steps and figures of which neither can be said, and why.
+    /// Steps and results that are neither, and why.
     pub undecided: Vec<String>,
-    /// Figures of which a loss beyond what was allowed is excluded.
+    /// Steps and results for which a loss beyond the allowed share is excluded.
     #[serde(default)]
     pub excluded: Vec<String>,
-    /// Repeats per side that would probably decide what is undecided; none if they would not help.
+    /// Repeats per side that would probably settle the undecided ones; `None` if more would not
+    /// help.
     #[serde(default)]
     pub repeats_needed: Option<usize>,
 }

@@ -1,10 +1,8 @@
-//! How two sides differ, apart from their figures.
+//! How two sides differ, apart from their results. Whether a difference matters is for the reader
+//! to judge.
 //!
-//! In: two sides, or two steps. Out: [`Difference`]s. Not here: whether they matter; that is the
-//! reader's to say.
-//!
-//! Definitions are compared field by field as they are saved, so that a field which a workload
-//! gains is compared without anybody thinking of it.
+//! Definitions are compared field by field as they are saved, so a field added to workloads is
+//! compared without a change here.
 
 use durio_observe::{Layer, Stack};
 use serde::Serialize;
@@ -71,7 +69,7 @@ fn storage(stack: &Stack) -> Vec<Named> {
     facts
 }
 
-/// A block device in words: what it is, not what the kernel happened to call it.
+/// A block device in words: its properties, not the kernel's name for it.
 fn device(layer: &Layer) -> Vec<Named> {
     let Some(block) = &layer.block else { return Vec::new() };
     // Not the kernel's name: sda and sdb may change places with the next boot.
@@ -91,7 +89,7 @@ fn device(layer: &Layer) -> Vec<Named> {
     facts.chain(layer.facts.iter().map(|it| (it.name.clone(), it.value.clone()))).collect()
 }
 
-/// In what two steps differ, and whether their workloads are different ones.
+/// The differences of two steps, and whether their workloads differ.
 pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Difference>) {
     let defined = |unit: &Unit<'_>| {
         let mut facts = fields(&unit.first.workload.definition);
@@ -104,7 +102,7 @@ pub(super) fn of_steps(baseline: &Unit<'_>, other: &Unit<'_>) -> (bool, Vec<Diff
     let effective = |unit: &Unit<'_>| fields(&unit.first.workload.effective);
     let further = between(&effective(baseline), &effective(other)).into_iter();
     let further = further.chain(between(&circumstances(baseline), &circumstances(other)));
-    // What the definitions differ in the effective settings repeat: it is told once.
+    // The effective settings repeat the differences of the definitions: each is reported once.
     for difference in further {
         if !differences.iter().any(|known| known.what == difference.what) {
             differences.push(difference);
@@ -150,7 +148,7 @@ fn flatten(name: &str, value: &Value, facts: &mut Vec<Named>) {
     }
 }
 
-/// Said of what one side has not.
+/// The words for something that one side lacks.
 const ABSENT: &str = "none";
 
 fn between(baseline: &[Named], other: &[Named]) -> Vec<Difference> {

@@ -1,30 +1,29 @@
-//! One figure of one step against its like: the effect, its interval, the word.
+//! Compares one result of one step with its counterpart: the effect, its interval, the word. It
+//! gets the results of every repeat and their scatter; which steps belong together was decided
+//! before.
 //!
-//! In: the figures of every repeat, and how far they scatter. Out: [`FigureComparison`].
-//! Not here: which steps belong together, and whether they may be compared.
-//!
-//! Two estimates of the scatter are made where there are two repeats or more on both sides: from the
-//! repeats ([`repeats`](durio_base::stats::repeats)), which holds all that differs from one run to the next, and
-//! from blocks of each run's own intervals, below which the scatter of few repeats can lie by luck
-//! alone. The wider one counts. With one run on a side there is only the second, which knows nothing
-//! of the next run: its interval is shown, and the word is left open. All is reckoned in logarithms,
-//! so that an effect and its inverse are one and the same.
+//! With two repeats or more on both sides there are two estimates of the scatter: from the repeats
+//! ([`repeats`](durio_base::stats::repeats)), which include all differences from one run to the
+//! next, and from blocks of each run's intervals, below which the scatter of few repeats can lie by
+//! luck alone. The wider one counts. With one run on a side there is only the second, which does
+//! not cover the next run: its interval is shown, and the word is left open. All calculation is in
+//! logarithms, so that an effect and its inverse are the same.
 
 use super::bootstrap::{Logarithms, Replicates, logarithm};
 use super::comparison::{FigureComparison, FigureName, Method, Settings, Word};
 use durio_base::stats::least_squares::{count, mean};
 use durio_base::stats::repeats::{Answer, Mean, Shift, repeats_to_see, scatter, why_open};
 
-/// One repeat's figures.
+/// One repeat's results.
 #[derive(Debug)]
 pub(super) struct Repeat {
-    /// By the order of [`FigureName::ALL`]; none where it was not measured.
+    /// By the order of [`FigureName::ALL`]; `None` where it was not measured.
     pub(super) values: [Option<f64>; FigureName::ALL.len()],
-    /// How far they scatter; none with too few intervals.
+    /// How far they scatter; `None` with too few intervals.
     pub(super) replicates: Option<Replicates>,
 }
 
-/// The comparison of one figure; none if neither side has it.
+/// The comparison of one result; `None` if neither side has it.
 pub(super) fn figure(
     figure: FigureName,
     baseline: &[Repeat],
@@ -59,19 +58,19 @@ fn value(repeat: &Repeat, at: usize) -> Option<f64> {
     repeat.values.get(at).copied().flatten()
 }
 
-/// The logarithm of each repeat's figure; none if any repeat has it not, or none at all.
+/// The logarithm of each repeat's value; `None` if a repeat lacks it, or without repeats.
 fn logarithms(repeats: &[Repeat], at: usize) -> Option<Vec<f64>> {
     let one = |repeat| value(repeat, at).map(logarithm).filter(|it| it.is_finite());
     repeats.iter().map(one).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())
 }
 
-/// The uncertainty of `shift` by scatter within the runs; none with too few intervals.
+/// The uncertainty of `shift` by scatter within the runs; `None` with too few intervals.
 fn by_blocks(at: usize, shift: f64, sides: [&[Repeat]; 2]) -> Option<Shift> {
     let [a, b] = sides.map(|side| drawn_mean(side, at));
     Some(Shift { value: shift, ..Shift::between(a?, b?) })
 }
 
-/// The mean of the repeats' draws: as far as each is from its run's own intervals taken whole.
+/// The mean of the repeats' draws, as distances from the result of each run's whole intervals.
 fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     let of = |figures: &Logarithms| figures.get(at).copied();
     let all: Vec<&Replicates> =
@@ -80,8 +79,8 @@ fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
     for one in &all {
         let centre = of(&one.centre)?;
         for (sum, draw) in draws.iter_mut().zip(&one.draws) {
-            // From each run's own centre: what the runs differ by is in the estimate by repeats
-            // already.
+            // From each run's centre: the estimate by repeats already includes the differences
+            // between runs.
             *sum += (of(draw)? - centre) * one.stretch / count(all.len());
         }
     }
@@ -96,8 +95,8 @@ fn drawn_mean(repeats: &[Repeat], at: usize) -> Option<Mean> {
 
 /// One run says how far it scatters within, and nothing of the next.
 fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [usize; 2]) {
-    // Where a file lies, what the device remembers and who else was there is the same for all
-    // intervals of a run: none of that is in its own scatter (docs/design/0005).
+    // The place of a file, the device's history and other load are the same for all intervals of a
+    // run: its scatter shows none of them (docs/design/0005).
     let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
     found.reason = Some(format!("{sides} does not show how far runs of the same thing differ"));
     if let Some(shift) = by_blocks {
@@ -117,8 +116,8 @@ fn judge(
     by_blocks: Option<Shift>,
     settings: &Settings,
 ) {
-    // The scatter of two or three repeats can be small by luck; what a run scatters within itself
-    // it cannot undercut (docs/design/0005).
+    // The scatter of two or three repeats can be small by luck, but not below the scatter within a
+    // run (docs/design/0005).
     let blocks = by_blocks.filter(|it| it.half_width() > by_repeats.half_width());
     let (method, shift) = match blocks {
         Some(blocks) => (Method::Blocks, blocks),
@@ -148,7 +147,7 @@ fn towards_worse(figure: FigureName, shift: Shift) -> Shift {
     Shift { value: sign * shift.value, ..shift }
 }
 
-/// A shift towards worse as the share by which the figure is worse; what is better is below zero.
+/// A shift towards worse as the share by which the result is worse; below zero if it is better.
 fn loss(figure: FigureName, worse: f64) -> f64 {
     if figure.is_more_better() { -(-worse).exp_m1() } else { worse.exp_m1() }
 }
@@ -158,8 +157,8 @@ fn shift_of_loss(figure: FigureName, share: f64) -> f64 {
     if figure.is_more_better() { -(-share).ln_1p() } else { share.ln_1p() }
 }
 
-/// Repeats per side by which a loss of `share` could be seen, by how far the repeats at hand
-/// scatter; none without two on a side, or if a thousand are too few.
+/// Repeats per side that could show a loss of `share`, by the scatter of the present repeats;
+/// `None` without two on a side, or if a thousand are too few.
 pub(super) fn repeats_needed(found: &FigureComparison, share: f64) -> Option<usize> {
     // The scatter was turned into a share for readers; a shift is compared in logarithms.
     repeats_to_see(shift_of_loss(found.figure, share), found.repeats_scatter?.ln_1p())

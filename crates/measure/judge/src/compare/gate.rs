@@ -1,18 +1,16 @@
 //! The answer to `--fail-over`: is anything worse by more than was allowed?
 //!
-//! In: pairs that were compared. Out: [`Gate`]. Not here: exit codes.
+//! Two questions, each with a separate error rate, look at rate and p99 of every step.
 //!
-//! Rate and p99 of every step are looked at, in two questions, each with an error of its own.
-//!
-//! Is it worse? Over all figures together, equal sides are called a regression in at most 5 % of
+//! Is it worse? Over all results together, equal sides are called a regression in at most 5 % of
 //! comparisons: one-sided, by Holm's procedure (A simple sequentially rejective multiple test
-//! procedure, Scandinavian Journal of Statistics 6, 1979). The effect itself must be beyond what is
-//! allowed.
+//! procedure, Scandinavian Journal of Statistics 6, 1979). The effect itself must be beyond the
+//! allowed share.
 //!
-//! Is a loss beyond what is allowed excluded? Where one figure is truly that much worse, it is said to
-//! be excluded in at most 5 % of comparisons. All figures have to pass, so that nothing needs
-//! correction (Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24,
-//! 1982). What is neither is undecided.
+//! Is a loss beyond the allowed share excluded? If one result is truly that much worse, it is
+//! called excluded in at most 5 % of comparisons. All results have to pass, so no correction is
+//! needed (Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24,
+//! 1982). Anything that is neither is undecided.
 
 use super::comparison::{FigureComparison, FigureName, Gate, Pair, StepComparison};
 use super::effect::repeats_needed;
@@ -33,7 +31,7 @@ pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
             look(&mut gate, &mut figures, &prefix, step);
         }
         // A step that the other side lacks may be the very one that regressed, so it must not pass
-        // unseen. Steps that only the other side has are no loss.
+        // unseen. Steps that only the other side has are not a loss.
         let missing = pair.only_baseline.iter();
         gate.undecided
             .extend(missing.map(|it| format!("{prefix}: {it} is missing in {}", pair.other)));
@@ -48,7 +46,7 @@ pub(super) fn gate(pairs: &[Pair], share: f64) -> Gate {
     gate
 }
 
-/// Gathers the figures of a step with their place; those without one are undecided at once.
+/// Gathers the results of a step with their place; steps without results are undecided at once.
 fn look<'a>(
     gate: &mut Gate,
     figures: &mut Vec<(String, &'a FigureComparison)>,
@@ -68,7 +66,7 @@ fn look<'a>(
                 let reason = figure.and_then(|it| it.reason.as_deref()).unwrap_or("not measured");
                 gate.undecided.push(format!("{place}: {reason}"));
                 let is_single = figure.is_some_and(|it| it.effect.is_some());
-                // Repeats help only where there is a figure to repeat.
+                // Repeats help only if there is a result to repeat.
                 let needed = is_single.then_some(REPEATS_FIRST);
                 gate.repeats_needed = gate.repeats_needed.max(needed);
             }
@@ -79,7 +77,7 @@ fn look<'a>(
 fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool, share: f64) {
     let (Some(worse), Some(at_most)) = (figure.worse_by(), figure.worse_at_most) else { return };
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    // Shown to be worse is not enough: a certain loss of 1 % is none where 5 % are allowed.
+    // Being worse is not enough: a certain loss of 1 % passes where 5 % are allowed.
     if is_worse && worse > share {
         gate.regressions.push(format!("{place} worse by {}", percent(worse)));
     } else if at_most <= share {
@@ -105,8 +103,8 @@ fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     order.sort_by(|&a, &b| p(a).total_cmp(&p(b)));
     let mut rejected = vec![false; p_values.len()];
     for (&at, left) in order.iter().zip((1..=p_values.len()).rev()) {
-        // The first that stands protects all with a larger p, however small theirs are: that is
-        // what keeps the error over all figures together at alpha.
+        // The first that stands protects all with a larger p, however small theirs are: this keeps
+        // the error over all results together at alpha.
         if p(at) > alpha / durio_base::stats::least_squares::count(left) {
             break;
         }

@@ -1,7 +1,6 @@
 //! Percentiles of blocks of intervals that are drawn together.
 //!
-//! In: the bins of each cell. Out: [`Mixture`], which has the percentiles of any draw of blocks.
-//! Not here: how long blocks are, and which are drawn.
+//! [`Mixture`] is built from the bins of each cell and gives the percentiles of any draw of blocks.
 //!
 //! A draw's distribution function is a weighted mean of its blocks', so its percentile lies between
 //! the smallest and the largest that any block has. Only bins between those two are kept, with
@@ -16,7 +15,7 @@ const PER_MILLE: [u64; QUANTILES] = [500, 990, 999];
 /// The number of percentiles: p50, p99 and p99.9.
 pub(super) const QUANTILES: usize = 3;
 
-/// The latencies of every block of cells, as far as percentiles need them.
+/// The latencies of every block of cells, reduced to what percentiles need.
 #[derive(Debug)]
 pub(super) struct Mixture {
     /// How many latencies each block has.
@@ -58,13 +57,13 @@ impl Mixture {
     }
 }
 
-/// True if `below` of `all` latencies are at least so many thousandths: in whole numbers, so that
-/// it holds for a sum of blocks wherever it holds for each.
+/// True if `below` is at least `per_mille` thousandths of `all`: in whole numbers, so that it holds
+/// for a sum of blocks wherever it holds for each.
 const fn is_reached(below: u64, all: u64, per_mille: u64) -> bool {
     below.saturating_mul(1000) >= all.saturating_mul(per_mille)
 }
 
-/// The sum of what the blocks drawn have.
+/// The sum of the drawn blocks' values.
 pub(super) fn sum_of(values: &[u64], starts: &[usize]) -> u64 {
     starts.iter().filter_map(|&start| values.get(start)).fold(0, |sum, it| sum.saturating_add(*it))
 }

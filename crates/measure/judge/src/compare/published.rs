@@ -1,7 +1,7 @@
 //! Published results that durio ships as data, as tables of rate by load.
 //!
-//! In: data/published-results.csv. Out: [`PublishedTable`]s, and a run's rates against them.
-//! Not here: absolute rates of one against the other; only shapes are compared.
+//! The data is data/published-results.csv. Only the shapes of a run's rates are compared with it,
+//! never absolute rates.
 
 use durio_record::OperationName;
 use durio_workload::{Pattern, Workload};
@@ -12,7 +12,7 @@ use durio_analyse::Findings;
 
 const DATA: &str = include_str!("../../data/published-results.csv");
 
-/// One row as it was published. What a publication does not say is empty.
+/// One row as published. Fields that the publication leaves out are empty.
 #[derive(Debug, Deserialize)]
 struct Row {
     source: String,
@@ -29,11 +29,11 @@ struct Row {
 /// Rates of one kind of operation by load, all else equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedTable {
-    /// By whom, in which year.
+    /// The authors, and the year.
     pub source: String,
-    /// Of which storage.
+    /// The storage, in the publication's words.
     pub stack: String,
-    /// Of which workload, in the publication's words.
+    /// The workload, in the publication's words.
     pub workload: String,
     /// Bytes per operation, in the publication's words.
     pub block_size: String,

@@ -1,7 +1,7 @@
 //! Shapes: how a rate grows with the load, whatever the storage's speed.
 //!
-//! In: rates by level of load, measured and published. Out: [`Shape`], ratios within each table.
-//! Not here: absolute rates, which another machine's publication cannot be held against.
+//! A [`Shape`] compares ratios within each table, measured and published; absolute rates of another
+//! machine's publication cannot be compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub enum ShapeWord {
     ScalesBetter,
     /// A lower ratio than the published one.
     ScalesWorse,
-    /// There is no published rate for it.
+    /// No rate is published for it.
     OnlyMeasured,
     /// It was not measured.
     OnlyPublished,
@@ -65,13 +65,14 @@ pub struct ShapeLevel {
 /// Both tables, level by level, in rising order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
-    /// The lowest level that both have; none if they have none in common, and no ratio then.
+    /// The lowest level that both have; `None` if they share no level, and then there are no
+    /// ratios.
     pub reference_level: Option<u32>,
     pub levels: Vec<ShapeLevel>,
 }
 
 impl Shape {
-    /// True if at least one level besides the reference is in both tables.
+    /// True if both tables share at least one level other than the reference.
     #[must_use]
     pub fn is_any_compared(&self) -> bool {
         self.levels.iter().any(|it| it.deviation.is_some() && it.word != ShapeWord::Reference)

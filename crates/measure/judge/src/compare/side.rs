@@ -1,8 +1,5 @@
-//! One side of a comparison: its runs, read from events.
-//!
-//! In: events. Out: [`Run`]s with findings and, beside them, what each step did over time in the
-//! form that is resampled: a [`Series`] of at most [`CELLS_MAX`] cells. Not here: folders, and the
-//! resampling.
+//! One side of a comparison: its [`Run`]s, read from events. Each has findings, and for each step a
+//! [`Series`] of at most [`CELLS_MAX`] cells, the form that is resampled.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +33,7 @@ impl RunReader {
         self.analyser.observe(event);
         let Event::Interval(interval) = event else { return };
         let step = self.plan.steps.get(interval.step as usize);
-        // Preconditioning and traces are compared by nobody, and each series takes memory.
+        // Preconditioning and traces are never compared, and each series takes memory.
         let step = step.filter(|step| step.role == Role::Measure);
         if let Some((step, load)) =
             step.and_then(|step| Some((step, step.stream(interval.stream)?)))
@@ -51,7 +48,7 @@ impl RunReader {
         self.analyser.damaged(reason);
     }
 
-    /// The run as far as it was seen.
+    /// The run up to the last event seen.
     #[must_use]
     pub fn finish(self, run_folder: String) -> Run {
         Run { findings: self.analyser.finish(run_folder).findings, series: self.series }
@@ -65,7 +62,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// What was found in it.
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
@@ -80,8 +76,8 @@ pub struct Side {
     pub runs: Vec<Run>,
 }
 
-/// More cells than this are merged two by two: what is resampled are blocks of them anyway, and
-/// memory stays bounded however fine the intervals are.
+/// More cells than this are merged in pairs: blocks of them are resampled anyway, and memory stays
+/// bounded however fine the intervals are.
 const CELLS_MAX: usize = 512;
 
 /// One or more intervals that follow each other.
@@ -140,7 +136,7 @@ impl Series {
         if interval.phase == Phase::Ramp {
             return;
         }
-        // What was cut short by the end has no rate of its own: it belongs to the one before.
+        // An interval that the end cut short has no usable rate: it is added to the one before.
         self.push(cell(interval, load), is_cut_short(interval, step));
     }
 
@@ -205,7 +201,7 @@ fn cell(interval: &Interval, load: &Load) -> Cell {
     cell
 }
 
-/// True for what the headline rate counts.
+/// True for operations that the headline rate counts.
 fn is_counted(operation: OperationName, headline: OperationName) -> bool {
     match headline {
         OperationName::Commit => operation == OperationName::Commit,

@@ -1,6 +1,5 @@
-//! Whether a step's figures can be used: did it end, keep to its definition, run at a steady rate.
-//!
-//! In: a step of each side. Out: reasons in words. Not here: environment and definitions.
+//! Whether a step's results can be used: it ended, kept to its definition and ran at a steady rate.
+//! Environment and definitions are compared elsewhere.
 
 use super::bootstrap::autocorrelation;
 use super::side::Cell;
@@ -12,14 +11,14 @@ use durio_base::stats::least_squares::{count, float, line, mean};
 /// Enterprise, 2.0.1, "steady state".
 const DRIFT_MAX: f64 = 0.10;
 
-/// The drift must be so many standard errors from none: short runs scatter.
-// Of steady runs whose rates scatter normally, 3 in 1000 drift farther by chance.
+/// A drift must be this many standard errors from zero, because short runs scatter.
+// Among steady runs with normal scatter, 3 in 1000 drift farther by chance.
 const DRIFT_ERRORS: f64 = 3.0;
 
 /// Fewer cells show no drift.
 const CELLS_MIN: usize = 10;
 
-/// Why one side's figures do not stand; empty if they do.
+/// Why one side's results are unusable; empty if they are fine.
 pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
     let of = |member: &Member<'_>| {
         let place = match members.len() {
@@ -30,8 +29,9 @@ pub(super) fn faults(label: &str, members: &[Member<'_>]) -> Vec<String> {
     };
     let (faults, drifts): (Vec<_>, Vec<_>) = members.iter().map(of).unzip();
     let drifts: Vec<String> = drifts.into_iter().flatten().collect();
-    // Where a few of many repeats drift, that is how far repeats scatter, and counted as such: else
-    // more repeats would decide less, for each is as likely to drift. Where most do, it is the step.
+    // If a few of many repeats drift, that is part of the repeats' scatter, and counted as such:
+    // else more repeats would decide less, because each is as likely to drift. If most do, it is
+    // the step.
     let is_of_most = 2 * drifts.len() > members.len();
     faults.into_iter().flatten().chain(drifts.into_iter().filter(|_| is_of_most)).collect()
 }
@@ -42,8 +42,8 @@ fn faults_of_one(place: &str, member: &Member<'_>) -> Vec<String> {
     if !workload.complete {
         faults.push(format!("{place} did not run to its limit"));
     }
-    // Through the page cache instead of past it, the figures are of memory as much as of the
-    // storage.
+    // If I/O went through the page cache instead of past it, the results depend on memory as much
+    // as on the storage.
     if workload.effective.cache != workload.definition.cache {
         let fallbacks = workload.effective.fallbacks.join("; ");
         faults
@@ -59,7 +59,7 @@ fn drifted(place: &str, member: &Member<'_>) -> Option<String> {
     Some(format!("{place} was in no steady state: its rate {way} by {share:.0} %"))
 }
 
-/// By which share of the mean the rate drifted, if that is more than steady state allows.
+/// The share of the mean by which the rate drifted, if more than steady state allows.
 fn drift(cells: &[Cell]) -> Option<f64> {
     let rate = |cell: &Cell| float(cell.count) / float(cell.span_ns.max(1));
     let rates: Vec<f64> = cells.iter().map(rate).collect();

@@ -1,9 +1,9 @@
 //! Matching the steps of two sides.
 //!
-//! In: sides. Out: [`Matched`] pairs of [`Unit`]s, and those without a like. Not here: figures.
+//! The results are [`Matched`] pairs of [`Unit`]s, and the units without a counterpart.
 //!
-//! Steps are alike if name, definition, target and engine are; then, if that leaves one of a name
-//! on each side, those are set against each other, and their differences are stated.
+//! Steps are alike if name, definition, target and engine are; then, if one of a name is left on
+//! each side, those are compared, and their differences are stated.
 
 use std::collections::HashMap;
 
@@ -86,7 +86,7 @@ pub(super) fn named(workload: &WorkloadFindings) -> String {
     std::iter::once(workload.name.clone()).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
-/// False for rounds before the window by which a steady state is judged: they were on the way.
+/// False for rounds before the window that judges a steady state: they only led to it.
 fn counts(run: &Run, workload: &WorkloadFindings) -> bool {
     let plan = &run.findings.plan;
     let step = plan.steps.get(workload.step as usize);
@@ -123,8 +123,8 @@ pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
         only_baseline: (0..baseline.len()).collect(),
         only_other: (0..other.len()).collect(),
     };
-    // From the strictest key to the loosest: what is matched exactly is out of reach of a name
-    // alone.
+    // From the strictest key to the loosest, so that a name alone never takes a unit that has an
+    // exact match.
     for key in 0..4 {
         found.take(baseline, other, key);
     }
@@ -133,13 +133,13 @@ pub(super) fn matched(baseline: &[Unit<'_>], other: &[Unit<'_>]) -> Matched {
 }
 
 impl Matched {
-    /// Takes those whose key of this kind is the only one of its sort on both sides.
+    /// Takes the units whose key of this kind is unique on both sides.
     fn take(&mut self, baseline: &[Unit<'_>], other: &[Unit<'_>], key: usize) {
         let single = |units: &[Unit<'_>], open: &[usize]| {
             let mut places: HashMap<String, Option<usize>> = HashMap::new();
             for &place in open {
                 let Some(name) = units.get(place).and_then(|it| it.keys.get(key)) else { continue };
-                // Two of one name are none: which of them belongs to the other side nobody can say.
+                // Two of the same name match nothing: either could belong to the other side.
                 places.entry(name.clone()).and_modify(|it| *it = None).or_insert(Some(place));
             }
             places

@@ -8,15 +8,15 @@ use super::{
     sysfs,
 };
 
-// The number by which the PCI bus knows QEMU's own devices (QEMU, docs/specs/pci-ids).
+// The PCI vendor number of QEMU's devices (QEMU, docs/specs/pci-ids).
 const QEMU_PCI_VENDOR: &str = "0x1b36";
 
-// Drivers of RAID controllers with a cache of their own, by the kernel's names of their hosts.
+// Drivers of RAID controllers with a cache, by the kernel's names of their hosts.
 const RAID_DRIVERS: [&str; 8] =
     ["megaraid_sas", "smartpqi", "hpsa", "aacraid", "arcmsr", "3w-9xxx", "3w-sas", "megaraid"];
 
-/// What the kernel, the driver and the hypervisor say of the cache of a device at the bottom: one
-/// signal per device, whatever it says.
+/// The views of kernel, driver and hypervisor on the cache of a device at the bottom: one signal
+/// per device, whatever they are.
 pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
     let view = block.write_cache?;
@@ -98,12 +98,12 @@ fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<Reading>) -> Opti
     signal((id, word, layer_name(layer)), read, implies, advice)
 }
 
-/// A contradiction between the kernel's view of a cache and what the device answered when it was
-/// asked. Where they agree, the kernel's view tells it already.
+/// A contradiction between the kernel's view of a cache and the device's answer when it was asked.
+/// If they agree, the rule on the kernel's view reports it already.
 pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
     let view = block.write_cache?;
-    // NVMe tells presence (VWC) and switch, SCSI the switch alone.
+    // NVMe reports presence (VWC) and switch, SCSI only the switch.
     let present = layer.fact("device_volatile_write_cache");
     let enabled = layer.fact("device_write_cache_enabled");
     let is_off = present == Some("absent") || enabled == Some("no");
@@ -152,7 +152,7 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
 /// Whether durable writes can be sent as one command.
 pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
-    // Where no flush is sent, none is spared.
+    // Without flushes to send, FUA saves none.
     let fua = block.fua.filter(|_| is_flushed(layer))?;
     let implies = match fua {
         true => {
@@ -230,7 +230,7 @@ pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// A controller that answers flushes from its own memory.
+/// A controller that answers flushes from its memory.
 pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     let driver = layer.fact("scsi_driver").filter(|driver| RAID_DRIVERS.contains(driver))?;
     let mut read = vec![reading("driver", "/sys/class/scsi_host/*/proc_name", driver)];

@@ -4,10 +4,11 @@ use durio_observe::{Host, Layer, LayerKind};
 
 use super::{MOUNTS, Reading, Signal, SignalWord, layer_name, reading, signal};
 
-// Options by which a filesystem sends no flush (ext4, btrfs, reiserfs; f2fs, of its own kind).
+// Options that stop a filesystem from sending flushes (ext4, btrfs, reiserfs; f2fs has another
+// name).
 const NO_BARRIERS: [&str; 4] = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
 
-// Options by which an overlay leaves out every sync (kernel, filesystems/overlayfs.rst).
+// Options that make an overlay leave out every sync (kernel, filesystems/overlayfs.rst).
 const VOLATILE: [&str; 2] = ["volatile", "fsync=volatile"];
 
 // Types without a journal at all.
@@ -37,7 +38,7 @@ fn type_reading(fs_type: &str) -> Reading {
     reading("type of filesystem", MOUNTS, fs_type)
 }
 
-/// The option by which a filesystem drops flushes, if it does; with its value.
+/// The option that makes a filesystem drop flushes, with its value, if it has one.
 pub(crate) fn dropping_options(layer: &Layer) -> Option<Reading> {
     let dropping: Vec<&str> = NO_BARRIERS.iter().chain(&VOLATILE).copied().collect();
     option_among(layer, &dropping)
@@ -162,7 +163,7 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-// None of them drops a sync, so that they are facts, each with its own meaning.
+// None of them drops a sync: they are facts, each with a separate meaning.
 const JOURNAL_OPTIONS: [(&str, &str); 3] = [
     (
         "data=writeback",

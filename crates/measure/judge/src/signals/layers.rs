@@ -42,8 +42,8 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// The layers below one, but for those below an array of durio's own: its server answers a write when
-/// all copies have it durably, and needs no flush of the kernel's (docs/design/0014).
+/// The layers below one, except those below an array of durio: its server answers a write when all
+/// copies have it durably, and needs no flush from the kernel (docs/design/0014).
 fn flushed_by_kernel(layer: &Layer) -> impl Iterator<Item = &Layer> {
     let is_durable = |it: &Layer| it.kind == LayerKind::Ublk && it.fact("array").is_some();
     let mut durable_at = None;
@@ -155,7 +155,7 @@ pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// LVM's cached volumes are told by the names of their parts; their mode is behind an ioctl.
+/// LVM's cached volumes are recognised by the names of their parts; their mode needs an ioctl.
 pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     if layer.kind != LayerKind::Dm {
         return None;

@@ -1,7 +1,7 @@
 //! Rules about measurements: flushes counted per sync, and times that no medium reaches.
 //!
-//! In: findings of workloads with one operation at a time, because concurrent flushes are merged and
-//! share their time. Out: signals. Not here: the slope over dirty blocks.
+//! Only workloads with one operation at a time count, because concurrent flushes are merged and
+//! share their time.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
 // another one is not under a millisecond.
 const DISK_FLUSH_MIN: Nanos = Nanos::from_millis(1);
 
-// A round trip in a data centre to the replicas, and their own commit: general knowledge.
+// A round trip in a data centre to the replicas, and their commit: general knowledge.
 const VOLUME_FLUSH_MIN: Nanos = Nanos::from_micros(100);
 
 // Syncs below which their flushes are not counted against them.
@@ -43,15 +43,15 @@ const DELTA_SHARE_MIN: f64 = 0.1;
 // The transfer of larger writes takes so long that a flush which works hides in it.
 const DELTA_BLOCK_MAX: Bytes = Bytes::from_kib(16);
 
-// A FUA write that takes at most so many times a plain write is no more than one.
+// A FUA write that takes at most this many times a plain write is just a plain write.
 const FUA_LIKE_PLAIN: f64 = 1.15;
 
-// A flush after the write that takes at least so many times the plain write does something.
+// A flush that makes a write take at least this many times the plain write does something.
 const FLUSH_AT_WORK: f64 = 2.0;
 
 /// The operation that waits for durability.
 fn synced(workload: &WorkloadFindings) -> Option<&OperationFindings> {
-    // A linked sync has no latency of its own: there is one for each commit, which takes longer.
+    // A linked sync has no separate latency: each commit has one, and it takes longer.
     let calls = workload.operation(OperationName::Sync);
     match workload.definition.sync.method {
         SyncMethod::None => None,
@@ -59,7 +59,7 @@ fn synced(workload: &WorkloadFindings) -> Option<&OperationFindings> {
     }
 }
 
-/// Workloads with one operation at a time on a real engine, with what lies below them.
+/// Workloads with one operation at a time on a real engine, each with the layers below it.
 fn alone<'a>(basis: &'a Basis<'_>) -> impl Iterator<Item = (&'a WorkloadFindings, &'a Stack)> {
     let is_alone = |workload: &&WorkloadFindings| {
         let effective = &workload.effective;
@@ -189,9 +189,9 @@ fn floor(layer: &Layer, is_virtual: bool) -> Option<(Nanos, &'static str)> {
     }
 }
 
-/// Syncs that are faster than the medium allows: of a device the fastest 5th percentile. A busy
-/// machine or a full queue adds to most syncs, and can take nothing off any: what the medium cannot do
-/// shows in the fastest.
+/// Syncs that are faster than the medium allows: the fastest 5th percentile for a device. A busy
+/// machine or a full queue makes most syncs slower and none faster: speed beyond the medium shows
+/// in the fastest.
 pub(super) fn latency_floor(basis: &Basis<'_>) -> Vec<Signal> {
     let mut fastest: BTreeMap<&str, (u64, &WorkloadFindings, &Layer)> = BTreeMap::new();
     for (workload, stack) in alone(basis) {

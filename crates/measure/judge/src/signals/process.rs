@@ -100,7 +100,7 @@ pub(super) fn filtered(host: &Host, _: &[Stack]) -> Option<Signal> {
 pub(super) fn virtual_machine(host: &Host, stacks: &[Stack]) -> Option<Signal> {
     let hypervisor = host.hypervisor.clone()?;
     let mut devices = stacks.iter().flat_map(ends).filter_map(|layer| layer.block.as_ref());
-    // A RAM disk or a loop device is of this kernel, and none of the hypervisor's business.
+    // A RAM disk or a loop device belongs to this kernel; the hypervisor has no part in it.
     if !devices.any(|block| block.virtual_device != Some(true)) {
         return None;
     }

@@ -30,7 +30,7 @@ pub(super) fn not_strict(layer: &Layer, _: &Host) -> Option<Signal> {
     )
 }
 
-/// What is not known of each kind of server.
+/// The unknowns of each kind of server.
 fn beyond(fs_type: &str) -> &'static str {
     match fs_type {
         "nfs" | "nfs4" => {
@@ -85,13 +85,13 @@ pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
     signal(("fuse-daemon", word, layer_name(layer)), read, implies, advice)
 }
 
-/// Over which network a disk is reached; none for one of this machine.
+/// The network over which a disk is reached; `None` for a local disk.
 fn network_of(layer: &Layer) -> Option<Reading> {
     let transport = layer.fact("transport").unwrap_or_default();
     let bus = layer.fact("bus").unwrap_or_default();
-    // `loop` is a target of this machine's own kernel, reached by NVMe over Fabrics all the same.
+    // `loop` is a target of this machine's kernel, but is still reached by NVMe over Fabrics.
     let is_fabric = |it: &str| ["tcp", "rdma", "fc", "loop"].contains(&it);
-    // Of several paths each may have its own.
+    // Each of several paths may have a different transport.
     if transport.split(", ").any(is_fabric) {
         return Some(reading("transport", sysfs(layer, "device/transport"), transport));
     }
@@ -99,7 +99,7 @@ fn network_of(layer: &Layer) -> Option<Reading> {
         return Some(reading("attached by", sysfs(layer, "device"), bus));
     }
     let named = ["rbd", "drbd", "nbd", "ublkb"].into_iter().find(|start| {
-        // With a number: a name given by another driver may begin alike.
+        // With a number: another driver's names may start alike.
         let number = layer.name.strip_prefix(start).unwrap_or_default();
         number.starts_with(|first: char| first.is_ascii_digit())
     });

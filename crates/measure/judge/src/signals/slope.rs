@@ -1,8 +1,8 @@
 //! The time of a flush over the data written before it: a volatile cache has to be emptied, which
 //! takes longer the fuller it is.
 //!
-//! In: the steps of a durable plan's experiment. Out: signals. Not here: the line itself
-//! (`durable::flush_slope`), and running the steps.
+//! It gets the steps of a durable plan's experiment; the line itself is fitted by
+//! `durable::flush_slope`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const BANDWIDTH_RATIO_MAX: f64 = 2.0;
 // Writes from this size on show the medium's bandwidth rather than its latency.
 const BANDWIDTH_BLOCK_MIN: Bytes = Bytes::from_kib(128);
 
-/// What the line says.
+/// The judgement of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlopeWord {
     Emptied,
@@ -35,8 +35,8 @@ enum SlopeWord {
     FixedPrice,
 }
 
-/// What a line says, if it is one; `written` are the bytes per second at which the same storage was
-/// written at most.
+/// The judgement of a line, if it is one; `written` are the most bytes per second at which the same
+/// storage was written.
 fn word_of(
     slope: &FlushSlope,
     points: &[FlushPoint],
@@ -64,7 +64,7 @@ fn nanos(value: Nanos) -> f64 {
 /// True if even the slowest emptying within the interval is faster than the medium was written.
 fn too_fast(slope: &FlushSlope, written: Option<f64>) -> bool {
     const MIB: f64 = 1_048_576.0;
-    // Without an interval nobody is accused: infinitely slow is never too fast.
+    // Without an interval no device is accused: infinitely slow is never too fast.
     let slowest = slope.ns_per_mib.interval().map_or(f64::INFINITY, |(_, high)| high);
     let emptied = MIB / slowest * 1e9;
     written.is_some_and(|written| written > 0.0 && emptied > BANDWIDTH_RATIO_MAX * written)
@@ -95,7 +95,7 @@ pub(super) fn measured(basis: &Basis<'_>) -> Vec<Signal> {
     places.into_iter().filter_map(one).collect()
 }
 
-/// One flush after so many blocks.
+/// One flush after `blocks` blocks.
 #[expect(clippy::cast_precision_loss, reason = "bytes that were written at once")]
 fn point(blocks: u32, block: Bytes, flush: Nanos) -> FlushPoint {
     let dirty_bytes = u64::from(blocks).saturating_mul(block.get()) as f64;

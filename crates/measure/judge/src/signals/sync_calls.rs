@@ -1,7 +1,5 @@
-//! Sync calls compared: the C library's, which a preloaded library may have replaced, against the
-//! kernel's own, by what reached the devices.
-//!
-//! In: what the runner counted. Out: signals. Not here: counting.
+//! Compares sync calls: the C library's, which a preloaded library may have replaced, against the
+//! kernel's, by the I/O that reached the devices, as the runner counted it.
 
 use durio_base::Nanos;
 use durio_observe::Stack;
@@ -23,7 +21,7 @@ const WORKING_CALL_MIN: Nanos = Nanos::from_micros(5);
 // A library's call that is this many times faster than the kernel's does not end in the kernel.
 const FASTER_MAX: u64 = 20;
 
-/// What a pair of counts says.
+/// The judgement of a pair of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Finding {
     /// Both reached the device.
@@ -59,7 +57,7 @@ fn of_step(basis: &Basis<'_>, probed: &SyncCallsProbed) -> Option<Signal> {
 }
 
 fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> Option<Finding> {
-    // A call that failed may have done nothing, whoever made it.
+    // A failed call may have done nothing, on either path.
     let has_failed = library.errno.is_some() || kernel.errno.is_some();
     if has_failed || library.calls == 0 || kernel.calls == 0 {
         return None;
@@ -68,7 +66,7 @@ fn compare(library: &ProbedCalls, kernel: &ProbedCalls, takes_flushes: bool) -> 
     let writes = (library.writes, kernel.writes);
     let missed = |count, calls| share(count, calls) < MISSED_SHARE_MAX;
     let reached = |count, calls| share(count, calls) >= REACHED_SHARE_MIN;
-    // Writes too: a device that needs no flush still gets what a sync writes back.
+    // Writes too: a device that needs no flush still gets a sync's writeback.
     for counted in [flushes, writes] {
         if let (Some(by_library), Some(by_kernel)) = counted
             && missed(by_library, library.calls)

@@ -40,11 +40,11 @@ fn headline_distribution(workload: &WorkloadFindings) -> Option<&Distribution> {
 // the number does not change.
 const COUNTED_AROUND_SECONDS: f64 = 10e-6;
 
-// Once in a while the thread loses the processor between the two clocks, for a time slice or two: in
-// a slow loop that is a share of what there is to count.
+// Once in a while the thread loses the processor between the two clocks, for a time slice or two:
+// in a slow loop that is a share of the few operations counted.
 const LOST_SECONDS: f64 = 10e-3;
 
-/// Why there is no figure at all.
+/// Why there is no result at all.
 pub(super) fn unmeasured(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     workload.unmeasured()
 }
@@ -180,7 +180,7 @@ fn submits(workload: &WorkloadFindings) -> impl Iterator<Item = &Distribution> {
     names.into_iter().filter_map(|name| workload.operation(name)?.submit.as_ref())
 }
 
-/// Who has most of the time outside of the device, as far as the stamps tell.
+/// The part that took most of the time outside the device, judging by the stamps.
 fn held_by(workload: &WorkloadFindings, outside_ns: f64) -> String {
     let submit = submits(workload).map(|it| it.mean_ns).max_by(f64::total_cmp);
     match (submit, workload.unwatched_max) {
@@ -204,7 +204,7 @@ fn mean(nanos: f64) -> Nanos {
 // system call.
 const UNWATCHED_MIN: Nanos = Nanos::from_millis(1);
 
-// One interval in so many with a long time without a look is chance on a busy machine.
+// One interval in this many with a long unwatched time is chance on a busy machine.
 const UNWATCHED_INTERVALS: usize = 4;
 
 pub(super) fn unwatched(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {

@@ -11,7 +11,7 @@ use durio_analyse::{IntervalPoint, WorkloadFindings};
 // A thread with less idle time than this is at its limit.
 const ONE_CORE_SHARE: f64 = 0.9;
 
-// Above this share of what a job reaches without any storage, the generator is part of the figure.
+// Above this share of a job's rate without any storage, the generator is part of the result.
 const OWN_LIMIT_SHARE: f64 = 0.5;
 
 // System time of the whole machine from which the kernel, not the device, may set the rate
@@ -54,8 +54,8 @@ pub(super) fn throttled(_: &Basis<'_>, workload: &WorkloadFindings) -> Option<St
 }
 
 pub(super) fn tracing(basis: &Basis<'_>) -> Option<String> {
-    // Without a threshold: what is on costs each operation that meets it, 600 ns a system call for the
-    // events of system calls (the costs are in durio-observe's tracefs/active.rs).
+    // No threshold: each active tracer adds to every operation that passes it, 600 ns to a system
+    // call for the events of system calls (the costs are in durio-observe's tracefs/active.rs).
     let tracing = basis.environment.host.tracing.iter();
     let seen: Vec<_> = tracing.map(|it| format!("{}: {}", it.name, it.value)).collect();
     let seen = (!seen.is_empty()).then(|| seen.join("; "))?;
@@ -84,7 +84,7 @@ pub(super) fn governor(basis: &Basis<'_>) -> Option<String> {
 }
 
 impl Basis<'_> {
-    /// The times in which durio did not run while this was measured; what fio measures goes on.
+    /// The times in which durio did not run during the measurement; fio keeps measuring.
     pub(super) fn gaps_of(&self, workload: &WorkloadFindings) -> Vec<ProcessGap> {
         let is_fio = workload.effective.engine == EngineKind::Fio;
         let is_its =
@@ -110,7 +110,7 @@ pub(super) fn stopped(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<
     Some(format!("{text}; {}", blamed(workload, &gaps)))
 }
 
-/// Whose the maximum is.
+/// The operation or gap that caused the maximum.
 fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
     let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
     let (inside, outside): (Vec<_>, Vec<_>) = measured.partition(|it| is_in(gaps, it));

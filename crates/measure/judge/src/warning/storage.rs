@@ -1,7 +1,7 @@
-//! Warnings about what lies under the target and makes figures other than the storage's, and the
-//! reasons for which no verdict stands on a workload's figures.
+//! Warnings about layers under the target that distort the results, and the reasons why a
+//! workload's results allow no verdict.
 //!
-//! Whether its flushes can be believed is told by signals, not here.
+//! Whether its flushes can be believed is reported by signals, not here.
 
 use durio_base::Bytes;
 use durio_observe::Stack;
@@ -12,7 +12,7 @@ use super::{Basis, figures};
 use crate::signals::dropping_options;
 use durio_analyse::WorkloadFindings;
 
-/// Why nothing can be judged by the figures of this workload; none if they are the storage's.
+/// Why this workload's results allow no judgement; `None` if they are the storage's.
 pub(crate) fn invalid(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     let (stack, definition) = (basis.stack_at(&workload.location), &workload.definition);
     if stack.is_some_and(is_memory) {
@@ -43,7 +43,7 @@ fn is_memory(stack: &Stack) -> bool {
     stack.filesystem().is_some_and(|filesystem| filesystem.memory_backed)
 }
 
-/// Of a run that makes writes durable, a signal says so.
+/// For runs that make writes durable, a signal reports this instead.
 pub(super) fn memory_backed(basis: &Basis<'_>) -> Option<(Vec<String>, String)> {
     let memory = basis.environment.stacks.iter().filter(|stack| is_memory(stack));
     let about: Vec<String> = memory.map(|stack| stack.target.clone()).collect();
@@ -51,7 +51,7 @@ pub(super) fn memory_backed(basis: &Basis<'_>) -> Option<(Vec<String>, String)> 
     (!about.is_empty() && !basis.writes_durably()).then_some((about, seen))
 }
 
-/// The mounts of the stack that are told to drop flushes.
+/// The mounts of the stack whose options drop flushes.
 fn dropped_flushes(stack: &Stack) -> Vec<String> {
     let layers = stack.walk().map(|(_, layer)| layer);
     let dropping = layers.filter_map(|layer| {
@@ -72,7 +72,7 @@ pub(super) fn raw_reads(basis: &Basis<'_>) -> Option<(Vec<String>, String)> {
     (!about.is_empty()).then_some((about, seen))
 }
 
-/// How much of an existing file is allocated, if that is less than what is touched.
+/// The allocated share of an existing file, if less than the touched bytes.
 pub(super) fn sparse(basis: &Basis<'_>, workload: &WorkloadFindings) -> Option<String> {
     let step = basis.plan.steps.get(workload.step as usize)?;
     let target = basis.plan.target_of(step.stream(workload.stream)?);

@@ -90,16 +90,16 @@ impl LayerKind for Btrfs {
     }
 }
 
-// Without udev nobody has told the kernel about the other members.
+// Without udev the kernel does not know the other members.
 fn with_members(options: &[String], below: &[String]) -> Vec<String> {
     let others = below.iter().skip(1).map(|device| format!("device={device}"));
     options.iter().cloned().chain(others).collect()
 }
 
-/// `fsid`, `label` (fs/btrfs/accessors.h). How many generations mkfs makes depends on its version:
-/// nothing tells that it was never mounted.
+/// `fsid`, `label` (fs/btrfs/accessors.h). The number of generations that mkfs makes depends on its
+/// version: no field proves that it was never mounted.
 fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
-    // BTRFS_SUPER_INFO_OFFSET: what lies before is left to boot loaders.
+    // BTRFS_SUPER_INFO_OFFSET: the bytes before it are left to boot loaders.
     const SUPER: usize = 0x1_0000;
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(SUPER + 0x20, 16)? == uuid && head.is_text(SUPER + 0x12b, 256, tag);

@@ -1,8 +1,8 @@
-//! Existing block devices; whatever is on them is lost.
+//! Existing block devices; their contents are lost.
 //!
-//! A device is written to only if `--destroy` names it, nobody uses it, and nothing is on it or
-//! `--force-signature` is given. What is left on it at the end is erased only if it is what this build
-//! wrote, by label and identifier, and nobody can have used it since.
+//! A device is written to only if `--destroy` names it, it is not in use, and it is empty or
+//! `--force-signature` is given. At the end its contents are erased only if this build wrote them,
+//! by label and identifier, and they cannot have been used since.
 
 use durio_block::MEMBER_SIGNATURE;
 use durio_observe::{DeviceUse, Signature};
@@ -133,7 +133,7 @@ impl Checking for Unused {
 }
 
 impl Unused {
-    /// Nobody uses the device, and nothing is on it that may not be lost.
+    /// The device is not in use and holds nothing that may not be lost.
     fn is_unused(&self, system: &dyn System) -> Result<(), BuildError> {
         let usage = system.usage(Path::new(&self.device));
         let usage = usage.map_err(|error| refused(&self.device, &error.to_string()))?;
@@ -168,7 +168,7 @@ const UNKNOWN_USE: &str = "whether somebody used what is on it since the bench w
 pub struct Wipe {
     /// The device.
     pub(crate) device: String,
-    /// The label of what this build wrote; the identifiers follow from it.
+    /// The label of this build's data; the identifiers follow from it.
     pub(crate) tag: String,
 }
 
@@ -198,7 +198,7 @@ impl UndoStep for Wipe {
         }
     }
 
-    /// Only what this build wrote may be on it, and nobody may have used that since.
+    /// Only this build's data may be on it, unused since.
     fn further(&self, prover: &mut Prover<'_>, _found: &Found) -> Result<Finding, Failure> {
         let device = Path::new(&self.device);
         let usage = prover.system.usage(device).map_err(|error| error.to_string())?;
@@ -225,15 +225,15 @@ impl UndoStep for Wipe {
         Ok(Finding::Ours(written.types))
     }
 
-    /// Erases what this build wrote, by its types alone.
+    /// Erases this build's data, by its types alone.
     fn undo(&self, undoer: &mut Undoer<'_>, proven: &Proven) -> Result<Undone, Failure> {
         let device = proven.target();
         let is_of_durio = |name: &&str| *name == MEMBER_SIGNATURE;
         let types: Vec<&str> =
             proven.types().iter().copied().filter(|name| !is_of_durio(name)).collect();
         if !types.is_empty() {
-            // Without the types a signature that somebody puts there in this moment would be erased
-            // with ours.
+            // Without the types, a signature that another process writes at this moment would be
+            // erased with ours.
             let words = ["--all", "--quiet", "--types", &types.join(","), device];
             let command = PermittedCommand::wiping(undoer.system, proven, "wipefs", &words)?;
             undoer.run_permitted(&command)?;
@@ -248,7 +248,7 @@ impl UndoStep for Wipe {
     }
 }
 
-/// A superblock of durio's arrays has so many copies, one of which is found at a time.
+/// The most copies of a superblock of durio's arrays; each look finds one.
 const COPIES_MOST: usize = 8;
 
 /// Erases superblocks of durio's arrays, which wipefs(8) does not know.

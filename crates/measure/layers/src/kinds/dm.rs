@@ -230,7 +230,7 @@ pub(super) fn table(
 
 /// The key is read from the kernel's random numbers and never shown or kept.
 fn crypt(draft: &mut Draft<'_>, name: &str, device: &str, undo: Option<Undo>) {
-    // Plain, for it has no header: nothing is written but data, and with the mapping the key is
+    // Plain, because it has no header: nothing is written but data, and with the mapping the key is
     // gone.
     let words = ["open", "--batch-mode", "--type", "plain", "--cipher", "aes-xts-plain64"];
     // XTS has two keys: 512 bits are AES-256.

@@ -19,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
 const DRIVER: Driver = Driver::filesystem("ext4", "ext4");
 
 // mke2fs makes no journal in less than 2048 blocks, of 1 KiB in a filesystem this small (e2fsprogs,
-// lib/ext2fs/mkjournal.c), and without a journal it is no ext4 of this comparison.
+// lib/ext2fs/mkjournal.c), and this comparison is about ext4 with a journal.
 const LEAST: Bytes = Bytes::from_mib(2);
 
 spec_keys! {
@@ -61,7 +61,7 @@ impl LayerKind for Ext4 {
     }
 }
 
-// Of several `-E` mkfs.ext4 heeds the last one alone, so declared ones are joined with ours.
+// mkfs.ext4 heeds only the last of several `-E`, so declared ones are joined with ours.
 fn own_words(declared: &[String]) -> Vec<String> {
     let mut extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard".to_owned();
     let mut others = Vec::new();
@@ -85,7 +85,7 @@ fn own_words(declared: &[String]) -> Vec<String> {
 fn superblock(head: &Head<'_>, tag: &str) -> Option<Ours> {
     let uuid = filesystem_uuid(tag).1;
     let is_ours = head.at(0x468, 16)? == uuid && head.is_text(0x478, 16, tag);
-    // ext4 counts up with each mount for writing, so zero says that nobody has used it since mkfs.
+    // ext4 counts mounts for writing, so zero means unused since mkfs.
     let mounts = head.u16_le(0x434)?;
     is_ours.then_some((&["ext2", "ext3", "ext4"], mounts == 0))
 }

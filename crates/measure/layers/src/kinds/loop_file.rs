@@ -1,7 +1,7 @@
 //! Files of the host as block devices, with direct I/O where the filesystem has it.
 //!
 //! A loop device is proven by the filesystem and inode of its file, which the journal has: losetup
-//! looks a name up again, and somebody may have put another file in its place.
+//! looks a name up again, and by then it may belong to another file.
 
 use super::prelude::*;
 use crate::permit::Grounds;
@@ -77,7 +77,7 @@ fn one_device(draft: &mut Draft<'_>, folder: &str, n: u32, size: Bytes) -> Strin
     draft.push(Action::MakeFile { path: file.clone(), size }, Some(undo));
     let device = format!("{{{name}}}");
     let undo = Undo::DetachLoop(DetachLoop { file: file.clone(), device: device.clone() });
-    // Else what is written to the device stays in the page cache of its file.
+    // Otherwise writes to the device stay in the page cache of its file.
     draft.ask("losetup", &["--find", "--show", "--direct-io=on", &file], &name, Some(undo));
     device
 }

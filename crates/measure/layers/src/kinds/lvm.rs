@@ -147,7 +147,7 @@ impl Lvm {
             LvmLayout::Linear => (),
             LvmLayout::Striped => add(&["--stripes", &devices.to_string()]),
             LvmLayout::Raid1 => {
-                // A first sync of the copies would run beside the workloads.
+                // A first sync of the copies would run during the workloads.
                 add(&["--nosync", "--mirrors", &devices.saturating_sub(1).to_string()]);
             }
             LvmLayout::Raid10 => {

@@ -104,7 +104,7 @@ spec_keys! {
         #[serde(default, skip_serializing_if = "is_zero")]
         pub removed: u32 = 0,
         /// true adds a stack NAME-degraded with one more member removed. Default: false.
-        // Of a spec alone: in what is built and saved the two stacks stand beside each other.
+        // Only in a spec: when built and saved, the two stacks are separate.
         #[serde(skip)]
         pub degraded: bool = false,
     }
@@ -219,7 +219,7 @@ impl DeclaredMd {
         let undo = StopArray { uuid, link: device.clone(), bitmap };
         draft.run("mdadm", &words, Some(Undo::StopArray(undo)));
         let device = draft.present(device);
-        // Else there is nothing to sync: RAM disks and new files are zeros, whose copies and
+        // Otherwise nothing needs a sync: RAM disks and new files are zeros, whose copies and
         // parities (of RAID 6 both) are zeros as well.
         if self.initial_sync && self.level != 0 {
             draft.check(Check::ArrayCheck(ArrayCheck::Synced { device: device.clone() }));
@@ -289,7 +289,7 @@ impl DeclaredMd {
     }
 }
 
-/// A folder beside the declared file, and the file in it.
+/// A folder in the declared file's folder, and the file in it.
 fn bitmap_file(file: &str, array: &str) -> (String, String) {
     let file = Path::new(file);
     let name = file.file_name().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What filesystems have in common: mkfs with a label and an identifier by which they are known
-//! again, a mount point of their own, mount, and umount.
+//! The common part of filesystems: mkfs with a label and an identifier by which they are
+//! recognised, a private mount point, mount, and umount.
 //!
 //! Tables are written in full and nothing is discarded, so that no later work of the filesystem
 //! falls into a measurement.
@@ -141,7 +141,7 @@ impl UndoStep for Unmount {
     /// By the kernel's number of the mount, device and source.
     fn find(&self, prover: &mut Prover<'_>) -> Result<Option<Found>, Failure> {
         let mount_point = Path::new(&self.mount_point);
-        // umount takes the uppermost: somebody else's would go, and ours would stay.
+        // umount takes the uppermost: it would unmount another's filesystem and leave ours.
         if prover.system.mounted_at(mount_point).len() > 1 {
             return Err("another filesystem is mounted over it; unmount that first".into());
         }

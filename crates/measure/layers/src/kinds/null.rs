@@ -80,7 +80,7 @@ impl Null {
         let undo = Undo::RemoveNull(RemoveNull { name: name.clone() });
         draft.push(Action::MakeDirectory { path: path.clone() }, Some(undo));
         let mut set = |file: &str, value| draft.write(format!("{path}/{file}"), value);
-        // Else nothing of what is written is kept, and no filesystem could stand on it.
+        // Otherwise writes are discarded, and a filesystem cannot stand on it.
         set("memory_backed", 1);
         set("size", self.made.size.get() >> 20);
         if let Some(completion) = self.completion {
@@ -93,7 +93,7 @@ impl Null {
             set("submit_queues", 1);
             set("hw_queue_depth", depth.into());
         }
-        // Last: the disk is made with what the other files say at this moment.
+        // Last: the disk is made with the contents of the other files at this moment.
         set("power", 1);
         format!("/dev/{name}")
     }

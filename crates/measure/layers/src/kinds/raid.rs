@@ -1,7 +1,7 @@
-//! Arrays of durio's own (docs/design/0014-raid-engine.md), each served by a process of its own.
+//! durio's arrays (docs/design/0014-raid-engine.md), each served by a separate process.
 //!
-//! The array is made by `durio raid create` and served by `durio raid start`, as anybody could. How the
-//! server is found again, proven to be ours and ended is in `server`.
+//! The array is made by `durio raid create` and served by `durio raid start`, as a user would. How
+//! the server is found again, proven to be ours and ended is in `server`.
 
 mod server;
 
@@ -150,7 +150,7 @@ impl LayerKind for Raid {
 
     fn sizes(&self, below: SizesBelow<'_>) -> Vec<Bytes> {
         let held = |group: GroupSizes| {
-            // What is before data and behind it: 1 MiB, and less than one more.
+            // 1 MiB before the data, and less than 1 MiB behind it.
             let member = group.least.saturating_sub(2 << 20).saturating_sub(self.log_most());
             let data = group.count.saturating_sub(self.parities().into());
             match self.level.0 {
@@ -179,7 +179,7 @@ impl Raid {
         }
     }
 
-    /// Of level 1 every member is one.
+    /// At level 1 every member is a copy.
     const fn copies(&self) -> u32 {
         if self.level.0 == 10 { 2 } else { 1 }
     }
@@ -200,14 +200,14 @@ impl Raid {
 
     fn array(&self, draft: &mut Draft<'_>, group: usize, members: &[String]) -> String {
         let name = draft.name(group);
-        // Only this user can enter it, so nobody else is asked what it serves there.
+        // Only this user can enter it, so only our server can serve there.
         let folder = draft.place.mounts.join(&name).display().to_string();
         draft.make_directory(&folder);
         let (level, chunk) = (self.level.0.to_string(), self.chunk.get() / 1024);
         let chunk = format!("{chunk}KiB");
         let mut words = vec!["raid", "create", &name, "--level", &level, "--chunk", &chunk];
-        // What is on a device was looked at by whoever permitted it; new ones are all zeros, so copies
-        // are equal.
+        // The permit already covers the contents of existing devices; new ones are all zeros, so
+        // copies are equal.
         words.extend(["--assume-clean", "--force-signature"]);
         words.extend(members.iter().flat_map(|member| ["--destroy", member]));
         words.extend(members.iter().map(String::as_str));

@@ -1,6 +1,6 @@
 //! RAM disks of the kernel's brd.
 //!
-//! brd has one size for all and one set of disks: it must not be loaded by anybody else. Unloading it
+//! brd has one size for all and one set of disks: it must not be loaded already. Unloading it
 //! removes them all, so it is proven that all are this build's.
 
 use super::prelude::*;

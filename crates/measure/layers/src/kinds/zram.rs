@@ -1,7 +1,7 @@
 //! Compressed RAM disks.
 //!
-//! The kernel makes a disk and tells its number when `hot_add` is read; the disk has no size until it
-//! is given one (Documentation/admin-guide/blockdev/zram.rst).
+//! Reading `hot_add` makes a disk and returns its number; the disk has no size until it is given
+//! one (Documentation/admin-guide/blockdev/zram.rst).
 
 use super::prelude::*;
 use crate::permit::{ZRAM_ADD, zram_size_file};
@@ -65,8 +65,8 @@ impl LayerKind for Zram {
 fn one_disk(draft: &mut Draft<'_>, n: u32, size: Bytes) -> String {
     let name = format!("zram{n}");
     let undo = Undo::RemoveZram(RemoveZram { number: format!("{{{name}}}") });
-    // By a program, whose answer is in a file even if this process dies meanwhile: else a disk
-    // would be left whose number nobody knows.
+    // By a program, whose answer is in a file even if this process dies: otherwise a disk with an
+    // unknown number would be left.
     draft.ask("cat", &[ZRAM_ADD], &name, Some(undo));
     draft.write(zram_size_file(&format!("{{{name}}}")), size.get());
     format!("/dev/zram{{{name}}}")
@@ -100,7 +100,7 @@ impl UndoStep for RemoveZram {
         Ok(Found::of(&number, disk.map(|disk| disk.without("size"))))
     }
 
-    /// Only a disk that nobody has given a size can be the one that was just made.
+    /// Only a disk without a size can be the one that was just made.
     fn fault_of_begun(&self, prover: &Prover<'_>, found: &Found) -> Option<String> {
         let size = prover.system.read(Path::new(&zram_size_file(&found.target)));
         (size.as_deref() != Some("0")).then(|| "somebody has given it a size".to_owned())

@@ -1,7 +1,7 @@
-//! Drawings, as series: what is drawn, not how.
+//! Drawings, as series: the contents, not the drawing.
 //!
-//! In: series that builders take from findings. Out: [`Chart`], and of long series the points to draw.
-//! Not here: pixels, pens, SVG.
+//! Builders take series from findings and make a [`Chart`]; long series are reduced to the points
+//! to draw. Pixels, pens and SVG are in `render`.
 
 use durio_analyse::CurvePoint;
 
@@ -23,12 +23,12 @@ pub(crate) enum Colour {
     Alarm,
     /// Lines across the whole chart.
     Ink,
-    /// What is not part of the figures.
+    /// Time outside the results.
     Shade,
 }
 
 impl Colour {
-    /// Those that are told apart on one chart, in order.
+    /// The colours that can be distinguished on one chart, in order.
     pub(crate) const SERIES: [Self; 5] =
         [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Alarm];
 }
@@ -43,14 +43,14 @@ pub(crate) struct Chart {
 
 #[derive(Debug)]
 pub(crate) enum Drawing {
-    /// Panels below each other that share what is across.
+    /// Panels below each other that share the horizontal axis.
     Plot(Vec<Panel>),
     Bars(Bars),
     Map(Map),
     Tiles(Tiles),
 }
 
-/// Two axes and what lies between them.
+/// Two axes and the area between them.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) x: Scale,
@@ -58,12 +58,12 @@ pub(crate) struct Panel {
     pub(crate) series: Vec<Series>,
 }
 
-/// On a linear axis figures further apart than this are lost at its foot.
+/// On a linear axis, values further apart than this factor are lost at its foot.
 const LINEAR_MAX: f64 = 30.0;
 
 impl Panel {
-    /// Makes axes logarithmic on which figures lie far apart. Zero has no place on one, and stalls are
-    /// zeros; what is across begins at zero where it is time.
+    /// Makes axes with widely spread values logarithmic. Zero has no place on one, and stalls are
+    /// zeros; a horizontal axis of time begins at zero.
     fn spread(&mut self) {
         let far = |values: &mut dyn Iterator<Item = f64>| {
             let finite = values.filter(|it| it.is_finite());
@@ -133,9 +133,9 @@ pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) colour: Colour,
     pub(crate) style: Style,
-    /// A figure that is none is a gap.
+    /// A value that is not a number is a gap.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Beside the points, as far as there is room; as many as points, or none.
+    /// The labels next to the points, as far as there is room; as many as points, or empty.
     pub(crate) labels: Vec<String>,
 }
 
@@ -168,14 +168,14 @@ impl Series {
         Self { name, colour, style, points, labels: Vec::new() }
     }
 
-    /// Dots of what was measured, and a line of what was fitted; without one the dots are joined.
+    /// Dots for the measured values, and a line for the fit; without one the dots are joined.
     pub(crate) fn measured(
         name: impl Into<String>,
         colour: Colour,
         points: Vec<(f64, f64)>,
         line: Vec<(f64, f64)>,
     ) -> [Self; 2] {
-        // A fit and the path through the dots together would hide what was measured.
+        // A fit and the path through the dots together would hide the measured values.
         let line = if line.is_empty() { points.clone() } else { line };
         [Self::new(name, colour, Style::Line, line), Self::new("", colour, Style::Dots, points)]
     }
@@ -186,7 +186,7 @@ impl Series {
 pub(crate) struct Bars {
     pub(crate) groups: Vec<BarGroup>,
     pub(crate) legend: Vec<(String, Colour)>,
-    /// Whether each group has a scale of its own.
+    /// Whether each group has a separate scale.
     pub(crate) is_scaled_by_group: bool,
 }
 
@@ -246,7 +246,7 @@ pub(crate) struct Tiles {
 
 #[derive(Debug)]
 pub(crate) struct TileKind {
-    /// Where there are no pictures.
+    /// The sign without pictures.
     pub(crate) letter: char,
     pub(crate) name: String,
     pub(crate) colour: Colour,
@@ -255,7 +255,7 @@ pub(crate) struct TileKind {
 }
 
 impl Tiles {
-    /// Lines of at most so many pieces; the first of an area has its label.
+    /// Lines of at most `most` pieces; the first of an area has its label.
     pub(crate) fn lines(&self, most: usize) -> Vec<(&str, &[usize])> {
         let mut lines = Vec::new();
         for (label, tiles) in &self.areas {
@@ -338,13 +338,13 @@ impl Chart {
         legend
     }
 
-    /// False without a figure.
+    /// False without a value.
     pub(crate) fn is_drawable(&self) -> bool {
         match &self.drawing {
             Drawing::Plot(panels) => {
                 let series = panels.iter().flat_map(|panel| &panel.series);
                 let points = series.flat_map(|it| &it.points);
-                // A single point is no curve.
+                // A single point is not a curve.
                 points.filter(|(x, y)| x.is_finite() && y.is_finite()).take(2).count() == 2
             }
             Drawing::Bars(bars) => bars
@@ -359,7 +359,7 @@ impl Chart {
     }
 }
 
-/// Latencies over the nines of their quantiles, −log10(1 − q): at most so many points.
+/// Latencies over the nines of their quantiles, −log10(1 − q): at most `points_max` points.
 pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
     // Nine nines are as far as the axis goes; the maximum itself would lie at infinity.
     let nines = |quantile: f64| -(1.0 - quantile.clamp(0.0, 1.0 - 1e-9)).log10();
@@ -371,14 +371,14 @@ pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
 
 /// To a thousandth.
 pub(crate) fn rounded(value: f64) -> f64 {
-    // The drawing is no finer, and every byte of a page is sent around.
+    // The drawing is not finer, and every byte of a page is sent around.
     (value * 1000.0).round() / 1000.0
 }
 
 /// The indices to draw, in order: at most `points_max`, with the lowest and the highest value of
 /// every series in each of equally many stretches.
 ///
-/// A point without a value counts as lowest, for a gap must be seen.
+/// A point without a value counts as lowest, because a gap must be seen.
 pub(crate) fn kept(
     count: usize,
     points_max: usize,

@@ -1,8 +1,8 @@
 //! One load as an entry of fio's `jobs`.
 //!
-//! In: a workload's findings. Out: [`FioJob`] with all histograms. Where findings have no
-//! histograms, `bins` and `stddev` are absent or 0 and percentiles come from the curve. Not here:
-//! rows of several loads.
+//! Makes a [`FioJob`] with all histograms from a workload's findings. Where findings have no
+//! histograms, `bins` and `stddev` are absent or 0 and percentiles come from the curve. `rows`
+//! merges several loads.
 
 use durio_analyse::{Findings, IntervalPoint, OperationFindings, WorkloadFindings};
 use durio_base::Nanos;
@@ -63,7 +63,7 @@ pub(super) fn nothing() -> FioJob {
     }
 }
 
-// durio searches no depth: what fio says of a job without such a search.
+// durio searches no depth: fio's output for a job without such a search.
 const fn search(depth: u64) -> LatencySearch {
     LatencySearch { depth, target: 0, percentile: 100.0, window: 0 }
 }
@@ -106,8 +106,8 @@ fn direction(workload: &WorkloadFindings, operation: Option<&OperationFindings>)
     direction
 }
 
-// fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. Where
-// these do not tell reads from writes, only of loads that do one of the two.
+// fio's samples of rate and bandwidth, from durio's whole intervals of the measured phase. If these
+// do not separate reads from writes, only for loads that do one of the two.
 fn sample(workload: &WorkloadFindings, operation: &OperationFindings, direction: &mut Direction) {
     let is_mixed = workload.definition.reads() && workload.definition.writes();
     let measured = workload.intervals.iter().filter(|it| it.phase == Phase::Measure);
@@ -174,8 +174,8 @@ const DEPTHS: [(&str, f64); 7] =
 const BATCHES: [(&str, f64); 7] =
     [("0", 0.0), ("4", 0.5), ("8", 4.5), ("16", 8.5), ("32", 16.5), ("64", 32.5), (">=64", 64.5)];
 
-// Everything at one level, for durio counts the mean number in flight and not how often which
-// number was there. A closed loop refills its queue, so that each operation is submitted at the
+// Everything at one level, because durio counts the mean number in flight and not how often each
+// number occurred. A closed loop refills its queue, so that each operation is submitted at the
 // full depth; an open one has the mean.
 fn depth_level(workload: &WorkloadFindings) -> Shares {
     let depth = match workload.open_loop {
@@ -212,7 +212,7 @@ fn seconds(time: Nanos) -> f64 {
     time.get() as f64 / 1e9
 }
 
-// To the nearest whole number; what is none is 0.
+// To the nearest whole number; NaN is 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,6 +1,6 @@
-//! Latencies as fio's blocks of figures.
+//! Latencies as fio's blocks of numbers.
 //!
-//! In: the findings of an operation. Out: [`LatencyBlock`]. Not here: which block is whose.
+//! Makes a [`LatencyBlock`] from the findings of an operation.
 
 use durio_analyse::{Distribution, OperationFindings};
 use durio_fio::histogram::FioBins;
@@ -38,7 +38,7 @@ pub(super) fn completion(operation: &OperationFindings) -> LatencyBlock {
     operation.completion.as_ref().map_or_else(|| service(operation), |it| block(it, kept))
 }
 
-/// Of no operation.
+/// The block without operations.
 pub(super) fn nothing() -> LatencyBlock {
     LatencyBlock { n: Some(0), ..LatencyBlock::default() }
 }

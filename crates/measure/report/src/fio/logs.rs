@@ -1,10 +1,10 @@
 //! fio's logs, `_bw.1.log` and its like: a line per interval and direction.
 //!
-//! In: the series of loads, and which logs are asked for. Out: names and text. A line is the time in
-//! ms since the end of the ramp, the value, 0 for reads or 1 for writes, the size of accesses (0
-//! where the line is about many, as in fio), and 0 for the offset. Values are KiB per second,
-//! accesses per second, or the mean latency in ns. Unlike fio's, a log has a line of 0 for an
-//! interval in which nothing completed: a stall is seen. Not here: files.
+//! From the series of loads and the requested logs come names and text. A line is the time in ms
+//! since the end of the ramp, the value, 0 for reads or 1 for writes, the size of accesses (0 where
+//! the line is about many, as in fio), and 0 for the offset. Values are KiB per second, accesses
+//! per second, or the mean latency in ns. Unlike fio's, a log has a line of 0 for an interval in
+//! which nothing completed, so that a stall is seen.
 
 use std::fmt::Write as _;
 

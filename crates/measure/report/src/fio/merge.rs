@@ -1,8 +1,8 @@
 //! Two loads of one row, as fio adds the jobs of a reporting group.
 //!
-//! In: two [`FioJob`]s with their histograms. Out: one. Counts add up, the longest runtime counts,
+//! Makes one [`FioJob`] with histograms from two. Counts add up, the longest runtime counts,
 //! latencies are those of all operations; samples of rates are added up, as the loads ran side by
-//! side. Not here: rates and percentiles, which are drawn from it afterwards.
+//! side. Rates and percentiles are computed from the result afterwards.
 
 use durio_fio::json::{Direction, FioJob, LatencyBlock, Shares, SyncSection};
 
@@ -67,7 +67,7 @@ fn direction(one: Option<Direction>, other: Option<Direction>) -> Option<Directi
     })
 }
 
-/// Of independent loads the variances add up.
+/// Variances of independent loads add up.
 fn deviation(one: f64, other: f64) -> f64 {
     (one.powi(2) + other.powi(2)).sqrt()
 }
@@ -82,8 +82,8 @@ fn sync(one: Option<SyncSection>, other: Option<SyncSection>) -> Option<SyncSect
     }
 }
 
-// All operations of both: the squares about the common mean are those about each mean, and what the
-// means differ.
+// All operations of both: the squares about the common mean are those about each mean, plus the
+// difference of the means.
 fn block(one: LatencyBlock, other: LatencyBlock) -> LatencyBlock {
     let (n, m) = (one.samples(), other.samples());
     if n == 0 || m == 0 {

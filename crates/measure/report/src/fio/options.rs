@@ -1,7 +1,7 @@
 //! `job options`: the settings that were in effect, under fio's names.
 //!
-//! In: a workload's findings. Out: names and values as text. Settings that fio does not know (a
-//! region of an own per job, batches) are left out. Not here: a job file; durio writes none.
+//! Lists a workload's settings as names and text. Settings that fio does not know (a private region
+//! per job, batches) are left out.
 
 use durio_analyse::{Findings, WorkloadFindings};
 use durio_fio::import::ResultJob;
@@ -32,7 +32,7 @@ pub(super) fn options(findings: &Findings, workload: &WorkloadFindings) -> Optio
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What a job is going to do, from what it did; none if the run ended before it.
+/// The description of a job before its run, from its record; none if the run ended before it.
 pub(super) fn head(findings: &Findings, job: &ResultJob) -> Option<JobHead> {
     let workload = super::workload_at(findings, job.place)?;
     let step = findings.plan.steps.get(workload.step as usize);

@@ -1,6 +1,6 @@
 //! fio's rows: a copy of a job each, or all jobs of a reporting group.
 //!
-//! In: which loads are in which row. Out: [`FioJob`]s in order. Not here: figures of one load.
+//! Makes the [`FioJob`]s in order, given the loads of each row.
 
 use durio_analyse::Findings;
 use durio_fio::import::{Percentiles, ResultRow, ResultShape};
@@ -45,7 +45,7 @@ fn row(findings: &Findings, row: &ResultRow, elapsed: u64) -> FioJob {
     job
 }
 
-// Rates over the runtime in whole ms, as fio has them: who divides what is printed finds the same.
+// Rates over the runtime in whole ms, as fio has them: dividing the printed numbers gives the same.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn divide_as_fio(direction: &mut Direction) {
     if direction.total_ios == 0 {

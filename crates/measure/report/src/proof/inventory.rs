@@ -1,7 +1,6 @@
-//! What was under test: machines and their layers, guests and their devices.
+//! The tested systems: machines and their layers, guests and their devices.
 //!
-//! In: [`ProofFindings`]. Out: a section; of simulated disks the table of series says all. Not here: what
-//! was found.
+//! A section from [`ProofFindings`]; for simulated disks the table of series says all.
 
 use durio_analyse::proof::{ProofFindings, SeriesFindings};
 use durio_observe::DriveCounters;

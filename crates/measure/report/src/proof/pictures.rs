@@ -1,6 +1,6 @@
 //! Pictures of the first cut that lost something: acknowledgements around it, and the target after it.
 //!
-//! In: [`LossPicture`]. Out: charts. Not here: what is missing.
+//! Makes charts from a [`LossPicture`].
 
 use durio_plan::proof::LossClass;
 use durio_record::proof::{LossPicture, Slot, TileState};
@@ -83,7 +83,7 @@ fn map(picture: &LossPicture) -> Chart {
     Chart::tiles(format!("The target after the cut, {each}"), tiles)
 }
 
-/// Words, a colour and how much of its place it fills: what must not be fills all of it.
+/// Words, a colour and the filled share of its place: a loss fills all of it.
 const fn look(state: TileState) -> (&'static str, Colour, f64) {
     match state {
         TileState::Wrong(LossClass::Lost) => ("lost", Colour::Alarm, 1.0),

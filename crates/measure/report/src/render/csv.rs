@@ -1,8 +1,8 @@
 //! The records of a document as CSV, for spreadsheets and scripts.
 //!
-//! In: a document. Out: a header and one line per record, with plain numbers whose unit is in the
-//! column's name; an absent value is an empty cell. Names are in one line and never computed. Not here:
-//! sections, and names byte by byte, which are in the JSON document.
+//! Writes a document's records as a header and one line per record, with plain numbers whose unit
+//! is in the column's name; an absent value is an empty cell. Names are in one line and never
+//! computed; names byte by byte are in the JSON document.
 
 use std::io;
 
@@ -23,8 +23,9 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
     writer.flush()
 }
 
-// A spreadsheet computes what begins with one of these (OWASP, CSV injection); an apostrophe before
-// it says that it is text. A number stays one, and the sign that stands for nothing alone.
+// A spreadsheet computes text that begins with one of these (OWASP, CSV injection); an apostrophe
+// before it makes it text. A number stays one, and so does a lone sign, which stands for a missing
+// value.
 fn inert(text: &str) -> String {
     let shown = visible(text);
     let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.len() > 1;

@@ -1,8 +1,7 @@
-//! A document as one page for a browser, which needs nothing but itself.
+//! A document as one self-contained page for a browser.
 //!
-//! In: a document. Out: one HTML file with style, charts, values and script inside; complete without
-//! the script, and forbidden by its own policy to ask anybody for anything. All text in it goes through
-//! [`Escaped`]. Not here: what is said, and the drawing of a chart.
+//! One HTML file with style, charts, values and script inside; complete without the script, and its
+//! own policy forbids all requests. All text in it goes through [`Escaped`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -42,7 +41,8 @@ impl fmt::Display for Escaped<'_> {
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut page = Page::default();
     write_page(document, &mut page).map_err(io::Error::other)?;
-    // Last, so that no text can be forgotten: what the browser would not show is spelt out.
+    // Last, so that no text can be forgotten: characters that the browser would not show are spelt
+    // out.
     out.write_all(visible_lines(&page.text).as_bytes())
 }
 
@@ -79,8 +79,8 @@ fn write_page<'a>(document: &'a Document, out: &mut Page<'a>) -> fmt::Result {
     let heading = document.heading();
     // A list has no heading.
     let heading = Escaped(if heading.is_empty() { "durio" } else { &heading });
-    // The policy permits nothing to be loaded, and links tell no address: a report is sent around,
-    // and names in it are of other hands. Styles stand in the page, which is one file.
+    // The policy permits no loading, and links reveal no address: a report is sent around, and
+    // names in it come from outside. Styles stand in the page, which is one file.
     write!(
         out,
         r#"<!doctype html>
@@ -136,7 +136,7 @@ fn section<'a>(section: &'a Section, anchor: &str, out: &mut Page<'a>) -> fmt::R
         out.write_str("\n<section class=\"section\">")?;
         section.blocks.iter().try_for_each(|it| block(it, out))?;
     } else {
-        // The answer is open; what is behind it opens where there is room, if it has pictures.
+        // The answer is open; sections behind it open where there is room, if they have pictures.
         let has_charts = |it: &Block| match &it.body {
             Body::Group(group) => group.blocks.iter().any(|it| matches!(it.body, Body::Charts(_))),
             body => matches!(body, Body::Charts(_)),
@@ -157,11 +157,11 @@ fn section<'a>(section: &'a Section, anchor: &str, out: &mut Page<'a>) -> fmt::R
     out.write_str("\n</section>")
 }
 
-/// Of a section that is open, details are folded.
+/// In an open section, details are folded.
 fn blocks<'a>(section: &'a Section, out: &mut Page<'a>) -> fmt::Result {
     let is_folded = |it: &Block| {
         let is_group = matches!(it.body, Body::Group(_) | Body::Charts(_));
-        // What is for a page alone is there to be seen.
+        // Blocks for a page alone are there to be seen.
         section.level <= Level::Summary && it.level == Level::Detail && !is_group
     };
     for run in section.blocks.chunk_by(|a, b| is_folded(a) == is_folded(b)) {
@@ -213,7 +213,7 @@ fn block<'a>(block: &'a Block, out: &mut Page<'a>) -> fmt::Result {
         Body::Verbatim(text) => write!(out, "\n<pre tabindex=\"0\">{}</pre>", Escaped(text)),
         Body::Group(group) => {
             let heading = Escaped(&group.heading);
-            // Folded: it is for whoever doubts a figure, or has room.
+            // Folded: for a reader who doubts a number, or has room.
             let begin = match group.level {
                 Level::Detail | Level::Page => {
                     format!("<details class=\"account\"><summary>{heading}</summary>")
@@ -287,7 +287,7 @@ fn table(table: &Table, out: &mut Page<'_>) -> fmt::Result {
                 continue;
             }
             // A narrow screen shows each row as a list with the titles of the columns, and at first
-            // without details and without what is absent.
+            // without details and absent values.
             let is_absent = matches!(cell, Cell::Empty | Cell::Absent(_));
             let classes = [
                 (if column.is_words { "words" } else { "" }),
@@ -399,7 +399,7 @@ const fn class(tone: Tone) -> &'static str {
     }
 }
 
-// A sign, for nobody has to tell colours apart.
+// A sign, so that readers need not distinguish colours.
 const fn icon(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "✓",
@@ -409,8 +409,8 @@ const fn icon(tone: Tone) -> &'static str {
     }
 }
 
-// JSON that cannot end the element that it stands in, nor begin another, nor hide a character: what is
-// spelt out in the page would be no JSON.
+// JSON that cannot end its element, nor begin another, nor hide a character. It uses JSON's
+// escapes: the page's would make it invalid.
 fn script_safe(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,8 +1,8 @@
-//! A document as Markdown (CommonMark with GitHub's tables): what a terminal shows, for issues and wikis.
+//! A document as Markdown (CommonMark with GitHub's tables), for issues and wikis: headings, lists
+//! and tables with the contents of the terminal's output.
 //!
-//! In: a document. Out: headings, lists, tables. Shown is what a terminal shows. Not here: what is said.
-//!
-//! Names of other hands are escaped: they are no markup, and no HTML where a site lets that through.
+//! Names from outside are escaped: they make neither markup nor, where a site lets that through,
+//! HTML.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub(crate) fn render(
 /// `heading` is that of groups within.
 fn blocks(section: &Section, level: Level, heading: &str, out: &mut String) {
     for block in section.up_to(level) {
-        // Each block stands apart: a list or table would else go on with what is above.
+        // Each block stands apart: otherwise a list or table would continue the block above.
         out.push('\n');
         match &block.body {
             Body::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),

@@ -1,11 +1,11 @@
 //! OpenMetrics text, for Prometheus and node_exporter's textfile collector.
 //!
-//! In: the records of a document, or families of figures. Out: families with base units (seconds,
-//! bytes, ratios) and labels, as <https://prometheus.io/docs/practices/naming/> has them, and `# EOF`.
-//! Not here: what is measured when.
+//! Turns the records of a document, or families of numbers, into families with base units (seconds,
+//! bytes, ratios) and labels, as <https://prometheus.io/docs/practices/naming/> has them, and
+//! `# EOF`.
 //!
-//! Of a record, columns whose name ends in a unit are figures, and all others labels. The folder's name
-//! is no label, for every run would begin new series; it is in `durio_run_info`.
+//! In a record, columns whose name ends in a unit are numbers, and all others labels. The folder's
+//! name is in `durio_run_info` and not a label, because every run would begin new series.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 /// Names and texts.
 type Labels = Vec<(String, String)>;
 
-/// One figure. The suffix belongs to the kind: `_total`, `_bucket`, `_sum`, `_count`.
+/// One value. The suffix belongs to the kind: `_total`, `_bucket`, `_sum`, `_count`.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) suffix: &'static str,
@@ -56,7 +56,7 @@ impl Family {
         Self { name: name.to_owned(), help: help.to_owned(), kind, samples: Vec::new() }
     }
 
-    /// Adds a figure of a gauge or a counter.
+    /// Adds a value of a gauge or a counter.
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
         self.add_part(suffix, labels, value);
@@ -69,14 +69,14 @@ impl Family {
 }
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    // Of words alone nothing could be scraped.
+    // Words alone cannot be scraped.
     if !document.records.columns.iter().any(|it| figure(&it.title).is_some()) {
         return Err(io::ErrorKind::Unsupported.into());
     }
     write(&families(&document.records), out)
 }
 
-/// Writes families; those without a figure are left out.
+/// Writes families; those without a value are left out.
 pub(crate) fn write(families: &[Family], out: &mut dyn io::Write) -> io::Result<()> {
     for family in families.iter().filter(|it| !it.samples.is_empty()) {
         let Family { name, help, kind, .. } = family;
@@ -97,7 +97,7 @@ pub(crate) fn write(families: &[Family], out: &mut dyn io::Write) -> io::Result<
     writeln!(out, "# EOF")
 }
 
-/// Without control characters, and with what would end a label or a line escaped.
+/// Without control characters, and with the ends of labels and lines escaped.
 fn escaped(text: &str) -> String {
     visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -165,7 +165,7 @@ fn samples<'a>(
     cells.zip(labels).filter_map(sample).collect()
 }
 
-/// What the name of a column says of its figures.
+/// The meaning of a column's values, by its name.
 #[derive(Debug, PartialEq)]
 struct Figure {
     name: String,
@@ -175,7 +175,7 @@ struct Figure {
     divisor: f64,
 }
 
-// Endings of columns, with the base unit and what a figure is divided by.
+// Endings of columns, with the base unit and the divisor of values.
 const UNITS: [(&str, &str, f64); 6] = [
     ("_bytes_per_s", "_bytes_per_second", 1.0),
     ("_per_s", "_per_second", 1.0),
@@ -192,7 +192,7 @@ fn figure(title: &str) -> Option<Figure> {
     });
     let (stem, base, divisor) = unit?;
     let (stem, percentile) = match stem.rsplit_once("p9").or_else(|| stem.rsplit_once("p5")) {
-        // p50, p99, p99_9, with what stands before it: response_p99.
+        // p50, p99, p99_9, with a prefix: response_p99.
         Some((before, _)) if before.is_empty() || before.ends_with('_') => {
             let percentile = stem[before.len() + 1..].replace('_', ".");
             (before.trim_end_matches('_'), percentile.parse::<f64>().ok())

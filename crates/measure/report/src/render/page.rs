@@ -1,9 +1,9 @@
 //! Lines of text that keep to a width.
 //!
-//! In: words and their tone. Out: text, with escape sequences only if colours are
-//! wanted. Not here: what is said.
+//! Lays out words with their tone; escape sequences are used only if colours are wanted.
 //!
-//! Paths and names come from other hands: what would steer the terminal is spelt out as it comes in.
+//! Paths and names come from outside: characters that would steer the terminal are spelt out on
+//! entry.
 
 use crate::Options;
 use crate::document::{Level, Tone};
@@ -66,7 +66,7 @@ impl Page {
         self.finished_line(&visible(line));
     }
 
-    /// A line with escape sequences of its own, in which all else is spelt out already.
+    /// A line that already has escape sequences, with all else spelt out.
     pub(crate) fn finished_line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');

@@ -1,6 +1,6 @@
-//! Charts as SVG, and what the page's script needs to show exact values.
+//! Charts as SVG, and the data that the page's script needs to show exact values.
 //!
-//! In: a [`Chart`]. Out: an element for the page. Not here: headings and legends, which are the page's.
+//! Makes an element for the page from a [`Chart`]; the page adds headings and legends.
 //!
 //! Colours are those of the light page. The style sheet finds them by their attribute and turns them
 //! into those of the dark page.
@@ -21,7 +21,7 @@ use crate::figures::precise;
 // Drawn at twice the size at which it is shown.
 const WIDTH: f64 = 1120.0;
 
-// Of labels, at twice the size at which they are shown.
+// The size of labels, drawn at twice the size at which they are shown.
 const FONT_SIZE: f64 = 31.0;
 
 // A character's width, in the mean.
@@ -81,7 +81,7 @@ pub(super) fn values(chart: &Chart) -> Option<Vec<Values<'_>>> {
     Some(plot::values(panels))
 }
 
-/// The class of what has a colour.
+/// The class of a coloured element.
 pub(super) const fn key(colour: Colour) -> &'static str {
     match colour {
         Colour::First => "first",
@@ -193,7 +193,7 @@ impl Sheet {
 // A tenth of a unit is finer than a screen shows, and keeps the page small.
 fn short(value: f64) -> f64 {
     let value = (value * 10.0).round() / 10.0;
-    // What is no number is drawn nowhere; no minus before zero.
+    // NaN and infinity are not drawn; no minus before zero.
     if value.is_finite() { value + 0.0 } else { 0.0 }
 }
 
@@ -222,7 +222,7 @@ const CELL_LEAST: f64 = 70.0;
 // Words stay readable on each.
 const SHADES: (f64, f64) = (0.06, 0.55);
 
-/// A cell for each pair of levels, with its figure in words and in a shade.
+/// A cell for each pair of levels, with its value in words and in a shade.
 fn draw_map(map: &Map) -> String {
     let width = (WIDTH - MAP_LEFT - 10.0) / count(map.x.len().max(1));
     let bottom = MAP_TOP + count(map.y.len().max(1)) * CELL_HEIGHT;

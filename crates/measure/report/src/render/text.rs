@@ -1,7 +1,7 @@
-//! A document for a terminal: what fits, the answer first.
+//! A document for a terminal, as far as it fits, the answer first.
 //!
-//! In: a document and the terminal's width. Out: lines. Shown are headline and summary, and details to
-//! whom asks for them; of charts the lines as sparklines, maps as tables, tiles as letters. Not here: what is said.
+//! Lays out a document in the terminal's width. It shows headline and summary, and details on
+//! request; for charts the lines as sparklines, maps as tables, tiles as letters.
 
 use std::io;
 
@@ -28,7 +28,7 @@ const SPARKS_MAX: usize = 60;
 /// Letters of a line.
 const TILES_ACROSS: usize = 64;
 
-/// Of what stands below a heading.
+/// The indent below a heading.
 const INDENT: &str = "  ";
 
 /// No borders; a light line under the headings.
@@ -99,7 +99,7 @@ fn blocks(section: &Section, indent: &str, page: &mut Page) {
     }
 }
 
-/// Figures with what they are; what has a tone, as any fact.
+/// Values with their names; a value with a tone is shown like any fact.
 fn headline(all: &[Fact], indent: &str, page: &mut Page) {
     for part in all.chunk_by(|a, b| (a.tone == Tone::Plain) == (b.tone == Tone::Plain)) {
         match part.first() {
@@ -206,13 +206,13 @@ fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
     lines.collect()
 }
 
-/// As many figures as half a line has room for: of several the highest.
+/// As many values as half a line has room for: each the highest of several.
 fn shortened(points: &[(f64, f64)]) -> Vec<f64> {
     let highest = |part: &[(f64, f64)]| part.iter().map(|(_, y)| *y).fold(f64::NAN, f64::max);
     points.chunks(points.len().div_ceil(SPARKS_MAX).max(1)).map(highest).collect()
 }
 
-/// A letter for each piece, in lines of at most so many characters.
+/// A letter for each piece, in lines of at most `width` characters.
 pub(super) fn tile_lines(tiles: &Tiles, width: usize) -> Vec<String> {
     let labels = tiles.areas.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let room = width.saturating_sub(labels + 2).clamp(8, TILES_ACROSS);
@@ -251,7 +251,7 @@ fn table(table: &Table, indent: &str, page: &mut Page) {
     text.set_width(u16::try_from(page.width().saturating_sub(indent.len())).unwrap_or(u16::MAX));
     match page.colour() {
         true => text.enforce_styling(),
-        // Else the library asks the real terminal, which need not be where this text goes.
+        // Otherwise the library asks the real terminal, which need not be where this text goes.
         false => text.force_no_tty(),
     };
     text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));

@@ -1,7 +1,7 @@
-//! How the figures came about, and what checks them.
+//! How the results came about, and their checks.
 //!
-//! In: findings. Out: a section: each workload in a line or two, and a group with its whole account.
-//! Not here: the machine.
+//! A section with each workload in a line or two, and a group with its whole account. The machine
+//! is in `machine`.
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{
@@ -17,7 +17,7 @@ use crate::figures::{
     counted, decimal, deviation, grouped, latency, latency_or_absent, mean_latency, percent, rate,
 };
 
-// Bytes of a sector in the kernel's counters, whatever the device.
+// Bytes of a sector in the kernel's counters, for every device.
 const SECTOR: u64 = 512;
 
 pub(super) fn section(findings: &Findings) -> Section {
@@ -73,7 +73,7 @@ fn account(workload: &WorkloadFindings) -> Section {
     let place = location_name(&workload.location);
     let mut group = Section::detail(format!("{} at {place}", workload.name));
     group.fact("measured for", workload.measured.to_string());
-    // Of a ramp alone nothing else is told.
+    // A ramp alone has no operations.
     if !workload.operations.is_empty() {
         group.fact("Little's law", in_flight_line(&workload.in_flight));
     }
@@ -143,7 +143,7 @@ fn batches_line(batches: &BatchFindings) -> String {
     parts.join(", ")
 }
 
-/// What was written, in one line; none if nothing was.
+/// The written data, in one line; none if nothing was written.
 fn data_line(workload: &WorkloadFindings) -> Option<String> {
     let data = workload.data.as_ref()?;
     let mut line = data.contents.clone();
@@ -203,7 +203,7 @@ fn switches_line(workload: &WorkloadFindings) -> Option<String> {
     Some(format!("{waited} voluntary{taken} context switches per operation"))
 }
 
-/// The device's own time beside the latencies, where the path permits to tell.
+/// The device's time next to the latencies, where the path permits to tell it.
 fn device_time_line(workload: &WorkloadFindings) -> Option<String> {
     let time = workload.device_time.as_ref()?;
     Some(format!(

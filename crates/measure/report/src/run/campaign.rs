@@ -1,6 +1,6 @@
-//! A campaign, section by section: a table, what its curves say, what limited its rows.
+//! A campaign, section by section: a table, the findings of its curves, the limits of its rows.
 //!
-//! In: findings. Out: sections. Not here: any figure that the findings do not have.
+//! Adds no number to the findings.
 
 mod charts;
 mod sentences;
@@ -56,7 +56,7 @@ fn target(it: &TargetFindings) -> Section {
     section
 }
 
-/// The sections side by side: how fast each was at its slowest and its fastest, and what it found.
+/// The sections side by side: the slowest and the fastest rate of each, and its findings.
 fn glance(campaign: &CampaignFindings) -> Section {
     let mut section = Section::new("Sections");
     let row = |it: &SectionFindings| {
@@ -77,7 +77,7 @@ fn glance(campaign: &CampaignFindings) -> Section {
     let titles = ["section", "rows", "lowest /s", "highest /s", "highest at", "its p99"];
     let table = Table::new(titles).with_words(&["highest at"]);
     section.table(table.with(campaign.sections.iter().map(row)));
-    // What was asked for is answered here.
+    // The answers to the user's questions.
     for it in &campaign.sections {
         answers(it).into_iter().for_each(|(tone, text)| section.toned(tone, &it.name, text));
     }

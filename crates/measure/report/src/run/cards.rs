@@ -1,6 +1,6 @@
-//! What is to be known of a run: signals about flushes, and warnings; each a card.
+//! Cards for the reader of a run: signals about flushes, and warnings.
 //!
-//! In: findings. Out: sections. Not here: any judgement of its own, and verdicts.
+//! Adds no judgement to the findings; verdicts are in `verdicts`.
 
 use durio_analyse::{Findings, Reading, Signal, SignalWord, WarningFinding};
 
@@ -17,7 +17,7 @@ fn fact(label: &str, value: impl Into<String>) -> Fact {
     Fact::new(Tone::Plain, label, value)
 }
 
-/// Whether the flush can be trusted: each signal with its word, its evidence and what it implies.
+/// Whether the flush can be trusted: each signal with its word, its evidence and its consequence.
 pub(super) fn signals(findings: &Findings) -> Section {
     let mut section = Section::detail("Can its flush be trusted?");
     if !findings.signals.is_empty() {

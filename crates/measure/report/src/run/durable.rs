@@ -1,9 +1,7 @@
-//! What a durable write costs, question by question: a table, what follows from it, a picture.
+//! The cost of durable writes, question by question: a table, its conclusion, a picture.
 //!
-//! The first fact of a section is its answer; a summary has these alone, and the methods that databases
-//! use.
-//!
-//! In: the findings of `durio durable`. Out: sections. Not here: any figure that they do not have.
+//! The first fact of a section is its answer; a summary has these alone, and the methods that
+//! databases use. Adds no number to the findings of `durio durable`.
 
 mod charts;
 mod costs;
@@ -87,7 +85,7 @@ fn warn(part: &mut Section, text: String) {
     part.toned(Tone::Warning, "warning", text);
 }
 
-/// A file mode as users name it; nothing for what existed.
+/// A file mode as users name it; nothing for existing files.
 const fn layout_word(layout: Option<FileLayout>) -> &'static str {
     match layout {
         Some(FileLayout::Empty) => "extend",
@@ -107,10 +105,10 @@ fn method_word(setting: &Setting) -> &'static str {
     if setting.is_durable() { setting.method.name() } else { "unsynced" }
 }
 
-/// So many settings that disagree with themselves are shown.
+/// The most settings with contradicting repeats that are shown.
 const REPEATED_MAX: usize = 3;
 
-// Rows that should be the same and are not: before anybody compares rows.
+// Rows that should be the same and differ; shown before rows are compared.
 fn disagreements(found: &DurableFindings) -> Section {
     let mut part = Section::new("Measured again");
     let apart: Vec<_> = found.repeated.iter().filter(|it| !it.rates.agree).collect();
@@ -146,8 +144,7 @@ fn methods(found: &DurableFindings) -> Section {
             "{}: {}, {} each{}",
             method_words(&row.arm.setting),
             rate(figures.rate_per_second),
-            // By the rate and not by the latencies: what a writer spends between two calls is in
-            // it.
+            // By the rate and not by the latencies, to include a writer's time between two calls.
             mean_latency(1e9 / figures.rate_per_second.max(1e-9)),
             scatter(figures.noise_share)
         );

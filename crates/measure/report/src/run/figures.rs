@@ -1,6 +1,6 @@
-//! The figures of a run without a campaign: a table of workloads, with locations side by side.
+//! The results of a run without a campaign: a table of workloads, with locations side by side.
 //!
-//! In: findings. Out: sections, with the bars that compare. Not here: charts of a single workload.
+//! Makes sections with the bars that compare; charts of a single workload are in `over_time`.
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{Distribution, Findings, OperationFindings, WorkloadFindings};
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 10] = [
 ];
 const OVER_TIME: &str = "rate over time";
 
-// In place of the rate of what completed no operation.
+// In place of the rate of a workload that completed no operation.
 const NOT_MEASURED: &str = "nothing was measured";
 
 // Characters of a rate over time.
@@ -173,7 +173,7 @@ fn trend(workload: &WorkloadFindings) -> Cell {
     Cell::Trend(together.map(mean).collect())
 }
 
-/// What a screen has room for beside another location.
+/// The results that fit a screen with another location's.
 fn side_by_side(findings: &Findings, locations: &[&str]) -> Table {
     let titles = |it: &&str| {
         [format!("{} /s", location_name(it)), "p50".into(), "p99".into(), "p99.9".into()]
@@ -223,7 +223,7 @@ pub(super) fn beside_each_other(findings: &Findings) -> Section {
     section
 }
 
-/// Bars of every workload, location beside location, to scale within one workload.
+/// Bars of every workload, locations side by side, to scale within one workload.
 fn compared(
     findings: &Findings,
     title: &str,

@@ -1,13 +1,13 @@
-//! What stands beside the headline: its range, and whether it can be relied on.
+//! The remarks at the headline: its range, and whether it can be relied on.
 //!
-//! In: the leading figures. Out: text. Not here: what stands where.
+//! Makes text from the leading results.
 
 use durio_analyse::{Headline, RateVariation, Steadiness};
 use durio_base::Nanos;
 
 use crate::figures::{counted, deviation, percent, rate, rate_bare};
 
-// SNIA's limits, as the analysis has them: what is beyond one of them is said.
+// SNIA's limits, as in the analysis: a result beyond one of them is reported.
 const RANGE_MAX: f64 = 0.2;
 const DRIFT_MAX: f64 = 0.1;
 
@@ -34,7 +34,7 @@ pub(crate) fn range(leading: &Headline) -> Option<String> {
     ))
 }
 
-/// What is said of the rate over its time, and against other steps.
+/// The verdict on the rate over its time, and against other steps.
 pub(crate) fn verdict(leading: &Headline) -> Verdict {
     let steadiness = leading.rate_variation.and_then(|it| it.steadiness);
     let mut reasons: Vec<String> = steadiness.iter().filter_map(unsteady).collect();

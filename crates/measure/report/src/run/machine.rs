@@ -1,6 +1,6 @@
-//! What was measured on: the layers as a tree, and the machine.
+//! The tested storage and machine: the layers as a tree, and the machine.
 //!
-//! In: findings. Out: sections and named values. Not here: what a layer is (`stack_tree`).
+//! Makes sections and named values; `stack_tree` describes a layer.
 
 use durio_analyse::Findings;
 use durio_base::Bytes;
@@ -14,7 +14,7 @@ use crate::stack_tree::tree;
 pub(super) fn section(findings: &Findings) -> Section {
     let mut section = Section::detail("Measured on");
     if !findings.stack.is_empty() {
-        // Beside figures, what explains none of them is detail.
+        // Next to results, facts that explain none of them are detail.
         let nodes = findings.stack.iter().map(|it| tree(&it.root, Level::Detail)).collect();
         section.push(Level::Summary, Body::Tree(nodes));
     }
@@ -29,10 +29,10 @@ pub(super) const fn cache_name(cache: CacheMode) -> &'static str {
     }
 }
 
-/// The machine in one short line: what a title has room for.
+/// The machine in one short line, for a title.
 pub(crate) fn host_short(host: &Host) -> String {
     let machine = match (&host.hypervisor, &host.dmi_product) {
-        // The product of a guest's DMI is what its hypervisor made up.
+        // A guest's DMI product is an invention of its hypervisor.
         (Some(hypervisor), _) => format!("virtual machine ({hypervisor})"),
         (None, Some(product)) => product.clone(),
         (None, None) => "machine".to_owned(),
@@ -43,7 +43,7 @@ pub(crate) fn host_short(host: &Host) -> String {
     format!("{lab}{machine}, {cpus}, {} memory, Linux {}", host.memory, host.kernel)
 }
 
-/// The machine, as far as it explains a figure.
+/// The machine, as far as it explains results.
 fn host_facts(host: &Host, section: &mut Section) {
     section.facts(host.lab.iter().map(|lab| ("lab", lab_words(lab))));
     section.facts([
@@ -72,7 +72,7 @@ pub(super) fn host_facts_other(host: &Host, section: &mut Section) {
     section.facts(host.kernel_parameters.iter().map(|it| (&it.name, it.value.clone())));
 }
 
-/// What the figures are, then what made them.
+/// The kind of results, then the lab that made them.
 fn lab_words(lab: &LabFacts) -> String {
     let LabFacts { timing, accelerator, without_kvm, qemu_version, cpu_model, .. } = lab;
     let reason = without_kvm.as_ref().map(|it| format!(" because KVM does not work: {it}"));

@@ -1,6 +1,6 @@
 //! Charts of a single workload: the shape of its tail, and how even it was over time.
 //!
-//! In: the findings of a workload. Out: charts whose values can be asked for. Not here: pixels.
+//! Makes charts from the findings of a workload; their values can be asked for.
 
 use durio_analyse::{Findings, IntervalPoint, WorkloadFindings};
 use durio_base::Nanos;
@@ -19,7 +19,7 @@ const POINTS_ALL: usize = 6000;
 // More points of one time series than the chart has columns.
 const POINTS_MAX: usize = 600;
 
-// More points than this on a distribution cannot be told apart.
+// More points than this cannot be distinguished on a distribution.
 const TAIL_POINTS_MAX: usize = 240;
 
 pub(super) fn workloads(findings: &Findings) -> Section {
@@ -42,7 +42,7 @@ pub(super) fn workloads(findings: &Findings) -> Section {
     section
 }
 
-// The stalls in words: nobody has to tell colours apart.
+// The stalls in words, so that readers need not distinguish colours.
 fn evenness(workload: &WorkloadFindings) -> Option<String> {
     let it = workload.rate_variation?;
     let of = counted(it.intervals, "interval");
@@ -56,7 +56,7 @@ fn evenness(workload: &WorkloadFindings) -> Option<String> {
 
 /// Latency over the nines of the quantile, a line per operation: the shape of the tail.
 fn distribution(workload: &WorkloadFindings) -> Chart {
-    // One latency is a point, and no shape.
+    // One latency is a point, not a shape.
     let drawable = workload.operations.iter().filter(|it| it.curve.len() > 1);
     let series = drawable.map(|it| {
         let name = operation_label(workload, it.operation);
@@ -84,7 +84,7 @@ pub(super) fn over_time(
         let points = kept.iter().map(|it| (rounded(middle(it)), figure(it)));
         Series::new(name, colour, Style::Line, points)
     };
-    // Where nothing completed there is no latency: the line has a gap, and no zero.
+    // Without completions an interval has no latency: the line has a gap, not a zero.
     let known = |nanos: Option<u64>| nanos.map_or(f64::NAN, precise);
     let rate = [line("rate", Colour::First, &|it| rounded(it.rate))];
     let latencies = [
@@ -126,7 +126,7 @@ fn points<'a>(intervals: &[&'a IntervalPoint], points_max: usize) -> Vec<&'a Int
 
 // Where nothing, or under half of the average, was completed; spans that touch are one.
 fn stalls(intervals: &[&IntervalPoint], half: f64) -> Vec<(f64, f64)> {
-    // What is slow while it warms up is no stall.
+    // Slowness while it warms up is not a stall.
     let measured = intervals.iter().filter(|it| it.phase == Phase::Measure);
     let mut spans: Vec<(f64, f64)> = Vec::new();
     for interval in measured.filter(|it| it.rate < half) {

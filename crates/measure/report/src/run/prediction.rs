@@ -1,6 +1,6 @@
-//! A prediction: commits by clients, and what bounds them.
+//! A prediction: commits by clients, and their limits.
 //!
-//! In: findings. Out: a section. Not here: any figure that the findings do not have.
+//! Adds no number to the findings.
 
 use durio_analyse::prediction::{Bound, PredictionFindings, PredictionPoint};
 
@@ -75,7 +75,7 @@ fn row(point: &PredictionPoint) -> Vec<Cell> {
     ]
 }
 
-/// Two digits: more would say that the ends of what is expected are known.
+/// Two digits: more would suggest that the ends of the expected range are exact.
 fn roughly(rate: f64) -> f64 {
     if rate <= 0.0 {
         return rate;

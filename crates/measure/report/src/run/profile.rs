@@ -1,6 +1,6 @@
-//! A run of a profile: the log idle beside the log under load, and what was fitted.
+//! A run of a profile: the idle log next to the log under load, and the fitted values.
 //!
-//! In: findings. Out: a section. Not here: verdicts by a documented threshold.
+//! Verdicts by a documented threshold are in `verdicts`.
 
 use durio_analyse::profile::{LoadComparison, ProfileFindings, StateLatency};
 use durio_analyse::{Findings, VerdictWord};

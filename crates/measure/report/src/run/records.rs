@@ -1,6 +1,6 @@
 //! A run as records: one per workload and operation.
 //!
-//! Not here: verdicts, the stack, the time series; those are in the JSON document.
+//! Verdicts, the stack and the time series are in the JSON document.
 
 use durio_analyse::{Findings, OperationFindings, WorkloadFindings};
 

@@ -1,6 +1,6 @@
-//! What to keep in mind of a run, and what to ask next.
+//! The points to remember about a run, and the next questions.
 //!
-//! In: findings. Out: sections of a few lines. Not here: the evidence (`cards`).
+//! Sections of a few lines; the evidence is in `cards`.
 
 use durio_analyse::{Findings, SignalWord};
 use durio_base::{counted, shell_word};
@@ -15,7 +15,7 @@ use crate::runs::end_of_name;
 // The rest is one option away.
 const DOUBTS_MAX: usize = 5;
 
-/// Whether the flush can be trusted, and what is doubtful.
+/// Whether the flush can be trusted, and the doubts.
 pub(super) fn trust(findings: &Findings) -> Section {
     let mut section = Section::default();
     if let Some(worst) = findings.signals.first() {
@@ -54,7 +54,7 @@ pub(super) fn trust(findings: &Findings) -> Section {
 // What follows longer commands stands where they end.
 const COMMAND_MAX: usize = 50;
 
-/// Commands that answer the next question, with what they answer.
+/// Commands for the next questions, with the question each answers.
 pub(super) fn next(findings: &Findings) -> Section {
     let mut section = Section::new("Next");
     let commands = commands(findings);

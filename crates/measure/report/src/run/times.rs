@@ -1,6 +1,6 @@
 //! Where the time of an operation goes: a group for each traced step.
 //!
-//! In: findings. Out: a section. Not here: which component an event belongs to.
+//! Makes a section from findings, which assign events to components.
 
 use durio_analyse::{Findings, LatencyBreakdown};
 use durio_base::Nanos;

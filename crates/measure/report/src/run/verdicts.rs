@@ -1,6 +1,6 @@
 //! Fit or unfit for which database, by whose limit: a table, and its sources.
 //!
-//! In: findings. Out: a section. Not here: any judgement of its own.
+//! Adds no judgement to the findings.
 
 use durio_analyse::grouping::each_once;
 use durio_analyse::{Findings, SignalWord, Verdict, VerdictWord};
@@ -37,7 +37,7 @@ pub(super) fn section(findings: &Findings) -> Section {
     if !notes.is_empty() {
         section.note(notes.join("; "));
     }
-    // What stands between a figure and its verdict is often the same for all.
+    // The doubt between a result and its verdict is often the same for all.
     let doubted = judged.iter().filter_map(|it| Some((it.doubt.as_deref()?, it.database.as_str())));
     for (why, databases) in grouped(doubted) {
         let text = match databases.len() == judged.len() {
@@ -56,7 +56,7 @@ pub(super) fn section(findings: &Findings) -> Section {
     section
 }
 
-/// What speaks against the storage, what is doubtful, what it passes: for a page, which begins with it.
+/// Databases that the storage fails, doubtful ones and passed ones: the beginning of a page.
 pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     let mut section = Section::new("Summary");
     let of = |word: VerdictWord| {
@@ -74,7 +74,7 @@ pub(super) fn in_short_of_all(findings: &Findings) -> Section {
     let lines = [
         (Tone::Bad, "fail", of(VerdictWord::Unfit)),
         (Tone::Warning, "doubt", suspect.chain(warnings).chain(unknown).collect()),
-        // Who passes has a row below; who fails is told why here.
+        // Databases that pass have a row below; the reasons for failing are here.
         (Tone::Good, "pass", fit.map(|it| it.database.clone()).collect()),
     ];
     let cards = lines.into_iter().filter(|(_, _, found)| !found.is_empty());
@@ -101,7 +101,7 @@ fn of_one_location(judged: &[&Verdict], in_states: bool) -> Table {
     if !in_states {
         table = table.with_level(Level::Detail, &["workload"]);
     }
-    // Those that nobody can tell of are named below, with the reason.
+    // Undecided ones are named below, with the reason.
     let told = judged.iter().any(|it| it.doubt.is_none());
     for it in judged {
         let level = if told && it.doubt.is_some() { Level::Detail } else { Level::default() };
@@ -184,7 +184,7 @@ const fn severity(word: VerdictWord) -> u8 {
     }
 }
 
-/// Who says so, and what is to be known of it.
+/// The source of the limit, and remarks on it.
 fn sources(it: &Verdict) -> Vec<Fact> {
     // Practice is not a vendor's word.
     let kind =

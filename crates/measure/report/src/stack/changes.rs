@@ -1,7 +1,7 @@
 //! How the cost of each layer changed between two kernels, as a document.
 //!
-//! In: a comparison. Out: for each workload the times of its layers on both sides, and what can be
-//! said of them; as records one per workload and layer. Not here: the comparison.
+//! For each workload the times of its layers on both sides, and the conclusions; as records one per
+//! workload and layer.
 
 use durio_analyse::attribution::{
     CostChange, LabComparison, LayerChange, SideName, Timing, WorkloadChanges,
@@ -255,6 +255,6 @@ const NOTE: &str = "A, B: time per operation of the layer with all that lies bel
      that the layer adds to the one just below. cheaper, dearer: the interval does not hold 1 and \
      the change is more than 1 %; no different: it lies within 1 %; undecided: neither is shown.";
 
-/// Said under what the layers take of the processor.
+/// The note under the layers' processor times.
 const PROCESSOR_NOTE: &str = "CPU, switches: processor time and context switches of the jobs per operation, mean of the \
      repeats; not judged.";

@@ -1,7 +1,7 @@
 //! The levels of a ladder side by side: rate against jobs, depth or committers, layer by layer.
 //!
-//! In: findings. Out: a table and charts for each ladder. Not here: what each level shows, which is
-//! a workload of its own.
+//! Makes a table and charts for each ladder from findings. Each level is a separate workload with
+//! its own details.
 
 use durio_analyse::attribution::{PointKind, RowFigures, StackFindings, StepKey, WorkloadRows};
 
@@ -10,7 +10,7 @@ use crate::document::chart::{Chart, Colour, Scale, Series, Unit};
 use crate::document::{Cell, Table};
 use crate::figures::grouped;
 
-// Fewer levels are no curve.
+// Fewer levels do not make a curve.
 const CHART_LEVELS_MIN: usize = 3;
 // Further stacks are in the table.
 const CHARTS_MAX: usize = 12;
@@ -40,7 +40,7 @@ pub(super) fn ladders(findings: &StackFindings) -> Vec<Ladder<'_>> {
     for ((axis, workload, section, stream), mut levels) in grouped(levels) {
         // A bench runs its steps in the order of the spec, which may fall or jump.
         levels.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        // What ran beside has a name of its own in the section.
+        // Loads of `beside` have separate names in the section.
         let name = section.filter(|_| stream == 0).unwrap_or(workload);
         ladders.push(Ladder { axis, name, levels });
     }
@@ -66,7 +66,7 @@ impl Ladder<'_> {
         format!("{}: rate by {}", self.name, self.axis)
     }
 
-    /// Rates of all points, and what those above raw storage have of it.
+    /// Rates of all points, and the share of raw storage that those above it keep.
     pub(super) fn table(&self, findings: &StackFindings) -> Table {
         let levels = self.levels.iter().map(|(level, _)| level.to_string());
         let mut table = Table::new(std::iter::once(format!("per s, {}", self.axis)).chain(levels));
@@ -96,7 +96,7 @@ impl Ladder<'_> {
             return Vec::new();
         }
         let all: Vec<usize> = (0..findings.points.len()).collect();
-        // More lines than colours cannot be told apart: then each stack has a chart.
+        // More lines than colours cannot be distinguished: then each stack has a chart.
         if all.len() <= Colour::SERIES.len() {
             return vec![self.picture(findings, &all, &self.title())];
         }
@@ -108,7 +108,7 @@ impl Ladder<'_> {
         all.chunk_by(same).take(CHARTS_MAX).map(of_stack).collect()
     }
 
-    /// The lowest of the points and what lies above it, as far as there are colours.
+    /// The lowest of the points and those above it, as far as there are colours.
     fn picture(&self, findings: &StackFindings, points: &[usize], title: &str) -> Chart {
         let series = points.iter().zip(Colour::SERIES).flat_map(|(at, colour)| {
             let rates = self.levels.iter().map(|(level, _)| *level).zip(self.figures(*at));

@@ -1,6 +1,6 @@
-//! The charts of a bench: waterfalls, published beside measured shares, where the time goes.
+//! The charts of a bench: waterfalls, published and measured shares, where the time goes.
 //!
-//! In: findings. Out: [`Chart`]s of bars. Not here: the drawing of a bar.
+//! Makes [`Chart`]s of bars from findings.
 
 use durio_analyse::attribution::{
     PublishedOrder, PublishedRow, StackFindings, Waterfall, WaterfallStep, WorkloadRows,

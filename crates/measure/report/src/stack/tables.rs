@@ -1,7 +1,6 @@
 //! The tables of a bench, for people and as records.
 //!
-//! In: findings. Out: [`Table`]s, and what is said under them. Not here: waterfalls, distributions of
-//! mirrors, warnings.
+//! Makes [`Table`]s from findings, and the remarks under them.
 
 use durio_analyse::attribution::{
     DeviceCost, IntervalBasis, LayerRow, PointFacts, RaidFacts, RaidRow, RowFigures, StackFindings,
@@ -13,7 +12,7 @@ use super::row_name;
 use crate::document::{Cell, Table};
 use crate::figures::{decimal, precise};
 
-/// A layer of a workload. Without figures it has the reason in what is said below the table.
+/// A layer of a workload. Without results its reason is in the remarks below the table.
 #[derive(Clone, Copy)]
 struct Line<'f> {
     findings: &'f StackFindings,
@@ -141,7 +140,7 @@ fn devices(it: &RowFigures) -> [Option<f64>; 3] {
     }
 }
 
-/// One of them; a dagger marks what was traced.
+/// One of the device costs; a dagger marks a traced one.
 fn device_cell(it: &RowFigures, which: usize) -> Cell {
     match (&it.devices, devices(it)[which]) {
         (Some(DeviceCost::CannotTell { .. }), None) if which < 2 => Cell::text("cannot tell"),
@@ -162,7 +161,7 @@ fn all_arrays<'f>(
     })
 }
 
-/// Arrays beside their models; without rows if there is none.
+/// Arrays next to their models; no rows without arrays.
 pub(super) fn arrays(findings: &StackFindings, workload: &WorkloadRows) -> Table {
     fn share(share: Option<f64>) -> Cell {
         Cell::or_absent(share, Cell::Share)
@@ -198,7 +197,7 @@ pub(super) const ARRAYS_NOTE: &str = "of drives: rate as a share of the raw rate
      reads counted too. of whole: of a degraded array, its rate as a share of the whole one's. \
      survives: failures of members.";
 
-/// Each model once, and what each array was compared with.
+/// Each model once, and the comparison of each array.
 pub(super) fn array_words(findings: &StackFindings, workload: &WorkloadRows) -> Vec<String> {
     let line = |(name, raid, facts): Array<'_>| {
         let model = facts.model.as_ref().map(|model| model.sentence.as_str());

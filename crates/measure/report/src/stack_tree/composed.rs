@@ -1,7 +1,7 @@
 //! Filesystems, and devices that the kernel makes of others, in words: arrays, volumes, loop, zram, nbd,
 //! bcache.
 //!
-//! Not here: disks and partitions, and what a mount option does.
+//! Disks and partitions are in `disk`.
 
 use durio_base::Bytes;
 use durio_observe::FilesystemFacts;
@@ -44,7 +44,7 @@ const FILESYSTEM: &[Row] = &[
     ("layout", "block group", "block_groups", Count),
     ("layout", "checksum", "checksum", Text),
     ("layout", "system profile", "system_profile", Text),
-    // That there is one is told by its size.
+    // Its size shows that there is one.
     ("journal", "", "journal", Words(|it| (it != "yes").then(|| it.to_owned()))),
     ("journal", "", "log", Text),
     ("journal", "", "journal_size_bytes", Form::Bytes),
@@ -77,7 +77,7 @@ pub(super) fn array(draft: &mut Draft<'_>) {
     }
     members(draft);
     if draft.layer.fact("bitmap") == Some("none") {
-        // The kernel has a word for it also where there is no bitmap: it counts as said.
+        // The kernel has a word for it even without a bitmap: it counts as said.
         draft.text("bitmap_metadata");
     }
     draft.tell(CONSISTENCY);
@@ -132,7 +132,7 @@ fn members(draft: &mut Draft<'_>) {
     }
 }
 
-/// A device-mapper volume: of LVM, of cryptsetup, or of anybody.
+/// A device-mapper volume: LVM's, cryptsetup's, or any other.
 pub(super) fn volume(draft: &mut Draft<'_>) {
     let name = draft.text("dm_name").unwrap_or(&draft.layer.name);
     let title = match draft.text("dm_type") {

@@ -1,6 +1,6 @@
-//! Disks and partitions in words, and what every block device has.
+//! Disks and partitions in words, and the common facts of block devices.
 //!
-//! Not here: devices that are made of others.
+//! Devices made of others are in `composed`.
 
 use durio_base::Bytes;
 use durio_observe::{BlockFacts, LayerKind, WriteCache};

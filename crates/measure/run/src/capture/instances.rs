@@ -1,4 +1,4 @@
-//! The two trace instances of a capture, and tracefs where nobody has mounted it.
+//! The two trace instances of a capture, and tracefs if it is not mounted.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::trace_step::instance::{TraceInstance, detached_mount, device_filter};
 use crate::trace_step::owner::remove_dead_in;
 
-/// Room for so many events of each processor between two looks.
+/// Events that each processor's buffer can hold between two looks.
 const EVENTS: u64 = 80_000;
 
 /// An event as it comes from a buffer.
@@ -27,18 +27,17 @@ pub(super) struct RawEvent {
 
 #[derive(Debug)]
 pub(super) struct Tracing {
-    // First, for an instance cannot be removed while one of its files is open.
+    // First, because an instance cannot be removed while one of its files is open.
     buffers: Vec<File>,
     calls: TraceInstance,
     requests: Option<TraceInstance>,
     formats: CaptureFormats,
     layout: SubBuffer,
-    // Last, for the instances are below it.
+    // Last, because the instances are below it.
     _mount: Option<OwnedFd>,
 }
 
-/// The tracing files; where nobody has mounted them, a mount that no other process sees and that ends with
-/// this one.
+/// The tracing files; if tracefs is not mounted, a private mount that ends with this process.
 #[derive(Debug)]
 pub(super) struct TraceFiles {
     path: PathBuf,
@@ -51,7 +50,7 @@ const NO_PERMISSION: &str =
     "no permission to trace the kernel: durio capture needs root (sudo durio capture …)";
 
 impl TraceFiles {
-    /// Finds them; the text says what is missing.
+    /// Finds them; the error text names the missing part.
     pub(super) fn open(root: &Path) -> Result<Self, String> {
         let (path, mount) = match find_tracefs(root) {
             Some(path) => (path, None),
@@ -130,7 +129,7 @@ impl Tracing {
         let reads = |place: &str| event_text(&tracefs, place);
         let mut formats = CaptureFormats::default();
         let (calls, _) = TraceInstance::make(&tracefs, root, &["mono"], EVENTS)?;
-        // Before its list is written: who forks meanwhile is on it.
+        // Before its list is written, so that processes forked in between are on it.
         let _ = calls.set("options/event-fork", "1");
         calls.set("set_event_pid", &all_threads(root, processes))?;
         let mut switched = 0;
@@ -170,7 +169,7 @@ impl Tracing {
         if new.is_empty() { Ok(()) } else { self.calls.add("set_event_pid", &new.join(" ")) }
     }
 
-    /// Takes what the buffers hold, of each processor in its order.
+    /// Takes the contents of the buffers, each processor's in order.
     pub(super) fn read(&self, into: &mut Vec<RawEvent>) -> Result<(), String> {
         let mut page = vec![0; self.layout.size];
         for mut buffer in &self.buffers {
@@ -195,7 +194,7 @@ impl Tracing {
         });
     }
 
-    /// Nothing more is traced; what the buffers hold can be read.
+    /// Stops tracing; the rest of the buffers can be read.
     pub(super) fn stop(&self) {
         for instance in [Some(&self.calls), self.requests.as_ref()].into_iter().flatten() {
             // It ends with the instance at the latest.
@@ -218,7 +217,7 @@ fn all_threads(root: &Path, processes: &[u32]) -> String {
 fn call_events() -> Vec<String> {
     let mut names = Vec::new();
     for call in &TRACED_CALLS {
-        // Of an open the descriptor matters, of a close that it is gone.
+        // An open is interesting for its new descriptor, a close for the one that is gone.
         if call.role != CallRole::Open {
             names.push(format!("syscalls/sys_enter_{}", call.name));
         }

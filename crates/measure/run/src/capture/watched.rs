@@ -1,4 +1,4 @@
-//! Whose descriptor is which file, while a capture runs.
+//! The files behind the descriptors of watched processes, while a capture runs.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -17,7 +17,7 @@ enum Descriptor {
     File(usize),
     /// A socket, a pipe, a terminal, a file elsewhere: nothing that is looked for.
     Other,
-    /// It was gone before anybody could look.
+    /// It was gone before we could look.
     Gone,
 }
 
@@ -52,7 +52,8 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Looks at all that these processes hold open; gives the devices below what they may write.
+    /// Looks at all open files of these processes; gives the devices below those that they may
+    /// write.
     pub(super) fn begin(
         &mut self,
         processes: &[u32],
@@ -113,8 +114,8 @@ impl<'a> Watched<'a> {
         self.look(holder, Position::Begin, emit);
     }
 
-    /// The file of a descriptor; none of what is no file that is looked for, and `usize::MAX` of one that
-    /// nobody knows.
+    /// The file of a descriptor; none if it is not a watched file, and `usize::MAX` if the file is
+    /// unknown.
     pub(super) fn file(
         &mut self,
         holder: (u32, i32),
@@ -181,10 +182,10 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// What is known of where a descriptor stands when it is looked at.
+/// The known position of a descriptor when it is looked at.
 #[derive(Debug, Clone, Copy)]
 enum Position {
-    /// Nobody has written since.
+    /// Not written since.
     AsItIs,
     /// It was just opened.
     Begin,

@@ -29,7 +29,8 @@ impl WriteCalls {
         Self { calls: calls.collect(), at: Instant::now() }
     }
 
-    /// Calls of a second since then, of processes that were there then and are now; none if there are none.
+    /// Calls per second since then, of processes that existed then and still do; none without such
+    /// processes.
     pub(super) fn rate(&self, root: &Path) -> Option<f64> {
         let since = |(process, before): (&u32, &u64)| {
             Some(write_calls(root, *process)?.saturating_sub(*before))
@@ -41,7 +42,7 @@ impl WriteCalls {
     }
 }
 
-/// The rate without a trace, for a part of `duration`; none if `stop` is set meanwhile.
+/// The rate without a trace, for a part of `duration`; none if `stop` is set during it.
 pub(super) fn untraced(
     root: &Path,
     processes: &[u32],

@@ -16,10 +16,10 @@ use crate::counters::Usage;
 use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 use crate::start_barrier::Start;
 
-// Nobody sleeps longer without looking whether all is over.
+// The longest sleep without a look whether the run is over.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A thread that panics leaves nobody waiting for it.
+/// Keeps a panicking thread from leaving others waiting for it.
 pub(super) struct TellOfPanic<'a, 'b, C>(pub(super) &'b CommitterThreads<'a, C>);
 
 impl<C> Drop for TellOfPanic<'_, '_, C> {
@@ -60,7 +60,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 None
             }
         };
-        // Else a leader would wait for the company of one that has gone home.
+        // Otherwise a leader would wait for records of an ended committer.
         self.lock().active -= 1;
         Ended { usage: Usage::of_thread().since(before), pacing }
     }
@@ -112,7 +112,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         arriving.due < self.end() && self.sleep_until(arriving.due)
     }
 
-    /// What was due has been handed over then, and is answered now: the next one.
+    /// Records the answer: the due arrival was handed over then; moves to the next one.
     pub(super) fn answered(&self, arriving: &mut Arriving, handed_over: Ticks) {
         let late = self.clock.nanos(handed_over.since(arriving.due));
         let punctual = arriving.free_since <= arriving.due;
@@ -124,7 +124,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
 
     /// What became of the arrivals, when no more of them are taken.
     pub(super) fn pacing_of(&self, mut arriving: Arriving) -> Pacing {
-        // Of a job that ended by its count, no arrival was missed.
+        // A job that ended by its count missed no arrival.
         if self.bounds.end.is_some() && self.lock().expects_records() {
             self.count_missed(&mut arriving);
             // The window is as long as it was meant to be, also if nothing more is due in it.
@@ -157,7 +157,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
     /// Hands a record over, waits for its acknowledgement and records that; false if there will be none.
     fn commit_one(&self, me: u32, times: (Ticks, Ticks)) -> bool {
         self.hand_over_and_wait(me, times, |state, (handed, intended)| {
-            // Read by the committer itself: being woken and getting the lock are part of what it sees.
+            // Read by the committer itself: being woken and getting the lock are part of its
+            // latency.
             let now = self.clock.now();
             let service = self.clock.nanos(now.since(handed));
             let response = self.is_open.then(|| self.clock.nanos(now.since(intended)));
@@ -201,7 +202,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
                 }
                 CommitOutcome::Waiting => {}
             }
-            // Whoever waits and finds the tools leads, for its own record and for all that wait with it.
+            // The thread that waits and finds the tools leads, for its own record and all that wait
+            // with it.
             let leader = if has_log_thread { None } else { state.leader.take() };
             drop(state);
             match leader {

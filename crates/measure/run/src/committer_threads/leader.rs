@@ -59,7 +59,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         let batch = {
             let mut state = self.lock();
             if self.is_over() {
-                // Looked at under the lock: whoever hands over later finds that nothing is wanted any more.
+                // Checked under the lock: a committer that hands over later finds that no records
+                // are wanted any more.
                 return self.step_down(state, leader, true);
             }
             match self.take(&mut state, &mut leader, delayed) {
@@ -68,7 +69,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             }
         };
         self.burn_for_batch();
-        // Whoever waits for storage leaves the processor to others.
+        // A thread that waits for storage leaves the processor to others.
         self.give_turn();
         let mut flushed = self.flush(&mut leader, batch);
         for _ in 1..self.policy.software.map_or(1, |it| it.flushes) {
@@ -102,7 +103,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
         let mut state = self.lock();
         state.join();
-        // In a closed loop whoever has not ended is at work.
+        // In a closed loop every committer that has not ended is at work.
         let waiting = u32::try_from(state.log.queue.len()).unwrap_or(u32::MAX);
         let at_work = if self.is_open { waiting } else { state.active };
         at_work.saturating_sub(1) >= self.policy.siblings && !state.log.queue.is_full()
@@ -126,17 +127,18 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         false
     }
 
-    /// Takes what waits, as far as a batch has room.
+    /// Takes the waiting records, as far as a batch has room.
     fn take(&self, state: &mut State<C>, leader: &mut Leader<C>, delayed: bool) -> Option<Batch> {
         state.join();
         let taken = state.log.queue.take();
         if taken.records == 0 {
             return None;
         }
-        // Exchanged, not copied, for the lock is held: others hand over into the empty one meanwhile.
+        // Exchanged, not copied, because the lock is held: others then hand over into the empty
+        // one.
         std::mem::swap(&mut state.next_batch, &mut leader.batch);
         if state.log.policy.double_buffered {
-            // What is left over.
+            // The leftover records.
             state.join();
         }
         let (offset, length) = state.log.place(taken.bytes);
@@ -144,14 +146,14 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Some(Batch { taken, offset, length, sync, delayed })
     }
 
-    /// Writes the batch and makes it durable; nobody is kept from handing over meanwhile. Gives the
-    /// times of the write and, where it is a call, of the sync.
+    /// Writes the batch and makes it durable, while others may hand over. Gives the times of the
+    /// write and, if it is a call, of the sync.
     fn flush(&self, leader: &mut Leader<C>, batch: Batch) -> Result<(Span, Option<Span>), Ending> {
         let as_index = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
         let (bytes, length) = (as_index(batch.taken.bytes), as_index(batch.length));
         let slot = &mut leader.engine.slot_mut(0)[..length];
         slot[..bytes].copy_from_slice(&leader.batch[..bytes]);
-        // What was there is of an older batch, and no log writes that again.
+        // The rest has bytes of an older batch, and a log never rewrites those.
         slot[bytes..].fill(0);
         leader.in_flight.change(1, self.clock.reference_nanos());
         let flushed = self.write_and_sync(leader, batch);
@@ -255,20 +257,21 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         self.step_down(state, leader, false);
     }
 
-    /// Whose record waits and who wakes all the same: the next leader, who is the first, or all.
+    /// The committers to wake although their record still waits: the next leader, who is the first,
+    /// or all.
     fn next_woken<'s>(&self, state: &'s State<C>) -> impl Iterator<Item = u32> + use<'s, C> {
         let software = self.policy.software;
         let count = match software.map(|it| (it.writer, it.wakes_all)) {
             Some((LogWriter::Committer, true)) => usize::MAX,
-            // Somebody else leads, and is awake; or there is nobody else.
+            // Another thread leads, and is awake; or this is the only one.
             Some((LogWriter::LogThread | LogWriter::EventLoop | LogWriter::Client, _)) => 0,
             Some((LogWriter::Committer, false)) | None => 1,
         };
         state.log.queue.waiting_records().take(count).map(|it| it.committer)
     }
 
-    /// Gives the lead back and wakes those who are concerned: the next leader is the first that
-    /// waits. With `all_over`, nobody's record will be acknowledged.
+    /// Gives the lead back and wakes the next leader, which is the first that waits. With
+    /// `all_over`, no record will be acknowledged, and all are woken.
     fn step_down(
         &self,
         mut state: MutexGuard<'_, State<C>>,
@@ -283,8 +286,8 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         } else {
             woken.extend(self.next_woken(&state));
         }
-        // The tools are back before anybody is woken: whoever comes first leads. Waking is done without the
-        // lock, which those who are woken want at once.
+        // The tools are back before any thread is woken: the first to come leads. Waking happens
+        // without the lock, which the woken threads want at once.
         state.leader = Some(leader);
         drop(state);
         self.wake(&woken);

@@ -1,5 +1,5 @@
-//! What is behind the log's lock: the queue, the next batch's bytes, what became of each committer's
-//! record, the recorder, and the leader's tools while nobody leads.
+//! The state behind the log's lock: the queue, the next batch's bytes, the outcome of each
+//! committer's record, the recorder, and the leader's tools while no thread leads.
 
 use durio_block::{Clock, SyncEngine, Ticks};
 use durio_record::OperationName;
@@ -28,13 +28,14 @@ pub(super) struct State<C> {
     stream: Stream,
     varied: bool,
     pub(super) recorder: Recorder,
-    /// None while somebody leads, or a batch that is flushed has not ended.
+    /// None while a thread leads, or a flushed batch has not ended.
     pub(super) leader: Option<Leader<C>>,
     /// The tools and how many committers have not done their part in the batch that is flushed.
     pub(super) applying: Option<(Leader<C>, usize)>,
     pub(super) next_batch: Vec<u8>,
     pub(super) outcomes: Box<[CommitOutcome]>,
-    /// Memory for the list of those whom the next leader wakes, while the last one still does.
+    /// Memory for the list of threads that the next leader wakes, while the last one still wakes
+    /// its own.
     pub(super) spare: Vec<Vec<u32>>,
     /// Committers that have not ended.
     pub(super) active: u32,
@@ -105,7 +106,7 @@ impl<C: Clock> State<C> {
         }
         self.outcomes[committer as usize] = CommitOutcome::Waiting;
         self.log.queue.push(Record { handed, intended, length, committer });
-        // Copied now, while a batch is flushed: that is what a second buffer is for.
+        // Copied now, while a batch is flushed: the purpose of a second buffer.
         if self.log.policy.double_buffered {
             self.join();
         }
@@ -117,17 +118,17 @@ impl<C: Clock> State<C> {
         self.remaining > 0
     }
 
-    /// What makes a batch durable after its write, where that is a call of its own.
+    /// The separate call that makes a batch durable after its write, if any.
     pub(super) fn sync_after_write(&mut self) -> Option<AccessKind> {
         self.stream.follow_up(AccessKind::Write).map(|access| access.kind)
     }
 
-    /// Nobody hands over any more.
+    /// Ends the handing over.
     pub(super) fn end(&mut self) {
         self.remaining = 0;
     }
 
-    /// Copies what waits into the next batch, as far as there is room.
+    /// Copies the waiting records into the next batch, as far as there is room.
     pub(super) fn join(&mut self) {
         while let Some((record, at)) = self.log.queue.join_next() {
             put_record(&mut self.next_batch, (at, record.length), &mut self.filler);
@@ -150,7 +151,7 @@ impl<C: Clock> State<C> {
         }
     }
 
-    /// Records what a committer saw, from its record's hand-over to `now`.
+    /// Records a committer's latency, from its record's hand-over to `now`.
     pub(super) fn record_commit(
         &mut self,
         service_ns: u64,

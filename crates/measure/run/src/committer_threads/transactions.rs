@@ -5,8 +5,8 @@
 //!  client ──► request ──► server: before ──► log (leader.rs) ──► after ──► answer ──► client
 //! ```
 //!
-//! In: what the database's software is like. Out: commits, each as long as its client waited. Not here:
-//! batches, writes and syncs.
+//! Models a database's software and records commits, each as long as its client waited. Batches,
+//! writes and syncs are in `leader`.
 //!
 //! Clients and servers are threads joined by sockets, so that the kernel's part (switches, wake-ups, the
 //! choice of processors) is the real one. A client stops when its time is over and closes its connections,
@@ -36,15 +36,15 @@ const REQUEST_BYTES: usize = 128;
 /// What says that it is committed.
 const ANSWER_BYTES: usize = 16;
 
-/// Nobody sleeps longer without looking whether all is over.
+/// The longest sleep without a look whether the run is over.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Steps of [`burn`] in a microsecond of the processor on which the shipped times were found: an AMD EPYC
 /// in a virtual machine, 2026-11-25, the fastest of 30 measurements.
 const STEPS_PER_MICROSECOND: u64 = 1080;
 
-/// Takes as much processor time as the reference takes in `time`. No loop over memory: caches are what a
-/// real database finds warm or cold, and this one must be the same each time.
+/// Takes as much processor time as the reference takes in `time`. No loop over memory: a real
+/// database finds caches warm or cold, and this time must be the same in every run.
 fn burn(time: Nanos) {
     let mut x = 1_u32;
     for _ in 0..steps(time) {
@@ -57,7 +57,7 @@ fn steps(time: Nanos) -> u64 {
     time.get() * STEPS_PER_MICROSECOND / 1000
 }
 
-/// Both ends of what joins a client with its server.
+/// Both ends of the socket between a client and its server.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) client: UnixStream,
@@ -76,7 +76,7 @@ pub(super) fn connect(
     (0..committers).map(pair).collect()
 }
 
-/// A request that has come, and what its client saw of the one before.
+/// A request that has come, and its client's wait for the one before.
 struct Request {
     sent: Ticks,
     last: Option<Waited>,
@@ -114,7 +114,7 @@ impl Request {
     fn send(&self, mut to: &UnixStream) -> std::io::Result<()> {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..8].copy_from_slice(&self.sent.0.to_le_bytes());
-        // Nothing takes no time at all, so zero says that there is none.
+        // No request takes zero time, so zero means none.
         let since_sent = self.last.map_or(0, |it| it.since_sent);
         bytes[8..16].copy_from_slice(&since_sent.to_le_bytes());
         let since_due = self.last.and_then(|it| it.since_due).unwrap_or(0);
@@ -320,7 +320,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         Waited { since_sent: since(sent), since_due: arriving.map(|it| since(it.due)) }
     }
 
-    /// Records what the client saw of its last transaction; gives when it sent this one.
+    /// Records the client's wait for its last transaction; gives when it sent this one.
     fn note(&self, request: &Request) -> Ticks {
         request.last.into_iter().for_each(|waited| self.record_waited(waited));
         request.sent
@@ -382,7 +382,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
         }
     }
 
-    /// True if a thread of its own writes the log.
+    /// True if a separate thread writes the log.
     pub(super) fn has_log_thread(&self) -> bool {
         self.policy.software.is_some_and(|it| it.writer == LogWriter::LogThread)
     }
@@ -400,7 +400,7 @@ fn readable<'a>(
     match poll(&mut polled, longest.as_ref()) {
         Ok(_) => {}
         Err(error) if std::io::Error::from(error).kind() == ErrorKind::Interrupted => {}
-        // Then each is looked at, and says what it has.
+        // Then each is read, and fails or not.
         Err(_) => return (0..polled.len()).collect(),
     }
     let is_ready = |it: &PollFd<'_>| !it.revents().is_empty();

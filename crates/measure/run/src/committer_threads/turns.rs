@@ -1,10 +1,10 @@
 //! Turns on the processors that a database gives to its threads itself, in the order in which they became
 //! ready, instead of leaving that to the kernel.
 //!
-//! In: threads, by their place in the list of all. Out: who may go on. Not here: what is done in a turn.
+//! Threads are known by their place in the list of all; a turn says which may run.
 //!
-//! As many have a turn as there are processors. A thread that waits for a client or for storage has none, and
-//! comes last when it goes on.
+//! As many have a turn as there are processors. A thread that waits for a client or for storage has
+//! none, and joins the end of the queue when it continues.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ struct Queue {
 }
 
 impl Turns {
-    /// For so many threads, of which `at_once` go on at the same time.
+    /// For this many threads, of which `at_once` run at the same time.
     pub(super) fn new(threads: usize, at_once: usize, longest: Nanos) -> Self {
         let waiting = VecDeque::with_capacity(threads);
         Self {
@@ -36,12 +36,12 @@ impl Turns {
         }
     }
 
-    /// Waits for a turn: `sleep` until another thread may have given it. If it `is_over` before, it goes on
-    /// without: what is left to do is to end.
+    /// Waits for a turn: `sleep` until another thread may have given it. If it `is_over` before,
+    /// the thread continues without: it only has to end.
     pub(super) fn take(&self, me: u32, sleep: impl Fn(), is_over: impl Fn() -> bool) {
         {
             let mut queue = self.lock();
-            // Whoever is free while others wait was given to one of them.
+            // A free turn while others wait was given to one of them.
             if queue.free > 0 {
                 queue.free -= 1;
                 return;

@@ -1,11 +1,11 @@
-//! Waiting as RocksDB does it: by yields of the processor at first, if waits are short and nobody else wants
-//! it; else asleep.
+//! Waiting as RocksDB does it: at first by yielding the processor, if waits are short and no other
+//! thread wants it; else asleep.
 //!
-//! In: what is waited for, and for how long at most. Out: whether it came. Not here: sleeping.
+//! The caller gives the condition and the longest wait, and learns whether the condition came true.
 //!
-//! The rule is that of AwaitState in db/write_thread.cc: a yield that takes long has let somebody else run, and
-//! after three of those the thread sleeps. A balance of such waits says whether the next one yields at all; one
-//! in 256 does it anyway, to find out.
+//! The rule is that of AwaitState in db/write_thread.cc: a yield that takes long has let another
+//! thread run, and after three of those the thread sleeps. A balance of such waits says whether the
+//! next one yields at all; one in 256 does it anyway, to find out.
 
 use std::sync::TryLockError;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -20,10 +20,10 @@ use super::state::CommitOutcome;
 /// A yield that takes so long was a slow one (write_thread_slow_yield_usec).
 const SLOW: Nanos = Nanos::from_micros(3);
 
-/// After so many slow yields a thread sleeps.
+/// After this many slow yields a thread sleeps.
 const SLOW_MAX: u32 = 3;
 
-/// One in so many waits is counted whatever became of it.
+/// One in this many waits is counted regardless of its outcome.
 const SAMPLED: u32 = 256;
 
 /// What a wait adds to the balance, which decays by a 1024th each time.
@@ -55,7 +55,7 @@ impl Yields {
 struct SlowYields(u32);
 
 impl SlowYields {
-    /// True if, with a yield of so many nanoseconds, the thread sleeps.
+    /// True if, after a yield of this many nanoseconds, the thread sleeps.
     fn are_enough(&mut self, nanos: u64) -> bool {
         self.0 += u32::from(nanos >= SLOW.get());
         self.0 == SLOW_MAX
@@ -99,7 +99,7 @@ impl<C: Clock + Copy + Send + Sync> CommitterThreads<'_, C> {
             Ok(state) => {
                 state.outcomes[me as usize] != CommitOutcome::Waiting || state.leader.is_some()
             }
-            // Whoever has it is about to say something.
+            // The holder of the lock is about to change the outcome.
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => true,
         }

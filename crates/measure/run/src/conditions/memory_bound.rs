@@ -58,7 +58,7 @@ impl MemoryBound {
 
 impl Drop for MemoryBound {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next run removes an empty one.
+        // The error cannot be reported any more; the next run removes an empty one.
         let _ = fs::write(self.parent.join("cgroup.procs"), std::process::id().to_string());
         let _ = fs::remove_dir(&self.own);
     }
@@ -115,8 +115,7 @@ fn find(groups: &str, mounts: &str) -> Option<Controller> {
             let current = mount.join(inside);
             return Some(Controller { current, limit: "memory.limit_in_bytes" });
         }
-        // A controller is in one hierarchy alone: beside version 1's, the unified tree has no
-        // bound.
+        // A controller is in one hierarchy only: with version 1's, the unified tree has no bound.
         if number == "0" && !groups.lines().any(|line| line.contains(":memory:")) {
             let mount = mount_of(&|kind, _| kind == "cgroup2")?;
             return Some(Controller { current: mount.join(inside), limit: "memory.max" });

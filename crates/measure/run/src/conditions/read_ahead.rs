@@ -18,7 +18,7 @@ pub(crate) struct ReadAhead {
     setting: PathBuf,
     before: String,
     restored: bool,
-    /// By which the next durio sets it back if this one is killed; none without a state folder.
+    /// Lets the next durio restore it if this one is killed; none without a state folder.
     journal: Option<SettingJournal>,
 }
 
@@ -51,7 +51,7 @@ impl ReadAhead {
             before: before.clone(),
             after: wanted.clone(),
         };
-        // Before it is changed: a killed run leaves nobody else who knows the old value.
+        // Before it is changed: after a kill only the journal knows the old value.
         let journal = state.map(|state| {
             SettingJournal::begin(
                 state,

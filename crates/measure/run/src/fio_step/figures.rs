@@ -1,8 +1,8 @@
-//! fio's figures as records.
+//! fio's results as records.
 //!
-//! In: jobs of fio's JSON. Out: an [`Interval`] per stream, a [`JobEnded`] per job. fio's latency is
+//! Jobs of fio's JSON give an [`Interval`] per stream and a [`JobEnded`] per job. fio's latency is
 //! durio's service latency, its slat the submit and its clat the completion latency. Bins are kept
-//! as fio has them; the histogram beside them has each bin at its middle.
+//! as fio has them; the histogram next to them has each bin at its middle.
 
 use durio_base::{Bytes, Nanos};
 use durio_fio::export_job::{engine_of, is_asynchronous};
@@ -22,7 +22,7 @@ pub(super) struct StreamPlace<'a> {
     pub(super) load: &'a Load,
 }
 
-/// What was counted of one kind of operation, over jobs.
+/// The counts of one kind of operation, over jobs.
 #[derive(Default)]
 struct Counted {
     bytes: u64,
@@ -103,8 +103,8 @@ fn of_millis(millis: u64) -> Nanos {
     Nanos::new(millis.saturating_mul(1_000_000))
 }
 
-/// What was counted of jobs together. `parts` says whether the record is that of a job, which has
-/// submit and completion latencies where the engine is asynchronous.
+/// The counts of jobs together. `parts` says whether the record is that of a job, which has submit
+/// and completion latencies where the engine is asynchronous.
 fn operations(load: &Load, jobs: &[FioJob], parts: bool) -> Vec<OperationRecord> {
     let (mut reads, mut writes, mut syncs) =
         (Counted::default(), Counted::default(), Counted::default());

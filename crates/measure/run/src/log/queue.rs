@@ -12,7 +12,7 @@ pub(crate) struct Record {
     /// When it should have been; the same in a closed loop.
     pub(crate) intended: Ticks,
     pub(crate) length: u64,
-    /// Whose it is, where that matters.
+    /// The committer that handed it over, where that matters.
     pub(crate) committer: u32,
 }
 
@@ -62,8 +62,8 @@ impl LogQueue {
         self.records.push_back(record);
     }
 
-    /// The next record that joins the next batch, with its place in it; none if there is none, or
-    /// no room.
+    /// The next record that joins the next batch, with its place in it; none without a record or
+    /// without room.
     #[inline]
     pub(crate) fn join_next(&mut self) -> Option<(Record, u64)> {
         let record = *self.records.get(self.in_flight + self.joined)?;
@@ -78,13 +78,13 @@ impl LogQueue {
         Some((record, at))
     }
 
-    /// True if no record of whatever size can join any more, or one could not.
+    /// True if no further record can join, whatever its size, or one could not.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.joined_bytes >= self.batch_max || self.joined < self.waiting()
     }
 
-    /// Takes what has joined for writing; nothing must be in flight.
+    /// Takes the joined records for writing; nothing must be in flight.
     #[inline]
     pub(crate) fn take(&mut self) -> Taken {
         debug_assert_eq!(self.in_flight, 0, "one batch at a time");
@@ -112,7 +112,7 @@ impl LogQueue {
         self.records.pop_front()
     }
 
-    /// Forgets what is not in flight: nobody will write it.
+    /// Forgets the records that are not in flight: they will not be written.
     pub(crate) fn abandon_waiting(&mut self) {
         self.records.truncate(self.in_flight);
         (self.joined, self.joined_bytes) = (0, 0);

@@ -1,8 +1,8 @@
-//! What completions have in common is done once for all of them.
+//! The common work for several completions is done once.
 //!
-//! What one look shows is often what one call submitted: on a target that completes inside the call,
-//! all of a batch. One entry in each histogram serves for all of them, and what depends on the time
-//! of the look alone is asked once.
+//! Completions seen by one look were often submitted by one call: on a target that completes inside
+//! the call, a whole batch. One entry in each histogram serves for all of them, and checks that
+//! depend only on the time of the look run once.
 
 use durio_block::{Clock, Completion, Engine, OperationKind, Ticks};
 use durio_workload::{Access, AccessKind};
@@ -10,9 +10,9 @@ use durio_workload::{Access, AccessKind};
 use super::{MeasuredLoop, RECORDED_AS, Slot};
 use crate::recorder::Recorder;
 
-/// Operations that were started and seen together. Those were submitted together (what starts at the
-/// same time goes to the engine in one exchange), so they have the same latencies, and are recorded at
-/// once.
+/// Operations that were started and seen together. Those were submitted together (operations that
+/// start at the same time go to the engine in one exchange), so they have the same latencies, and
+/// are recorded at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike {
     pub(super) start: Ticks,
@@ -36,8 +36,8 @@ impl Alike {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) seen: Ticks,
-    /// When their places start again: completions of which more were seen than one exchange gives
-    /// have waited here, and their places were idle, which is no latency of the next operation.
+    /// When their places start again: completions beyond one exchange's limit have waited here, and
+    /// their places were idle, which is not latency of the next operation.
     pub(super) start: Ticks,
     /// How long that was.
     pub(super) idle: u64,
@@ -48,13 +48,13 @@ impl Look {
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
-    /// Goes on to completions that were seen at `seen`.
+    /// Turns to completions that were seen at `seen`.
     #[inline(always)]
     pub(super) fn turn_to(&mut self, seen: Ticks) -> Look {
         self.record_alike();
         self.see(seen);
         (self.alike.seen, self.alike.start) = (seen, Ticks(u64::MAX));
-        // What is in flight is waited for; nothing starts at the end or after it.
+        // Operations in flight are waited for; nothing starts at the end or after it.
         if seen >= self.end {
             self.remaining = 0;
         }
@@ -116,7 +116,8 @@ impl Alike {
         engine: &E,
         recorder: &mut Recorder,
     ) {
-        // Not the stamp of submission: what starts together goes to the engine in one exchange.
+        // Not the stamp of submission: operations that start together go to the engine in one
+        // exchange.
         if start == self.start && kind == self.kind {
             self.count += 1;
         } else {

@@ -47,7 +47,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
                 let nanos = self.engine.clock().nanos(now.since(start));
                 self.input.recorder.record(RECORDED_AS[kind as usize], nanos);
             } else {
-                // Only a failure is told by its place: the slot is not kept up to date for others.
+                // Only a failure needs its place: the slot is not kept up to date for others.
                 self.slots[0] = Slot { start, file: 0, offset, length, kind };
                 self.fail(0, completions[0].result);
             }

@@ -1,9 +1,8 @@
-//! The data of writes is made before they start, and its time is no latency.
+//! The data of writes is made before they start, and its time is not latency.
 //!
-//! In: queued operations whose writes have no data yet. Out: the same with data, and with starts that
-//! are later by the time which that took. Making data is the generator's work: it is counted apart
-//! ([`durio_record::Accounting::filling_ns`]), as an idle place in the queue. Why, is in
-//! docs/design/0010.
+//! Queued writes without data get it, and their starts move later by the time that took. Making
+//! data is the generator's work: it is counted apart ([`durio_record::Accounting::filling_ns`]), as
+//! an idle place in the queue. The reason is in docs/design/0010.
 
 use durio_block::{Clock, Engine, OperationKind};
 
@@ -12,16 +11,16 @@ use super::MeasuredLoop;
 /// The time in which data was made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Filling {
-    /// Of the job, in ticks.
+    /// The job's time, in ticks.
     pub(super) ticks: u64,
-    /// The same for every operation that waited meanwhile, and the time for which places waited for
-    /// their turn to be filled again.
+    /// The same for every operation that waited in the meantime, and the time for which places
+    /// waited for their turn to be filled again.
     pub(super) idle_ticks: u64,
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
-    /// Fills the buffers of all queued writes, and lets what is queued start after that. Gives the
-    /// nanoseconds that it took.
+    /// Fills the buffers of all queued writes, and lets queued operations start after that. Gives
+    /// the nanoseconds that it took.
     #[inline]
     pub(super) fn fill_writes(&mut self) -> u64 {
         match std::mem::take(&mut self.unfilled) {

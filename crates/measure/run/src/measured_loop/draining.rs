@@ -1,8 +1,8 @@
 //! A closed loop that lets its queue fill, then drain, or that pauses: fio's
 //! `iodepth_batch_complete_min`, `iodepth_batch_complete_max`, `iodepth_low` and `thinktime`.
 //!
-//! In: a [`DrainPolicy`]. Out: the same as from the other loops. As in fio, completions are taken
-//! only when the queue is full, nothing more is to start or a pause is due.
+//! Follows a [`DrainPolicy`]; results are those of the other loops. As in fio, completions are
+//! taken only when the queue is full, nothing more is to start or a pause is due.
 
 use durio_block::{Clock, Completion, Engine, Ticks};
 use durio_plan::{CompletionTime, DrainPolicy};
@@ -83,13 +83,14 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         true
     }
 
-    /// Takes what is in flight and pauses, if as many were taken since the last pause was due.
+    /// Waits for all operations in flight and pauses, if enough were taken since the last pause was
+    /// due.
     fn pause_if_due(&mut self, given: &mut Given, policy: DrainPolicy) -> bool {
         let Some(think) = policy.think else { return true };
         if given.taken < given.taken_at_pause + think.after {
             return true;
         }
-        // As in fio, what is taken for this pause counts towards the next one.
+        // As in fio, completions taken for this pause count towards the next one.
         given.taken_at_pause = given.taken;
         while self.in_flight.now > 0 {
             if !self.take(given, policy) {
@@ -112,8 +113,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         true
     }
 
-    /// Hands over what is queued, and keeps what is complete; waits for that if asked to. Gives false
-    /// if the engine failed.
+    /// Hands over the queued operations, and keeps the completions; waits for one if asked to.
+    /// Gives false if the engine failed.
     fn hand_over(&mut self, given: &mut Given, waits: bool) -> bool {
         self.fill_writes();
         self.result.exchanges += 1;

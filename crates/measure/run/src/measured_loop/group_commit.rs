@@ -1,17 +1,17 @@
 //! The loop of a log: virtual committers hand it their records, which it writes and makes durable in
 //! batches.
 //!
-//! When the log is free, the records that wait are one batch: one write, then one sync; none is
+//! When the log is free, the waiting records are one batch: one write, then one sync; none is
 //! acknowledged before the sync has returned. In a closed loop a committer hands over its next
 //! record at that very moment; in an open loop records arrive by a schedule, and each takes a
-//! committer that has none. Commits are recorded from the hand-over to the acknowledgement, write
-//! and sync are the log's own. Nothing is allocated, nothing is printed.
+//! committer that has none. Commits are recorded from the hand-over to the acknowledgement; writes
+//! and syncs are the log's. Nothing is allocated, nothing is printed.
 //!
-//! Double buffering: a record that arrives while a batch is in flight is copied into the next one at
-//! once, else when the flush has returned. Here one thread is both the log and its committers, so in
-//! a closed loop every record arrives when a flush returns, and a blocking engine lets it see
+//! Double buffering: a record that arrives while a batch is in flight is copied into the next one
+//! at once, else when the flush has returned. Here one thread is both the log and its committers,
+//! so in a closed loop every record arrives when a flush returns, and a blocking engine lets it see
 //! arrivals only then: the two differ only in an open loop with an asynchronous engine. Committers
-//! with threads of their own (`committer_threads`) show the difference.
+//! with separate threads (`committer_threads`) show the difference.
 
 mod arrivals;
 #[cfg(test)]

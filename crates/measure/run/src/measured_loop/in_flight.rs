@@ -33,7 +33,7 @@ pub(crate) struct ClockPair {
 }
 
 impl ClockPair {
-    /// Of several readings the one in which the least time passed between the two clocks: on a
+    /// Takes several readings and keeps the one with the least time between the two clocks: on a
     /// busy machine a thread can lose the processor in between.
     pub(crate) fn read(clock: &impl Clock) -> Self {
         let readings = (0..8).map(|_| {

@@ -16,19 +16,19 @@ use crate::pacer::{Lateness, MISSED_MAX, Pacer};
 // No wait is longer, so that a wish to stop is heard.
 const WAIT_MAX_NANOS: u64 = 100_000_000;
 
-/// The schedule with what is due next.
+/// The schedule with its next arrival.
 pub(super) struct Due {
     pub(super) schedule: Schedule,
     pub(super) next: Ticks,
 }
 
 impl<E: Engine> MeasuredLoop<'_, E> {
-    /// Runs `schedule` to the limit, to the first error or until it is stopped; waits for what is
-    /// in flight.
+    /// Runs `schedule` to the limit, to the first error or until it is stopped; waits for the
+    /// operations in flight.
     ///
     /// `started` is the common begin of all jobs.
     pub(crate) fn run_open(mut self, started: Ticks, schedule: Schedule) -> LoopResult {
-        // Room for all that a look can show: what waited here for its turn would count as in flight.
+        // Room for all that a look can show: completions waiting here would count as in flight.
         let mut completions = vec![Completion::default(); self.slots.len()];
         self.begin(started);
         self.last_completion = self.began.ticks;
@@ -81,13 +81,13 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         due.next = self.started.plus(clock.ticks(due.schedule.next_start()));
     }
 
-    /// Nothing starts any more, whatever is left of what was to be done.
+    /// Starts nothing more, even if operations remain.
     pub(super) fn end_now(&mut self) {
         self.is_cut |= self.remaining > 0;
         self.remaining = 0;
     }
 
-    /// Starts what is due, as far as there are places and one exchange takes it.
+    /// Starts the due arrivals, as far as there are places and one exchange takes them.
     fn start_due(&mut self, due: &mut Due, pacer: &mut Pacer) {
         if self.next_pass.is_some() && !self.begin_pass() {
             return;
@@ -100,7 +100,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
             // The place at the bottom is free for the longest time.
             let Some(&(_, free_since)) = self.free.first() else { break };
             let access = self.input.stream.next_access();
-            // The arrival is not lost: it stays due until the pass has begun.
+            // The arrival is not lost: it stays due until the pass has started.
             if access.kind == AccessKind::DropCache {
                 self.next_pass = Some(access);
                 break;
@@ -184,7 +184,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         if self.bounds.end.is_none() || !self.is_cut {
             return;
         }
-        // After a stop nothing is owed: what would have been due later was not missed.
+        // After a stop nothing is owed: arrivals due later were not missed.
         let end = self.engine.clock().now().min(self.end);
         pacer.missed(due.next, (end, MISSED_MAX), || {
             self.advance(due);

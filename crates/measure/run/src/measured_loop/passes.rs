@@ -1,8 +1,8 @@
-//! What a job does between its accesses: it drops the page cache where a pass over its region begins,
+//! A job's work between its accesses: it drops the page cache where a pass over its region begins,
 //! and syncs when it is done.
 //!
-//! In: a stream that says where a pass begins, the wish for a last sync. Out: a target without cached
-//! pages, a record of the sync. Not here: what is dropped before a step (`layout`).
+//! The stream says where a pass begins; the last sync is recorded. `layout` drops the pages before
+//! a step.
 
 use std::os::fd::AsFd;
 
@@ -14,8 +14,8 @@ use super::{MeasuredLoop, Origin};
 
 impl<E: Engine> MeasuredLoop<'_, E> {
     /// Drops the cached pages of the pass that is to begin, if one is and nothing is in flight; the
-    /// time is in the rate and in no latency. Gives false while operations of the pass before are in
-    /// flight: they would wait for the drop, and what they read would be cached again.
+    /// time is in the rate and in no latency. Gives false while operations of the pass before are
+    /// in flight: they would wait for the drop, and their data would be cached again.
     #[cold]
     pub(super) fn begin_pass(&mut self) -> bool {
         if self.in_flight.now > 0 {
@@ -42,7 +42,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         let mut completions = [Completion::default()];
         let mut queued = std::mem::take(&mut self.queued);
         let completion = loop {
-            // An asynchronous engine may come back with nothing; what is submitted must not be again.
+            // An asynchronous engine may return nothing; submitted operations must not be submitted
+            // again.
             match self.engine.exchange(&self.queue[..queued], &mut completions) {
                 Ok(0) => queued = 0,
                 Ok(_) => break completions[0],

@@ -1,7 +1,5 @@
-//! What a job's operations came to, and what ended them early.
-//!
-//! In: completions that did not do all that they were to do. Out: plain data. Not here: latencies,
-//! which the recorder has.
+//! The results of a job's operations, and the errors that ended them early: plain data. Latencies
+//! are in the recorder.
 
 use durio_base::Nanos;
 use durio_block::{BlockError, OperationKind};
@@ -42,7 +40,7 @@ impl Ending {
     }
 }
 
-/// What the loop counted besides latencies.
+/// The loop's counts; latencies are elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct LoopResult {
     pub(crate) accounting: Accounting,
@@ -59,8 +57,8 @@ pub(crate) struct LoopResult {
     pub(crate) ending: Ending,
 }
 
-/// True if a completion with this result has done all of an operation. What moves fewer bytes than it
-/// was to has failed: the rest would be another operation, with a latency of its own.
+/// True if a completion with this result has done all of an operation. Moving too few bytes is a
+/// failure: the rest would be another operation, with another latency.
 pub(crate) fn is_done(kind: OperationKind, length: u64, result: i32) -> bool {
     match kind {
         OperationKind::Read | OperationKind::Write => i64::from(result) == length.cast_signed(),

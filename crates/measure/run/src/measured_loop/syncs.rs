@@ -1,14 +1,14 @@
 //! Syncs in the measured loop: calls that follow a write, a range's sync and the file's after it,
 //! and syncs that are linked to their write.
 //!
-//! In: completions of jobs whose writes are made durable by syncs. Out: records, what the place
-//! does next, or that it is free. Not here: writes that are durable by themselves, which `mod`
-//! records as it records any write.
+//! Handles completions of jobs whose writes are made durable by syncs: records them, and decides
+//! what the place does next, or that it is free. `mod` records writes that are durable by
+//! themselves like any write.
 //!
-//! A linked sync has a place of its own, behind those of the writes and as many. It is submitted in
-//! one exchange with its write and starts in the kernel, so its latency is nobody's to see: a write
-//! is recorded from preparation to completion, a commit from there to the completion of its sync,
-//! and as many syncs were done as there are commits. What is in flight is counted in places of
+//! A linked sync has a separate place, behind those of the writes and as many. It is submitted in
+//! one exchange with its write and starts in the kernel, so its latency cannot be seen: a write is
+//! recorded from preparation to completion, a commit from there to the completion of its sync, and
+//! the number of syncs is the number of commits. Operations in flight are counted in places of
 //! writes, each from preparation to the end of the commit.
 
 use durio_block::{Clock, Completion, Engine};
@@ -17,7 +17,7 @@ use durio_workload::{AccessKind, SyncMethod};
 
 use super::{MeasuredLoop, Slot, kind_of};
 
-/// What is done after a write, or with it.
+/// The sync after a write, or with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follows {
     /// Nothing: it is not durable, or it is by itself.
@@ -76,7 +76,8 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         None
     }
 
-    /// Records what may be the second half of a sync, after its range's, or another access.
+    /// Records a completion that may be the second half of a sync, after its range's, or another
+    /// access.
     fn record_range_sync(&mut self, slot: usize, completion: &Completion) {
         match self.slots[slot].kind {
             AccessKind::SyncFileRange => {}
@@ -100,7 +101,7 @@ impl<E: Engine> MeasuredLoop<'_, E> {
         } else if slot < self.places {
             self.record(slot, completion);
         } else {
-            // Of the sync itself only the end is seen: it began in the kernel.
+            // Only the end of the sync itself is seen: it began in the kernel.
             self.record_commit(slot, completion.completed_at, 0);
         }
         match slot.checked_sub(self.places) {

@@ -1,8 +1,8 @@
 //! Which operation waits for which: its thread's last one, and those of its file that had ended before it began.
 //!
-//! Of the ends of a file in their order, what had ended when an operation began is always the first ones. So all
-//! that an operation waits for is a number, and a file needs to know of how many of its ends, from the first on,
-//! all have come.
+//! The operations of a file that had ended when another began are always the first ones in the
+//! order of their ends. So an operation's condition is a number, and a file only needs to know how
+//! many of its first ends have all come.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use durio_record::OperationTrace;
 
-/// How often who waits looks whether all is over.
+/// How often a waiting thread checks for the end.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Order {
@@ -32,14 +32,14 @@ struct Place {
     file: usize,
     /// Its place among the ends of the file.
     rank: usize,
-    /// So many ends of the file come before it begins.
+    /// The number of the file's ends that come before it begins.
     needs: usize,
 }
 
 /// The ends of a file's operations.
 #[derive(Default)]
 struct Ends {
-    /// Of how many, from the first on, all have come.
+    /// The number of first ends that have all come.
     whole: AtomicUsize,
     state: Mutex<EndsState>,
 }
@@ -121,7 +121,7 @@ impl Order {
         let before = ends.whole.load(Ordering::Relaxed);
         let whole = before + state.came[before..].iter().take_while(|it| **it).count();
         ends.whole.store(whole, Ordering::Release);
-        // Those alone who need no more: with all others woken too, a replay that is late would stay so.
+        // Only threads whose wait is over: waking all others too would keep a late replay late.
         state.waiting.retain(|(needs, thread)| {
             let waits = *needs > whole;
             if !waits {
@@ -138,7 +138,7 @@ impl Order {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Nobody begins anything any more.
+    /// No operation begins any more.
     pub(super) fn end(&self) {
         self.is_ended.store(true, Ordering::Relaxed);
     }

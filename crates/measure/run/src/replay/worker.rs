@@ -105,19 +105,19 @@ impl<'a> Worker<'a> {
         Ok((worker, is_cached_instead))
     }
 
-    /// Does the operations, until they are done or `is_over`; gives those that were, and what went wrong.
+    /// Does the operations, until they are done or `is_over`; gives the done ones, and the error.
     pub(super) fn run(
         mut self,
         began: Ticks,
         is_over: &dyn Fn() -> bool,
     ) -> (Vec<ReplayedOperation>, Option<RunError>) {
-        // Else the kernel may wake it 50 us late, to wake others with it (prctl(2), PR_SET_TIMERSLACK).
+        // Otherwise the kernel may wake it 50 us late, with others (prctl(2), PR_SET_TIMERSLACK).
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let since = |at: Ticks| at.since(began);
         let mut ready = 0;
         for (place, &index) in self.thread.iter().enumerate() {
             let traced = &self.wish.trace.operations[index];
-            // What is written is made before it is due, unless the thread is late.
+            // Data to write is made before it is due, unless the thread is late.
             let bytes = usize::try_from(traced.bytes).unwrap_or(usize::MAX);
             self.filler.fill(&mut self.engine.slot_mut(0)[..bytes]);
             let due = self.due(traced);

@@ -1,4 +1,4 @@
-//! The end of a step: the events that tell of its jobs, and what ended it.
+//! The end of a step: the events that report its jobs, and the error that ended it.
 
 use durio_base::{Bytes, Nanos};
 use durio_block::OperationKind;
@@ -12,7 +12,7 @@ use crate::job::JobOutcome;
 use crate::measured_loop::{Ending, Failure};
 use crate::recorder::operation_records;
 
-/// Emits what is left to tell of a step whose jobs have ended.
+/// Emits the remaining events of a step whose jobs have ended.
 pub(super) fn conclude(
     mut collector: Collector,
     outcomes: Vec<JobOutcome>,
@@ -54,7 +54,7 @@ pub(super) fn conclude(
             operations: operation_records(counted, outcome.parts),
         }));
     }
-    // The end of the step comes last, and is synced: whoever reads it has all of the step.
+    // The end of the step comes last, and is synced: a reader who finds it has all of the step.
     let outcome = outcome_of(&error, interrupted, emit);
     let process = watched.process;
     let ended = watched.step_ended(step, round, outcome, measured.unwrap_or(Nanos::ZERO));
@@ -68,7 +68,7 @@ pub(super) fn conclude(
     error.map_or(Ok(outcome), |(_, error)| Err(error))
 }
 
-/// How a step ended; an error is told.
+/// How a step ended; an error is emitted.
 pub(crate) fn outcome_of(
     error: &Option<(StoppedBy, RunError)>,
     interrupted: bool,

@@ -1,5 +1,5 @@
-//! What a load really does, where its targets or the kernel do not allow what was planned: said in
-//! the record, never silently.
+//! The load as it really runs, where its targets or the kernel do not allow the planned one: said
+//! in the record, never silently.
 
 use std::os::fd::OwnedFd;
 
@@ -79,7 +79,7 @@ pub(crate) fn open_files(
     let mode = open_mode(&effective.workload);
     let mut opened = open_each(mode)?;
     if opened.iter().flatten().any(|opened| opened.direct != mode.direct) {
-        // Another answer than when the target was prepared: all jobs do what the last one can.
+        // The answer differs from that at preparation: all jobs use the page cache.
         measure_cache(effective);
         opened = open_each(open_mode(&effective.workload))?;
     }
@@ -101,7 +101,7 @@ pub(crate) const fn advice_of(advice: AccessAdvice) -> Advice {
     }
 }
 
-/// Tells the kernel of the accesses to come; it holds for this descriptor alone.
+/// Advises the kernel of the accesses to come; it holds for this descriptor alone.
 fn advise(file: &OwnedFd, advice: Advice) -> Result<(), RunError> {
     fadvise(file, 0, None, advice).map_err(|errno| {
         RunError::target("cannot advise the kernel of the order of accesses")
@@ -122,7 +122,7 @@ fn open_mode(workload: &Workload) -> OpenMode {
     }
 }
 
-/// Adapts a load to what its targets and the kernel allow, and says what was changed.
+/// Adapts a load to what its targets and the kernel allow, and reports the changes.
 pub(crate) fn effective(setup: StepSetup<'_>, load: &Load) -> Result<EffectiveLoad, RunError> {
     let mut effective = EffectiveLoad::of(load);
     if load.engine == EngineKind::Null {
@@ -180,7 +180,7 @@ fn through_own_cache(record: Bytes) -> String {
     )
 }
 
-/// A size or place of its accesses that is no multiple of the unit.
+/// A size or place of its accesses that is not a multiple of the unit.
 fn odd_to(workload: &Workload, unit: Bytes) -> Option<Bytes> {
     let sizes = transfer_units(workload).into_iter();
     let begins = workload.within.map(|within| within.offset);
@@ -190,7 +190,7 @@ fn odd_to(workload: &Workload, unit: Bytes) -> Option<Bytes> {
     all.find(|bytes| !bytes.is_multiple_of(unit))
 }
 
-/// What reads and writes are multiples of: the sizes of blocks, or what batches are filled up to.
+/// The units of reads and writes: the sizes of blocks, or the unit that batches are filled up to.
 fn transfer_units(workload: &Workload) -> Vec<Bytes> {
     let pad_to = workload.group_commit.map(|policy| policy.pad_to);
     match pad_to.filter(|pad_to| *pad_to > Bytes::ZERO) {

@@ -1,7 +1,7 @@
 //! The sync method of a load as its engine, the kernel and the targets allow it.
 //!
-//! In: a load in effect and its targets. Out: the same, with another method where the planned one
-//! is not possible, and a sentence that says so. Not here: engines and caches (`effective`).
+//! If the planned method of a load in effect is not possible on its targets, another one replaces
+//! it, with a sentence that says so. Engines and caches are in `effective`.
 
 use durio_block::{BlockError, OpenMode, WriteFlags, probe_range_sync, probe_write_flags};
 use durio_plan::EngineKind;
@@ -19,7 +19,7 @@ pub(super) fn adapt_sync<'a>(
     if !effective.workload.is_durable() || effective.engine == EngineKind::Fio {
         return Ok(());
     }
-    // First: what the engine cannot do need not be asked of the kernel.
+    // First: methods that the engine lacks need not be probed in the kernel.
     adapt_to_engine(effective);
     for target in targets {
         let method = effective.workload.sync.method;
@@ -30,7 +30,7 @@ pub(super) fn adapt_sync<'a>(
     Ok(())
 }
 
-/// What the engines cannot do, whatever the kernel and the target.
+/// The limits of engines, whatever the kernel and the target.
 pub(super) fn adapt_to_engine(effective: &mut EffectiveLoad) {
     let (engine, method) = (effective.engine, effective.workload.sync.method);
     if method.is_linked() && !engine.links_syncs() {
@@ -58,7 +58,7 @@ fn probe_of(method: SyncMethod) -> Option<Probe> {
     }
 }
 
-/// Goes on with another method if the answer to a probe is no.
+/// Switches to another method if a probe fails.
 pub(super) fn adapt_to_answer(effective: &mut EffectiveLoad, answer: Result<(), BlockError>) {
     if let Err(error) = answer {
         replace(effective, &error.source.to_string());

@@ -65,7 +65,7 @@ impl Committing<'_> {
     }
 
     fn commit(&mut self, engine: &mut dyn Engine<Clock = MonotonicClock>) -> Result<(), Ended> {
-        // A segment that is returned to its first state at its end is no part of a commit.
+        // Resetting a segment to its first state at its end is not part of a commit.
         let mut access = self.next_write(engine)?;
         self.mark("begin");
         for left in (0..self.writes_each).rev() {
@@ -94,7 +94,7 @@ impl Committing<'_> {
     fn mark(&mut self, word: &str) {
         let Some(marks) = &mut self.marks else { return };
         if let Err(reason) = marks.mark(word, self.made.commits) {
-            // Commits without marks cannot be told apart: the others need none either.
+            // Commits without marks cannot be separated: the others need none either.
             self.made.mark_error = Some(reason);
             self.marks = None;
         }

@@ -26,12 +26,12 @@ const TEXT_MAX: u64 = 256 << 20;
 /// An event in the ring buffer with its header, at most.
 const EVENT_BYTES: u64 = 96;
 
-// KiB per processor: the smallest that the kernel's pages make sensible, and what a machine with
-// hundreds of processors can spare.
+// KiB per processor: from the smallest that suits the kernel's pages to the most that a machine
+// with hundreds of processors can spare.
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 64..=4096;
 
-/// Settings of the text that differ from system to system, as parse_trace wants them; what a kernel
-/// does not know, it refuses, and does not print either.
+/// Settings of the text that differ from system to system, as parse_trace wants them; the kernel
+/// refuses options that it does not know, and does not print their output either.
 const OPTIONS: [&str; 11] = [
     "noraw",
     "nohex",
@@ -46,14 +46,14 @@ const OPTIONS: [&str; 11] = [
     "overwrite",
 ];
 
-/// The path of tracefs: where it is mounted, else a private mount that ends with this process. The error
-/// says what to do if neither is possible.
+/// The path of tracefs: where it is mounted, else a private mount that ends with this process. The
+/// error has the remedy if neither is possible.
 pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
     static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
     if let Some(path) = find_tracefs(root) {
         return Ok(path);
     }
-    // Of a copied tree nothing is mounted.
+    // In a copied tree nothing is mounted.
     let is_live = root == Path::new("/");
     let own = || OWN.get_or_init(|| detached_mount().ok()).as_ref();
     let own = is_live
@@ -61,7 +61,7 @@ pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
         .flatten()
         .ok_or("tracefs is not mounted (as root: mount -t tracefs tracefs /sys/kernel/tracing)")?;
     let path = Path::new(OWN_MOUNTS).join(own.as_raw_fd().to_string());
-    // Only a mount shows what a killed run left behind.
+    // Remains of a killed run show only in a mount.
     let _ = remove_dead_in(&path, root);
     Ok(path)
 }
@@ -77,7 +77,7 @@ pub(crate) fn detached_mount() -> rustix::io::Result<OwnedFd> {
 }
 
 /// A filter that lets the events of these devices through. The kernel keeps a number in one word
-/// (MKDEV, kdev_t.h), and that is what `dev` is in an event.
+/// (MKDEV, kdev_t.h), which is `dev` in an event.
 pub(crate) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String {
     let each = numbers
         .map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
@@ -87,7 +87,7 @@ pub(crate) fn device_filter(numbers: impl Iterator<Item = (u32, u32)>) -> String
 /// A trace on its way.
 #[derive(Debug)]
 pub(crate) struct TraceInstance {
-    // First, for an instance cannot be removed while one of its files is open.
+    // First, because an instance cannot be removed while one of its files is open.
     marker: File,
     folder: Folder,
 }
@@ -98,7 +98,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nobody is left to tell; a next run tries again.
+        // The error cannot be reported any more; the next run tries again.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -114,7 +114,7 @@ pub(crate) struct Traced {
 }
 
 impl TraceInstance {
-    /// Begins to trace what reaches `devices`; the text says why not.
+    /// Starts tracing the requests to `devices`; the error text says why it cannot.
     pub(super) fn begin(
         tracefs: &Path,
         root: &Path,
@@ -127,8 +127,8 @@ impl TraceInstance {
         Ok(instance)
     }
 
-    /// An instance that traces nothing yet, with the first of these clocks that the kernel has, and
-    /// the place of that, and with room for so many events.
+    /// An instance that traces nothing yet, with the first of these clocks that the kernel has,
+    /// that clock's position, and room for this many events.
     pub(crate) fn make(
         tracefs: &Path,
         root: &Path,
@@ -177,7 +177,8 @@ impl TraceInstance {
     ) -> Result<(), String> {
         let filter = device_filter(devices.map(|device| device.number));
         for event in events {
-            // Without a filter the buffer holds more of others; what is ours is found all the same.
+            // Without a filter the buffer holds more of others' events; ours are found all the
+            // same.
             let _ = self.set(&format!("events/block/{event}/filter"), &filter);
             self.set(&format!("events/block/{event}/enable"), "1")?;
         }
@@ -187,13 +188,13 @@ impl TraceInstance {
     /// Writes to one of its files.
     pub(crate) fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.folder.0.join(file);
-        // Never made: what the kernel does not have must be an error.
+        // Never created: a file that the kernel lacks must be an error.
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| reason("write", &path, &error))
     }
 
-    /// Adds to one of its files what is there already.
+    /// Appends to one of its files.
     pub(crate) fn add(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.folder.0.join(file);
         let file = OpenOptions::new().append(true).open(&path);
@@ -244,7 +245,7 @@ impl TraceInstance {
         Ok(Traced { text, lost, complete_from: complete_from.unwrap_or(Nanos::ZERO) })
     }
 
-    /// Stops tracing, and gives the text of what was traced.
+    /// Stops tracing, and gives the text of the trace.
     pub(crate) fn stopped_text(&self) -> Result<Vec<u8>, String> {
         self.set("tracing_on", "0")?;
         let path = self.folder.0.join("trace");

@@ -1,7 +1,7 @@
-//! Whose a trace instance is, and the end of those that dead durios left.
+//! Owners of trace instances, and the removal of instances that dead durio processes left.
 //!
-//! In: the root of `/proc` and of the tracing files. Out: a name for an instance; the folders of those
-//! that were removed. Not here: making an instance and tracing with it ([`super::instance`]).
+//! Takes the root of `/proc` and of the tracing files; gives a name for an instance, and the
+//! folders of removed ones. [`super::instance`] makes and uses an instance.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,11 +28,10 @@ pub fn trace_instance_name(root: &Path, number: u32) -> String {
     format!("{OWN_NAME}{process}-{started}-{number}")
 }
 
-/// Removes the trace instances of durios that are no more, with all that they trace; gives their
-/// folders.
+/// Removes the trace instances of dead durio processes, with their traces; gives their folders.
 ///
-/// Whether a process of another container lives cannot be seen. But who traces holds a file of its
-/// instance open, and such an instance the kernel keeps (EBUSY).
+/// Whether a process of another container lives cannot be seen. But a tracing process holds a file
+/// of its instance open, and the kernel keeps such an instance (EBUSY).
 #[must_use]
 pub fn remove_dead_trace_instances(root: &Path) -> Vec<PathBuf> {
     find_tracefs(root).map_or_else(Vec::new, |tracefs| remove_dead_in(&tracefs, root))

@@ -2,14 +2,14 @@
 //! traces where their time goes: in system calls, in block layers, at the devices, on and off the
 //! processor.
 //!
-//! In: a step of [`durio_plan::Role::TracePath`]; its limit says how many operations. Out: its
-//! events, among them one of [`PathTraced`]. As many operations are made without tracing, half of
-//! them before and half after, so that what tracing costs is known. Where nothing can be traced, the
-//! event says why.
+//! Runs a step of [`durio_plan::Role::TracePath`]; its limit says how many operations. One of its
+//! events is [`PathTraced`]. As many operations are made without tracing, half of them before and
+//! half after, so that the cost of tracing is known. Where nothing can be traced, the event says
+//! why.
 //!
-//! Everything that reaches the target's devices from the job, from other threads of this process and
-//! from the kernel's own threads meanwhile is taken to be the operation's; what other programs send
-//! is left out.
+//! All I/O that reaches the target's devices in that time from the job, from other threads of this
+//! process and from kernel threads is counted as the operation's; I/O of other programs is left
+//! out.
 
 mod devices;
 mod timeline;
@@ -76,9 +76,9 @@ struct Traces {
     ending: Ending,
     untraced: Vec<Nanos>,
     traced: Vec<Nanos>,
-    /// What was followed, or why nothing.
+    /// The followed operations, or the reason for their absence.
     followed: Result<Followed, String>,
-    /// The stamps of what was traced, on the clock of the trace.
+    /// The stamps of the traced operations, on the clock of the trace.
     stamps: Vec<Stamps>,
     /// Nanoseconds of the ticks of that clock, as a factor.
     nanos: Box<dyn Fn(u64) -> u64>,
@@ -128,7 +128,7 @@ fn phases<C: Clock>(
     tracer: Result<Tracer, String>,
     made: &mut Traces,
 ) {
-    // Half before and half after: what drifts meanwhile is in both sides of the difference.
+    // Half before and half after: drift is in both sides of the difference.
     let half = count / 2;
     let before = making.make(engine, half);
     made.followed = tracer.and_then(|mut tracer| {
@@ -138,7 +138,7 @@ fn phases<C: Clock>(
     });
     let after = making.make(engine, count - half);
     let spans = |all: &[Stamps]| all.iter().map(|it| Nanos::new((made.nanos)(it.span()))).collect();
-    // Service latencies of both, by the same stamps: their difference is what tracing costs.
+    // Service latencies of both, by the same stamps: their difference is the cost of tracing.
     made.untraced = [spans(&before), spans(&after)].concat();
     made.traced = spans(&made.stamps);
 }
@@ -177,7 +177,7 @@ impl Making<'_> {
         made
     }
 
-    /// None for the return of a segment to its first state, which is no part of an operation.
+    /// None when a segment returns to its first state, which is not part of an operation.
     fn operation<C: Clock>(
         &mut self,
         engine: &mut dyn Engine<Clock = C>,
@@ -191,7 +191,7 @@ impl Making<'_> {
     }
 }
 
-/// The event; the figures are those of the operations that the trace holds whole.
+/// The event; its results are those of the operations that the trace holds whole.
 fn told(setup: StepSetup<'_>, made: &Traces, layers: &[TracedLayer]) -> PathTraced {
     let mut event = PathTraced {
         step: setup.step.index,
@@ -207,7 +207,7 @@ fn told(setup: StepSetup<'_>, made: &Traces, layers: &[TracedLayer]) -> PathTrac
     match &made.followed {
         Ok(followed) => {
             event.clock = followed.clock.name().to_owned();
-            // Of the counter, a tick is less.
+            // A tick of the counter is shorter.
             event.resolution = match followed.clock {
                 TraceClock::Monotonic => Nanos::from_micros(1),
                 TraceClock::Tsc => Nanos::new(1),

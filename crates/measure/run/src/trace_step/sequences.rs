@@ -12,10 +12,10 @@ use durio_record::{TracedRequest, TracedSequence};
 
 use super::instance::Traced;
 
-/// Sequences that are told; the commits of all others are what is missing to their number.
+/// The most reported sequences; their commits and the rest add up to the number of all.
 const SEQUENCES_MAX: usize = 8;
 
-/// Requests of a sequence that are told.
+/// The most reported requests of a sequence.
 pub(super) const REQUESTS_MAX: usize = 256;
 
 /// A device whose requests are traced.
@@ -23,7 +23,7 @@ pub(super) const REQUESTS_MAX: usize = 256;
 pub(super) struct TracedDevice {
     pub(super) name: String,
     pub(super) number: (u32, u32),
-    /// Requests are made of what is queued to it.
+    /// Queued I/O becomes requests.
     pub(super) has_requests: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn sequences(traced: &Traced, devices: &[TracedDevice]) -> Sequences 
         groups.entry(commit.keys()).or_default().push(commit);
     }
     let mut groups: Vec<Vec<&Commit>> = groups.into_values().collect();
-    // What others do meanwhile only adds requests: of two that are as frequent, the shorter is nearer.
+    // Others' I/O only adds requests: of two equally frequent sequences, the shorter is nearer.
     let length = |group: &[&Commit]| group.first().map_or(0, |commit| commit.requests.len());
     groups.sort_by_key(|group| (std::cmp::Reverse(group.len()), length(group)));
     let longest = groups.iter().take(SEQUENCES_MAX).map(|group| length(group)).max();
@@ -93,8 +93,8 @@ struct Request {
     completed: Option<Nanos>,
 }
 
-/// By what a request is known again when it completes: its device, its letters and its first sector,
-/// which a flush does not have.
+/// Recognises a request when it completes: its device, its letters and its first sector, which a
+/// flush does not have.
 type Identity = (usize, String, Option<u64>);
 
 /// Where the requests are, by commit and place in it, that have not completed. A second one of the

@@ -1,7 +1,7 @@
 //! Axes: which settings of a step vary, in which order, and the points that this gives.
 //!
-//! In: the tables of a step. Out: [`Axis`] in order, every [`Point`], and the settings at a point.
-//! Not here: what the settings mean.
+//! From the tables of a step come each [`Axis`] in order, every [`Point`], and the settings at a
+//! point.
 
 use durio_plan::ParameterValue;
 
@@ -14,13 +14,13 @@ use crate::table::{Placed, Source};
 /// Values that a step walks through.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
-    /// The key, `NAME.KEY` for a load beside, or `points`.
+    /// The key, `NAME.KEY` for a load in `beside`, or `points`.
     pub(crate) name: String,
     /// Byte of the list in the text.
     at: usize,
     /// Per position on it the levels: one, or those of a row of points.
     levels: Vec<Vec<ParameterValue>>,
-    /// True if its values have an order of their own.
+    /// True if its values have a natural order.
     pub(crate) is_numeric: bool,
 }
 
@@ -53,7 +53,7 @@ impl Axis {
         self.levels.len()
     }
 
-    /// The name of what varies first along it.
+    /// The name of its first varying key.
     pub(crate) fn leading_key(&self) -> &str {
         let first = self.levels.first().and_then(|levels| levels.first());
         first.map_or(&self.name, |level| &level.axis)
@@ -131,7 +131,7 @@ fn ordered(source: Source<'_>, step: &StepTable, axes: Vec<Axis>) -> Result<Vec<
     }
 }
 
-/// The error for a name that is no axis.
+/// The error for a name that is not an axis.
 pub(crate) fn no_axis(source: Source<'_>, at: usize, name: &str, axes: &[Axis]) -> SpecError {
     let what = format!("'{}' is no axis of this step", name.escape_debug());
     let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
@@ -182,7 +182,7 @@ impl<'a> Point<'a> {
         row.map_or_else(|| settings.clone(), |row| row.or(&settings))
     }
 
-    /// The same with what it takes from the defaults; a limit of its own replaces all of theirs.
+    /// These settings completed from the defaults; a limit here replaces all of theirs.
     pub(crate) fn settings(&self, own: &Settings, defaults: &Settings) -> Settings {
         let mut all = own.or(&defaults.pick(&|at| self.index(at)));
         if own.limit != LimitSettings::default() {
@@ -191,7 +191,7 @@ impl<'a> Point<'a> {
         all
     }
 
-    /// The settings of a load beside, which takes no lists from the defaults.
+    /// The settings of a load in `beside`, which takes no lists from the defaults.
     pub(crate) fn beside(&self, beside: &BesideTable, defaults: &Settings) -> LoadSettings {
         // A list that two loads take from the defaults would be two axes, and multiply the steps by
         // itself.
@@ -209,7 +209,7 @@ impl<'a> Point<'a> {
         words(&Self { axes: &self.axes[..count], indices: self.indices.clone() }.levels(0))
     }
 
-    /// Numbers that tell this point's position on the first `count` axes.
+    /// Numbers that identify this point's position on the first `count` axes.
     pub(crate) fn outer(&self, count: usize) -> &[usize] {
         &self.indices[..count.min(self.indices.len())]
     }

@@ -37,7 +37,7 @@ table! {
 }
 
 table! {
-    /// What is run.
+    /// The steps of the campaign.
     struct Steps {
         /// What holds for every step that does not say otherwise.
         defaults: Option<Placed<Settings>>,
@@ -211,7 +211,7 @@ settings! {
 }
 
 settings! {
-    /// What else a step is besides its load, where defaults make sense.
+    /// The settings of a step outside its load, where defaults make sense.
     struct StepSettings {
         /// Time at the start that is not part of the figures. Default: 0s.
         ramp: One<Time>,

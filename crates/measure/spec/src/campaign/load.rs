@@ -47,7 +47,7 @@ pub(crate) fn load(
 fn workload(said: &LoadSettings, target: &Target, paths: u32) -> Result<Workload, String> {
     let jobs = jobs(said, paths)?;
     let (block_size, block_mix, write_block_mix) = sizes(said);
-    // The region rule is of those who share one path: one job on each of eight needs no share.
+    // The region rule is for jobs that share one path: one job on each of eight needs no share.
     let per_path = (jobs / paths).max(1);
     let pattern = said.pattern.get().unwrap_or(Pattern::Sequential);
     let method = said.sync.get().unwrap_or(SyncMethod::None);
@@ -213,7 +213,7 @@ fn arrivals(said: &LoadSettings) -> Result<Arrivals, String> {
         (Some(Rate(rate_per_second)), Some(ArrivalKind::Constant)) => {
             Arrivals::Constant { rate_per_second }
         }
-        // Arrivals at even distances hardly ever queue below what the storage can do, and flatter
+        // Evenly spaced arrivals hardly ever queue below the storage's highest rate, and flatter
         // its tail.
         (Some(Rate(rate_per_second)), _) => Arrivals::Poisson { rate_per_second },
     };

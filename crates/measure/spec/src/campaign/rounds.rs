@@ -15,7 +15,7 @@ const ROUNDS_MAX: u32 = 25;
 const WINDOW: u32 = 5;
 const EXCURSION: PerMille = PerMille(200);
 const SLOPE: PerMille = PerMille(100);
-/// Of a rate that is searched: 2 %.
+/// The precision of a searched rate: 2 %.
 const PRECISION: PerMille = PerMille(20);
 
 /// The rounds of a section, if its block has any.

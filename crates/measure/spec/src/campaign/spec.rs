@@ -10,8 +10,8 @@ use crate::table::field::AnySetting;
 /// Version of the format of spec files.
 pub const SPEC_SCHEMA: u32 = 1;
 
-/// A spec file that was read and is consistent in itself; what depends on targets is checked by
-/// [`crate::plan_campaign`].
+/// A spec file that was read and is consistent in itself; [`crate::plan_campaign`] checks the parts
+/// that depend on targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CampaignSpec {
     /// Path or name, for messages.
@@ -34,8 +34,8 @@ impl CampaignSpec {
     /// Reads a spec; `source_name` is its path or name, for messages.
     ///
     /// # Errors
-    /// If it is not TOML, has an unknown key or a wrong value, lacks something, or names what it
-    /// does not have. The message begins with `NAME:LINE:COLUMN`.
+    /// If it is not TOML, has an unknown key or a wrong value, lacks something, or names something
+    /// that it does not have. The message begins with `NAME:LINE:COLUMN`.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, SpecError> {
         let source = Source { name: source_name, text };
         Self::of(source, source.table("", 0, &source.parse()?)?)
@@ -56,7 +56,7 @@ impl CampaignSpec {
         &self.file.head.name.0
     }
 
-    /// What it shows, and after whom.
+    /// Its summary and its sources.
     #[must_use]
     pub fn summary(&self) -> String {
         let summary = self.file.head.summary.get().unwrap_or_default();
@@ -115,7 +115,7 @@ impl CampaignSpec {
         defaults.map(|it| &it.load).try_for_each(|load| self.check_target_names(load))?;
         let steps = self.file.all_steps();
         let names = steps.iter().map(|(_, step)| (step.name.0.as_str(), step.at));
-        // By its name a section finds its baseline's, and a reader its figures.
+        // A section finds its baseline's by name, and a reader its results.
         self.check_unique("step or precondition", names)?;
         for (_, step) in steps {
             self.check_target_names(&step.settings.load)?;

@@ -25,7 +25,7 @@ pub(crate) struct Making<'a> {
     pub(crate) scale: Scale,
 }
 
-/// What has been made.
+/// The sections and steps made so far.
 #[derive(Debug, Default)]
 pub(crate) struct MadeSteps {
     pub(crate) sections: Vec<Section>,
@@ -55,7 +55,7 @@ impl<'a> Ladder<'a> {
     ) -> Result<Self, SpecError> {
         let mut defaults = spec.file.defaults();
         if is_precondition {
-            // What is prepared does not depend on what is swept afterwards.
+            // Preconditioning does not depend on the later sweep.
             defaults = defaults.pick(&|_| None);
         }
         let mut axes = axes(spec.source(), block, &defaults, scale)?;
@@ -125,7 +125,8 @@ impl<'a> Ladder<'a> {
     fn repeats(&self) -> u32 {
         let own = &self.block.settings.step.repeats;
         let repeats = match self.is_precondition {
-            // The defaults' repeats are for the scatter of figures, of which conditioning has none.
+            // The defaults' repeats are for the scatter of results, which conditioning does not
+            // have.
             true => own.get(),
             false => own.or(&self.defaults.step.repeats).get(),
         };
@@ -227,7 +228,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// The name of the baseline's first target, unless that is what is measured.
+    /// The name of the baseline's first target, unless the step measures the baseline itself.
     fn baseline(self, block: &StepTable, only: Option<usize>) -> Option<String> {
         let name = block.baseline.one()?;
         let group = self.groups.iter().find(|group| group.name == *name)?;
@@ -286,7 +287,7 @@ impl<'a> Making<'a> {
         let said = &at.all.step;
         let members = self.members_for(&self.named(ladder), only, &at.all.load);
         let summary = ladder.block.summary.get().unwrap_or_default();
-        // The levels stand beside the name, wherever it is shown.
+        // The levels are shown next to the name.
         let main = load(&at.all.load, section, &summary, &members, self.targets).map_err(fail)?;
         let beside = self.beside(ladder, at.point, &members).map_err(fail)?;
         let whole: u64 = members.iter().map(|&member| self.targets[member].size.get()).sum();
@@ -336,7 +337,7 @@ impl<'a> Making<'a> {
                 // A shortened run (--scale-time) may be shorter than an interval of its spec.
                 wanted.filter(|wanted| *wanted <= duration).unwrap_or(usual)
             }
-            // How long it will take nobody knows: a second, as of the longest steps.
+            // The time is unknown: a second, as for the longest steps.
             Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
                 wanted.unwrap_or(Nanos::from_secs(1))
             }
@@ -377,7 +378,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    // Only what is bounded by time has a ramp; one of the defaults is meant for such steps.
+    // Only steps bounded by time have a ramp; a default ramp is meant for such steps.
     fn ramp(self, at: &At<'_>, limit: Limit) -> Result<Nanos, String> {
         match (limit, at.all.step.ramp.get()) {
             (_, None) => Ok(Nanos::ZERO),

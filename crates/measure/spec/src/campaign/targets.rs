@@ -1,5 +1,4 @@
-//! The targets of a spec on the places that were named: files to make, what exists, and what
-//! stands in the way.
+//! The targets of a spec on the named places: files to make, existing targets, and obstacles.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +41,7 @@ pub(crate) struct Targets {
     pub(crate) obstacles: Vec<SpecError>,
 }
 
-/// What is needed besides the spec to make targets.
+/// What targets need in addition to the spec.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places<'a> {
     pub(crate) spec: &'a CampaignSpec,
@@ -113,7 +112,7 @@ fn target(places: Places<'_>, block: &TargetTable, location: &Location, name: St
             size(places, block, free)
         }
         LocationFacts::File { size } | LocationFacts::Device { size } => size,
-        // It has no size; the figure only bounds where offsets lie.
+        // It has no size; this one only bounds offsets.
         LocationFacts::NullDevice => SIZE_DEFAULT,
     };
     location.target(name, file_name, layout, size)
@@ -130,15 +129,14 @@ fn size(places: Places<'_>, block: &TargetTable, free: Bytes) -> Bytes {
     }
 }
 
-// What durio makes is its own; what exists may be one target only.
+// Files that durio makes are private; an existing path may be one target only.
 fn refuse_overlaps(made: &Targets) -> Result<(), SpecError> {
     let shared =
         |target: &&Target| !matches!(target.kind, TargetKind::NewFile { named: false, .. });
     let mut known: BTreeMap<&Path, &str> = BTreeMap::new();
     for target in made.targets.iter().skip(1).filter(shared) {
         let Some(path) = target.location.as_ref().map(RawPath::as_path) else { continue };
-        // Two loads on one file would be each other's disturbance, and one would overwrite what the
-        // other reads.
+        // Two loads on one file would disturb each other, and one would overwrite the other's data.
         if let Some(other) = known.insert(path, &target.name) {
             return Err(SpecError::wrong_use(format!(
                 "targets '{other}' and '{}' overlap: both are '{}'",

@@ -37,10 +37,10 @@ pub(super) const RECORD: Bytes = Bytes::from_kib(4);
 pub(super) const CACHES: [CacheMode; 2] = [CacheMode::Direct, CacheMode::Buffered];
 
 /// Commits that are traced or probed.
-// Enough to tell what each sends from what comes by chance.
+// Enough to separate each commit's requests from chance ones.
 const PROBED: u64 = 20;
 
-/// Files of traced commits: what is probed fits many times.
+/// Files of traced commits: the probed commits fit many times.
 const PROBED_FILE: Bytes = Bytes::from_mib(1);
 
 /// Which requests a commit sends: each method on a recycled log, and each file mode.
@@ -50,7 +50,7 @@ pub(super) fn commands(length: DurableLength, room: &Room) -> Slicing {
     let mut points = Vec::new();
     for &layout in layouts {
         for &(method, engine) in METHODS {
-            // A recycled log shows what the method does, fdatasync what the file mode does.
+            // A recycled log shows the method's effect, fdatasync the file mode's.
             let is_wanted = layout == FileLayout::Incompressible
                 || length != DurableLength::Quick
                 || method == SyncMethod::Fdatasync;
@@ -86,7 +86,7 @@ pub(super) fn sync_calls() -> Slicing {
     (summary.to_owned(), vec![Point { role, span, ..Point::new(workload, Vec::new()) }])
 }
 
-/// Each method past and through the page cache; what is not durable comes last.
+/// Each method past and through the page cache; methods that are not durable come last.
 pub(super) fn methods() -> Slicing {
     let summary =
         format!("{RECORD} by one writer into a recycled log: each way to make a write durable");
@@ -114,7 +114,7 @@ pub(super) fn sync_every(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing
     (summary, values.into_iter().map(point).collect())
 }
 
-/// N writes past the page cache at random places, then a flush: what it has to do is in the device.
+/// N writes past the page cache at random places, then a flush: all its work is in the device.
 pub(super) fn flush_slope(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slicing {
     let summary = format!("the time of a flush after N random writes of {RECORD}, O_DIRECT");
     let all = [1, 4, 16, 64, 256, 1024];

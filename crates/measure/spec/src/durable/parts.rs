@@ -1,4 +1,4 @@
-//! What an experiment is made of: points, each with what it does, on which files, for how long; and the
+//! The parts of an experiment: points, each with its workload, its files and its time; and the
 //! values of its axes by length.
 
 use std::fmt::Display;
@@ -39,7 +39,7 @@ pub(super) enum Files {
     /// Files that no other step has written to.
     Fresh {
         layout: FileLayout,
-        /// Of each.
+        /// The size of each file.
         size: Bytes,
         count: u32,
     },
@@ -48,13 +48,13 @@ pub(super) enum Files {
 /// How long a point lasts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Span {
-    /// So many shares of the run's time.
+    /// This number of shares of the run's time.
     Shares(u32),
-    /// A share of the run's time, or until so much is written.
+    /// A share of the run's time, or until this volume is written.
     Within(Bytes),
-    /// This time, or until so much is written: not part of the time that is shared.
+    /// This time, or until this volume is written: not part of the shared time.
     Fixed(Nanos, Bytes),
-    /// So many writes.
+    /// This number of writes.
     Operations(u64),
 }
 
@@ -88,7 +88,7 @@ pub(super) fn durable(block_size: Bytes, method: SyncMethod, cache: CacheMode) -
     }
 }
 
-/// The same by several writers, each in a share of the file of its own.
+/// The same by several writers, each in a separate share of the file.
 pub(super) fn shared(jobs: u32, workload: Workload) -> Workload {
     // Walking the same blocks, commits were up to 36 % faster than the storage.
     Workload { jobs, region: RegionRule::ShareEach, ..workload }

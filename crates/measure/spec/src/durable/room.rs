@@ -25,7 +25,7 @@ pub(super) struct Room {
 // A batch of the largest bound four times.
 const LOG_MIN: Bytes = Bytes::from_mib(4);
 
-/// Writers with a file of their own, at most.
+/// The most writers with a file each.
 // As many as the experiment of writers goes up to.
 const OWN_LOGS_MAX: u64 = 128;
 

@@ -1,5 +1,5 @@
-//! Experiments about what is written where: file modes, sizes, and the whole cross of them with methods and
-//! writers.
+//! Experiments on contents and places of writes: file modes, sizes, and the whole cross of them
+//! with methods and writers.
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{EngineKind, FileLayout};
@@ -30,7 +30,7 @@ pub(super) fn file_modes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String
             };
             let levels = vec![layout_level(layout), method_level(method)];
             let workload = durable(RECORD, method, CacheMode::Buffered);
-            // Until it is full: what comes next would overwrite blocks, and on ext4 fdatasync is a
+            // Until it is full: later writes would overwrite blocks, and on ext4 fdatasync is a
             // quarter faster there (docs/design/0003).
             let span = Span::Within(room.fresh);
             points.push(Point { files, span, ..Point::new(workload, levels) });
@@ -42,7 +42,7 @@ pub(super) fn file_modes(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-// From the smallest sector to well beyond what one request of the block layer holds.
+// From the smallest sector to well beyond the largest request of the block layer.
 const SIZES: [u64; 16] = [
     512,
     KIB,
@@ -67,11 +67,10 @@ const SIZES_QUICK: [u64; 6] = [512, 4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB, 16 * 
 /// From this size on a write takes so long that a step has twice the time.
 const LARGE: u64 = 4 * MIB;
 
-/// Writes that nobody syncs stay within so much of the log.
-// What is dirty at the end is flushed before the next step.
+/// Unsynced writes stay within this part of the log. Dirty pages are flushed before the next step.
 const UNSYNCED_REGION: Bytes = Bytes::from_mib(16);
 
-/// How the writes of `sizes` are made, and whether they are durable; what is not comes last.
+/// How the writes of `sizes` are made, and whether they are durable; the unsynced arm comes last.
 const ARMS: [(SyncMethod, CacheMode, &str); 4] = [
     (SyncMethod::Fdatasync, CacheMode::Direct, "fdatasync, direct"),
     (SyncMethod::ODsync, CacheMode::Direct, "o_dsync, direct"),
@@ -110,12 +109,10 @@ fn sized(
     Point { span, engine: EngineKind::Sync, ..Point::new(workload, levels) }
 }
 
-/// Each cell at most.
-// Of a device that answers in 20 ms, fifty commits.
+/// The most time per cell: fifty commits of a device that answers in 20 ms.
 const CELL: Nanos = Nanos::from_secs(1);
 
-/// The cells.
-// Each writer has a file of its own, for one that grows cannot be shared.
+/// The cells. Each writer has a separate file, because growing files cannot be shared.
 pub(super) fn cross(room: &Room) -> Slicing {
     let summary = "every method in every file mode, at every size, by writers with a file each";
     let mut points = Vec::new();
@@ -139,7 +136,7 @@ fn cells(
     (layout, cache): (FileLayout, CacheMode),
 ) -> impl Iterator<Item = Point> {
     let each = Bytes::new(room.fresh.get() / u64::from(jobs)).rounded_down_to(size);
-    // Of recycled logs also where fresh ones have no room.
+    // Recycled logs are measured even without room for fresh ones.
     let volume = Bytes::new(each.max(size).get() * u64::from(jobs));
     METHODS.iter().map(move |&(method, engine)| {
         let files = match (layout, jobs) {

@@ -9,7 +9,7 @@ use super::parts::{
 };
 use super::room::Room;
 
-// fdatasync past the page cache: what contends is below the filesystem's own locks, or in them.
+// fdatasync past the page cache: the contention is below the filesystem's locks, or in them.
 fn writing(block_size: Bytes) -> Workload {
     durable(block_size, SyncMethod::Fdatasync, CacheMode::Direct)
 }
@@ -32,7 +32,7 @@ pub(super) fn writers(axes: &Axes<'_>, room: &Room, left_out: &mut Vec<String>) 
     };
     let mut points: Vec<Point> = jobs.iter().copied().map(point).collect();
     if room.makes_files {
-        // One writer on one file is one writer on a file of its own.
+        // One writer on the shared file is the same as one writer with its own file.
         points.extend(jobs.into_iter().filter(|&jobs| jobs > 1).map(own));
     } else {
         left_out.push("writers: a file each, for only in a directory files can be made".into());
@@ -76,7 +76,7 @@ pub(super) fn group_commit(axes: &Axes<'_>, left_out: &mut Vec<String>) -> Slici
     let records = axes.values(&all, &all[..1], named("records of"), left_out);
     let mut points = Vec::new();
     for record in records {
-        // One is the control: alone, a log does what a writer does, and what differs is its own
+        // One is the control: alone, a log does the work of a writer, and the difference is its own
         // cost.
         for committers in [1, 8, 64] {
             let arms = [Arm::Group, Arm::Independent];

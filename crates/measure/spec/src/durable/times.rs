@@ -21,8 +21,8 @@ pub(super) struct Timing {
     pub(super) interval: Nanos,
 }
 
-/// What is left of the promised time for steps that last by the clock, when files are laid out,
-/// commits are traced and jobs are started.
+/// The promised time less laying out files, tracing commits and starting jobs: what remains for
+/// steps that last by the clock.
 fn budget(length: DurableLength) -> Nanos {
     match length {
         DurableLength::Quick => Nanos::from_secs(22),
@@ -36,8 +36,8 @@ fn budget(length: DurableLength) -> Nanos {
 // the flush), so that a mean is one of several.
 const SHARE_MIN: Nanos = Nanos::from_millis(170);
 
-/// From so many jobs on a step is one interval.
-// Their histograms are merged at the end of each interval, on processors that measure.
+/// From this number of jobs on, a step is one interval. Their histograms are merged at the end of
+/// each interval, on processors that measure.
 const MANY_JOBS: u32 = 16;
 
 impl Times {
@@ -52,7 +52,7 @@ impl Times {
         let points = drafts.iter().flat_map(|draft| &draft.points);
         let sum: u64 = points.map(|point| shares(&point.span)).sum();
         let share = Nanos::new(budget(length).get() / sum.max(1));
-        // Of few points, none lasts longer than where there are many.
+        // With few points, none lasts longer than with many.
         let most = Nanos::new(budget(length).get() / 60);
         Self { share: share.min(most).max(SHARE_MIN) }
     }
@@ -61,7 +61,7 @@ impl Times {
         match span {
             Span::Shares(count) => {
                 let whole = self.share.get().saturating_mul(count.into());
-                // A tenth is for what happens once: threads start, pages are touched.
+                // A tenth is for one-time work: threads start, pages are touched.
                 let ramp = Nanos::new(whole / 10);
                 let duration = Nanos::new(whole - ramp.get());
                 let interval = interval(duration, ramp, jobs);

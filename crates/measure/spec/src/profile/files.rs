@@ -19,7 +19,7 @@ const USUAL: Bytes = Bytes::from_gib(1);
 const QUICK: Bytes = Bytes::from_mib(256);
 
 /// The smallest file.
-// Some blocks for each job of what is usual.
+// A few of the usual blocks for each job.
 const LEAST: Bytes = Bytes::from_mib(4);
 
 /// The step that uses a file.
@@ -46,7 +46,7 @@ struct File {
 pub(super) struct Files {
     files: Vec<File>,
     pub(super) targets: Vec<Target>,
-    /// What is said of files that are smaller than the profile's.
+    /// The remark on files that are smaller than the profile's.
     pub(super) shortened: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl Files {
             let files = self.files.iter().enumerate();
             files.filter(|(_, file)| is_it(file)).map(|(at, _)| at + 1).collect()
         };
-        // A stream without files of its own works in place, on the data file of all.
+        // A stream without separate files works in place, on the common data file.
         let own = find(stream);
         if own.is_empty() { find(DATA) } else { own }
     }
@@ -160,7 +160,7 @@ fn stream_files(
         layout: layout(handling),
         wanted: usual.max(least),
         least,
-        // What is a part of every commit lies where the log does.
+        // Streams that are a part of every commit lie with the log.
         is_log: stream.runs_always(),
     };
     steps.iter().map(file).collect()
@@ -171,7 +171,7 @@ pub(crate) const fn layout(handling: FileHandling) -> FileLayout {
         FileHandling::Extend => FileLayout::Empty,
         FileHandling::Preallocated => FileLayout::Preallocated,
         FileHandling::ZeroFilled => FileLayout::ZeroFilled,
-        // Written once before, with contents: what a log that comes back finds.
+        // Written once before, with contents: the state that a recycled log finds.
         FileHandling::Recycled => FileLayout::Incompressible,
     }
 }
@@ -260,7 +260,7 @@ fn target(request: &ProfileRequest, file: &File, size: Bytes, number: usize) -> 
         Some(When::Loaded) => format!("{}-loaded", file.stream),
     };
     let file_name = format!("{}.{number}", request.file_name);
-    // A profile writes to nothing but its own files, whatever --destroy names.
+    // A profile writes only to its own files, whatever --destroy names.
     Target { destroy: false, ..location.target(name, file_name, file.layout, size) }
 }
 

@@ -48,7 +48,7 @@ impl<'a> Steps<'a> {
         };
         made.add("idle", format!("{name} alone{with}"), vec![self.step(When::Idle)?]);
         let others = self.beside(When::Loaded);
-        // Nothing more beside it would be the idle step once again.
+        // Without more loads than the idle step has, it would be the idle step once again.
         if others.len() > always.len() {
             let summary = format!("{name} beside {}", names(&others));
             made.add("under load", summary, vec![self.step(When::Loaded)?]);
@@ -61,7 +61,7 @@ impl<'a> Steps<'a> {
         Ok(made)
     }
 
-    /// The streams that run beside the foreground.
+    /// The streams that run with the foreground.
     fn beside(self, when: When) -> Vec<&'a StreamProfile> {
         let runs = |it: &&StreamProfile| {
             !self.foreground.is(it) && (when == When::Loaded || it.runs_always())
@@ -88,7 +88,7 @@ impl<'a> Steps<'a> {
         Ok(Step {
             beside: beside.collect::<Result<_, _>>()?,
             levels: vec![level],
-            // Else readers would find in memory what was just laid out.
+            // Otherwise readers would find the new files in memory.
             drop_cache: when == When::Loaded,
             ..self.timed(load)
         })

@@ -1,19 +1,19 @@
-//! Series on durio's own arrays of simulated disks, and what is expected of them.
+//! Series on durio's arrays of simulated disks, and their expected results.
 //!
-//! In: a table `[[array]]`, an arm. Out: series. Not here: cutting.
+//! Makes series from a table `[[array]]` and an arm.
 //!
-//! The engine writes to its members with FUA alone, whatever the arm's path, so a lie about flushes is none
-//! there. What one lying member of a set does to the array:
+//! The engine writes to its members with FUA alone, whatever the arm's path, so a lie about flushes
+//! has no effect there. The effect of one lying member of a set on the array:
 //!
-//! | after the cut | the region is marked | it is not: nobody wrote to it for a while |
+//! | after the cut | the region is marked | it is not: no write reached it for a while |
 //! |---|---|---|
 //! | the first copy lies | what it lost is copied over the good copy: lost | reads go to either copy: lost, or unstable |
 //! | a later copy lies | repaired from the first copy: hidden | reads go to either copy: unstable |
 //!
-//! At levels 5 and 6 data is read from its member, so a lost chunk of data shows at once, and a lost parity when a
-//! member is away. A copy that lost its superblocks too shows that it is behind, and is rebuilt from the others: that hides
-//! every cache that loses all it has, and a disk that is gone. What is found of the rest depends on what
-//! the cut leaves, so a loss of whichever class is expected.
+//! At levels 5 and 6 data is read from its member, so a lost chunk of data shows at once, and a
+//! lost parity when a member is away. A copy that lost its superblocks too shows that it is behind,
+//! and is rebuilt from the others: that hides every cache that loses all its contents, and a disk
+//! that is gone. Other results depend on what the cut leaves, so a loss of any class is expected.
 
 use durio_base::Bytes;
 use durio_plan::proof::{
@@ -29,10 +29,11 @@ use crate::table::value::Amount;
 use crate::table::{One, Source};
 
 const SIZE_MIN: Bytes = Bytes::from_kib(512);
-/// More than superblocks, map and what is left of a chunk take of a small member.
+/// More than superblocks, map and the rest of a chunk take of a small member.
 const METADATA: Bytes = Bytes::from_kib(64);
-/// One lying member is found in so many times the cuts in which the disk by itself is, and in so many at
-/// least, by 99 campaigns of 100 (measured with 200 of each, of both levels and each role).
+/// 99 campaigns of 100 find one lying member within this multiple of the cuts that find the disk
+/// alone, and within at least this number (measured with 200 of each, of both levels and each
+/// role).
 const WITHIN_TIMES: u32 = 6;
 const WITHIN_MIN: u32 = 15;
 
@@ -131,14 +132,14 @@ fn expected(named: &NamedProfile, target: &ArrayTarget) -> Option<Expected> {
             let class = class_of(lie.shows_as());
             Some(Expected::Breaks { class, within: named.cuts })
         }
-        // An error is answered from the other copy; what is read there, where copies differ, is chance.
+        // A read error is answered from the other copy; where copies differ, the result is chance.
         Lie::LatentErrors(_) => None,
-        // What loses writes often loses superblocks at one end: the array then leaves the member out, and
-        // nothing is lost. Which comes first is chance.
+        // A member that loses writes often loses superblocks at one end: the array then leaves the
+        // member out, and nothing is lost. Which comes first is chance.
         Lie::FuaIgnored | Lie::ClaimsWriteThrough | Lie::IgnoredAtDepth(_) if is_alone => {
             Some(Expected::MayLose)
         }
-        // The lagging leg is one of a mirror within a mirror: nobody knows which is read.
+        // The lagging leg is part of a mirror within a mirror: which leg is read is unknown.
         Lie::MirrorLags(_) => None,
         _ => Some(Expected::Loses { within: (named.cuts * WITHIN_TIMES).max(WITHIN_MIN) }),
     }

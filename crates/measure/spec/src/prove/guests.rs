@@ -1,9 +1,9 @@
-//! Series in guests of the lab, and what is expected of them.
+//! Series in guests of the lab, and their expected results.
 //!
-//! In: a table `[[guest]]`, an arm. Out: series. Not here: booting, cutting.
+//! Makes series from a table `[[guest]]` and an arm.
 //!
-//! What is expected follows from what reaches a disk of a durable write, which kernel and QEMU decide
-//! (seen with Linux 6.1 and 6.12 and QEMU 7.2):
+//! Expected results follow from the requests that reach a disk for a durable write; kernel and QEMU
+//! decide that (seen with Linux 6.1 and 6.12 and QEMU 7.2):
 //!
 //! | write cache | device | a sync after the write | the write itself (`O_DSYNC`, `RWF_DSYNC`) |
 //! |---|---|---|---|
@@ -11,19 +11,21 @@
 //! | off | NVMe | FUA and flush: QEMU declares a cache all the same | FUA; a blocking write to a raw device: FUA and flush |
 //! | on | virtio-blk | flush | flush: it has no FUA, and the kernel flushes after the write |
 //! | on | SCSI | flush | flush: QEMU makes one of FUA |
-//! | on | NVMe | flush | nothing: QEMU drops FUA. A blocking write to a raw device is followed by a flush of the kernel's own |
+//! | on | NVMe | flush | nothing: QEMU drops FUA. The kernel follows a blocking write to a raw device by a flush |
 //!
-//! ext4 and XFS pass that on for a file that was written before (`ext4_sync_file`, `iomap_dio_bio_iter`).
-//! md is a raw device, which passes flush and FUA on to each member (`md_flush_request`, and for RAID5
-//! `R5_WantFUA`). Durio's own array, by ublk, has no volatile cache, and makes every write to a member one
-//! that is durable by itself. Btrfs makes every durable write one way: data and log tree, a flush, and last, with FUA,
-//! the superblock that points to the log (`btrfs_sync_log`, `write_dev_supers`). So where FUA is dropped
-//! no superblock leads to the last acknowledged write until the next one's flush.
+//! ext4 and XFS pass that on for a file that was written before (`ext4_sync_file`,
+//! `iomap_dio_bio_iter`). md is a raw device, which passes flush and FUA on to each member
+//! (`md_flush_request`, and for RAID5 `R5_WantFUA`). durio's array, by ublk, has no volatile cache,
+//! and makes every write to a member durable by itself. Btrfs makes every durable write one way:
+//! data and log tree, a flush, and last, with FUA, the superblock that points to the log
+//! (`btrfs_sync_log`, `write_dev_supers`). So where FUA is dropped no superblock leads to the last
+//! acknowledged write until the next one's flush.
 //!
-//! A file that grows or is replaced changes the filesystem's own blocks, so that ext4 and XFS commit too: data
-//! and journal, a flush, and last, with FUA, the block that makes the commit count
-//! (`jbd2_journal_commit_transaction`, `xlog_write_iclog`). There as under Btrfs the last commit is lost where
-//! FUA is dropped, also by `fdatasync`. A rename that nobody syncs stays in memory until the next commit.
+//! A file that grows or is replaced changes the filesystem's metadata, so that ext4 and XFS commit
+//! too: data and journal, a flush, and last, with FUA, the block that makes the commit count
+//! (`jbd2_journal_commit_transaction`, `xlog_write_iclog`). As under Btrfs, the last commit is lost
+//! where FUA is dropped, also by `fdatasync`. An unsynced rename stays in memory until the next
+//! commit.
 
 use durio_base::Bytes;
 use durio_plan::EngineKind;
@@ -40,13 +42,13 @@ use crate::table::{One, Source};
 
 /// Bytes of a disk that are written to, at most.
 pub(super) const USED_MAX: Bytes = Bytes::from_mib(4);
-/// Cuts after which 99 campaigns of 100 have found a cache that nobody flushes.
+/// Cuts after which 99 campaigns of 100 have found a cache that is never flushed.
 const WITHIN: u32 = 2;
-/// The same of a superblock of Btrfs that alone waits in the cache: a cut takes it away in a good half of
+/// The same if only a superblock of Btrfs waits in the cache: a cut takes it away in a good half of
 /// the cases (1 - 0.5^7 = 0.992).
 const WITHIN_OF_SUPERBLOCK: u32 = 7;
-/// The same where half of the acknowledgements wait for such a commit, or for half of the time: what comes
-/// next flushes it (1 - 0.75^17 = 0.992).
+/// The same if half of the acknowledgements wait for such a commit, or for half of the time: the
+/// next writes flush it (1 - 0.75^17 = 0.992).
 const WITHIN_OF_COMMIT: u32 = 17;
 
 /// Every combination of a table's values.
@@ -203,7 +205,7 @@ fn one(named: &NamedProfile, target: GuestTarget, arm: Arm, cuts: u32) -> ProofS
     series_of(name, ProofTarget::Guest(target), arm, cuts, expected)
 }
 
-/// What reaches a disk of a write that shall be durable.
+/// The request for a durable write that reaches a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reaching {
     Flush,
@@ -211,8 +213,8 @@ enum Reaching {
     /// Either would do.
     Both,
     Nothing,
-    /// A flush, and then FUA of what makes a commit count: Btrfs's superblock, the commit block of a
-    /// journal.
+    /// A flush, and then FUA of the block that makes a commit count: Btrfs's superblock, the commit
+    /// block of a journal.
     CommitByFua,
     /// A flush, and nothing for that.
     CommitByNothing,
@@ -220,7 +222,7 @@ enum Reaching {
 
 fn reaching(target: &GuestTarget, arm: Arm) -> Reaching {
     if target.layers.on_durio_raid().is_some() {
-        // Every write to a member, whatever for, is a durable one by its own flag, from io_uring.
+        // Every write to a member, whatever its reason, is durable by its own flag, from io_uring.
         return match (target.front_end, target.write_cache) {
             (FrontEnd::Nvme, true) => Reaching::Nothing,
             (_, true) => Reaching::Flush,
@@ -250,7 +252,7 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
         GuestLayers::Ext4 => arm.writes.is_overwrite(),
         _ => false,
     };
-    // What another lie does to the layers' own data, nobody has measured.
+    // Unmeasured: the effect of other lies on the layers' metadata.
     let loses_all = matches!(named.lie, Some(Lie::FlushIgnored | Lie::FuaIgnored));
     if !is_simple && named.lie.is_some() && !loses_all {
         return None;
@@ -285,12 +287,12 @@ fn expected(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expe
     }
 }
 
-/// With one disk that lies. What comes out of another array than durio's, nobody has measured.
+/// The result with one disk that lies. Unmeasured for arrays other than durio's.
 fn expected_of_one(named: &NamedProfile, target: &GuestTarget, arm: Arm) -> Option<Expected> {
     let all_lie = expected(named, &GuestTarget { liar: None, ..target.clone() }, arm)?;
     match all_lie {
         Expected::Holds => Some(Expected::Holds),
-        // A mirror of durio's copies what the first disk has over the second, unless the first one's
+        // durio's mirror overwrites the second disk from the first, unless the first one's
         // superblocks give it away.
         Expected::Loses { .. }
             if target.liar == Some(0) && target.layers.on_durio_raid().is_some() =>
@@ -310,12 +312,12 @@ const fn commit_lost(arm: Arm) -> Expected {
     Expected::Breaks { class: LossClass::Lost, within }
 }
 
-/// Over more than one disk, or with a filesystem's own blocks among what is lost, how it shows is chance.
+/// Over more than one disk, or if filesystem metadata may be lost, the way it shows is chance.
 fn breaks(class: LossClass, within: u32, is_simple: bool) -> Expected {
     if is_simple { Expected::Breaks { class, within } } else { Expected::Loses { within } }
 }
 
-/// Nothing is ever made durable; what a lie adds to that, nobody has measured.
+/// Nothing is ever made durable; what a lie adds to that is unmeasured.
 fn of_unflushed(named: &NamedProfile, is_simple: bool) -> Option<Expected> {
     match (named.cache, named.lie) {
         (CacheKind::WriteBack, None | Some(Lie::FlushIgnored | Lie::FuaIgnored)) => {

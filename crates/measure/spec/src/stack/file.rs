@@ -25,7 +25,7 @@ table! {
 }
 
 table! {
-    /// What is read before the rest, and is not there when that is read.
+    /// The part read first; it is removed before the rest is read.
     struct First {
         /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
         matrix: One<Axes>,

@@ -1,8 +1,8 @@
 //! A `[[stack]]` to a [`DeclaredStack`].
 //!
-//! In: TOML with places, and the keys that the kinds of layers declare ([`SPEC_LAYERS`]). Out: the
-//! stack, or what it lacks and where; schema and reference of those keys. Not here: what a kind is and
-//! whether such a stack can be built (`durio_layers`).
+//! Reads TOML with positions by the keys that the kinds of layers declare ([`SPEC_LAYERS`]);
+//! returns the stack or the fault and its place, and the schema and reference of those keys.
+//! `durio_layers` knows the kinds and whether such a stack can be built.
 
 use durio_base::Bytes;
 use durio_layers::{
@@ -81,7 +81,8 @@ impl Table for LayerTable {
         let read = found.map(|(kind, item)| {
             layer(kind, item).map_err(|error| faults.add(item.at(), error)).ok()
         });
-        // A layer that cannot be read is told of before a second one beside it.
+        // The fault of an unreadable layer is reported before that of a second one in the same
+        // table.
         match read {
             Some(None) => None,
             read => entries.only_one(HINT, faults).then_some(read??).map(Self),
@@ -122,7 +123,7 @@ fn layer(kind: &SpecLayer, item: Item<'_>) -> Result<DeclaredLayer, SpecError> {
             Err(error) => faults.add(item.at(), error),
         }
     }
-    // Only now the kind: what it finds is about values that are all of their form.
+    // The kind comes last: it checks values that all have their form.
     let common = faults.or(common, &entries)?;
     let kind = (kind.read)(&values).map_err(|fault| {
         let at = entries.item(fault.key).map_or(item.at(), |item| match item.value.get_ref() {

@@ -1,7 +1,7 @@
 //! `[matrix]`: axes, and the stacks that a table with `{AXIS}` in it stands for.
 //!
-//! In: TOML with places. Out: one table per combination of the axes that it names, in the order of
-//! the axes, the last one fastest. Not here: what the keys of a stack mean.
+//! Makes one table per combination of the named axes, in the order of the axes, the last one
+//! fastest.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `[[published]]`: what somebody found on a point, to be set beside what is measured.
+//! `[[published]]`: a published result for a point, to compare with the measured one.
 
 use durio_layers::DeclaredStack;
 use durio_plan::PublishedShare;
@@ -31,8 +31,7 @@ struct Workloads<'a> {
 
 fn workloads(campaign: &CampaignSpec) -> Result<Vec<Workloads<'_>>, SpecError> {
     let of_step = |step| {
-        // As the spec says, however the bench is scaled: what was published is named by these
-        // points.
+        // As in the spec, whatever the scale of the bench: published results name these points.
         let ladder = Ladder::new(campaign, false, step, Scale::WHOLE)?;
         let step = step.name.0.as_str();
         Ok(Workloads { step, names: ladder.section_names(), jobs: ladder.jobs() })
@@ -46,7 +45,7 @@ fn workload<'w>(
     name: &Placed<String>,
     workloads: &'w [Workloads<'_>],
 ) -> Result<&'w Workloads<'w>, SpecError> {
-    // A share of a step that is several workloads would be set beside one of them by chance.
+    // A share of a step with several workloads would be compared with one of them by chance.
     let several = workloads.iter().find(|it| it.step == name.value && it.names.len() > 1);
     if let Some(Workloads { step, names, .. }) = several {
         let text = format!("'{step}' is {} workloads", names.len());
@@ -111,7 +110,7 @@ fn layer(
         return Ok(stack.layers.len().saturating_sub(1));
     };
     let words: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.name()).collect();
-    // Of nested arrays the one on top is meant.
+    // In nested arrays the one on top is meant.
     let found = words.iter().rposition(|known| known == word);
     found.ok_or_else(|| unknown(source, "layer of this stack", word, table.layer.at, &words))
 }

@@ -122,7 +122,7 @@ impl<T: Clone, const SWEPT: bool> Setting<T, SWEPT> {
         if self.values.is_empty() { other.clone() } else { self.clone() }
     }
 
-    /// A list as its value at the index that is told for its place, or as nothing.
+    /// A list as its value at the index given for its place, or as nothing.
     pub(crate) fn pick(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
         match self.is_list {
             false => self.clone(),
@@ -163,7 +163,7 @@ pub(crate) fn values<T: Value>(item: Item<'_>, list: &DeArray<'_>) -> Result<Vec
     list.iter().map(|value| T::read(item.of(value))).collect()
 }
 
-/// A setting whatever its type, for the axes.
+/// A setting of any type, for the axes.
 pub(crate) trait AnySetting {
     /// Byte of the value in the text.
     fn at(&self) -> usize;

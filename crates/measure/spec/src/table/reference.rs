@@ -1,4 +1,4 @@
-//! What programs and readers are told of tables: a JSON schema, and Markdown tables of keys.
+//! Descriptions of tables: a JSON schema for programs, and Markdown tables of keys for readers.
 
 use std::fmt::{Display, Write};
 
@@ -81,8 +81,8 @@ pub(crate) fn object(keys: &[Key]) -> Json {
 /// The schema of a whole file (JSON Schema, draft 2020-12). What `shared` says stands in it once.
 pub(crate) fn file(title: &str, keys: &[Key], shared: &[Key]) -> Json {
     let mut schema = object(keys);
-    // Settings stand in defaults, steps, preconditions, points and loads beside: once is enough for
-    // them.
+    // Settings stand in defaults, steps, preconditions, points and `beside` loads: one definition
+    // serves all.
     let definitions: Map<String, Json> =
         shared.iter().map(|key| (key.name.to_owned(), key.schema())).collect();
     refer(&mut schema, &definitions);

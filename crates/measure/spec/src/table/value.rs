@@ -1,6 +1,6 @@
 //! Values of a spec: numbers and texts of TOML to sizes, times, shares and words.
 //!
-//! In: an [`Item`]. Out: a value of the type that its field has. Not here: what is done with it.
+//! Turns an [`Item`] into a value of its field's type.
 
 use durio_base::{Bytes, Nanos};
 use durio_workload::{PerMille, nearest_word};
@@ -15,7 +15,7 @@ use crate::written::{has_unit, time};
 
 /// What can stand behind a key, or in a list there.
 pub(crate) trait Value: Clone {
-    /// As it is written; empty where no example helps those who forgot the key.
+    /// An example as written; empty where no example helps a user who forgot the key.
     const EXAMPLE: &'static str = "";
 
     fn read(item: Item<'_>) -> Result<Self, SpecError>;
@@ -46,7 +46,7 @@ const TIME_SCALED_MIN: Nanos = Nanos::from_millis(100);
 // Every usual block size divides it.
 const GRAIN: Bytes = Bytes::from_mib(1);
 
-/// How far a run is shortened, in thousandths of what the spec says.
+/// How far a run is shortened, in thousandths of the spec's values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) time_per_mille: u32,
@@ -362,7 +362,7 @@ impl Shown for Bytes {
     }
 }
 
-/// A time; that of what is measured is not scaled with how long.
+/// A time; with `SCALED`, it scales with the length of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span<const SCALED: bool>(pub(crate) Nanos);
 
@@ -425,8 +425,8 @@ pub(crate) fn percent(text: &str) -> Result<u64, String> {
     let is_number = |text: &str, most: usize| {
         !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit())
     };
-    // Thousandths are what is saved: a second decimal would be rounded, and the plan not be what
-    // was written.
+    // Plans keep thousandths: a second decimal would be rounded, and the plan would differ from the
+    // spec.
     if !is_number(whole, 7) || !is_number(tenths, 1) {
         return Err(wrong());
     }
@@ -521,7 +521,7 @@ impl<T: Word> Value for T {
     }
 }
 
-/// What is wrong with a word, and which one was meant.
+/// The message for an unknown word, with the nearest known one.
 pub(crate) fn none_of(text: &str, known: &[&str]) -> String {
     let meant = nearest_word(text, known.iter().copied());
     let meant = meant.map_or(String::new(), |word| format!("; did you mean '{word}'?"));

@@ -10,10 +10,10 @@ use crate::wire::Frame;
 
 const PART_BYTES: usize = 1 << 18;
 
-/// Sends all that is in the folder; anything but folders, files and links is left out.
+/// Sends the contents of the folder, but only folders, files and links.
 ///
 /// # Errors
-/// A file that cannot be read, is 4 GiB or larger, or changes meanwhile; those of the port.
+/// If a file cannot be read, is 4 GiB or larger, or changes during the copy; errors of the port.
 pub(super) fn send(port: &Port, folder: &Path) -> io::Result<()> {
     let mut tree = Tree::default();
     let sent = tree

@@ -1,4 +1,4 @@
-//! Runs the command of a guest, and reaps everything that it leaves.
+//! Runs the command of a guest, and reaps all its processes.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -16,13 +16,13 @@ use crate::wire::Frame;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PART_BYTES: usize = 1 << 16;
-/// What the shells say of a command that is not there, or that cannot be run.
+/// The shells' exit codes for a command that does not exist, or that cannot be run.
 const NO_COMMAND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
-/// How long output that was written before the command's end may take.
+/// How long output written before the command's end may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Runs it, and gives its exit code.
+/// Runs the command, and returns its exit code.
 ///
 /// # Errors
 /// If the port fails. A command that cannot be started has an exit code.
@@ -40,7 +40,7 @@ pub(super) fn run_command(port: &Port, orders: &Orders) -> io::Result<u8> {
         ];
         let status = reap_until(Pid::from_child(&child))?;
         port.interrupts(None);
-        // What still runs and holds the output open would keep the guest alive for ever.
+        // A process that still runs and holds the output open would keep the guest alive forever.
         let begin = Instant::now();
         while begin.elapsed() < LAST_WORDS && !readers.iter().all(|it| it.is_finished()) {
             end_everything();
@@ -57,7 +57,7 @@ fn start(orders: &Orders) -> io::Result<Child> {
     let directory = Path::new(&orders.directory);
     let directory = if directory.is_dir() { directory } else { Path::new("/") };
     let mut command = Command::new(program);
-    // The kernel hands words of its command line to the first process as variables.
+    // The kernel passes words of its command line to the first process as variables.
     command.args(arguments).env_clear().current_dir(directory).process_group(0);
     command.env("PATH", PATH).env("HOME", "/root").env("LANG", "C").env("TERM", "dumb");
     command.env("DURIO_LAB", orders.facts.timing.word()).env("DURIO_LAB_OUT", OUT_FOLDER);
@@ -84,7 +84,8 @@ fn forward(mut pipe: impl Read, port: &Port, frame: fn(Vec<u8>) -> Frame) -> io:
     }
 }
 
-/// Waits for every child, for the first process inherits all orphans, until that of `command` ended.
+/// Waits for every child, because the first process inherits all orphans, until that of `command`
+/// has ended.
 fn reap_until(command: Pid) -> io::Result<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -95,14 +96,14 @@ fn reap_until(command: Pid) -> io::Result<WaitStatus> {
     }
 }
 
-/// To the group of the first process means to all processes but it.
+/// For the first process, its group means all other processes.
 fn end_everything() {
     let _ = kill_process_group(Pid::INIT, Signal::KILL);
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
 fn code_of(status: WaitStatus) -> u8 {
-    // As shells tell of a signal.
+    // As shells report a signal.
     let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

@@ -9,7 +9,7 @@ use durio_observe::device_serial;
 use super::port::{link, shown};
 use crate::disk::LINKS;
 
-/// Waits for each disk, and makes a link to it: which of two the kernel finds first differs.
+/// Waits for each disk, and makes a link to it: the kernel's order of two disks varies.
 pub(super) fn link_all(serials: &[String]) -> io::Result<()> {
     for serial in serials {
         let device = shown(&format!("disk '{serial}'"), || device_of(serial))?;

@@ -18,10 +18,10 @@ use crate::qemu::ROOT_TAG;
 const LOWER: &str = "/lab/lower";
 const WORK: &str = "/lab/work";
 const ROOT: &str = "/lab/root";
-/// Places that hold nothing but what the guest was given, and are of its memory.
+/// Folders in memory, which hold only files that the guest was given.
 const PLACES_OF_MEMORY: [&str; 4] = ["/run", "/tmp", "/mnt", "/var/tmp"];
 
-/// What the kernel shows.
+/// The kernel's own filesystems.
 pub(super) fn mount_basics() -> io::Result<()> {
     for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         attach(kind, kind, place, None)?;
@@ -29,13 +29,13 @@ pub(super) fn mount_basics() -> io::Result<()> {
     Ok(())
 }
 
-/// The root that the command shall see.
+/// Mounts the root that the command sees.
 pub(super) fn mount_root(orders: &Orders) -> io::Result<()> {
     let given_below = |place: &str| match orders.shares_root {
         true => format!("{LAYER}{place}"),
         false => place.to_owned(),
     };
-    // A mount over a place that was given files would hide them.
+    // A mount over a place with given files would hide them.
     let (given, empty): (Vec<_>, Vec<_>) =
         PLACES_OF_MEMORY.into_iter().partition(|place| has_entries(&given_below(place)));
     if orders.shares_root {
@@ -55,13 +55,13 @@ fn has_entries(folder: &str) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// The host's root, read-only, with a layer of this guest's memory over it. Places that were given
-/// files show these alone.
+/// The host's root, read-only, with a layer of this guest's memory over it. Places with given files
+/// show only these.
 fn share_root(given: &[&str]) -> io::Result<()> {
     for place in [LOWER, WORK, ROOT] {
         fs::create_dir_all(place)?;
     }
-    // cache=loose is made for mounts that are read-only or exclusive (filesystems/9p.rst).
+    // cache=loose is meant for mounts that are read-only or exclusive (filesystems/9p.rst).
     let options = c"trans=virtio,version=9p2000.L,msize=512000,cache=loose";
     mount(ROOT_TAG, LOWER, "9p", MountFlags::RDONLY, Some(options))
         .map_err(|error| about("the host's root", error))?;
@@ -79,14 +79,15 @@ fn share_root(given: &[&str]) -> io::Result<()> {
         fs::create_dir_all(&there)?;
         mount_move(place, &there).map_err(|error| about(&there, error))?;
     }
-    // As switch_root(8) does it: pivot_root(2) cannot leave the files that a kernel is booted with.
+    // As in switch_root(8): pivot_root(2) cannot leave the filesystem that a kernel is booted with.
     env::set_current_dir(ROOT)?;
     mount_move(".", "/").map_err(|error| about("/", error))?;
     chroot(".").map_err(|error| about("/", error))?;
     env::set_current_dir("/")
 }
 
-/// What programs expect, and what is good for looking into the kernel; a kernel need not have it.
+/// Mounts filesystems that programs expect or that help to inspect the kernel; a kernel may lack
+/// them.
 pub(super) fn mount_conveniences() -> io::Result<()> {
     for place in ["/dev/shm", "/dev/pts"] {
         fs::create_dir_all(place)?;

@@ -1,4 +1,4 @@
-//! What a guest shall do: written by its host into its files, and read by its first process.
+//! A guest's orders: the host writes them into the guest's files, and its first process reads them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use durio_observe::LabFacts;
 use serde::{Deserialize, Serialize};
 
-/// Where a command puts what shall be brought out.
+/// Where a command puts files to bring out.
 pub(crate) const OUT_FOLDER: &str = "/run/durio/out";
 
-/// The orders. Host and guest are one program, so that their form is nobody else's concern.
+/// The orders. Host and guest run the same program, so no other program depends on the format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Orders {
     /// Modules to load first, in this order.
     pub(crate) modules: Vec<PathBuf>,
-    /// The serial numbers of the disks that must be there before the command starts.
+    /// The serial numbers of the disks that must exist before the command starts.
     pub(crate) disks: Vec<String>,
     /// There is a second port.
     pub(crate) has_witness: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Orders {
     pub(crate) command: Vec<OsString>,
     /// Variables for it.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// Where it is run, if that is there. No path, which as JSON must be UTF-8.
+    /// The working directory, if it exists. Not a path, which as JSON must be UTF-8.
     pub(crate) directory: OsString,
-    /// What the lab is.
+    /// The facts about the lab.
     pub(crate) facts: LabFacts,
-    /// Send what is in [`OUT_FOLDER`] at the end.
+    /// Send the contents of [`OUT_FOLDER`] at the end.
     pub(crate) brings_out: bool,
     /// The root is the host's, below a layer of memory.
     pub(crate) shares_root: bool,

@@ -19,7 +19,7 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(20);
 /// How long the host may take to end a guest that has ended.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// The port; frames of several threads do not mix.
+/// The port; frames of several threads do not interleave.
 #[derive(Debug)]
 pub(super) struct Port {
     file: Mutex<File>,
@@ -35,9 +35,9 @@ struct Addressee {
 
 impl Addressee {
     fn is(&self, group: Option<Pid>) {
-        // This stores the group and then looks whether it was asked; the other side stores that and
-        // then looks for the group. In sequential order one of the two sees the other, so no Ctrl-C
-        // is lost.
+        // This stores the group and then checks for an interrupt; the other side stores the
+        // interrupt and then reads the group. With sequential ordering one of the two sees the
+        // other, so no Ctrl-C is lost.
         self.group.store(group.map_or(0, |it| it.as_raw_nonzero().get()), Ordering::SeqCst);
         if self.is_asked.load(Ordering::SeqCst) {
             self.interrupt();
@@ -65,13 +65,13 @@ impl Port {
         frame.write_to(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whom the host's interrupt reaches: the processes of this group, or none any more.
+    /// The processes that the host's interrupt reaches: those of this group, or none.
     pub(super) fn interrupts(&self, group: Option<Pid>) {
         self.command.is(group);
     }
 
     /// From now on the guest ends when its host is gone, such as by a kill, and its command is
-    /// interrupted when the host says so.
+    /// interrupted on the host's request.
     pub(super) fn follow_host(&self) -> io::Result<()> {
         let mut port = self.file.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         let command = Arc::clone(&self.command);
@@ -94,7 +94,7 @@ impl Port {
     }
 }
 
-/// Waits until the kernel shows what a driver of it finds.
+/// Waits until the kernel shows a device that its driver finds.
 pub(super) fn shown<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
@@ -104,13 +104,13 @@ pub(super) fn shown<T>(what: &str, look: impl Fn() -> Option<T>) -> io::Result<T
         if begin.elapsed() > SHOWN_WITHIN {
             return Err(io::Error::other(format!("the kernel shows no {what}")));
         }
-        // Nothing in the guest listens to the kernel's events, and a wait costs a counted guest
+        // The guest has no listener for the kernel's events, and a wait costs a counted guest
         // nothing.
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Puts the port to the witness where programs look for such ports.
+/// Links the port to the witness to the place where programs expect such ports.
 pub(super) fn link_witness() -> io::Result<()> {
     let device = shown("port to the witness", || device_of_port(WITNESS_NAME))?;
     link(&device, Path::new(LabRequest::WITNESS_PATH))

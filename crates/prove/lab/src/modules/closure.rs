@@ -1,4 +1,4 @@
-//! The modules that a set of modules needs, unpacked, in the order in which they can be loaded.
+//! The dependencies of a set of modules, unpacked, in an order in which they can be loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,18 +18,19 @@ pub(crate) struct Module {
     pub(crate) name: String,
     /// Its file below `lib/modules/RELEASE`, such as `kernel/fs/xfs/xfs.ko`.
     pub(crate) path: PathBuf,
-    /// What the kernel loads.
+    /// The file that the kernel loads.
     pub(crate) content: Vec<u8>,
-    /// What it says of itself.
+    /// The module's metadata.
     pub(crate) info: ModuleInfo,
 }
 
-/// The modules `required`, those of `wanted` that exist, and what they need; each after what it needs.
+/// The modules `required`, those of `wanted` that exist, and their dependencies; each after those
+/// it needs.
 ///
 /// # Errors
 /// [`LabError::MissingModules`] with all of `required` that the kernel lacks;
-/// [`LabError::BadModule`] for a damaged file, one of another kernel, or one that needs a module that
-/// is not there.
+/// [`LabError::BadModule`] for a damaged file, one of another kernel, or one that needs a missing
+/// module.
 pub(crate) fn closure<'n>(
     tree: &ModuleTree,
     release: &str,
@@ -55,14 +56,14 @@ struct Walk<'a> {
     ordered: Vec<Module>,
 }
 
-/// A module whose needs are being looked at.
+/// A module whose dependencies are being visited.
 struct Open {
     module: Module,
     needs: Vec<String>,
 }
 
 impl Walk<'_> {
-    /// Visits depth first, with a stack of its own: a file's contents decide how deep it goes.
+    /// Visits depth first, with an explicit stack: a file's contents determine the depth.
     fn visit(&mut self, name: &str) -> Result<(), LabError> {
         let mut stack: Vec<Open> = self.open(name)?.into_iter().collect();
         while let Some(top) = stack.last_mut() {
@@ -74,7 +75,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The module of this name, if there is one that was not seen yet.
+    /// The module of this name, unless it was visited before.
     fn open(&mut self, name: &str) -> Result<Option<Open>, LabError> {
         let name = normalised(name);
         let Some(file) = self.tree.file(&name) else { return Ok(None) };
@@ -85,8 +86,8 @@ impl Walk<'_> {
         let content = read_module(file).map_err(|error| bad(error.to_string()))?;
         let info = module_info(&content).map_err(|why| bad(why.to_owned()))?;
         self.check(file, &info)?;
-        // Needs are taken from the end: the soft ones, which a module uses if they are there, come
-        // first.
+        // Dependencies are taken from the end: the soft ones, which a module uses if they exist,
+        // come first.
         let needs = info.soft.iter().chain(&info.depends).rev().cloned().collect();
         let path = self.tree.unpacked_name(file);
         Ok(Some(Open { module: Module { name, path, content, info }, needs }))
@@ -94,7 +95,7 @@ impl Walk<'_> {
 
     fn check(&self, file: &Path, info: &ModuleInfo) -> Result<(), LabError> {
         let bad = |why: String| LabError::BadModule { path: file.to_owned(), why };
-        // The kernel refuses it in the guest, where the reason is hard to see.
+        // The kernel would refuse it in the guest, where the reason is hard to see.
         if info.release != self.release {
             return Err(bad(format!("it is of kernel {}, not of {}", info.release, self.release)));
         }
@@ -106,10 +107,10 @@ impl Walk<'_> {
     }
 }
 
-/// For each module all that must be loaded before it, as `modules.dep` lists them: the last first.
+/// For each module everything that must be loaded before it, last first, as in `modules.dep`.
 pub(super) fn all_needs(modules: &[Module]) -> BTreeMap<&str, Vec<&Module>> {
     let mut needs: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
-    // Each stands after what it needs, so that the lists of those are complete.
+    // Each comes after those it needs, so that their lists are complete.
     for module in modules {
         let mut all: BTreeSet<&str> = BTreeSet::new();
         for name in module.info.depends.iter().map(|name| normalised(name)) {
@@ -125,23 +126,22 @@ pub(super) fn all_needs(modules: &[Module]) -> BTreeMap<&str, Vec<&Module>> {
     needs
 }
 
-/// What a module says of itself, as far as it bears on loading: the section `.modinfo`, `KEY=VALUE` with
-/// zero bytes between.
+/// A module's metadata about loading: the section `.modinfo`, `KEY=VALUE` separated by zero bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModuleInfo {
-    /// The kernel that it was built for: the first word of `vermagic`.
+    /// The kernel it was built for: the first word of `vermagic`.
     pub(crate) release: String,
     /// Modules whose symbols it uses.
     pub(crate) depends: Vec<String>,
     /// Modules or aliases that should be loaded before it, or after it.
     pub(crate) soft: Vec<String>,
-    /// The text of its soft dependencies, as they are written in `modules.softdep`.
+    /// The text of its soft dependencies, as in `modules.softdep`.
     pub(crate) soft_texts: Vec<String>,
-    /// Other names by which it is asked for.
+    /// Other names by which it is requested.
     pub(crate) aliases: Vec<String>,
 }
 
-/// Reads the section; an error says in words what is wrong.
+/// Reads the section; errors describe the defect in words.
 fn module_info(module: &[u8]) -> Result<ModuleInfo, &'static str> {
     let file: ElfFile64 = ElfFile64::parse(module).map_err(|_| "it is no 64-bit ELF file")?;
     let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;

@@ -1,7 +1,7 @@
 //! The files by which modprobe finds modules: `modules.dep`, `modules.alias`, `modules.softdep` and
 //! `modules.builtin` as text, and the indexes that kmod reads instead of the first two and the last.
 //!
-//! In: modules. Out: names and contents of files below `lib/modules/RELEASE`. Not here: modprobe.
+//! Returns names and contents of files below `lib/modules/RELEASE`.
 //!
 //! An index is a trie, the form of which is that of kmod's own (`libkmod-index.h`): a magic number, a
 //! version, the place of the root; a node is an optional prefix, the places of its children from the
@@ -53,7 +53,7 @@ pub(crate) fn index_files(modules: &[Module], built_in_list: &str) -> Vec<(&'sta
         ("modules.softdep", soft.into_bytes()),
         ("modules.builtin", built_in_list.as_bytes().to_vec()),
         ("modules.builtin.bin", built_in.to_bytes()),
-        // kmod asks for these too, and complains if they are not there.
+        // kmod opens these too, and complains if they are missing.
         ("modules.symbols.bin", Trie::default().to_bytes()),
         ("modules.builtin.alias.bin", Trie::default().to_bytes()),
     ]
@@ -81,7 +81,7 @@ struct Trie {
 }
 
 impl Trie {
-    /// Keys with bytes beyond ASCII cannot be in an index; longer ones than any alias of the kernel's
+    /// Keys with bytes beyond ASCII cannot be in an index; keys longer than any alias of the kernel
     /// would only cost depth.
     fn insert(&mut self, key: &str, value: &str) {
         if !key.is_ascii() || key.len() > KEY_BYTES_MAX {
@@ -103,11 +103,12 @@ impl Trie {
         bytes
     }
 
-    /// Appends children first, and gives the node's place with what it has. As deep as the longest key.
+    /// Appends children first, and returns the node's place with its flags. Recursion is as deep as
+    /// the longest key.
     fn append_to(&self, bytes: &mut Vec<u8>) -> u32 {
         let places: BTreeMap<u8, u32> =
             self.children.iter().map(|(key, child)| (*key, child.append_to(bytes))).collect();
-        // Children stand before their parent, which has their places; so the root comes last.
+        // Children come before their parent, which has their places; so the root comes last.
         let mut place = u32::try_from(bytes.len()).unwrap_or(0);
         if let (Some((first, _)), Some((last, _))) =
             (places.first_key_value(), places.last_key_value())

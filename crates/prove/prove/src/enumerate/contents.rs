@@ -1,8 +1,7 @@
-//! What a state holds, as one number: the sum of a value for each sector.
+//! The contents of a state as one number: the sum of a value for each sector.
 //!
-//! In: an image, writes over it. Out: by how much some of the writes change the sum. States whose sums
-//! are equal are taken for the same; of a million states two that differ have the same sum once in 10^7
-//! runs. Not here: the states.
+//! Computes by how much a set of writes over an image changes the sum. States with equal sums are
+//! taken as equal; among a million states, two different ones have the same sum once in 10^7 runs.
 
 use std::collections::HashMap;
 
@@ -33,7 +32,7 @@ pub(super) struct Contents {
     before: Vec<u64>,
     /// For each write, its sectors by their places, and the values that it gives them.
     writes: Vec<Vec<(usize, u64)>>,
-    /// In which round each sector was last counted.
+    /// The round in which each sector was last counted.
     counted: Vec<u64>,
     round: u64,
 }

@@ -1,14 +1,14 @@
-//! What a crash state is called, so that it can be made again from the same log.
+//! Names of crash states, by which they can be recreated from the same log.
 //!
-//! In: a state, or text such as `120:all-7`. Out: the other. Not here: what the state holds.
+//! Converts between a state and text such as `120:all-7`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Subset;
 
-/// A crash state of one recording: `120:none` is what was durable after 120 events, `120:3+9` the same
-/// with the unflushed writes 3 and 9 (from 0), `120:all-7` with all but number 7.
+/// A crash state of one recording: `120:none` is the durable image after 120 events, `120:3+9` the
+/// same with the unflushed writes 3 and 9 (from 0), `120:all-7` with all but number 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StateName {
     /// Events before the cut.
@@ -17,7 +17,7 @@ pub struct StateName {
     pub subset: Subset,
 }
 
-/// Text that is no name of a state.
+/// Text that does not name a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no crash state; they are called EVENTS:none, EVENTS:all, EVENTS:3, EVENTS:3+9 or EVENTS:all-7"

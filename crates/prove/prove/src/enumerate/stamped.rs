@@ -1,8 +1,8 @@
 //! The check of the prover's own stamps: every acknowledged write is in every state after its
 //! acknowledgement.
 //!
-//! In: the ledger of a writer whose disk was recorded. Out: whether an image holds what it must. Not
-//! here: two readings, classes of losses (`classify.rs`), which a disk in memory does not need.
+//! Takes the ledger of a writer whose disk was recorded, and checks an image against it. A disk in
+//! memory needs neither the two readings nor the classes of losses of `classify.rs`.
 
 use durio_base::Nanos;
 use durio_simdisk::{Image, SharedDisk};
@@ -29,7 +29,7 @@ impl MarkingLedger {
         Self { disk, ledger: Ledger::default() }
     }
 
-    /// What it has heard.
+    /// The acknowledgements received.
     #[must_use]
     pub fn into_ledger(self) -> Ledger {
         self.ledger
@@ -53,13 +53,13 @@ impl Witness for MarkingLedger {
     }
 }
 
-/// Checks the states of a recording whose marks are the acknowledgements of a ledger. The states come in
-/// the order of the recording.
+/// Checks the states of a recording whose marks are a ledger's acknowledgements, in the order of
+/// the recording.
 #[derive(Debug)]
 pub struct StampCheck<'a> {
     owner: Owner,
     history: History,
-    /// What the history has not taken yet.
+    /// Entries that the history has not taken yet.
     entries: &'a [Entry],
     /// Acknowledgements that it has taken.
     acknowledged: usize,
@@ -73,10 +73,10 @@ impl<'a> StampCheck<'a> {
         Self { owner, history, entries: ledger.entries(), acknowledged: 0 }
     }
 
-    /// Whether each cell holds its last acknowledged write, or one that was announced later.
+    /// Whether each cell holds its last acknowledged write, or one announced later.
     ///
     /// # Errors
-    /// What the first cell holds that does not, or why the ledger cannot be.
+    /// The contents of the first cell that does not, or why the ledger is impossible.
     pub fn check(&mut self, image: &Image, state: &State<'_>) -> Result<(), String> {
         self.advance(state.marks).map_err(|error| error.to_string())?;
         let mut bytes = [0; CELL];

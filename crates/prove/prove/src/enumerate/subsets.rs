@@ -1,7 +1,7 @@
 //! Which of the unflushed writes survive: none, one, two, all but one, all.
 //!
-//! In: how many there are, how many subsets may be tried. Out: subsets, the small and the large ones
-//! first; and how many were left out. Not here: the writes.
+//! Takes the number of writes and a limit on subsets; returns the small and the large subsets
+//! first, and how many were left out.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl Subset {
         }
     }
 
-    /// Whether so many writes have such a subset.
+    /// Whether `count` writes have such a subset.
     pub(super) const fn is_of(self, count: usize) -> bool {
         match self {
             Self::None | Self::All => true,
@@ -45,15 +45,14 @@ impl Subset {
     }
 }
 
-/// How many subsets of these sizes there are: of one write none and all, one alone and all but one of
-/// more, two.
+/// How many subsets of these sizes there are.
 pub(super) fn subsets_of(count: usize) -> usize {
     let [singles, all_but_one, pairs] = sizes(count);
     1 + usize::from(count > 0) + singles + all_but_one + pairs
 }
 
-/// How many of one, of all but one, and of two. Of one write none and all are everything; of two one is
-/// all but one; of three two are.
+/// The number of subsets of one, of all but one, and of two. For one write, none and all are the
+/// only subsets; for two, all but one equals one; for three, two equals all but one.
 const fn sizes(count: usize) -> [usize; 3] {
     [
         if count > 1 { count } else { 0 },
@@ -70,7 +69,7 @@ pub(super) fn subsets(count: usize, most: usize, chance: &mut Xoshiro256PlusPlus
     }
     let [singles, all_but_one, pairs] = sizes(count);
     let room = most.saturating_sub(list.len());
-    // A quarter each for one write and for all but one; what they leave is for pairs.
+    // A quarter each for one write and for all but one; the rest is for pairs.
     let share = if singles + all_but_one + pairs > room { room / 4 } else { count };
     let ones = sample(singles, share, chance);
     list.extend(ones.into_iter().map(Subset::One));

@@ -1,7 +1,7 @@
-//! A target that is durio's own array of simulated disks.
+//! A target that is durio's array of simulated disks.
 //!
-//! In: profiles of its members. Out: an engine over the array, which is assembled anew after each cut. Not
-//! here: what a cut leaves of a disk, and what the array does with that.
+//! Takes profiles of its members and returns an engine over the array, which is assembled again
+//! after each cut.
 
 use durio_base::Nanos;
 use durio_block::{Clock, Engine, Ticks};
@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Access, SimulationError, Slots};
 use crate::power;
 
-/// One start in so many is cut again, while superblocks are stored or copies are made equal.
+/// One start in this many is cut again, while superblocks are stored or copies are made equal.
 const CUT_AGAIN_ONE_IN: u64 = 4;
 /// Events of such a start, at most.
 const CUT_AGAIN_WITHIN: u64 = 200;
@@ -25,14 +25,14 @@ const CUT_AGAIN_WITHIN: u64 = 200;
 pub struct ArrayDisks {
     /// How data is spread.
     pub level: Level,
-    /// Its members, in their order. A lie begins when the array was created.
+    /// Its members, in order. They start to lie when the array was created.
     pub members: Vec<Profile>,
-    /// What is wrong with the engine on purpose; only with its feature `simulate`.
+    /// The deliberate fault of the engine; only with its feature `simulate`.
     pub fault: Option<Fault>,
 }
 
 impl ArrayDisks {
-    /// Those of a target; none if its profile has no name here.
+    /// The disks of a target; `None` if its profile has no name here.
     #[must_use]
     pub fn of(target: &ArrayTarget) -> Option<Self> {
         let lying = named(&target.profile)?.profile(target.size.get());
@@ -55,7 +55,7 @@ pub struct ByArray {
     level: Level,
     fault: Option<Fault>,
     disks: Vec<SharedDisk>,
-    /// Of each, what it tells once the array was created.
+    /// Each disk's lies, from the creation of the array on.
     lies: Vec<Vec<Lie>>,
     slots: Slots,
     chance: Xoshiro256PlusPlus,
@@ -84,7 +84,7 @@ impl ByArray {
     fn restore(&self) {
         for disk in &self.disks {
             if !power::restore(disk) {
-                // A smaller one is no member any more.
+                // A disk that came back smaller stops being a member.
                 disk.lock().cut();
             }
         }
@@ -107,7 +107,7 @@ impl Access for ByArray {
     }
 
     fn reconnect(&mut self, before: ArrayEngine) -> Result<Option<ArrayEngine>, SimulationError> {
-        // What was in flight is gone with it.
+        // Requests in flight are lost with the array.
         let mut at = before.clock().now();
         loop {
             self.restore();
@@ -130,7 +130,7 @@ impl Access for ByArray {
         if array.settle() { Ok(()) } else { Err(SimulationError::Restless) }
     }
 
-    /// In its own time, of which it has any amount.
+    /// In virtual time, which costs nothing.
     fn life_max(&self) -> Nanos {
         Nanos::new(60_000_000_000)
     }

@@ -1,7 +1,7 @@
-//! A cut by somebody's hand: what to do is said, that it was done is noticed by silence.
+//! A cut by hand: durio asks the operator to cut the power, and the agent's silence shows that it
+//! happened.
 //!
-//! In: an agent that writes, an operator. Out: when it was heard last. Not here: what shows that this was
-//! a cut.
+//! Returns when the agent was last heard. Evidence of the cut is gathered elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,13 @@ use durio_base::Nanos;
 use super::{AFTER_THE_CUT, AgentTrials, LOOK, Operator, TrialError};
 use crate::witness::{AgentLink, LoadHeard, WitnessError, hear_load};
 
-/// Who acknowledges nothing for so long has no power, or so slow a disk that its cuts do not count.
+/// An agent that acknowledges nothing for this long has no power, or so slow a disk that its cuts
+/// do not count.
 const SILENCE: Nanos = Nanos::from_secs(3);
 
 impl AgentTrials {
-    /// Says what to do, and listens until the target is silent. An agent that is not known to be gone is
-    /// given back: what it says later shows that it was not.
+    /// Asks the operator to cut the power, and listens until the target is silent. Returns an agent
+    /// that is not known to be gone: a later message would show that it kept its power.
     pub(super) fn cut_by_hand(
         &mut self,
         mut link: AgentLink,
@@ -47,7 +48,7 @@ impl AgentTrials {
         Ok((heard.last_at, at_hand))
     }
 
-    /// How many acknowledgements came from an agent that had been silent: it had power all the time.
+    /// How many acknowledgements came from an agent after its silence: it had power all the time.
     pub(super) fn heard_late(&mut self, link: Option<AgentLink>) -> Result<u64, TrialError> {
         let (Some(mut link), Some(book)) = (link, &mut self.book) else { return Ok(0) };
         let mut heard = LoadHeard::nothing_since(self.server.now());
@@ -60,7 +61,8 @@ impl AgentTrials {
         }
         drop(link);
         if heard.acknowledged > 0 {
-            // It ends when it finds its witness gone; what it still writes would be read as unstable.
+            // It ends when it finds its witness gone; its writes until then would be read as
+            // unstable.
             std::thread::sleep(AFTER_THE_CUT);
         }
         Ok(heard.acknowledged)

@@ -1,18 +1,17 @@
 //! Which writes a power cut may lose, event by event.
 //!
-//! In: events. Out: the writes that each makes durable, in the order in which they are to be stored.
-//! Not here: where they are stored.
+//! Turns events into the writes that each makes durable, in the order in which they must be stored.
 //!
-//! Of two writes of one sector the one that began later stays, also where it is durable first: what is
-//! left of the older one then is the rest. dm-log-writes has it whole, and a replay of its log stores the
-//! older one over the newer.
+//! If two writes cover a sector, the one that began later wins, even if it is durable first: only
+//! the rest of the older write remains. dm-log-writes keeps the older write whole, and a replay of
+//! its log stores it over the newer one.
 
 use std::collections::HashMap;
 
 use super::{Event, Write};
 use crate::image::SectorMask;
 
-/// Writes that have begun and are not known to be durable, in the order in which they began.
+/// Writes that have started and are not known to be durable, in starting order.
 #[derive(Debug, Clone, Default)]
 pub struct Unflushed {
     writes: Vec<Pending>,
@@ -24,7 +23,7 @@ struct Pending {
     ended: Option<u64>,
 }
 
-/// For each page: which writes were made durable there, each with its place among them.
+/// For each page: the writes made durable there, each with its place among them.
 type Stored = HashMap<u64, Vec<(u64, usize, SectorMask)>>;
 
 impl Unflushed {
@@ -32,7 +31,7 @@ impl Unflushed {
         self.writes.iter().map(|it| &it.write)
     }
 
-    /// Takes what happened, and gives what that made durable.
+    /// Takes an event, and returns the writes that it made durable.
     pub fn take(&mut self, event: &Event) -> Vec<Write> {
         match event {
             Event::Begun(write) => {
@@ -70,7 +69,7 @@ impl Unflushed {
         }
     }
 
-    /// What has ended, though no flush came.
+    /// The writes that ended without a flush.
     pub(crate) fn take_ended(&mut self) -> Vec<Write> {
         self.settle(|it| it.ended.is_some())
     }
@@ -96,7 +95,7 @@ impl Unflushed {
     }
 }
 
-/// Takes from a write what later ones that were stored before it have replaced.
+/// Removes from a write the sectors that later, already stored writes have replaced.
 fn void(write: &mut Write, place: usize, stored: &Stored) {
     for part in &mut write.parts {
         for &(number, earlier, mask) in stored.get(&part.page).into_iter().flatten() {

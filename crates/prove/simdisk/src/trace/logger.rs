@@ -1,12 +1,11 @@
-//! Puts what happened to a disk into a log, in the order of dm-log-writes.
+//! Writes a disk's events into a log, in the order of dm-log-writes.
 //!
-//! In: events, and a file or memory that can be gone back in. Out: the log. Not here: the format of an
-//! entry; files.
+//! Takes events, and a seekable file or memory for the log.
 //!
-//! The order: a write comes into the log when the next flush that covers it ends, among the others in
-//! the order of their ends; one with FUA when it ends; sectors that were given back as writes are. So
-//! what stands before a flush in the log was durable after it. The superblock counts the entries when
-//! events have brought some, so a log that is not ended can be read.
+//! The order: a write enters the log when the next flush that covers it ends, ordered by the ends
+//! of the writes; one with FUA when it ends; discards like writes. So everything before a flush in
+//! the log was durable after it. The superblock's count of entries is updated after each batch of
+//! events, so an unfinished log can be read.
 
 use std::io::{self, Seek, SeekFrom};
 
@@ -16,9 +15,9 @@ use crate::recording::{Event, Unflushed, Write};
 
 /// The mark that the kernel makes when it ends a log; so does durio.
 pub const END_MARK: &str = "dm-log-writes-end";
-/// The mark of a power cut. What the disk still has after it follows as writes with FUA.
+/// The mark of a power cut. The disk's surviving writes follow as writes with FUA.
 pub const CUT_MARK: &str = "durio-cut";
-/// replay-log passes over more zeros than this at once where it replays into a file.
+/// replay-log skips more zeros than this at once when it replays into a file.
 const DISCARD_MAX: u64 = (128 << 20) / SECTOR as u64;
 
 /// A log that grows.
@@ -40,10 +39,11 @@ impl<W: io::Write + Seek> Logger<W> {
         Ok(Self { out, unflushed: Unflushed::default(), entries: 0, counted: 0 })
     }
 
-    /// Takes what happened next.
+    /// Takes the next events.
     ///
     /// # Errors
-    /// If it cannot be written. Then the log is damaged behind what the superblock counts.
+    /// If the log cannot be written. Then it is damaged beyond the entries that the superblock
+    /// counts.
     pub fn take(&mut self, events: &[Event]) -> io::Result<()> {
         for event in events {
             self.take_event(event)?;
@@ -51,7 +51,7 @@ impl<W: io::Write + Seek> Logger<W> {
         self.count()
     }
 
-    /// Ends the log: what has ended and was not flushed comes last, and a mark.
+    /// Finishes the log: completed but unflushed writes come last, then a mark.
     ///
     /// # Errors
     /// If it cannot be written.

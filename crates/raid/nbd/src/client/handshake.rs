@@ -1,6 +1,6 @@
 //! The client's half of the handshake.
 //!
-//! In: a stream, the name of an export. Out: what the server says of it. Not here: requests.
+//! Takes a stream and the name of an export, and returns the server's description of it.
 
 use std::io::{Read, Write};
 
@@ -9,7 +9,7 @@ use crate::{ErrorKind, Export, NbdError, PAYLOAD_MAX};
 
 const OPERATION: &str = "agree on an export with the server";
 
-/// The second word of a server of the old style.
+/// The second word of an old-style server.
 const OLD_STYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 
 /// Bytes of an answer to an option: far more than any server sends.
@@ -21,7 +21,7 @@ const ANSWERS_MAX: usize = 64;
 /// The server wants TLS.
 const ERR_TLS_REQD: u32 = reply::ERROR | 5;
 
-/// What was agreed on.
+/// The result of the negotiation.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) export: Export,
@@ -29,8 +29,8 @@ pub(crate) struct Agreed {
     pub(crate) structured: bool,
 }
 
-/// Speaks with a server until its export can be used; by answers with a structure if they are wanted and
-/// the server has them.
+/// Negotiates with a server until its export can be used; with structured replies if they are
+/// wanted and the server has them.
 pub(crate) fn run(
     stream: &mut (impl Read + Write),
     name: &str,
@@ -68,11 +68,11 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     }
     let flags = u16::from_be_bytes(receive(stream)?) & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
     send(stream, &u32::from(flags).to_be_bytes())?;
-    // Zeros are sent by servers that cannot do without, which are not of the fixed style.
+    // Only servers that are not of the fixed style insist on the zeros.
     Ok(flags & wire::FIXED_NEWSTYLE != 0)
 }
 
-/// The export; none if the server does not know the option.
+/// The export; `None` if the server does not know the option.
 fn go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, NbdError> {
     let length = wire::length_u32(name.len()).to_be_bytes();
     let wanted = [1, info::BLOCK_SIZE].map(u16::to_be_bytes).concat();
@@ -92,7 +92,7 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> Result<Option<Export>, Nb
     Err(violation("the server does not come to an end with its answers"))
 }
 
-/// Takes a piece of information in; true if it is the size of the export.
+/// Parses a piece of information; true if it is the size of the export.
 fn describe(export: &mut Export, data: &[u8]) -> Result<bool, NbdError> {
     let mut reader = Reader(data);
     let mut take = || {
@@ -123,14 +123,14 @@ fn choose_by_name(
     let mut export = nothing(name);
     export.size = u64::from_be_bytes(receive(stream)?);
     set_flags(&mut export, u16::from_be_bytes(receive(stream)?));
-    // All servers of the fixed style of the last ten years do without zeros, if asked.
+    // All servers of the fixed style of the last ten years omit the zeros, if asked.
     if !is_fixed {
         receive::<{ wire::EXPORT_NAME_ZEROES }>(stream)?;
     }
     Ok(export)
 }
 
-/// An export of which nothing is known; in sizes, what the protocol says of such.
+/// An export with unknown properties; for the sizes, the protocol's defaults.
 fn nothing(name: &str) -> Export {
     let mut export = Export::new(name, 0);
     set_flags(&mut export, 0);
@@ -177,7 +177,7 @@ fn take_answer(stream: &mut impl Read, option: u32) -> Result<Answer, NbdError> 
     Ok(Answer { kind, data })
 }
 
-/// What the server does not want to do, in its words if it has some.
+/// The server's refusal, with its message if it has one.
 fn refused(answer: &Answer) -> NbdError {
     let (kind, reason) = match answer.kind {
         reply::ERR_UNKNOWN => (ErrorKind::NotFound, "the server has no export of this name"),

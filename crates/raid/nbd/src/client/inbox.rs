@@ -1,6 +1,4 @@
-//! What a server has sent and nobody has used yet, but for data that went straight into its slot.
-//!
-//! In: a socket. Out: bytes. Not here: what they mean.
+//! Unprocessed bytes from a server, except for data that went straight into its slot.
 
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -18,12 +16,12 @@ pub(super) struct Inbox {
     filled: Range<usize>,
 }
 
-/// What one call brought.
+/// The result of one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
     /// Bytes in all; zero at the end of the connection.
     pub(super) count: usize,
-    /// Of them, those that went into the slot.
+    /// The number of these bytes that went into the slot.
     pub(super) in_slot: usize,
     /// All room was used.
     pub(super) may_be_more: bool,
@@ -43,7 +41,7 @@ impl Inbox {
         self.filled.start += count;
     }
 
-    /// Moves what there is, up to the length of `place`; how many bytes.
+    /// Moves available bytes, up to the length of `place`; returns how many.
     pub(super) fn take_into(&mut self, place: &mut [u8]) -> usize {
         let count = place.len().min(self.filled.len());
         place[..count].copy_from_slice(&self.bytes()[..count]);
@@ -51,14 +49,15 @@ impl Inbox {
         count
     }
 
-    /// Receives, first into a slot if one is given; none if nothing is there and it may not wait.
+    /// Receives, first into a slot if one is given; `None` if nothing has arrived and it may not
+    /// wait.
     pub(super) fn receive(
         &mut self,
         socket: impl AsFd,
         slot: Option<&mut [u8]>,
         may_wait: bool,
     ) -> Result<Option<Arrived>, Errno> {
-        // What is left is the beginning of an answer: some bytes.
+        // The remaining bytes are the beginning of an answer.
         self.memory.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
         let slot = slot.unwrap_or_default();

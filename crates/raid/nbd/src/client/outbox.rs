@@ -1,6 +1,5 @@
-//! Requests on their way out: all of a call in one call of the system, data from where it is.
-//!
-//! In: heads and slots. Out: bytes on a socket. Never waits.
+//! Requests on their way out: all requests of a call go out in one system call, without copying
+//! data. Never waits.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,7 +11,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::wire::RequestHead;
 
-/// Pieces of one call: of as many requests as are usually in flight.
+/// Pieces per call: enough for the usual number of requests in flight.
 const PIECES: usize = 64;
 
 const HEAD_BYTES: usize = RequestHead::BYTES;
@@ -20,7 +19,7 @@ const HEAD_BYTES: usize = RequestHead::BYTES;
 #[derive(Debug)]
 struct Outgoing {
     head: [u8; HEAD_BYTES],
-    /// Whose data follows.
+    /// The slot with the data.
     slot: usize,
     /// Bytes of data.
     length: usize,
@@ -46,12 +45,12 @@ impl Outbox {
         self.0.clear();
     }
 
-    /// Adds a request with so many bytes of a slot.
+    /// Adds a request with this many bytes of a slot.
     pub(super) fn push(&mut self, head: &RequestHead, slot: usize, length: usize) {
         self.0.push_back(Outgoing { head: head.bytes(), slot, length, sent: 0 });
     }
 
-    /// Sends what the socket takes in one call; false if it took nothing.
+    /// Sends as much as the socket takes in one call; false if it took nothing.
     pub(super) fn send(&mut self, socket: impl AsFd, buffers: &Buffers) -> Result<bool, Errno> {
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut count = 0;

@@ -1,11 +1,11 @@
 //! A server's answers, taken apart.
 //!
-//! In: bytes as they arrive. Out: the first answer in them, and how many bytes it has; data itself is
-//! left to follow. Not here: to which request it belongs, sockets.
+//! Takes bytes as they arrive; returns the first answer in them and its length. Data itself
+//! follows.
 
 use crate::wire::{self, Reader, chunk};
 
-/// Bytes of an answer that is no data: what the protocol permits for words, and what stands around.
+/// Bytes of an answer other than data: the protocol's limit for words, plus the fields around them.
 const WORDS_BYTES_MAX: u32 = 4096 + 64;
 
 /// An answer, or a part of one.
@@ -14,29 +14,29 @@ pub(super) struct Reply {
     /// The client's name for the request.
     pub(super) cookie: u64,
     pub(super) part: Part,
-    /// Nothing follows, but for the data of this.
+    /// The last part of the answer, except for its data.
     pub(super) is_last: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Of an answer without structure: it went well, and the data of a read follows in full.
+    /// An unstructured answer reports success; the data of a read follows in full.
     Well,
-    /// It went well, unless an error came before.
+    /// Success, unless an error came before.
     Nothing,
     /// It failed, with this errno.
     Failed(i32),
-    /// So many bytes follow, of this place.
+    /// This many bytes follow, for this place.
     Data { offset: u64, length: u32 },
-    /// So many zeros at this place.
+    /// This many zeros at this place.
     Zeros { offset: u64, length: u32 },
 }
 
-/// What is none of the protocol's answers.
+/// Not an answer of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Garbage;
 
-/// The first answer, and its bytes; none if more must arrive.
+/// The first answer, and its length; `None` if more bytes must arrive.
 pub(super) fn parse(bytes: &[u8], structured: bool) -> Result<Option<(usize, Reply)>, Garbage> {
     let Some(magic) = bytes.first_chunk() else { return Ok(None) };
     match u32::from_be_bytes(*magic) {
@@ -84,7 +84,7 @@ fn parse_chunk(bytes: &[u8]) -> Result<Option<(usize, Reply)>, Garbage> {
     Ok(Some((bytes.len() - reader.0.len(), reply)))
 }
 
-/// What a chunk says; none if it is none that the protocol has.
+/// Parses a chunk; `None` if the protocol does not define it.
 fn part_of(head: &ChunkHead, payload: &[u8]) -> Option<Part> {
     let mut payload = Reader(payload);
     match (head.kind, head.length) {
@@ -96,7 +96,7 @@ fn part_of(head: &ChunkHead, payload: &[u8]) -> Option<Part> {
             let (offset, length) = (payload.u64()?, payload.u32()?);
             (length > 0).then_some(Part::Zeros { offset, length })
         }
-        // Words for people follow the number; there is nobody here to read them.
+        // A message for people follows the number; it is ignored.
         (kind, 6..) if kind & chunk::IS_ERROR != 0 => {
             let (number, words) = (payload.u32()?, payload.u16()?);
             let fits = u32::from(words) <= head.length - 6;

@@ -1,25 +1,26 @@
 //! Memory for large requests, which all connections of a server share.
 //!
-//! In: how much a request needs. Out: leave to take it, sooner or later. Not here: the memory.
+//! A request waits until its memory is available.
 //!
-//! Most requests are small, and each connection has memory for those. What a larger one needs is taken at
-//! once, before its data has come: two that each had a half would wait for each other.
+//! Most requests are small, and each connection has memory for those. A larger request reserves all
+//! its memory at once, before its data has come: two requests that each had half would wait for
+//! each other.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that large requests of all clients may need at a time: eight of the largest.
+/// Memory for large requests of all clients: eight of the largest.
 pub(super) const BUDGET: usize = 8 * crate::PAYLOAD_MAX as usize + 8 * RESERVE;
-/// For the heads of those, and for small requests in front of them.
+/// For their heads, and for small requests in front of them.
 const RESERVE: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Bytes that are free; none when the server ends.
+    /// Free bytes; `None` when the server ends.
     free: Mutex<Option<usize>>,
     changed: Condvar,
 }
 
-/// Bytes that are taken, until this is dropped.
+/// Reserved bytes, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Share<'b> {
     budget: &'b Budget,
@@ -31,7 +32,7 @@ impl Budget {
         Self { free: Mutex::new(Some(BUDGET)), changed: Condvar::new() }
     }
 
-    /// Waits until so much is free; none if the server ends.
+    /// Waits until this many bytes are free; `None` if the server ends.
     pub(super) fn take(&self, bytes: usize) -> Option<Share<'_>> {
         let bytes = bytes.min(BUDGET);
         let mut free = self.lock();

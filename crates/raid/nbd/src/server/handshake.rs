@@ -1,7 +1,7 @@
 //! The handshake (fixed newstyle): which export, and what both sides understand.
 //!
-//! In: a stream, what is exported. Out: what was agreed on, or nothing if the client left in order.
-//! Not here: requests.
+//! Takes a stream and the export; returns the agreed features, or nothing if the client left in
+//! order.
 
 use std::io::{Read, Write};
 
@@ -9,19 +9,19 @@ use super::violation;
 use crate::wire::{self, Reader, info, option, reply, transmission};
 use crate::{Export, NbdError};
 
-/// Options of one handshake: some five times what any client sends.
+/// Options per handshake: some five times as many as any client sends.
 const OPTIONS_MAX: usize = 64;
 
-/// Bytes of an option that are looked at: a name, and hundreds of queries.
+/// Bytes of an option to parse: a name, and hundreds of queries.
 const OPTION_BYTES_MAX: u32 = 64 << 10;
 
-/// Bytes of an option that are read past before it is refused. More is no mistake any more.
+/// Bytes of an option to skip before refusing it. A longer option is not an honest mistake.
 const SKIPPED_BYTES_MAX: u32 = 1 << 20;
 
 /// The number of the one metadata context, in answers.
 pub(super) const ALLOCATION_ID: u32 = 1;
 
-/// What was agreed on.
+/// The result of the negotiation.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) export: Export,
@@ -31,7 +31,7 @@ pub(super) struct Agreed {
     pub(super) allocation: bool,
 }
 
-/// Speaks with a client until it chose an export, or left.
+/// Negotiates with a client until it chooses an export, or leaves.
 pub(super) fn run(
     stream: &mut (impl Read + Write),
     export: Export,
@@ -51,7 +51,7 @@ pub(super) fn run(
     Err(violation("the client sends one option after another and chooses no export"))
 }
 
-/// Exchanges the first words: true if the client wants zeros after [`option::EXPORT_NAME`].
+/// Exchanges the greeting: true if the client wants zeros after [`option::EXPORT_NAME`].
 fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     let flags = wire::FIXED_NEWSTYLE | wire::NO_ZEROES;
     let mut greeting = Vec::with_capacity(18);
@@ -66,7 +66,7 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     Ok(answer & u32::from(wire::NO_ZEROES) == 0)
 }
 
-/// What comes after an option.
+/// The phase after an option.
 enum Next {
     Option,
     Transmission,
@@ -120,7 +120,7 @@ impl Handshake {
             option::LIST => self.list(data),
             option::STRUCTURED_REPLY => self.structure(data),
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, data),
-            // STARTTLS among them: there is no TLS.
+            // Includes STARTTLS: TLS is not supported.
             _ => self.reply(option, reply::ERR_UNSUP, &[b"not supported by this server"]),
         }
         Ok(Next::Option)
@@ -134,14 +134,14 @@ impl Handshake {
         self.reply(option, reply::ERR_INVALID, &[reason.as_bytes()]);
     }
 
-    /// The name of the export, or none for the one that there is.
+    /// Whether this is the name of the export, or empty for the default.
     fn is_known(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.agreed.export.name.as_bytes()
     }
 
     fn choose_by_name(&mut self, name: &[u8]) -> Result<Next, NbdError> {
         if !self.is_known(name) {
-            // This option has no answer that says so.
+            // This option has no error reply.
             return Err(violation("the client asks for an export that does not exist"));
         }
         self.out.extend(self.agreed.export.size.to_be_bytes());
@@ -212,7 +212,7 @@ impl Handshake {
     fn contexts(&mut self, option: u32, data: &[u8]) {
         let is_set = option == option::SET_META_CONTEXT;
         if is_set {
-            // What was selected before is gone, also if this fails.
+            // The earlier selection is dropped, even if this one fails.
             self.agreed.allocation = false;
         }
         if !self.agreed.structured {
@@ -250,7 +250,7 @@ fn parse_queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let mut reader = Reader(data);
     let name = reader.text()?;
     let count = reader.u32()?;
-    // Each has at least its length: a count beyond that ends at the first that is missing.
+    // Each has at least its length: an excessive count ends at the first missing one.
     let queries = (0..count).map(|_| reader.text()).collect::<Option<_>>()?;
     reader.0.is_empty().then_some((name, queries))
 }

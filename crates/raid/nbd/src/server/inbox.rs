@@ -1,12 +1,12 @@
-//! What a client has sent and nobody has used yet.
+//! Unprocessed bytes from a client.
 //!
-//! In: a stream. Out: its bytes, as many in one piece as a request has. It grows with what has
-//! arrived, never with what is announced: a client takes only as much memory as it has sent data.
+//! Keeps the bytes of a request contiguous. Memory grows with the received bytes, never with the
+//! announced length: a client takes only as much memory as it has sent data.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Takes many small requests in one call, as many as a socket's buffer holds by default.
+/// Fits many small requests in one call, as many as a socket's buffer holds by default.
 const BYTES_BASE: usize = 256 << 10;
 
 /// More is given back when it has been used.
@@ -15,7 +15,7 @@ const BYTES_KEPT: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Inbox {
     memory: Vec<u8>,
-    /// What has arrived and is not used.
+    /// Received, unused bytes.
     filled: Range<usize>,
 }
 
@@ -24,7 +24,7 @@ impl Inbox {
         Self { memory: vec![0; BYTES_BASE], filled: 0..0 }
     }
 
-    /// What has arrived and is not used.
+    /// The received, unused bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.memory[self.filled.clone()]
     }
@@ -41,8 +41,8 @@ impl Inbox {
         }
     }
 
-    /// Waits for more, which at some time is `wanted` bytes in one piece; how many came, zero at the
-    /// end of the stream.
+    /// Waits for more bytes, until eventually `wanted` are contiguous; returns how many came, zero
+    /// at the end of the stream.
     pub(super) fn fill(&mut self, stream: &mut impl Read, wanted: usize) -> io::Result<usize> {
         self.make_room(wanted);
         loop {
@@ -63,7 +63,7 @@ impl Inbox {
             self.filled = 0..self.filled.len();
         }
         if self.filled.end == self.memory.len() {
-            // Twice what is there already, until all of the request is.
+            // Doubles, until the whole request fits.
             let length = (self.memory.len() * 2).min(wanted.max(BYTES_BASE));
             assert!(length > self.memory.len(), "a full inbox with a whole request in it");
             self.memory.resize(length, 0);

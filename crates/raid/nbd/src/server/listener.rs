@@ -1,4 +1,5 @@
-//! A bound socket: a unix socket is made, told apart from others that stand there, and removed.
+//! A bound socket: makes a unix socket, distinguishes it from other files of that name, and removes
+//! it.
 
 use std::fs;
 use std::io;
@@ -18,10 +19,10 @@ use crate::{Address, ErrorKind, NbdError};
 
 const BIND: &str = "serve at";
 
-/// Whoever can write to a socket can connect to it.
+/// Write permission on a socket permits to connect.
 const SOCKET_MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// Clients that have connected and are not accepted yet: as many as the kernel allows (it cuts this).
+/// Connected clients waiting to be accepted: as many as the kernel allows (it reduces this).
 const BACKLOG: i32 = 4096;
 
 /// A bound address. A unix socket is removed with it.
@@ -35,11 +36,11 @@ enum Bound {
 }
 
 impl Listener {
-    /// Takes an address. A unix socket that nobody answers at is replaced; only its owner can connect
+    /// Binds an address. A unix socket without a listener is replaced; only its owner can connect
     /// to it, whatever the umask.
     ///
     /// # Errors
-    /// If somebody answers there, if what stands there is no socket, or if the system refuses.
+    /// If a server answers there, if the file is not a socket, or if the system refuses.
     pub fn bind(address: &Address) -> Result<Self, NbdError> {
         let listener = match address {
             Address::Unix(path) => bind_unix(path),
@@ -51,7 +52,7 @@ impl Listener {
             }
         };
         let listener = listener.map_err(|error| error.about(address.to_string()))?;
-        // Whoever was announced may be gone when it is accepted: that must not hold up the others.
+        // A client may be gone when it is accepted: that must not hold up the others.
         let set = match &listener {
             Bound::Unix(it, _) => it.set_nonblocking(true),
             Bound::Tcp(it, _) => it.set_nonblocking(true),
@@ -60,7 +61,7 @@ impl Listener {
         Ok(Self(listener))
     }
 
-    /// Where it is, with the port that was free.
+    /// Its address, with the port that the system chose.
     #[must_use]
     pub fn address(&self) -> Address {
         match &self.0 {
@@ -69,10 +70,10 @@ impl Listener {
         }
     }
 
-    /// Somebody who has connected.
+    /// Accepts a client.
     ///
     /// # Errors
-    /// Of the kind "would block" if there is nobody; else those of accept(2).
+    /// With the kind "would block" if no client waits; else those of accept(2).
     pub fn accept(&self) -> io::Result<Socket> {
         let socket = match &self.0 {
             Bound::Unix(it, _) => {
@@ -106,9 +107,9 @@ fn bind_unix(path: &Path) -> Result<Bound, NbdError> {
     Ok(Bound::Unix(listener, own))
 }
 
-/// The kernel gives a name the permissions of the socket that is bound to it, without those that the
-/// umask takes away. So there is no moment at which others can connect, as a chmod of the name would
-/// leave, and the umask, which all threads share, stays as it is.
+/// A name gets the permissions of the socket that is bound to it, minus the umask. So others can
+/// never connect, as they could for a moment with a chmod of the name, and the umask, which all
+/// threads share, stays as it is.
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     fchmod(&socket, SOCKET_MODE)?;
@@ -117,7 +118,7 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Removes a socket at which nobody answers any more, and nothing else.
+/// Removes a socket without a listener, and nothing else.
 fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -139,7 +140,7 @@ fn remove_dead_socket(path: &Path) -> Result<(), NbdError> {
     }
 }
 
-/// Whether a unix socket has this name at which nobody answers.
+/// Whether this is a unix socket without a listener.
 #[must_use]
 pub fn is_dead_socket(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
@@ -147,7 +148,7 @@ pub fn is_dead_socket(path: &Path) -> bool {
     is_socket && connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// The socket that this server made; it goes with the server, unless another stands there by then.
+/// A socket made by this server; removed with it, unless another file has the name by then.
 #[derive(Debug)]
 struct OwnSocket {
     path: PathBuf,
@@ -163,7 +164,7 @@ impl OwnSocket {
 impl Drop for OwnSocket {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|it| it == self.device_and_inode) {
-            // Left behind, it is found to be dead by the next server.
+            // If it stays behind, the next server finds it dead.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -173,7 +174,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|it| (it.dev(), it.ino()))
 }
 
-/// A server that accepts nobody, with as many clients as may wait for that.
+/// A server that never accepts, with its queue of waiting clients full.
 #[cfg(test)]
 pub(crate) fn full_listener(
     path: &Path,

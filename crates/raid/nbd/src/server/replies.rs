@@ -1,21 +1,20 @@
-//! The answers of a batch: put together, and sent in one call.
+//! The answers of a batch, sent in one call.
 //!
-//! In: requests and their outcomes. Out: bytes on a stream. Data that was read goes from where it was
-//! read to, without a copy.
+//! Takes requests and their outcomes. Data goes out from where it was read to, without a copy.
 
 use std::io::{self, IoSlice, Write};
 
 use crate::wire::{self, RequestHead, chunk};
 use crate::{Extent, Refusal};
 
-/// Extents of an answer, a small part of what the protocol would permit.
+/// Extents of an answer, a small part of the protocol's limit.
 const EXTENTS_MAX: usize = 4096;
 
 pub(super) enum Answer {
     Done,
-    /// So many bytes of data, which come next.
+    /// This many bytes of data, which come next.
     Data(usize),
-    /// What the range consists of.
+    /// The extents of the range.
     Status(Vec<Extent>),
     /// It is not done, and why.
     Refused(Refusal, &'static str),
@@ -26,9 +25,9 @@ pub(super) struct Replies {
     structured: bool,
     /// All but data.
     heads: Vec<u8>,
-    /// Pieces in their order: up to where in `heads`, and then from where to where in the data.
+    /// Pieces in order: the end in `heads`, then the range in the data.
     pieces: Vec<(usize, usize, usize)>,
-    /// Where the data of the next request begins.
+    /// The start of the next request's data.
     data_begin: usize,
 }
 
@@ -37,7 +36,7 @@ impl Replies {
         Self { structured, heads: Vec::new(), pieces: Vec::new(), data_begin: 0 }
     }
 
-    /// Adds an answer to a request for which `reserved` bytes of data stand next.
+    /// Adds an answer to a request, whose data is in the next `reserved` bytes.
     pub(super) fn push(&mut self, head: &RequestHead, answer: Answer, reserved: usize) {
         let begin = self.data_begin;
         self.data_begin += reserved;
@@ -62,7 +61,7 @@ impl Replies {
         self.heads.extend(head.offset.to_be_bytes());
     }
 
-    /// Needs structured replies, which are agreed on before metadata contexts.
+    /// Needs structured replies, which are negotiated before metadata contexts.
     fn push_status(&mut self, head: &RequestHead, extents: &[Extent]) {
         let descriptors = descriptors(extents, head.length);
         let length = wire::length_u32(4 + 8 * descriptors.len());
@@ -82,7 +81,7 @@ impl Replies {
         let length = wire::length_u32(6 + words.len());
         wire::push_chunk(&mut self.heads, chunk::ERROR, cookie, length);
         self.heads.extend(number.to_be_bytes());
-        // All words are this server's own, and short.
+        // All messages are this server's, and short.
         self.heads.extend(u16::try_from(words.len()).unwrap_or(0).to_be_bytes());
         self.heads.extend(words.as_bytes());
     }
@@ -113,9 +112,9 @@ impl Replies {
     }
 }
 
-/// As `write_all`, of several pieces; a call takes as many of them as the system does.
+/// Like `write_all`, of several slices, as many per call as the system takes.
 fn write_all(mut slices: &mut [IoSlice<'_>], stream: &mut impl Write) -> io::Result<()> {
-    // Leading pieces without bytes would read as a stream that takes nothing.
+    // Leading empty slices would look like a stream that takes nothing.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match stream.write_vectored(slices) {
@@ -128,8 +127,8 @@ fn write_all(mut slices: &mut [IoSlice<'_>], stream: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// Lengths and states of extents, equal neighbours as one, up to the length that was asked for, and
-/// at least one.
+/// Lengths and states of extents, equal neighbours merged, up to the requested length; at least
+/// one.
 fn descriptors(extents: &[Extent], length: u32) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     let mut left = length;

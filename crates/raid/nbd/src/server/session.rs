@@ -5,9 +5,9 @@
 //!             one call   all that is whole         one call                  one call
 //! ```
 //!
-//! In: a stream after the handshake, the storage's connection. Out: answers. What reaches the storage
-//! is within the export, aligned, allowed, and of some length; all else is refused here, in words if
-//! the client takes them. Not here: the bytes of answers (`replies`).
+//! Takes a stream after the handshake and the storage's connection. Requests that reach the storage
+//! are within the export, aligned, allowed, and not empty; all others are refused here, with a
+//! message if the client takes it. `replies` writes the answers.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -21,18 +21,18 @@ use super::violation;
 use crate::wire::{RequestHead, command, flag};
 use crate::{Command, Connection, Export, NbdError, Refusal, Request};
 
-/// Bytes of data after which a batch is carried out, though more has arrived: together with one more
-/// request of the largest size it is what a connection takes of memory.
+/// Bytes of data after which a batch is carried out, even if more has arrived: this plus one
+/// request of the largest size bounds a connection's memory.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Requests of a batch.
 const BATCH_REQUESTS: usize = 1024;
 
-/// Memory for data that is read, kept between batches. More is taken from what all connections share, and
-/// so is a request's that is longer.
+/// Memory for read data, kept between batches. More comes from the budget that all connections
+/// share, and so does memory for a longer request.
 const BYTES_KEPT: usize = 4 << 20;
 
-/// How long a request may take to arrive whose memory is taken from that.
+/// How long a request with memory from the budget may take to arrive.
 const LARGE_MAX: Duration = Duration::from_secs(60);
 
 /// Serves requests until the client leaves.
@@ -55,7 +55,7 @@ pub(super) fn run(
     loop {
         let (used, next) = session.take();
         if !session.batch.is_empty() {
-            // Who waits for memory holds none that others wait for.
+            // A session that waits for memory holds none that others wait for.
             let share = session.share_to_read(budget, &mut large);
             let Some(_share) = share else { return Ok(()) };
             if !session.answer(connection, stream)? {
@@ -78,7 +78,7 @@ pub(super) fn run(
                 match session.inbox.fill(stream, wanted) {
                     Ok(0) => return session.end_of_stream(),
                     Ok(_) => {}
-                    // Between two requests a client may be silent for as long as it likes.
+                    // Between two requests a client may be silent indefinitely.
                     Err(error) if is_silence(&error) && session.is_between_requests() => {}
                     Err(error) => return Err(lost(error)),
                 }
@@ -89,7 +89,7 @@ pub(super) fn run(
     }
 }
 
-/// A request that is longer than the memory that each connection has.
+/// A request longer than each connection's memory.
 struct Large<'b> {
     _share: Share<'b>,
     since: Instant,
@@ -105,15 +105,15 @@ fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What comes after the requests that were taken.
+/// What follows the requests that were taken.
 enum Next {
     /// More has arrived.
     Again,
-    /// Nothing is to be done until so many bytes have arrived, in one piece.
+    /// Wait until this many bytes have arrived, in one piece.
     Wait(usize),
     /// The client leaves.
     End,
-    /// What follows is no request.
+    /// The bytes are not a request.
     Garbage,
 }
 
@@ -123,12 +123,12 @@ pub(super) struct Taken {
     pub(super) head: RequestHead,
     /// Its data, in the inbox.
     data: Range<usize>,
-    /// Why it is not carried out: in the protocol's word, and in others.
+    /// Why it is refused: the protocol's error, and a message.
     pub(super) refusal: Option<(Refusal, &'static str)>,
 }
 
 impl Taken {
-    /// Bytes that its answer carries if all is well.
+    /// Bytes of its answer on success.
     fn bytes_to_read(&self) -> usize {
         match (self.head.command, self.refusal) {
             // Checked against the largest payload, so it fits.
@@ -141,19 +141,19 @@ impl Taken {
 struct Session<'a> {
     agreed: &'a Agreed,
     inbox: Inbox,
-    /// Requests that are to be carried out together.
+    /// Requests to carry out together.
     batch: Vec<Taken>,
-    /// Bytes of data that they bring or ask for.
+    /// Bytes of data that they carry or request.
     batch_bytes: usize,
-    /// What they read.
+    /// The data they read.
     data: Vec<u8>,
     replies: Replies,
-    /// A write of too many bytes, and how many of them are still to be read past.
+    /// A write that is too long, and how many of its bytes are still to be skipped.
     skipping: Option<(Taken, u64)>,
 }
 
 impl Session<'_> {
-    /// Takes what has arrived apart: how many bytes are used then, and what comes next.
+    /// Parses the received bytes; returns how many are used, and the next step.
     fn take(&mut self) -> (usize, Next) {
         let mut used = 0;
         self.batch.clear();
@@ -172,8 +172,8 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the request that begins there: where it ends in the inbox, or what comes if there is
-    /// none. One that is too long goes to `skipping`.
+    /// Parses the request at `begin`; returns where it ends in the inbox, or the next step without
+    /// a request. A request that is too long goes to `skipping`.
     fn take_one(&mut self, begin: usize) -> Result<usize, Next> {
         let arrived = &self.inbox.bytes()[begin..];
         let head = arrived.first_chunk().ok_or(Next::Wait(RequestHead::BYTES))?;
@@ -198,12 +198,12 @@ impl Session<'_> {
         Ok(data_begin + payload)
     }
 
-    /// Reads past data that is too long to be kept; its request is answered when all has passed.
+    /// Skips data that is too long to be kept; its request is answered when all has passed.
     fn skip(&mut self, used: &mut usize) -> Option<Next> {
         let (taken, left) = self.skipping.take()?;
         let arrived = (self.inbox.bytes().len() - *used) as u64;
         let passed = arrived.min(left);
-        // Not more than what is in memory.
+        // No more than is in memory.
         *used += usize::try_from(passed).unwrap_or(0);
         if passed < left {
             self.skipping = Some((taken, left - passed));
@@ -217,8 +217,8 @@ impl Session<'_> {
         self.batch.iter().map(Taken::bytes_to_read).sum()
     }
 
-    /// Memory for what the batch reads, until its answers have gone: a client may leave them. None if the
-    /// server ends.
+    /// Memory for the batch's reads, until its answers are sent: a client may leave them unread.
+    /// `None` if the server ends.
     fn share_to_read<'b>(
         &self,
         budget: &'b Budget,
@@ -280,7 +280,7 @@ impl Session<'_> {
     }
 }
 
-/// Has the storage carry out what is not refused: the outcomes of that.
+/// Has the storage carry out the accepted requests, and returns their outcomes.
 fn carry_out(
     batch: &[Taken],
     inbox: &[u8],
@@ -301,7 +301,7 @@ fn carry_out(
     requests.into_iter().map(|request| request.outcome).collect()
 }
 
-/// What the storage is to do; none if nothing.
+/// The storage's command; `None` if it has nothing to do.
 fn command_of<'a>(head: &RequestHead, into: &'a mut [u8], data: &'a [u8]) -> Option<Command<'a>> {
     let (offset, length) = (head.offset, u64::from(head.length));
     let fua = head.flags & flag::FUA != 0;
@@ -318,7 +318,7 @@ fn command_of<'a>(head: &RequestHead, into: &'a mut [u8], data: &'a [u8]) -> Opt
     })
 }
 
-/// The extents of a block status, of which the first is a whole answer.
+/// The extents of a block status; the first alone is a complete answer.
 fn extents(taken: &Taken, connection: &mut dyn Connection) -> Vec<crate::Extent> {
     let mut extents = connection.extents(taken.head.offset, taken.head.length.into());
     if taken.head.flags & flag::REQ_ONE != 0 {
@@ -327,7 +327,7 @@ fn extents(taken: &Taken, connection: &mut dyn Connection) -> Vec<crate::Extent>
     extents
 }
 
-/// Says whether a request may reach the storage, or why not.
+/// Checks whether a request may reach the storage, or why not.
 fn check(head: &RequestHead, agreed: &Agreed) -> Result<(), (Refusal, &'static str)> {
     let export = &agreed.export;
     let allowed = flags_of(head.command, agreed)
@@ -348,7 +348,7 @@ fn check(head: &RequestHead, agreed: &Agreed) -> Result<(), (Refusal, &'static s
     check_range(head, export)
 }
 
-/// The flags that a command may have; none if the command is not there.
+/// The flags that a command may have; `None` for an unknown command.
 fn flags_of(command: u16, agreed: &Agreed) -> Option<u16> {
     let export = &agreed.export;
     // Clients are known to send it with any command.
@@ -386,7 +386,7 @@ fn check_range(head: &RequestHead, export: &Export) -> Result<(), (Refusal, &'st
     Ok(())
 }
 
-/// What a client is told of a storage's refusal.
+/// The message to a client about a storage's refusal.
 fn words_of(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Permission => "not permitted",

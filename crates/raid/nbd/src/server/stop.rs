@@ -1,7 +1,8 @@
-//! The connections of a server, and its end: accept is woken, and open connections are shut down.
+//! The connections of a server, and its stop: wakes accept, and shuts down open connections.
 //!
-//! Clients that have not chosen an export are counted apart, so silent ones take no place of those that
-//! work; nor does one that has chosen, and has asked for nothing when another needs its place.
+//! Clients that have not chosen an export are counted separately, so silent clients take no place
+//! from working ones; nor does a client that has chosen an export but sent no request when another
+//! needs its place.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -13,11 +14,10 @@ use super::budget::Budget;
 use crate::NbdError;
 use crate::socket::Socket;
 
-/// Connections at a time that have chosen an export; one more is closed, if each of them has asked for
-/// something.
+/// Connections that have chosen an export; one more is refused, if each of them has sent a request.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Clients at a time that have not chosen an export. For one more the first of them is closed.
+/// Clients that have not chosen an export. One more closes the first of them.
 const GREETED_MAX: usize = 32;
 
 /// Ends a server from another thread.
@@ -27,21 +27,21 @@ pub struct StopHandle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     stopped: AtomicBool,
-    /// Readable from the end on: what accept waits for besides clients.
+    /// Readable once the server is stopped: accept waits for this and for clients.
     awaited: PipeReader,
     wake: PipeWriter,
     open: Mutex<Open>,
     budget: Budget,
 }
 
-/// Connections, each under a number of its own, in the order in which they came.
+/// Connections, each under a unique number, in the order in which they came.
 #[derive(Debug, Default)]
 struct Open {
     sockets: BTreeMap<u64, (Arc<Socket>, Stage)>,
     next: u64,
 }
 
-/// How far a client has come.
+/// The stage of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It has not chosen an export.
@@ -57,13 +57,13 @@ impl Open {
         self.sockets.values().filter(|(_, stage)| is_counted(*stage)).count()
     }
 
-    /// False if it was closed meanwhile.
+    /// False if it was closed in the meantime.
     fn advance(&mut self, number: u64, stage: Stage) -> bool {
         let known = self.sockets.get_mut(&number);
         known.map(|(_, of)| *of = stage).is_some()
     }
 
-    /// Closes the first that has come so far and no further; false if there is none.
+    /// Closes the first connection at this stage; false if no connection is at it.
     fn evict(&mut self, stage: Stage) -> bool {
         let first = self.sockets.iter().find(|(_, (_, of))| *of == stage);
         let Some(number) = first.map(|(number, _)| *number) else { return false };
@@ -82,13 +82,13 @@ impl StopHandle {
         Ok(Self(Arc::new(Shared { stopped, awaited, wake, open, budget })))
     }
 
-    /// Ends the server: no further client is accepted, and the open connections are closed after
-    /// what is being carried out. Again and again is the same as once.
+    /// Ends the server: it accepts no more clients, and closes each open connection after its
+    /// current batch. Repeated calls have no effect.
     pub fn stop(&self) {
         if self.0.stopped.swap(true, Ordering::SeqCst) {
             return;
         }
-        // A pipe that nobody has read has room for a byte.
+        // An unread pipe has room for a byte.
         let _ = (&self.0.wake).write_all(&[0]);
         self.lock().sockets.values().for_each(|(socket, _)| socket.shut_down());
         self.0.budget.end();
@@ -105,15 +105,16 @@ impl StopHandle {
         self.0.awaited.as_fd()
     }
 
-    /// Memory for what is larger than most requests.
+    /// Memory for unusually large requests.
     pub(super) fn budget(&self) -> &Budget {
         &self.0.budget
     }
 
-    /// Notes a client that has connected; none if as many as may be are at work, or if the server ends.
+    /// Registers a connected client; `None` if the limit of clients is reached, or if the server
+    /// ends.
     pub(super) fn register(&self, socket: Arc<Socket>) -> Option<OpenConnection<'_>> {
         let mut open = self.lock();
-        // Under the lock: a stop after this finds the connection in the list.
+        // Under the lock: a later stop finds the connection in the list.
         if self.is_stopped() || open.count(|stage| stage == Stage::Used) >= CONNECTIONS_MAX {
             return None;
         }
@@ -144,14 +145,14 @@ impl OpenConnection<'_> {
         &self.socket
     }
 
-    /// It has chosen an export; false if there is no place for it.
+    /// The client has chosen an export; false if the server is full.
     pub(super) fn chooses(&self) -> bool {
         let mut open = self.handle.lock();
         let is_full = open.count(|stage| stage != Stage::Greeted) >= CONNECTIONS_MAX;
         (!is_full || open.evict(Stage::Idle)) && open.advance(self.number, Stage::Idle)
     }
 
-    /// It has asked for something; false if it was closed meanwhile.
+    /// The client has sent a request; false if it was closed in the meantime.
     pub(super) fn asks(&self) -> bool {
         self.handle.lock().advance(self.number, Stage::Used)
     }

@@ -1,14 +1,16 @@
 //! Background copies: resync of regions that may differ, rebuild of members that lack data, chunks of a
 //! scrub.
 //!
-//! In: idle moments. Out: copies of a chunk, each as a part in its lane, so that it meets no write: one at
-//! a time, but several of a rebuild while nobody asks for anything. Not here: who is rebuilt (`membership.rs`, `joining.rs`), what a scrub compares (`scrubbing.rs`).
+//! Each copy of a chunk is a part in its lane, so it never overlaps a write. One runs at a time, or
+//! several of a rebuild while no requests arrive. `membership.rs` and `joining.rs` decide which
+//! members to rebuild, `scrubbing.rs` what to compare.
 //!
-//! Copies yield to users: after one that met requests, as many pass first as a chunk has blocks. So a
-//! rebuild takes about half of what the members do, however fast they are, and all of it when nobody asks.
+//! Copies yield to users: after a copy that met requests, as many requests pass first as a chunk
+//! has blocks. So a rebuild takes about half of the members' time, however fast they are, and all
+//! of it without requests.
 //!
-//! Resync comes first, a scrub last. A rebuild goes from the begin to the end; its watermark is stored behind it. A
-//! member that was in sync once gets only what the map names.
+//! Resync comes first, a scrub last. A rebuild goes from the start to the end and stores its
+//! watermark behind it. A member that was in sync once gets only what the map names.
 
 use super::fault::Fault;
 use super::lanes::{Part, PartKind, Phase};
@@ -17,18 +19,18 @@ use super::{Engine, Members, RequestError, Run};
 use crate::geometry::{BLOCK, Place};
 use crate::superblock::{Entry, MemberState};
 
-/// What is copied.
+/// The job of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Job {
-    /// A region, from the copy that is read to the others.
+    /// A region, from its source copy to the others.
     Resync { region: u32 },
-    /// The member in this place, which has been rebuilt since this epoch.
+    /// The member in this place, in rebuild since this epoch.
     Rebuild { place: u8, since: u64 },
-    /// Of the scrub with this number.
+    /// A chunk of the scrub with this number.
     Scrub { number: u32 },
 }
 
-/// A copy on its way; its part is kept for it.
+/// A copy in flight, with its reserved part.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     job: Option<Job>,
@@ -36,32 +38,32 @@ struct Slot {
     source: u8,
 }
 
-/// Copies on their way: one, or several of a rebuild while nobody asks for anything.
+/// Copies in progress: one, or several of a rebuild while no requests arrive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copier {
     /// The part of the first slot; those of the others follow.
     pub(super) first_part: u16,
     slots: [Slot; COPY_BUFFERS as usize],
-    /// Where the search for a region goes on, and the bytes of it that are done.
+    /// Where the search for a region continues, and how many of its bytes are done.
     region: u32,
     within: u64,
-    /// Some of them could be read of no copy.
+    /// Some of its bytes could not be read from any copy.
     has_failed: bool,
-    /// The rebuild whose copies are on their way, and where its next begins.
+    /// The rebuild whose copies are in flight, and where its next one starts.
     rebuild: Option<Job>,
     next: u64,
-    /// The count of requests at which the first of the copies on their way began.
+    /// The count of requests when the first of the copies in flight started.
     began_at: u32,
-    /// That at which the next may begin.
+    /// The count at which the next may start.
     resumes_at: u32,
     /// The last that ended met no request.
     is_undisturbed: bool,
 }
 
-/// Requests that pass between two copies at least, if any come.
+/// Requests that pass between two copies at least, if any arrive.
 const PASS_MIN: u64 = 4;
 
-/// Requests that pass between two copies of so many bytes: as many as take as long.
+/// Requests that pass between two copies of `chunk` bytes: as many as take the same time.
 pub(super) fn pass_of(chunk: u64) -> u32 {
     (chunk / BLOCK).max(PASS_MIN) as u32
 }
@@ -82,7 +84,7 @@ impl Copier {
         }
     }
 
-    /// Users have had the time of a tick: the next copy may begin.
+    /// Users have had a tick: the next copy may start.
     pub(super) fn resume(&mut self, requests_done: u32) {
         self.resumes_at = requests_done;
     }
@@ -91,12 +93,12 @@ impl Copier {
         self.slots.iter().all(|it| it.job.is_none())
     }
 
-    /// What is on its way in the first slot does not count.
+    /// Ignore the copy in progress in the first slot.
     pub(super) fn forget(&mut self) {
         self.slots[0].job = None;
     }
 
-    /// What a part copies.
+    /// The job of a part.
     pub(super) fn job_of(&self, part: u16) -> Option<Job> {
         self.slots[usize::from(self.number_of(part))].job
     }
@@ -111,12 +113,12 @@ impl Copier {
         &mut self.slots[usize::from(number)]
     }
 
-    /// The copy that was read for the first slot, which a scrub has.
+    /// The source copy of the first slot, which a scrub uses.
     pub(super) fn source(&self) -> u8 {
         self.slots[0].source
     }
 
-    /// Of the scrub whose chunk is on its way.
+    /// The number of the scrub whose chunk is in progress.
     pub(super) fn scrub_number(&self) -> Option<u32> {
         match self.slots[0].job {
             Some(Job::Scrub { number }) => Some(number),
@@ -126,12 +128,12 @@ impl Copier {
 }
 
 impl Engine {
-    /// Begins the next copies, as many as may be on their way.
+    /// Starts the next copies, as many as may be in flight.
     pub(super) fn copy_next(&mut self, out: &mut Output) {
         while self.run == Run::Running && self.is_settled() && self.begin_next(out) {}
     }
 
-    /// False if none was begun.
+    /// False if no copy was started.
     fn begin_next(&mut self, out: &mut Output) -> bool {
         let done = self.requests_done;
         if self.copier.is_idle() {
@@ -174,7 +176,8 @@ impl Engine {
                 return false;
             }
         }
-        // Copies of a rebuild whose member failed may still be on their way: a scrub has the first slot.
+        // Copies of a rebuild whose member failed may still be in flight: a scrub has the first
+        // slot.
         match self.copier.is_idle() {
             _ if self.has_background => {}
             true => self.scrub_next(out),
@@ -224,9 +227,9 @@ impl Engine {
         self.geometry.region.min(self.geometry.member_bytes - first)
     }
 
-    /// False if there is nothing to do for this member now.
+    /// False if this member needs no copy now.
     fn rebuild_next(&mut self, member: usize, out: &mut Output) -> bool {
-        // It gets no writes before it knows that it is rebuilt.
+        // It gets no writes before it knows that it is in rebuild.
         if !self.is_known(member) {
             return false;
         }
@@ -278,7 +281,7 @@ impl Engine {
         let first = u32::from(self.places[at] / self.stride) * self.regions_per_set;
         let of_set = first as usize..(first + self.regions_per_set) as usize;
         if self.regions[of_set].iter().any(|it| it.needs_sync) {
-            // It lacks what could not be read, and would be read in its place.
+            // It lacks the unreadable data, and would be read in place of the source.
             self.fail_role(at as u8, out);
             return false;
         }
@@ -340,7 +343,7 @@ impl Engine {
         let Slot { job, source } = self.copier.slots[usize::from(self.copier.number_of(index))];
         let tried = self.parts[usize::from(index)].tried;
         match job {
-            // Any that lacks it, and any that could not be read.
+            // Any copy that lacks it, and any that was unreadable.
             Some(Job::Resync { .. }) => !(1 << source),
             Some(Job::Rebuild { place, .. }) => (1 << (place % self.stride)) | tried,
             Some(Job::Scrub { .. }) => self.scrub.repairing(),
@@ -369,7 +372,7 @@ impl Engine {
                 if !is_good {
                     return self.fail_role(at as u8, out);
                 }
-                // All below the first that is still on its way.
+                // Everything below the first chunk still in flight.
                 let parts = self.parts[usize::from(self.copier.first_part)..].iter();
                 let busy = parts.zip(&self.copier.slots).filter(|(_, slot)| slot.job.is_some());
                 let floor = busy.map(|(part, _)| part.offset).min().unwrap_or(self.copier.next);

@@ -1,7 +1,7 @@
-//! Which regions may differ between copies, and the map that says so durably.
+//! Tracks which regions may differ between copies, and the map that records this durably.
 //!
-//! In: writes that begin and end, sweeps. Out: writes of pages, parts whose mark is stored. Not here: the
-//! block (`map_page.rs`).
+//! Takes starts and ends of writes, and sweeps; returns writes of pages, and parts whose mark is
+//! stored. `map_page.rs` has the block.
 //!
 //! ```text
 //!            first write                 sweep, no writer           first write
@@ -10,8 +10,9 @@
 //!                            └──────────────────────► stale ◄──┘ as dirty, without a writer
 //! ```
 //!
-//! A page is written to all copies of its set, a replacement's too. While that is on its way, further marks wait together for
-//! the next. A region that is dirty on all copies costs a write nothing.
+//! A page is written to all copies of its set, including a replacement's. Marks that arrive during
+//! that write are collected for the next one. A region that is already dirty on all copies costs a
+//! write nothing.
 
 use durio_base::Nanos;
 
@@ -32,13 +33,13 @@ use crate::map_page::{self, DIRTY, PageName, STALE, UNSYNCED, regions_per_page};
 pub(super) struct Region {
     /// Writes that keep it dirty.
     pub(super) writers: u16,
-    /// What the map says, or will.
+    /// The region's byte in the map, or in its next write.
     pub(super) byte: u8,
     /// The map of each copy in sync says that it is dirty.
     pub(super) durable: bool,
     /// Copies may differ since before the start.
     pub(super) needs_sync: bool,
-    /// A part of it could be read of no copy: it stays so until the next start.
+    /// A part of it could not be read from any copy: it stays so until the next start.
     pub(super) is_unreadable: bool,
     /// Written since the last sweep.
     pub(super) touched: bool,
@@ -48,7 +49,7 @@ pub(super) struct Region {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
     pub(super) generation: u64,
-    /// A member that came back has this one: the next is later.
+    /// The generation that a returning member has: the next must be later.
     pub(super) generation_seen: u64,
     pub(super) issued: Nanos,
     /// Parts that wait for the next writing.
@@ -58,7 +59,7 @@ pub(super) struct Page {
     /// Copies to which it is on its way.
     pub(super) pending: Members,
     pub(super) is_running: bool,
-    /// Something has changed since the last writing began.
+    /// Changed since the last write started.
     pub(super) is_wanted: bool,
 }
 
@@ -93,8 +94,9 @@ impl Engine {
         (base + first) as usize..(base + end) as usize
     }
 
-    /// Takes the map as it was found. Regions that are dirty on any copy are to be made the same; of stripes, only
-    /// if their parities were never made, for the log says what was on its way.
+    /// Takes the map found at assembly. Regions that are dirty on any copy will be made equal; with
+    /// stripes, only those whose parities were never made, because the log covers the writes in
+    /// flight.
     pub(super) fn load_map(&mut self, planned: &[PlannedPage]) {
         for (page, plan) in (0_u32..).zip(planned) {
             let set = page / self.pages_per_set;
@@ -105,7 +107,7 @@ impl Engine {
                 let is_dirty = any & DIRTY != 0;
                 let is_unsure = plan.is_lost || any & UNSYNCED != 0;
                 let needs_sync = is_dirty && (self.parities == 0 || is_unsure);
-                // Until that is done, also if it is not done before the next start.
+                // Until the resync is done, even across further starts.
                 let unsynced = if self.parities > 0 && needs_sync { UNSYNCED } else { 0 };
                 self.regions[region] = Region {
                     byte: *any | unsynced,
@@ -116,23 +118,24 @@ impl Engine {
                 self.unsynced += u32::from(needs_sync);
             }
             let state = &mut self.pages[page as usize];
-            // All copies get what one of them says: otherwise it is lost with that one.
+            // All copies get the marks of each: otherwise they are lost with that copy.
             state.is_wanted = plan.any != plan.all;
-            // A member that is not here may have the one that was on its way at the end.
+            // A member that is away may have the one in flight at the end.
             state.generation = plan.generation + 2;
             for (copy, next) in (0_u8..).zip(&plan.next_slots) {
                 let Set { in_sync, writable } = self.sets[set as usize];
                 let is_stored = in_sync & (1 << copy) != 0 && next.is_some();
                 let at = self.slots_at(set as u8 * self.stride + copy, page % self.pages_per_set);
                 self.page_slots[at] = PageSlots { next: next.unwrap_or(0), is_stored };
-                // Who lacks a page gets it.
+                // A member that lacks a page gets it.
                 let is_here = writable & (1 << copy) != 0;
                 self.pages[page as usize].is_wanted |= is_here && !is_stored;
             }
         }
     }
 
-    /// Parities of this region may be wrong, and no log says how: they are made again, now or later.
+    /// Parities of this region may be wrong, and no log corrects them: they are recomputed, now or
+    /// later.
     pub(super) fn doubt_region(&mut self, offset: u64) {
         let at = self.region_at(Place { set: 0, offset, column: 0 });
         let region = &mut self.regions[at as usize];
@@ -144,7 +147,7 @@ impl Engine {
         self.pages[page as usize].is_wanted = true;
     }
 
-    /// The parities of a region are right: no start need make them again.
+    /// The parities of a region are right: no start needs to recompute them.
     pub(super) fn note_synced(&mut self, region: u32, out: &mut Output) {
         let byte = &mut self.regions[region as usize].byte;
         if *byte & UNSYNCED != 0 {
@@ -159,7 +162,7 @@ impl Engine {
         (u32::from(place) * self.pages_per_set + page_of_set) as usize
     }
 
-    /// The member in this place lacks the map of its set: it is written, all of it.
+    /// The member in this place lacks the map of its set: writes all of it.
     pub(super) fn want_map_for(&mut self, place: u8, out: &mut Output) {
         let set = u32::from(place / self.stride);
         for page in 0..self.pages_per_set {
@@ -171,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// What a member that was away names itself is copied to it too, if it gets what the map names. Its
-    /// pages must not pass for later ones than those that it gets.
+    /// The marks of a member that was away are copied to it too, if it is rebuilt by the map. Its
+    /// pages must not pass for newer ones than those it gets.
     pub(super) fn take_marks(&mut self, place: u8, map: &[u8], by_map: bool) {
         let set = place / self.stride;
         for page in 0..self.pages_per_set {
@@ -198,7 +201,7 @@ impl Engine {
         self.pages.iter().all(|it| !it.is_running)
     }
 
-    /// True if the member in this place has every page of the map of its set as it is now.
+    /// True if the member in this place has every page of its set's map as it is now.
     pub(super) fn has_map(&self, place: u8) -> bool {
         let set = u32::from(place / self.stride);
         (0..self.pages_per_set).all(|page| {
@@ -207,7 +210,7 @@ impl Engine {
         })
     }
 
-    /// Marks the region of a part, which waits until that is stored.
+    /// Marks the region of a part, which waits until the mark is stored.
     pub(super) fn mark(&mut self, index: u16, out: &mut Output) {
         let region = self.parts[usize::from(index)].region;
         self.regions[region as usize].byte |= DIRTY;
@@ -228,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// Writes a page to all copies, unless it is on its way or nothing has changed.
+    /// Writes a page to all copies, unless it is in flight or unchanged.
     pub(super) fn start_page(&mut self, page: u32, out: &mut Output) {
         let regions = self.regions_of(page);
         let state = &mut self.pages[page as usize];
@@ -282,7 +285,7 @@ impl Engine {
         });
     }
 
-    /// A writing of a page has ended on one copy.
+    /// A write of a page has ended on one copy.
     pub(super) fn page_completed(&mut self, tag: TagFields, outcome: Outcome, out: &mut Output) {
         let bit = 1 << (tag.role % self.stride);
         let Some(state) = self.pages.get_mut(tag.index as usize) else { return };
@@ -303,7 +306,7 @@ impl Engine {
         }
     }
 
-    /// Every copy has the page: what waited for it goes on.
+    /// Every copy has the page: parts that waited for it continue.
     fn page_stored(&mut self, page: u32, out: &mut Output) {
         let state = &mut self.pages[page as usize];
         state.is_running = false;
@@ -332,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// A part that kept its region dirty does so no longer.
+    /// A part no longer keeps its region dirty.
     #[inline(always)]
     pub(super) fn release_region(&mut self, index: u16) {
         let part = &self.parts[usize::from(index)];
@@ -343,12 +346,13 @@ impl Engine {
         }
     }
 
-    /// Clears what nobody has written since the last sweep; all that nobody writes if `at_once`.
+    /// Clears regions without writes since the last sweep; if `at_once`, all regions without a
+    /// write in progress.
     pub(super) fn sweep(&mut self, at_once: bool, out: &mut Output) {
         self.swept = self.now;
         for page in 0..self.pages.len() as u32 {
             let first = (page / self.pages_per_set) as usize * usize::from(self.width);
-            // A replacement is not asked: if it fails, it gets everything the next time.
+            // A replacement does not count: if it fails, it gets everything the next time.
             let is_whole = (first..first + usize::from(self.width)).all(|at| self.is_read(at));
             let may_have_writers = self.has(Fault::ClearUnderWriter);
             let mut has_changed = false;
@@ -359,7 +363,7 @@ impl Engine {
                 if !is_idle || is_touched || region.needs_sync {
                     continue;
                 }
-                // While a member is away, what was dirty is what it lacks.
+                // A member that is away lacks the dirty regions.
                 let was_written = region.byte & (DIRTY | STALE) != 0;
                 let rest = if was_written && !is_whole { STALE } else { 0 };
                 has_changed |= rest != region.byte;

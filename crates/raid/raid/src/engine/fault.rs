@@ -1,7 +1,7 @@
 //! Faults that are planted to test the simulator: each breaks one rule of the engine.
 //!
-//! In: nothing. Out: names. Where a rule is, the engine asks for its fault; without the feature
-//! `simulate` the answer is no at compile time.
+//! The engine asks for a fault at the place of the rule; without the feature `simulate` the answer
+//! is "no" at compile time.
 
 /// A rule that is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,7 @@ pub enum Fault {
     NoOrder,
     /// Superblocks and map are overwritten in place.
     OneMetadataSlot,
-    /// A mark goes to one copy.
+    /// A mark is written to one copy only.
     MarkOnOneMember,
     /// A member that was away is taken as in sync.
     StaleMemberTrusted,
@@ -24,21 +24,21 @@ pub enum Fault {
     EpochNotRaised,
     /// The watermark of a rebuild is stored before the data below it.
     WatermarkBeforeCopy,
-    /// A rebuild copies beside writes of the same bytes.
+    /// A rebuild copies concurrently with writes of the same bytes.
     RebuildRacesWrite,
-    /// Halves that went on without each other are taken as one array.
+    /// Halves that continued without each other are taken as one array.
     SplitHalvesJoined,
     /// A dirty region is read from any copy.
     DirtyReadFromAny,
     /// Members may keep data in a volatile cache.
     FuaLeftOut,
-    /// A discard goes to one copy.
+    /// A discard is sent to one copy only.
     DiscardNotMirrored,
     /// A spare takes the place of two members.
     SpareTakenTwice,
     /// A start does not ask the base of a table that is not known to count.
     BaseNotAsked,
-    /// A scrub compares beside writes of the same bytes.
+    /// A scrub compares concurrently with writes of the same bytes.
     ScrubRacesWrite,
     /// A replacement gets copies, and no writes.
     ReplacementNotWritten,
@@ -54,7 +54,7 @@ pub enum Fault {
     StaleLogReplayed,
     /// A stripe is written before the failure of a member is in the superblocks.
     StripeWrittenUnsettled,
-    /// A member counts as in sync while writes are on their way of which it has no entry.
+    /// A member becomes in sync while writes without an entry in its log are in flight.
     PromotedUnderWriter,
     /// A member that is shorter than its superblock says is trusted.
     TruncatedMemberTrusted,
@@ -68,7 +68,7 @@ pub enum Fault {
     FirstPageLoaded,
     /// A start asks the first page of the map which stripes were being written.
     FirstPageDoubted,
-    /// A start without all members goes on under the epoch that it found.
+    /// A start without all members keeps the epoch that it found.
     DegradedStartKeepsEpoch,
     /// A background copy that a member could not write counts as written.
     CopyErrorIgnored,

@@ -1,7 +1,7 @@
-//! Who becomes a member: devices that are added, spares, replacements of members that work.
+//! How devices become members: added devices, spares, and replacements of working members.
 //!
-//! In: newcomers, tables that count. Out: changes of the table. Not here: failures, and the superblocks
-//! (`membership.rs`), copying (`copying.rs`).
+//! Takes newcomers and tables that count, and changes the table. Failures and superblocks are in
+//! `membership.rs`, copying is in `copying.rs`.
 //!
 //! ```text
 //!               tables, each made when the one before counts
@@ -9,8 +9,9 @@
 //!  replacement  rebuilding    in sync       in sync       -
 //! ```
 //!
-//! A replacement has an entry of its own, and a vote of its own when it is in sync. So its member leaves
-//! as one that failed, and if that fails earlier, the replacement takes its role as it is.
+//! A replacement has a separate entry, and a separate vote when it is in sync. So its member leaves
+//! like a failed one, and if the member fails earlier, the replacement takes its role in its
+//! current state.
 
 use super::fault::Fault;
 use super::output::Output;
@@ -28,17 +29,17 @@ pub struct Newcomer {
     pub device: u8,
     /// Its size.
     pub device_bytes: u64,
-    /// Its new id, if it is not a member that was away. Then the caller has zeroed all slots of its
-    /// superblock and all of its map.
+    /// Its new id, unless it is a member that was away. With a new id, the caller has zeroed all
+    /// slots of its superblock and its whole map.
     pub id: Id,
-    /// What was found on it, if it is a member that was away.
+    /// The metadata found on it, if it is a member that was away.
     pub found: Option<Found>,
 }
 
 /// Why a device does not become a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
-    /// The role is taken, or there is none.
+    /// The role is taken, or does not exist.
     #[error("no member is missing in this role")]
     Taken,
     /// It is not in sync.
@@ -58,37 +59,36 @@ pub enum AddError {
     OneCopy,
     #[error("the device is too small for the data of a member")]
     TooSmall,
-    /// Of another array.
+    /// A member of another array.
     #[error("the device is a member of another array")]
     Foreign,
-    /// It went on alone, or was away for too long to know.
+    /// It continued alone, or was away for too long to know.
     #[error("the device may have gone on without the others: erase it to give up what it has")]
     Diverged,
-    /// Not all of it is what the array wrote.
+    /// The array did not write all of it.
     #[error("the device {0}; it can join as a new one, if what is on it may be lost")]
     Damaged(Damage),
     /// It is one already.
     #[error("the device is a member already")]
     Doubled,
-    /// The array has stopped or has not started, or not all members know of a failure yet.
+    /// The array has stopped or has not started, or some members do not know of a failure yet.
     #[error("the array does not run, or superblocks are being written")]
     NotRunning,
 }
 
-/// What a device becomes.
+/// The new role of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinAs {
-    /// The member in a role that is free: one that was away gets what it lacks by the map, any other is
-    /// rebuilt.
+    /// The member in a free role: one that was away is rebuilt by the map, any other completely.
     Member(u8),
-    /// The member in a role whose member works, and stays until this one is in sync.
+    /// A replacement for a working member, which stays until this one is in sync.
     Replacement(u8),
-    /// One that takes the role of a member that fails.
+    /// A spare, which takes the role of a member that fails.
     Spare,
 }
 
 impl Engine {
-    /// The set of a place, and its bit there.
+    /// The set of a place, and the place's bit there.
     pub(super) fn copy_at(&self, place: u8) -> (usize, Members) {
         (usize::from(place / self.stride), 1 << (place % self.stride))
     }
@@ -103,7 +103,7 @@ impl Engine {
         self.table.set_of(at).map_or(NO_PLACE, |set| set * self.stride + copy)
     }
 
-    /// The role whose data is in a place; that of a place that is free does not matter.
+    /// The role whose data is in a place; irrelevant for a free place.
     pub(super) fn role_at(&self, place: u8) -> u8 {
         let at = self.places.iter().position(|&it| it == place).unwrap_or(0);
         self.table.entries[at].replaces.unwrap_or(at as u8)
@@ -117,7 +117,7 @@ impl Engine {
         of_set.fold(0, |bits, (_, bit)| bits | bit)
     }
 
-    /// Whoever follows in the table moves up, with their votes.
+    /// Later entries of the table move up, with their votes.
     fn remove_entry(&mut self, at: usize) {
         self.table.entries.remove(at);
         self.devices.remove(at);
@@ -126,7 +126,7 @@ impl Engine {
         self.voters = self.voters >> (at + 1) << at | below;
     }
 
-    /// Spares that are gone. They had no vote, so no table need say it first.
+    /// Removes lost spares. They had no vote, so no table must record it first.
     pub(super) fn drop_lost_spares(&mut self) {
         let roles = usize::from(self.geometry.members);
         for at in (roles..self.table.entries.len()).rev() {
@@ -136,14 +136,16 @@ impl Engine {
         }
     }
 
-    /// The replacement of this member is whole: the member leaves, if the table that says so counts.
+    /// The replacement of this member is complete: the member leaves, if the table that says so
+    /// counts.
     pub(super) fn retire(&mut self, role: u8, replacement: usize, out: &mut Output) {
         if self.is_known(replacement) {
             self.fail_role(role, out);
         }
     }
 
-    /// Replacements take the roles of members that are out, as they are; those that failed are dropped.
+    /// Replacements take the roles of members that are out, in their present state; failed ones are
+    /// dropped.
     pub(super) fn take_roles(&mut self) {
         for at in (usize::from(self.geometry.members)..self.table.entries.len()).rev() {
             let entry = self.table.entries[at];
@@ -193,10 +195,10 @@ impl Engine {
         }
     }
 
-    /// Has a device join.
+    /// Adds a device.
     ///
     /// # Errors
-    /// [`AddError`]; then nothing has happened.
+    /// [`AddError`]; nothing has changed then.
     pub fn add(
         &mut self,
         what: JoinAs,
@@ -209,7 +211,7 @@ impl Engine {
         if let Some(Found { superblock, slot, .. }) = found {
             self.table.revision = self.table.revision.max(superblock.table.revision);
             next_slot = 1 - slot;
-            // Of one that grew, the last superblocks stay where they are.
+            // If the device grew, the last superblocks stay where they are.
             bytes = superblock.device_bytes;
         }
         let present = Present { device, bytes, next_slot };
@@ -246,7 +248,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a device could join now: to be asked before it is erased.
+    /// Checks whether a device could join now, before it is erased.
     ///
     /// # Errors
     /// [`AddError`].
@@ -277,7 +279,8 @@ impl Engine {
                 None
             }
             JoinAs::Spare if self.width == 1 => return Err(AddError::OneCopy),
-            // What is on it would be on its way when it is one.
+            // A device with member metadata would bring its old state with it when it becomes a
+            // member.
             JoinAs::Spare if newcomer.found.is_some() => return Err(AddError::Taken),
             JoinAs::Spare => None,
         };
@@ -305,7 +308,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Of the set of a role: there is one more than it has copies.
+    /// A free place in the set of a role: a set has one place more than it has copies.
     fn free_place(&self, role: u8) -> u8 {
         let first = role / self.width * self.stride;
         let mut places = first..first + self.stride;

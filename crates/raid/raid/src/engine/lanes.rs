@@ -1,11 +1,11 @@
-//! Parts of requests, and their order: what overlaps waits for what came before.
+//! Parts of requests, and their order: overlapping parts run one after the other.
 //!
-//! In: parts. Out: parts that may begin. Not here: what they do then (`transfer.rs`).
+//! `transfer.rs` runs parts that may start.
 //!
-//! A part lies within one chunk, and a chunk has one lane: a list of the parts of its chunks in the
-//! order in which they came. A part begins when nothing before it in its lane overlaps it, unless both
-//! only read. So two writes of the same bytes reach all copies in the same order, and a read sees no
-//! write that is half done.
+//! A part lies within one chunk, and a chunk has one lane: a list of the parts of its chunks in
+//! order of arrival. A part starts when no earlier part in its lane overlaps it, unless both only
+//! read. So two writes of the same bytes reach all copies in the same order, and a read never sees
+//! a half-done write.
 
 use durio_base::Nanos;
 
@@ -15,23 +15,23 @@ use super::{Engine, Members};
 use crate::chain::NONE;
 use crate::layout;
 
-/// What a part does.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartKind {
     Read,
     Write,
     Zero,
-    /// In the background: from one copy to others, or compared with others.
+    /// A background copy, from one copy to others, or compared with others.
     Copy,
 }
 
-/// Where a part stands.
+/// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Free,
     /// Behind another in its lane.
     Queued,
-    /// In a list of those that can begin, or of those that wait for superblocks or for a mark.
+    /// In a list of parts that can start, or that wait for superblocks or for a mark.
     Waiting,
     /// Reads are on their way.
     Reading,
@@ -41,7 +41,7 @@ pub(super) enum Phase {
     Writing,
 }
 
-/// Whether a part is made readable, piece by piece.
+/// Whether a part is being made readable, piece by piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mending {
     No,
@@ -65,14 +65,14 @@ pub(super) struct Part {
     pub(super) kind: PartKind,
     pub(super) phase: Phase,
     pub(super) set: u8,
-    /// Of a stripe.
+    /// The column in the stripe.
     pub(super) column: u8,
-    /// Copies with an operation on its way, a bit each.
+    /// Copies with an operation in flight, a bit each.
     pub(super) remaining: Members,
     /// Copies that could not be read.
     pub(super) tried: Members,
     pub(super) mending: Mending,
-    /// Nothing overlaps it, not even reads.
+    /// Nothing may overlap it, not even reads.
     pub(super) exclusive: bool,
     /// Keeps its region dirty.
     pub(super) holds_region: bool,
@@ -100,7 +100,7 @@ impl Part {
         holds_region: false,
     };
 
-    /// `shares_slot` if those of one lane share a slot of the log.
+    /// `shares_slot` if the parts of one lane share a slot of the log.
     fn conflicts(&self, other: &Self, shares_slot: bool) -> bool {
         let overlaps = self.set == other.set
             && self.offset < other.offset + u64::from(other.length)
@@ -115,7 +115,7 @@ impl Engine {
     pub(super) fn lane_of(&self, at: u64) -> u16 {
         let number = match self.parities {
             0 => at >> self.chunk_shift,
-            // Of its stripe: those that share a slot of the log share a lane.
+            // The lane of the stripe: stripes that share a slot of the log share a lane.
             _ => layout::log_slot_of(&self.geometry, self.locate(at).offset),
         };
         number as u16 & (self.lanes.len() - 1) as u16
@@ -125,7 +125,7 @@ impl Engine {
         self.parities > 0 && !self.has(Fault::LogSlotShared)
     }
 
-    /// Takes a part into its lane; it begins at once if nothing there overlaps it.
+    /// Adds a part to its lane; it starts at once if nothing there overlaps it.
     #[inline(always)]
     pub(super) fn enter_lane(&mut self, index: u16, out: &mut Output) {
         let lane = &mut self.lanes[usize::from(self.parts[usize::from(index)].lane)];
@@ -165,7 +165,7 @@ impl Engine {
                 }
     }
 
-    /// Takes a part out of its lane; what waited for it alone becomes ready.
+    /// Takes a part out of its lane; parts that waited only for it become ready.
     #[inline(always)]
     pub(super) fn leave_lane(&mut self, index: u16) {
         let &Part { lane, lane_next, .. } = &self.parts[usize::from(index)];

@@ -1,13 +1,14 @@
-//! Who is a member: failures, and the superblocks that say so.
+//! Membership: failures, and the superblocks that record them.
 //!
-//! In: failures. Out: writes of superblocks; and what waits for them goes on. Not here: which members are
-//! trusted at the start (`assembly.rs`), newcomers and spares (`joining.rs`), copying to them
-//! (`copying.rs`).
+//! Takes failures and writes superblocks; operations that wait for those continue afterwards.
+//! `assembly.rs` decides which members are trusted at the start, `joining.rs` has newcomers and
+//! spares, `copying.rs` copies to them.
 //!
-//! Superblocks are written one table after another, to all members that are here. A table counts when
-//! every one of them has it and these are at least half of the members in sync by the table before, its
-//! base: so no majority can start without one that knows of it. Until then no write that lacks a copy is
-//! answered, and no other table is made. Then it is written once more and says so.
+//! Superblocks are written one table after another, to all present members. A table counts when
+//! every one of them has it and they are at least half of the members in sync by the table before,
+//! its base: so no majority can start without a member that knows it. Until then no write that
+//! lacks a copy is answered, and no other table is made. Then the table is written once more,
+//! marked as counting.
 
 use durio_base::Nanos;
 
@@ -21,7 +22,7 @@ use crate::geometry::{BLOCK, MEMBERS_MAX};
 use crate::layout;
 use crate::superblock::{self, Entry, MemberState, SPARES_MAX, Table};
 
-/// A bit for each of the two slots that are written, at the begin and at the end.
+/// A bit for each of the two written slots, at the start and at the end.
 const BOTH_ENDS: u8 = 0b11;
 
 /// The superblocks on their way.
@@ -29,27 +30,27 @@ const BOTH_ENDS: u8 = 0b11;
 pub(super) struct Update {
     pub(super) is_running: bool,
     pub(super) issued: Nanos,
-    /// Of the table on its way.
+    /// The table being written.
     revision: u64,
     epoch: u64,
-    /// Of each entry, the slots that are on their way.
+    /// The slots being written, for each entry.
     pub(super) pending: [u8; MEMBERS_MAX as usize + SPARES_MAX],
     /// Entries that have it.
     stored: u64,
     /// Entries in sync by it.
     in_sync: u64,
-    /// A change of the members waits to be written.
+    /// A change of the members must be written.
     pub(super) wants_epoch: bool,
     /// A watermark does.
     wants_revision: bool,
-    /// A failure that not all survivors know of.
+    /// A failure that some survivors do not know of.
     failure: Failure,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Failure {
     None,
-    /// Not in the superblocks that are on their way.
+    /// Not in the superblocks in flight.
     Waiting,
     Storing,
 }
@@ -75,7 +76,7 @@ impl Engine {
         self.update.failure == Failure::None
     }
 
-    /// The member on this device is gone, or is to be given up. Its operations count as ended; late
+    /// The member on this device is gone, or must be given up. Its operations count as ended; late
     /// completions are ignored.
     pub fn member_failed(&mut self, device: u8, out: &mut Output) {
         let is_it = |it: &Option<Present>| it.is_some_and(|it| it.device == device);
@@ -88,14 +89,14 @@ impl Engine {
         self.pump(out);
     }
 
-    /// The entry whose copy has this place fails.
+    /// The entry whose copy is in this place fails.
     pub(super) fn fail_place(&mut self, place: u8, out: &mut Output) {
         if let Some(at) = self.places.iter().position(|&it| it == place) {
             self.fail_role(at as u8, out);
         }
     }
 
-    /// A member in sync that fails lacks from now on what the map names; the last copy stops the array.
+    /// A failed member in sync lacks the map's regions from now on; the last copy stops the array.
     pub(super) fn fail_role(&mut self, role: u8, out: &mut Output) {
         let Some(entry) = self.table.entries.get(usize::from(role)).copied() else { return };
         if self.devices[usize::from(role)].is_none() || matches!(self.run, Run::Stopped(_)) {
@@ -106,7 +107,7 @@ impl Engine {
             let (set, bit) = self.copy_at(place);
             let left = (self.sets[set].in_sync & !bit).count_ones();
             if left < u32::from(self.geometry.columns()) {
-                // Its superblock must go on saying that it is in sync: nothing else has the data.
+                // Its superblock must keep saying that it is in sync: nothing else has the data.
                 let reason = match self.parities {
                     0 => StopReason::LastCopy(entry.replaces.unwrap_or(role)),
                     _ => StopReason::LastStripe(role),
@@ -126,7 +127,7 @@ impl Engine {
         self.update.wants_epoch = true;
         self.update.pending[usize::from(role)] = 0;
         if place != NO_PLACE {
-            // Before a spare takes the place, whose operations these would be then.
+            // Before a spare takes the place, which would inherit these operations.
             self.release_pages(place, out);
             self.release_parts(place, out);
         }
@@ -134,20 +135,20 @@ impl Engine {
         self.start_update(out);
     }
 
-    /// Stops for ever: every request is answered with an error, and nothing is written any more.
+    /// Stops for good: every request fails, and nothing is written any more.
     pub(super) fn stop_with(&mut self, reason: StopReason, out: &mut Output) {
         self.run = Run::Stopped(reason);
         self.refuse_all(out);
     }
 
-    /// Asks for superblocks with a new epoch.
+    /// Requests superblocks with a new epoch.
     pub(super) fn want_epoch(&mut self, out: &mut Output) {
         self.update.wants_epoch = true;
         self.start_update(out);
     }
 
-    /// Once the map is clean for good: an image of a member that was copied while the array ran has an
-    /// older epoch than the others, and is not taken for the member.
+    /// Once the map is clean for good: an image of a member that was copied while the array ran has
+    /// an older epoch than the others, and is not taken for the member.
     pub(super) fn store_end(&mut self, out: &mut Output) {
         let is_due = !self.has_stored_end && !self.has(Fault::EndKeepsEpoch);
         if is_due && self.run == Run::Running && self.has_quiet_map() {
@@ -156,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Asks for superblocks with the present epoch.
+    /// Requests superblocks with the present epoch.
     pub(super) fn want_revision(&mut self, out: &mut Output) {
         self.update.wants_revision = true;
         self.start_update(out);
@@ -167,18 +168,18 @@ impl Engine {
         if self.update.is_running || !is_wanted || matches!(self.run, Run::Stopped(_)) {
             return;
         }
-        // Marks that one member alone has must be on all before one of them can be dropped.
+        // Marks that only one member has must be on all before a member can be dropped.
         if self.run == Run::Starting && (!self.has_quiet_map() || self.is_replaying()) {
             return;
         }
-        // A table that too few can store is not begun: whoever found it on one member alone would take
-        // its few members in sync for all.
+        // Do not start to write a table that too few members can store: a later start that found it
+        // on one member alone would take its few members in sync for all.
         if !self.are_enough(assembly::in_sync(&self.table)) {
             return self.stop_with(StopReason::NoMajority, out);
         }
         self.table.revision += 1;
         if let Some(mut found) = self.uncounted.take() {
-            // The base of the next table. Who is not trusted must not be told that it is in sync.
+            // The base of the next table. It must not name an untrusted member as in sync.
             found.revision = self.table.revision;
             self.write_table(&found, assembly::in_sync(&self.table), out);
             self.uncounted = Some(found);
@@ -216,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Whether these are half of those that were in sync before.
+    /// Whether these are half of the members in sync before.
     fn are_enough(&self, members: u64) -> bool {
         assembly::is_half(members, self.voters)
     }
@@ -267,14 +268,14 @@ impl Engine {
         }
     }
 
-    /// Everybody who is here has the table: it counts, if they are enough.
+    /// All present members have the table: it counts, if they are enough.
     fn check_update(&mut self, out: &mut Output) {
         let is_over = !self.update.is_running || matches!(self.run, Run::Stopped(_));
         if is_over || self.update.pending.iter().any(|&it| it != 0) {
             return;
         }
         self.update.is_running = false;
-        // One that is rebuilt has a voice again when it is in sync again.
+        // A rebuilt member has a vote again when it is in sync again.
         if !self.are_enough(self.update.stored & self.update.in_sync) {
             return self.stop_with(StopReason::NoMajority, out);
         }
@@ -287,7 +288,7 @@ impl Engine {
             self.update.failure = Failure::None;
         }
         self.admit_stored(out);
-        // Before anything can ask for the next superblocks, which would be on their way to a spare.
+        // Before anything can request the next superblocks, which would be in flight to a spare.
         self.take_roles();
         self.take_spares();
         // The next table says it too.
@@ -298,7 +299,7 @@ impl Engine {
         self.start_update(out);
     }
 
-    /// Members that the table has in sync are read from now on.
+    /// Starts reading from members that the table has in sync.
     fn promote_stored(&mut self) {
         for (at, entry) in self.table.entries.iter().enumerate() {
             let was_stored = self.update.in_sync & (1 << at) != 0;
@@ -309,8 +310,8 @@ impl Engine {
         }
     }
 
-    /// Members that know that they are rebuilt get writes from now on: before, they might be taken for
-    /// members in sync that lack nothing.
+    /// Members that know that they are in rebuild get writes from now on: before, they might be
+    /// taken for members in sync that lack nothing.
     fn admit_stored(&mut self, out: &mut Output) {
         for at in 0..self.places.len() {
             let (place, is_here) = (self.places[at], self.devices[at].is_some());
@@ -334,7 +335,7 @@ impl Engine {
         if self.run == Run::Starting {
             self.run = Run::Running;
         }
-        // Unless the table that ends it is the next one.
+        // Unless the table that ends the draining is the next one.
         self.is_draining &= self.update.wants_epoch;
         let held = std::mem::replace(&mut self.held, Chain::EMPTY);
         self.ready.append(held, &mut self.links);
@@ -344,7 +345,7 @@ impl Engine {
         }
     }
 
-    /// Members that have owed a superblock or a page for too long fail.
+    /// Fails members that have owed a superblock or a page for too long.
     pub(super) fn fail_late_metadata(&mut self, limit: Nanos, out: &mut Output) {
         if self.update.is_running && self.now.saturating_sub(self.update.issued) > limit {
             for at in 0..self.update.pending.len() as u8 {

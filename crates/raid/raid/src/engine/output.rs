@@ -1,7 +1,6 @@
-//! What the engine asks of members and answers to requests.
+//! The engine's operations on members and its answers to requests.
 //!
-//! In: nothing. Out: data. The caller owns the [`Output`] and empties it after each event; what it has
-//! allocated is kept.
+//! The caller owns the [`Output`] and empties it after each event; its allocations are kept.
 
 use super::RequestError;
 use crate::galois;
@@ -10,7 +9,7 @@ use crate::galois;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpTag(pub u64);
 
-/// What an operation is part of.
+/// The purpose of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Part,
@@ -18,8 +17,8 @@ pub(crate) enum Owner {
     Superblock,
 }
 
-/// A tag in its fields: 8 bits of owner, 8 of role (of a part which copy, of a page which place, of a
-/// superblock which entry), 24 of generation, 24 of index.
+/// A tag's fields: 8 bits of owner, 8 of role (the copy for a part, the place for a page, the entry
+/// for a superblock), 24 of generation, 24 of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagFields {
     pub(crate) owner: Owner,
@@ -58,7 +57,7 @@ pub const COPY_BUFFERS: u8 = 16;
 /// Where bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
-    /// From this byte on of the buffer that the request named.
+    /// The buffer that the request named, from this byte on.
     Request {
         /// The request's buffer.
         buffer: u32,
@@ -66,13 +65,13 @@ pub enum Buffer {
     },
     /// One of the caller's [`COPY_BUFFERS`] for background copies, each of a chunk.
     Copy(u8),
-    /// A chunk of a stripe that is worked on.
+    /// A chunk of a stripe in progress.
     Stripe {
         /// The part of a request, or the background copy, which has a buffer for each member.
         part: u16,
         member: u8,
     },
-    /// A block of the engine's own: [`crate::Engine::metadata`].
+    /// A block of the engine's metadata: [`crate::Engine::metadata`].
     Metadata(u32),
     None,
 }
@@ -84,8 +83,8 @@ impl Buffer {
     }
 }
 
-/// What a member does. Each write is durable before it is completed: a write with FUA, or a write and a
-/// flush.
+/// An operation of a member. Each write is durable before it completes: a write with FUA, or a
+/// write and a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberOpKind {
     Read,
@@ -93,13 +92,13 @@ pub enum MemberOpKind {
     Write,
     /// Make zero durably.
     Zero,
-    /// Read, and compare with the buffer, which stays as it is: [`Outcome::Done`] if all bytes are equal,
-    /// [`Outcome::Differs`] if not.
+    /// Read, and compare with the buffer, which does not change: [`Outcome::Done`] if all bytes are
+    /// equal, [`Outcome::Differs`] if not.
     Compare,
     /// Write a slot of the log durably: a block that [`crate::Engine::log_header`] makes of the buffer, then
     /// the buffer. The length is that of the buffer alone.
     Log,
-    /// Write, durable or not: only a planted fault asks for it.
+    /// Write, durable or not: only for a planted fault.
     #[cfg(any(test, feature = "simulate"))]
     VolatileWrite,
 }
@@ -110,12 +109,12 @@ pub struct MemberOp {
     /// The caller's name of the device.
     pub device: u8,
     pub kind: MemberOpKind,
-    /// Bytes from the begin of the device.
+    /// Bytes from the start of the device.
     pub offset: u64,
     /// Bytes.
     pub length: u32,
-    /// From where, or to where. It must not be reused before the operation is completed, or before the
-    /// device is closed.
+    /// The source or destination. It must not be reused before the operation is completed, or
+    /// before the device is closed.
     pub buffer: Buffer,
     /// To be given back with its completion.
     pub tag: OpTag,
@@ -124,13 +123,13 @@ pub struct MemberOp {
 /// Adds one buffer to another, in the field of parities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
-    /// What changes.
+    /// The buffer that changes.
     pub to: Buffer,
-    /// What is added.
+    /// The summand.
     pub from: Buffer,
-    /// What that is multiplied with before.
+    /// The factor for the summand.
     pub factor: u8,
-    /// False if `to` is what is added, whatever it was.
+    /// False if the summand replaces `to`.
     pub adds: bool,
     /// Bytes of both.
     pub length: u32,
@@ -164,7 +163,7 @@ pub struct Answer {
     pub result: Result<(), RequestError>,
 }
 
-/// What came of an event.
+/// The results of an event.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     /// To be carried out first, in this order.
@@ -173,8 +172,8 @@ pub struct Output {
     pub ops: Vec<MemberOp>,
     /// Requests that are done.
     pub answers: Vec<Answer>,
-    /// A member is out: what was asked of its device, and has not begun, must not. Whoever sees it makes
-    /// it false.
+    /// A member is out: operations on its device that have not started must not start. The consumer
+    /// resets this.
     pub has_lost: bool,
 }
 

@@ -1,13 +1,14 @@
-//! Parities after a stop that was not clean: made right by the log, before anything is served.
+//! Corrects parities by the log after an unclean stop, before anything is served.
 //!
-//! In: doubts, from assembly. Out: operations on members, sums. Not here: which entries count (`assembly.rs`), the
-//! entries themselves (`log_entry.rs`).
+//! Takes doubts from assembly; issues operations on members and sums. `assembly.rs` decides which
+//! entries count, `log_entry.rs` has their format.
 //!
-//! An entry has the parity without one data chunk of its stripe. With that chunk as it is now, old or new, it gives
-//! the parity. If the chunk's member is away, P and its entry say what the chunk is, and the entry of Q what Q is
-//! then. To do it again, or for a write that had ended, changes nothing. Where the slot of a stripe cannot be read,
-//! its region counts as one whose parities were never made: they are made anew in the background, and until then
-//! nothing is restored from them. The map says so before anything is written to the log.
+//! An entry has the parity without one data chunk of its stripe. Together with that chunk as it is
+//! now, old or new, it gives the parity. If the chunk's member is away, P and its entry give the
+//! chunk, and Q's entry then gives Q. The replay is idempotent, and harmless for completed writes.
+//! If the slot of a stripe is unreadable, its region counts as one whose parities were never made:
+//! they are recomputed in the background, and until then nothing is restored from them. The map
+//! records this before the log is written again.
 
 use super::lanes::{Part, PartKind, Phase};
 use super::output::{Buffer, MemberOpKind, Outcome, Output};
@@ -30,7 +31,7 @@ enum Step {
     Partial,
     /// The parity is written.
     Written,
-    /// Something cannot be read, and the array has no member to spare.
+    /// Unreadable, and the array has no member to spare.
     Unreadable,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Replay {
 }
 
 impl Engine {
-    /// Begins with the next; superblocks are written when there is none left.
+    /// Starts the next; superblocks are written when none is left.
     pub(super) fn replay_next(&mut self, out: &mut Output) {
         self.replaying = None;
         while let Some((role, doubt)) = self.doubts.pop() {
@@ -71,7 +72,7 @@ impl Engine {
         self.sets[0].in_sync & (1 << member) != 0
     }
 
-    /// False if the parity is right, or cannot be made so.
+    /// False if the parity is right, or cannot be corrected.
     fn replay_entry(&mut self, role: u8, entry: LogEntry, out: &mut Output) -> bool {
         let stripe = self.geometry.stripe(entry.offset);
         let own = stripe.member(entry.column);
@@ -82,7 +83,8 @@ impl Engine {
             self.ask_stripe(index, 1 << role, MemberOpKind::Read, self.partial_at(&entry), out);
             return true;
         }
-        // One of the two may have been made right while the chunk was there: the other is made to fit.
+        // One of the two may have been corrected while the chunk was there: the other must match
+        // it.
         let of_write = |(role, it): &(u8, Doubt)| match it {
             Doubt::Entry(it) => {
                 let is_it = (it.epoch, it.number, it.offset);
@@ -115,15 +117,15 @@ impl Engine {
         index
     }
 
-    /// Where the partial parity of an entry lies.
+    /// The place of an entry's partial parity.
     fn partial_at(&self, entry: &LogEntry) -> u64 {
         let slot = layout::log_slot_of(&self.geometry, entry.offset);
         layout::log_slot(&self.geometry, slot) + BLOCK
     }
 
-    /// An operation has ended. A member that fails now is out: what it has cannot be made right. If the array cannot
-    /// do without it and the start is forced, a read that fails counts as a slot that cannot be read: else one sector
-    /// would end each start.
+    /// Handles the end of an operation. A member that fails now is out: its parities cannot be
+    /// corrected. If the array cannot run without it and the start is forced, a failed read counts
+    /// as an unreadable slot: otherwise one bad sector would prevent every start.
     pub(super) fn replay_completed(&mut self, member: u8, outcome: Outcome, out: &mut Output) {
         if outcome != Outcome::Done && !self.has(Fault::FailedReplayCounts) {
             let needed = u32::from(self.geometry.columns());
@@ -143,12 +145,12 @@ impl Engine {
         }
     }
 
-    /// Nothing of it is on its way: the next step.
+    /// All operations of the step have ended: starts the next.
     pub(super) fn replay_on(&mut self, out: &mut Output) {
         let Some(replay) = self.replaying else { return };
         let Replay { role, entry, step, members } = replay;
         if members & !self.sets[0].in_sync != 0 {
-            // One of them is lost: with those that are left it is another thing.
+            // One of them is lost: try again with those that are left.
             self.doubts.push((role, Doubt::Entry(entry)));
             return self.replayed(out);
         }
@@ -163,13 +165,13 @@ impl Engine {
             }
             Step::Parities => {
                 self.replaying = Some(Replay { step: Step::Partial, ..replay });
-                // Into the buffer of the chunk that is away.
+                // Into the buffer of the missing chunk.
                 let buffer = Buffer::Stripe { part: index, member: own };
                 let at = (self.partial_at(&entry), buffer);
                 self.ask_member(index, p, MemberOpKind::Read, at, out);
             }
             Step::Partial => {
-                // The chunk is what P has beyond the rest.
+                // P minus the rest gives the chunk.
                 out.sums.push(self.sum(index, own, p, 1, true));
                 out.sums.push(self.sum(index, role, own, factor, true));
                 self.write_replayed(replay, out);

@@ -1,13 +1,13 @@
 //! Requests of users: checked, cut at the borders of chunks, counted, answered.
 //!
-//! In: requests. Out: parts in lanes (`lanes.rs`), answers. Not here: what a part does (`transfer.rs`).
+//! `transfer.rs` carries out the parts, in the order of their lanes (`lanes.rs`).
 
 use super::lanes::{Part, PartKind, Phase};
 use super::output::{Answer, Output};
 use super::{Engine, RequestError, Run};
 use crate::geometry::{Place, SECTOR};
 
-/// What a user asks.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
     /// Read into the buffer.
@@ -16,7 +16,7 @@ pub enum RequestKind {
     Write,
     /// Make zero, durable when it is answered: write zeroes, and discard.
     Zero,
-    /// Answered at once: whatever was answered is durable.
+    /// Answered at once: every answered write is durable.
     Flush,
 }
 
@@ -25,7 +25,7 @@ pub struct Request {
     /// Comes back with the answer.
     pub tag: u64,
     pub kind: RequestKind,
-    /// Bytes from the begin of the array, a multiple of 512.
+    /// Bytes from the start of the array, a multiple of 512.
     pub offset: u64,
     /// Bytes, a multiple of 512, at least one sector; nothing for a flush.
     pub length: u32,
@@ -36,13 +36,13 @@ pub struct Request {
 /// Why a request is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// No slot is free: submit it again after the next answer.
+    /// No slot is free: submit the request again after the next answer.
     #[error("as many requests as the engine holds are in flight")]
     Busy,
     /// Not whole sectors.
     #[error("offset and length must be multiples of 512, and the length not zero")]
     Unaligned,
-    /// Beyond the end, or more than fits at once.
+    /// Beyond the end, or too long.
     #[error("the request reaches beyond the end of the array, or is longer than it permits")]
     Beyond,
     /// The array has stopped.
@@ -64,13 +64,13 @@ impl Engine {
     /// Takes a request.
     ///
     /// # Errors
-    /// [`SubmitError`]; then nothing has happened.
+    /// [`SubmitError`]; nothing has changed then.
     pub fn submit(&mut self, request: Request, out: &mut Output) -> Result<(), SubmitError> {
         if matches!(self.run, Run::Stopped(_)) || self.is_closing {
             return Err(SubmitError::Stopped);
         }
         if request.kind == RequestKind::Flush {
-            // Every write that was answered is durable on all copies.
+            // Every answered write is durable on all copies.
             out.answers.push(Answer { tag: request.tag, result: Ok(()) });
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// As the geometry has it.
+    /// By the geometry.
     #[inline(always)]
     pub(super) fn locate(&self, at: u64) -> Place {
         let (chunk, within) = (at >> self.chunk_shift, at & u64::from(self.geometry.chunk - 1));
@@ -136,7 +136,7 @@ impl Engine {
             RequestKind::Write => PartKind::Write,
             RequestKind::Zero | RequestKind::Flush => PartKind::Zero,
         };
-        // A read of copies that may differ must not run beside another: one that meets an error writes.
+        // A read of copies that may differ must run alone: a read that meets an error writes.
         let exclusive = kind != PartKind::Read || self.regions[region as usize].needs_sync;
         let (lane, issued) = (self.lane_of(at), self.now);
         let part = &mut self.parts[usize::from(index)];
@@ -159,7 +159,7 @@ impl Engine {
         self.enter_lane(index, out);
     }
 
-    /// A part of a request is done: leaves everything, and answers if it was the last.
+    /// A part of a request is done: releases it, and answers if it was the last.
     #[inline(always)]
     pub(super) fn finish(
         &mut self,
@@ -191,7 +191,7 @@ impl Engine {
         }
     }
 
-    /// Every request is answered with an error: the array has stopped.
+    /// Fails every request: the array has stopped.
     pub(super) fn refuse_all(&mut self, out: &mut Output) {
         for slot in &mut self.requests {
             if slot.parts > 0 && !slot.answered {
@@ -199,7 +199,7 @@ impl Engine {
             }
             slot.parts = 0;
         }
-        // What is still on its way belongs to no part any more.
+        // Operations still in flight no longer belong to a part.
         for part in &mut self.parts {
             part.generation = part.generation.wrapping_add(1);
             part.remaining = 0;

@@ -1,22 +1,22 @@
 //! Scrub: whether the copies of each chunk are equal, and repair of those that are not.
 //!
-//! In: a start by the operator, idle moments. Out: one chunk at a time, as a background copy in its lane
-//! (`copying.rs`), so that it meets no write; what was found. Not here: data. The caller compares what a
-//! member has with the buffer for background copies.
+//! Takes a start by the operator; runs one chunk at a time as a background copy in its lane
+//! (`copying.rs`), so it never overlaps a write. The caller compares a member's data with the
+//! buffer for background copies.
 //!
 //! ```text
 //!  read the first copy ──► compare the others ──► equal ──► next chunk
 //!                                     └──► differs ──► counted; repair: mark, write ──► next chunk
 //! ```
 //!
-//! It runs after resync and rebuild. Copies that may differ are left out: what no copy could be read of
-//! in a resync, and sets with one copy in sync.
+//! It runs after resync and rebuild, and skips copies that may differ: chunks that no copy could
+//! read during a resync, and sets with one copy in sync.
 
 use super::output::{MemberOpKind, Outcome, Output};
 use super::{Engine, Members, RequestError, Run};
 use crate::geometry::{Level, Place};
 
-/// Mismatches that are kept with their place.
+/// Limit of mismatches listed with their place.
 pub const MISMATCHES_KEPT: usize = 64;
 
 /// Why a scrub does not start.
@@ -42,18 +42,18 @@ pub struct Mismatch {
     pub role: u8,
 }
 
-/// How far the newest scrub is, and what it has found.
+/// The newest scrub's progress and findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubStatus {
-    /// False when it has gone over everything, or was stopped.
+    /// False when it is complete, or was stopped.
     pub is_running: bool,
     /// It writes copies that differ, or could not be read.
     pub repair: bool,
-    /// Bytes that it has gone over, in one copy of each set.
+    /// Bytes covered, in one copy of each set.
     pub done: u64,
     /// All of those.
     pub all: u64,
-    /// Of `done`, what was left out: copies may differ, or fewer than two are in sync.
+    /// The skipped part of `done`: copies may differ, or fewer than two are in sync.
     pub skipped: u64,
     /// Copies of chunks that differ from the first in sync.
     pub mismatches: u64,
@@ -68,11 +68,11 @@ pub struct ScrubStatus {
 /// The scrub, and its chunk on the way.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
-    /// None before the first.
+    /// `None` before the first.
     status: Option<ScrubStatus>,
-    /// Of this scrub: what is on its way of an earlier one does not count.
+    /// The current scrub: operations of an earlier one are ignored.
     number: u32,
-    /// Copies are being compared with the one that was read.
+    /// Copies are being compared with the source.
     is_comparing: bool,
     /// Copies that differ.
     differing: Members,
@@ -103,18 +103,19 @@ impl Scrub {
         }
     }
 
-    /// Of the scrub with this number, if it is the newest.
+    /// The status of the scrub with this number, if it is the newest.
     fn status_of(&mut self, number: u32) -> Option<&mut ScrubStatus> {
         self.status.as_mut().filter(|_| self.number == number)
     }
 }
 
 impl Engine {
-    /// Starts to compare all copies, behind resync and rebuild; with `repair`, a copy that differs from
-    /// the first in sync is written from that one. [`super::Status::scrub`] says how far it is.
+    /// Starts to compare all copies, after resync and rebuild; with `repair`, a copy that differs
+    /// from the first in sync is overwritten from that one. [`super::Status::scrub`] has the
+    /// progress.
     ///
     /// # Errors
-    /// [`ScrubError`]; then nothing has happened.
+    /// [`ScrubError`]; nothing has changed then.
     pub fn scrub(&mut self, repair: bool, out: &mut Output) -> Result<(), ScrubError> {
         if self.geometry.level == Level::Striped {
             return Err(ScrubError::OneCopy);
@@ -138,12 +139,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the scrub before its time; the chunk on its way is still compared.
+    /// Stops the scrub; the chunk in flight is still compared.
     pub fn stop_scrub(&mut self) {
         self.scrub.stop();
     }
 
-    /// Begins the next chunk whose copies can be compared, if a scrub runs.
+    /// Starts the next chunk whose copies can be compared, if a scrub runs.
     pub(super) fn scrub_next(&mut self, out: &mut Output) {
         let (member_bytes, chunk) = (self.geometry.member_bytes, u64::from(self.geometry.chunk));
         while let Some(status) = self.scrub.status.as_mut().filter(|it| it.is_running) {
@@ -155,7 +156,7 @@ impl Engine {
             let set = (status.done / member_bytes) as u8;
             let place = Place { set, offset: status.done % member_bytes, column: 0 };
             let left_in_set = member_bytes - place.offset;
-            // Of stripes, all members are needed.
+            // Stripes need all members.
             let needed = if self.parities > 0 { self.width } else { 2 };
             let has_one = self.sets[usize::from(set)].in_sync.count_ones() < u32::from(needed);
             let region = self.region_at(place);
@@ -214,14 +215,14 @@ impl Engine {
         self.compare_released(index, out);
     }
 
-    /// No more is expected of one of the copies.
+    /// One copy need not be awaited any more.
     pub(super) fn compare_released(&mut self, index: u16, out: &mut Output) {
         if self.parts[usize::from(index)].remaining == 0 {
             self.compared(index, out);
         }
     }
 
-    /// All copies were compared: those that differ are counted, and written if that was asked for.
+    /// All copies were compared: counts those that differ, and writes them if requested.
     fn compared(&mut self, index: u16, out: &mut Output) {
         self.scrub.is_comparing = false;
         let part = self.parts[usize::from(index)];
@@ -232,7 +233,7 @@ impl Engine {
             _ => self.works[usize::from(index)].reads,
         };
         if compared_with & !in_sync != 0 {
-            // They were compared with a copy that is lost: the same chunk comes again.
+            // They were compared with a copy that is now lost: the chunk is compared again.
             self.copier.forget();
             return self.finish(index, Err(RequestError::Unreadable), out);
         }

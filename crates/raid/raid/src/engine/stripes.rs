@@ -1,19 +1,20 @@
-//! Stripes of levels 5 and 6: reads without a member, writes with their parities, chunks that are restored.
+//! Stripes of levels 5 and 6: degraded reads, writes with their parities, restored chunks.
 //!
-//! In: parts that begin. Out: operations on members, sums of buffers, parts that are done. Not here: what a start
-//! makes of the log (`replaying.rs`).
+//! Takes parts that start; issues operations on members and sums of buffers. `replaying.rs` reads
+//! the log at a start.
 //!
 //! ```text
 //!  read:   its chunk ──► done          no member, or an error: others of the stripe ──► sum ──► done
 //!  write:  mark ──► old data, old parities ──► sum ──► log ──► sum ──► data, parities ──► done
 //! ```
 //!
-//! Each part has a buffer for each member of its stripe. Before a write, the parity without the chunk that is written
-//! (the partial parity) goes to the log of the member that has the parity. Whatever of the write is on the members
-//! after a cut, the partial parity and the chunk as it is give the parity that belongs to it, so what the stripe
-//! stands for of other members is never lost. Parts of stripes that share a slot of the log wait for each other, and
-//! none is written while a failure is not in the superblocks of all: so what the log says of a stripe is what was
-//! last on its way, also to the member that failed.
+//! Each part has a buffer for each member of its stripe. Before a write, the parity without the
+//! chunk to write (the partial parity) goes to the log of the member that has the parity. Whatever
+//! part of the write is on the members after a cut, the partial parity and the chunk as it is give
+//! the matching parity, so the stripe never loses the data of other members. Parts of stripes that
+//! share a slot of the log wait for each other, and none is written while a failure is missing from
+//! any superblock: so the log's entry for a stripe is the last write in flight, also to the member
+//! that failed.
 
 use super::copying::Job;
 use super::fault::Fault;
@@ -25,10 +26,10 @@ use crate::layout;
 use crate::log_entry::LogEntry;
 use crate::{BLOCK, galois};
 
-/// What a part does with its stripe.
+/// A part's state of its stripe.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Work {
-    /// Members whose chunks it has, or reads; none if it reads its own alone.
+    /// Members whose chunks it reads or has read; none if it reads only its chunk.
     pub(super) reads: Members,
     /// Members that it writes.
     pub(super) targets: Members,
@@ -36,7 +37,7 @@ pub(super) struct Work {
     is_update: bool,
     /// The log has its entry: it may write.
     is_logged: bool,
-    /// Of its entry.
+    /// The number of its entry.
     number: u64,
     epoch: u64,
 }
@@ -77,7 +78,7 @@ impl Engine {
         self.sets[0].in_sync & !part.tried
     }
 
-    /// What to read to know these data chunks; none if that is not to be had.
+    /// The chunks to read to know these data chunks; `None` if too few are available.
     fn reads_for(&self, stripe: Stripe, available: Members, wanted: Members) -> Option<Members> {
         if wanted & !available == 0 {
             return Some(wanted);
@@ -99,7 +100,7 @@ impl Engine {
             self.work(index).reads = 0;
             return self.issue_read(index, own, out);
         }
-        // Where parities may be wrong, they stand for nothing.
+        // Parities that may be wrong cannot restore data.
         match self.reads_for(stripe, available, 1 << own).filter(|_| !is_unsynced) {
             Some(reads) => self.read_stripe(index, reads, out),
             None => self.finish(index, Err(RequestError::Unreadable), out),
@@ -135,7 +136,8 @@ impl Engine {
         self.read_stripe(index, reads, out);
     }
 
-    /// A write whose chunk is on no member, where parities stand for nothing: nobody could read it.
+    /// A write of a chunk whose member is missing, to a stripe without valid parities: it could
+    /// never be read.
     pub(super) fn is_written_nowhere(&self, index: u16) -> bool {
         let part = &self.parts[usize::from(index)];
         let is_write = matches!(part.kind, PartKind::Write | PartKind::Zero);
@@ -169,7 +171,7 @@ impl Engine {
             Some(Job::Rebuild { place, .. }) => (columns, available & !(1 << place)),
             Some(Job::Resync { .. } | Job::Scrub { .. }) | None => (columns, available),
         };
-        // Parities that may be wrong say nothing of data.
+        // Parities that may be wrong cannot restore data.
         let region = self.parts[usize::from(index)].region;
         let is_unsynced = self.regions[region as usize].needs_sync;
         let available = if is_unsynced { available & columns } else { available };
@@ -187,7 +189,7 @@ impl Engine {
         self.ask_stripe(index, reads, MemberOpKind::Read, offset, out);
     }
 
-    /// Asks members for the same, each with its buffer.
+    /// Issues the same operation to several members, each with its buffer.
     pub(super) fn ask_stripe(
         &mut self,
         index: u16,
@@ -242,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// All that was asked for is here, unless a member is lost: then it begins again.
+    /// All chunks have arrived; starts again if a member was lost in the meantime.
     pub(super) fn stripe_read(&mut self, index: u16, out: &mut Output) {
         if self.works[usize::from(index)].reads & !self.available(index) != 0 {
             self.work(index).reads = 0;
@@ -262,7 +264,7 @@ impl Engine {
         Sum { to: of(to), from: of(from), factor, adds, length }
     }
 
-    /// Makes the data chunks that were not read, if parities were.
+    /// Computes the data chunks that were not read, if parities were.
     fn restore_lost(&mut self, index: u16, out: &mut Output) {
         let (stripe, _) = self.stripe_of(index);
         let Work { reads, is_update, .. } = self.works[usize::from(index)];
@@ -281,7 +283,7 @@ impl Engine {
                 out.sums.push(self.sum(index, to, from, factor_of(parity, column), true));
             }
         }
-        // What is left of a parity is the sum of what is lost.
+        // The rest of a parity is the sum of the lost chunks.
         let mut lost = (0..stripe.columns()).filter(|it| !is_here(it));
         let (one, other) = (lost.next(), lost.next());
         match (one, other, read) {
@@ -316,7 +318,8 @@ impl Engine {
         }
     }
 
-    /// A chunk that was read by the others of its stripe goes to the user, and over what could not be read.
+    /// A chunk restored from the others of its stripe goes to the user, and overwrites the
+    /// unreadable one.
     fn have_restored(&mut self, index: u16, out: &mut Output) {
         let (_, own) = self.stripe_of(index);
         let to = self.request_buffer(index);
@@ -327,7 +330,7 @@ impl Engine {
         if tried & self.sets[0].writable == 0 {
             return self.finish(index, Ok(()), out);
         }
-        // Writes wait for it. It changes nothing that the stripe stands for, so it needs no entry.
+        // Writes wait for it. It does not change the stripe's data, so it needs no entry.
         part.exclusive = true;
         part.phase = Phase::Writing;
         let offset = self.data_at + part.offset;
@@ -360,7 +363,7 @@ impl Engine {
         self.work(index).reads = 0;
         self.number_entry(index);
         if members == 0 || self.has(Fault::LogLeftOut) {
-            // A parity that is lost must be so in the superblocks first.
+            // The loss of a parity must be in the superblocks first.
             return self.logged(index, out);
         }
         let part = &mut self.parts[usize::from(index)];
@@ -374,7 +377,7 @@ impl Engine {
         }
     }
 
-    /// The next entry of the log is of this part.
+    /// Numbers the next entry of the log for this part.
     pub(super) fn number_entry(&mut self, index: u16) {
         self.log_number += 1;
         let (number, epoch) = (self.log_number, self.table.epoch);
@@ -382,16 +385,16 @@ impl Engine {
         (work.number, work.epoch) = (number, epoch);
     }
 
-    /// All parities that are left have the entry.
+    /// All remaining parities have the entry.
     pub(super) fn logged(&mut self, index: u16, out: &mut Output) {
         self.work(index).is_logged = true;
         if self.may_write_stripes() { self.write_stripe(index, out) } else { self.hold(index) }
     }
 
-    /// The header of an entry of the log, for an operation that asks for it.
+    /// The header of an entry of the log, for an operation that needs it.
     ///
     /// # Panics
-    /// If the operation is of no part.
+    /// If the operation belongs to no part.
     pub fn log_header(&self, op: &MemberOp, partial: &[u8], to: &mut [u8; BLOCK as usize]) {
         let Some(TagFields { index, role, .. }) = TagFields::unpack(op.tag) else { return };
         let (part, work) = (&self.parts[index as usize], &self.works[index as usize]);
@@ -470,8 +473,8 @@ impl Engine {
         self.write_copies(index, targets, out);
     }
 
-    /// Writes what a background copy has made. Parities get an entry in the log as by a write of their first data
-    /// chunk, or an older entry would make them what they were.
+    /// Writes the result of a background copy. Parities get an entry in the log, as by a write of
+    /// their first data chunk, because an older entry would revert them.
     pub(super) fn write_copies(&mut self, index: u16, targets: Members, out: &mut Output) {
         let targets = targets & self.sets[0].writable;
         if !matches!(self.copier.job_of(index), Some(Job::Rebuild { .. })) {
@@ -488,7 +491,7 @@ impl Engine {
         self.ask_stripe(index, targets, MemberOpKind::Write, offset, out);
     }
 
-    /// The members of a stripe whose parities a scrub compares with what the data gives.
+    /// The members of a stripe whose parities a scrub compares with the data's sums.
     pub(super) fn parities_to_compare(&self, index: u16) -> Members {
         let (stripe, _) = self.stripe_of(index);
         let reads = self.works[usize::from(index)].reads;
@@ -500,8 +503,8 @@ impl Engine {
         self.works.iter_mut().for_each(|it| it.targets &= !bit);
     }
 
-    /// Whether nothing is written any more, so that a member can be taken into sync: a write that is on its way
-    /// has no entry in the log of one that is rebuilt.
+    /// Whether all writes have ended, so that a member can become in sync: a write in flight has no
+    /// entry in the log of a member in rebuild.
     pub(super) fn has_drained(&mut self) -> bool {
         if self.parities == 0 || self.has(Fault::PromotedUnderWriter) {
             return true;
@@ -514,7 +517,7 @@ impl Engine {
         !self.parts.iter().any(is_writing)
     }
 
-    /// A part waits for one member less. False if that is no matter of stripes.
+    /// A part waits for one member less. False if the part does not belong to a stripe.
     pub(super) fn stripe_released(&mut self, index: u16, out: &mut Output) -> bool {
         let part = &self.parts[usize::from(index)];
         let (phase, is_over) = (part.phase, part.remaining == 0);
@@ -530,7 +533,7 @@ impl Engine {
         is_replaying || (phase == Phase::Reading && reads != 0) || phase == Phase::Logging
     }
 
-    /// Whether parities are still made right by the log.
+    /// Whether the log is still being replayed.
     pub(super) fn is_replaying(&self) -> bool {
         self.replaying.is_some()
     }

@@ -1,7 +1,7 @@
-//! What a part does once it may: read from one copy, or write to all.
+//! Carries out a part: reads from one copy, or writes to all.
 //!
-//! In: parts that begin, completions. Out: operations on members, parts that are done. Not here: marks
-//! (`dirty.rs`), what follows of a failed member (`membership.rs`), background copies (`copying.rs`).
+//! Takes parts that start, and completions; issues operations on members. Marks are in `dirty.rs`,
+//! failed members in `membership.rs`, background copies in `copying.rs`.
 //!
 //! ```text
 //!  read:   one copy ──► done                      error ──► another copy ──► write the first ──► done
@@ -16,18 +16,20 @@ use super::lanes::{Mending, Part, PartKind, Phase};
 use super::output::{Buffer, MemberOp, MemberOpKind, Outcome, Output, Owner, TagFields};
 use super::{Engine, Members, RequestError, Run};
 
-/// Reads of a member that may fail and be mended, as many as md permits (its max_read_errors).
+/// Read errors of a member that are repaired before it fails, as many as in md (its
+/// max_read_errors).
 const READ_ERRORS_MAX: u8 = 20;
 
-// Inlined is what each write passes: by callgrind, a sixth of its instructions was entering functions.
+// Inlined where each write passes: by callgrind, a sixth of its instructions was entering
+// functions.
 impl Engine {
-    /// Begins a part, or holds it until superblocks are stored.
+    /// Starts a part, or holds it until superblocks are stored.
     #[inline(always)]
     pub(super) fn begin(&mut self, index: u16, out: &mut Output) {
         let &Part { kind, region, .. } = &self.parts[usize::from(index)];
         let is_unsynced = self.regions[region as usize].needs_sync;
-        // Before all survivors know of a failure, a copy that may differ is not read in its place: the
-        // power could go, and the failed one be read again.
+        // Until all survivors know of a failure, a copy that may differ is not read in its place:
+        // after a power cut, the failed one could be read again.
         let must_hold = self.run == Run::Starting || (!self.is_settled() && is_unsynced);
         if must_hold {
             self.parts[usize::from(index)].phase = Phase::Waiting;
@@ -52,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Of copies that may differ always the same, else the least busy.
+    /// Always the same one of copies that may differ, else the least busy.
     fn copy_to_read(&mut self, part: &Part) -> Option<u8> {
         let in_sync = self.sets[usize::from(part.set)].in_sync & !part.tried;
         if in_sync == 0 {
@@ -70,7 +72,7 @@ impl Engine {
         copies.min_by_key(|copy| self.outstanding[usize::from(first + copy)])
     }
 
-    /// Another copy each time, by the count of requests: only a fault asks.
+    /// Another copy each time, by the count of requests: only for a fault.
     fn any_copy(&self, in_sync: Members) -> u8 {
         let other = in_sync & !(1 << in_sync.trailing_zeros());
         let is_odd = self.parts.iter().map(|it| it.generation).fold(0, u32::wrapping_add) % 2 == 1;
@@ -101,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Writes a part to its copies, its region being marked.
+    /// Writes a part to its copies, after its region was marked.
     #[inline(always)]
     pub(super) fn issue_writes(&mut self, index: u16, out: &mut Output) {
         if self.parities > 0 {
@@ -140,7 +142,7 @@ impl Engine {
         MemberOpKind::Write
     }
 
-    /// Asks each of these copies for the same.
+    /// Issues the same operation to each of these copies.
     #[inline(always)]
     pub(super) fn issue(
         &mut self,
@@ -242,8 +244,8 @@ impl Engine {
         }
     }
 
-    /// Too many of them end a member that another copy can stand in for. Errors where copies may differ do
-    /// not count: the copy that is read there must stay.
+    /// Gives up a member with too many read errors, if another copy can replace it. Errors where
+    /// copies may differ do not count: the copy that is read there must stay.
     pub(super) fn count_read_error(&mut self, place: u8, out: &mut Output) {
         let errors = &mut self.read_errors[usize::from(place)];
         *errors = errors.saturating_add(1);
@@ -254,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Errors of long ago count for less: half as many each hour.
+    /// Old errors count less: half as many each hour.
     pub(super) fn forget_read_errors(&mut self) {
         if self.now.saturating_sub(self.errors_halved) >= Nanos::from_secs(3600) {
             self.errors_halved = self.now;
@@ -262,9 +264,9 @@ impl Engine {
         }
     }
 
-    /// Where copies may differ, all of a part cannot be taken from another copy because some of it cannot
-    /// be read: the rest may have been read before. So each piece is, and written over what could not be
-    /// read. When all pieces are readable, the part is read again.
+    /// Where copies may differ, a part with an unreadable piece cannot be read from another copy as
+    /// a whole, because the rest may have been read before. So each unreadable piece is read from
+    /// another copy and rewritten. When all pieces are readable, the part is read again.
     fn mend_next(&mut self, index: u16, at: u32, out: &mut Output) {
         let part = &mut self.parts[usize::from(index)];
         let next = at + self.config.alignment;
@@ -288,7 +290,7 @@ impl Engine {
             _ => {}
         }
         if !part.exclusive {
-            // Reads beside it get the same bytes from another copy; writes wait for it.
+            // Concurrent reads get the same bytes from another copy; writes wait for it.
             part.exclusive = true;
         }
         // A copy that could not be read is written, as any write is.
@@ -329,7 +331,7 @@ impl Engine {
                 continue;
             }
             part.remaining &= !bit;
-            // Its completion may come yet, and must not count for another copy in the same place.
+            // Its completion may still come, and must not count for another copy in the same place.
             let (phase, remaining) = (part.phase, part.remaining);
             match phase {
                 Phase::Reading if self.is_compared(index) => self.compare_released(index, out),

@@ -1,12 +1,12 @@
-//! What all threads of a served array share: the engine, and what is known of its devices, behind one lock.
+//! The state that all threads of a served array share, behind one lock: the engine and its devices.
 //!
-//! In: requests, what has ended, time. Out: what each thread has to do. Not here: rings and buffers, which
-//! are each thread's own; whoever holds the lock makes no system call for a request.
+//! Takes requests, completions and time; hands each thread its work. Rings and buffers are private
+//! to each thread, and no thread makes a system call for a request while it holds the lock.
 //!
-//! A thread takes the lock once for all that has come to it, and takes with it what came of that. What
-//! belongs to another (`due`) waits for that one, which is woken: an operation on a request's buffer or on
-//! a background copy belongs to whoever has the buffer, so a buffer is used by one ring alone. The engine's
-//! own blocks are written by whoever sees that they must be.
+//! A thread takes the lock once for all its pending events, and takes their results with it. Work
+//! for another thread waits in `due`, and that thread is woken: an operation on a request's buffer
+//! or on a background copy belongs to the thread with the buffer, so a buffer is used by one ring
+//! alone. Any thread may write the engine's metadata blocks: the first to see the need does.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use crate::{
     Answer, Buffer, Config, Engine, JoinAs, MemberOp, Newcomer, OpTag, Outcome, Output, Plan,
 };
 
-/// How often the engine is told the time.
+/// The engine's time is updated this often.
 pub(super) const TICK: Duration = Duration::from_millis(250);
-/// A longer time without a look at the clock was not the members'.
+/// A longer gap between looks at the clock is not counted against the members.
 const STEP_MAX: Duration = Duration::from_secs(1);
 
-/// Names a thread's request for the engine: the thread in the highest byte, then its own number.
+/// A thread's request, as the engine knows it: the thread in the highest byte, then its number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceName(pub(super) u32);
 
@@ -43,7 +43,7 @@ impl PieceName {
 /// Threads, a bit each.
 pub(super) type Threads = u64;
 
-/// What a thread has to do because of others, in this order; and what it tells.
+/// Work left for a thread by others, in this order; and the thread's backlog.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) ops: Vec<MemberOp>,
@@ -52,19 +52,19 @@ pub(super) struct Due {
     pub(super) backlog: u32,
 }
 
-/// What the lock is for.
+/// The state behind the lock.
 #[derive(Debug)]
 pub(super) struct Array {
     pub(super) engine: Engine,
     pub(super) out: Output,
     devices: Vec<DeviceCounters>,
-    /// Of each thread.
+    /// One for each thread.
     pub(super) due: Vec<Due>,
-    /// That the engine has.
+    /// Requests in the engine.
     pub(super) requests: u32,
     metadata_in_flight: u32,
     looked: Instant,
-    /// Threads that have looked at the clock since.
+    /// Threads that have looked at the clock since then.
     have_looked: Threads,
     now: Duration,
     told: Duration,
@@ -94,7 +94,7 @@ impl Array {
             is_closing: false,
             is_over: false,
         };
-        // Members that are here and that the array does not trust.
+        // Present members that the array does not trust.
         array.drop_unused();
         array
     }
@@ -103,8 +103,8 @@ impl Array {
         Threads::MAX >> (Threads::BITS as usize - self.due.len())
     }
 
-    /// A thread has looked at the clock. A thread that does not, because it is held up, holds the clock for
-    /// all: what it is to hear of members is late through no fault of theirs.
+    /// A thread has looked at the clock. A thread that is held up and does not look holds the clock
+    /// for all: its members' completions arrive late through no fault of theirs.
     pub(super) fn look(&mut self, thread: u8, now: Instant) {
         self.have_looked |= 1 << thread;
         if self.have_looked != self.threads() {
@@ -154,7 +154,7 @@ impl Array {
         self.due.iter().enumerate().map(waits).sum()
     }
 
-    /// False if it is not to begin: its member was just given up.
+    /// False if it must not start: its member was just given up.
     pub(super) fn begins(&mut self, op: &MemberOp) -> bool {
         let device = &mut self.devices[usize::from(op.device)];
         if device.is_used {
@@ -164,7 +164,7 @@ impl Array {
         device.is_used
     }
 
-    /// Who carries it out; none if anybody can.
+    /// The thread that must carry it out; `None` if any may.
     pub(super) fn thread_of(buffer: Buffer) -> Option<u8> {
         match buffer {
             Buffer::Request { buffer, .. } => Some(PieceName(buffer).thread()),
@@ -174,7 +174,7 @@ impl Array {
         }
     }
 
-    /// What a member that is out was to do does not begin, and what it still answers is not heard.
+    /// Operations of a lost member that have not started never do, and its results are ignored.
     pub(super) fn note_lost(&mut self) {
         if std::mem::take(&mut self.out.has_lost) {
             self.drop_unused();
@@ -196,7 +196,7 @@ impl Array {
         }
     }
 
-    /// True from the moment on in which nothing is left to do.
+    /// True once nothing is left to do.
     pub(super) fn is_over(&mut self) -> bool {
         let is_quiet = || {
             let is_free = self.requests == 0 && self.metadata_in_flight == 0;
@@ -270,7 +270,7 @@ impl Array {
         Ok(self.engine.refuse_newcomer(what, newcomer)?)
     }
 
-    /// A device that nobody uses is as if it had never been here.
+    /// Resets the state of an unused device.
     pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
         let counters = &mut self.devices[usize::from(device)];
         if counters.is_used {

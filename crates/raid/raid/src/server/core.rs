@@ -1,16 +1,15 @@
-//! A thread of an array: what has come to the engine, its operations to the ring, its answers to whoever
-//! asked.
+//! A thread of an array: passes requests to the engine, its operations to the ring, and its answers
+//! to the requesters.
 //!
-//! In: jobs, orders, completions, time. Out: operations on members, answers. Not here: sockets; what the
-//! threads share (`array.rs`).
+//! Takes jobs, orders, completions and time. `array.rs` has the state that threads share.
 //!
-//! Each read or write lies within a chunk, so it is one part for the engine and one buffer; zeroes may go
-//! over several chunks, and need none. A read gets a buffer of its own for each member that is asked: what a
-//! member answers too late goes nowhere.
+//! Each read or write lies within a chunk, so it is one part for the engine and one buffer; zeroes
+//! may span several chunks, and need no buffer. A read gets a separate buffer for each member that
+//! is asked: a late answer is discarded.
 //!
 //! ```text
-//!  exchange ─► what ended, requests ─► lock ─► engine ─► what is to be done ─► unlock ─► push, answer ─┐
-//!     └────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!  exchange ─► completions, requests ─► lock ─► engine ─► operations ─► unlock ─► push, answer ─┐
+//!     └─────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 
 mod own;
@@ -36,14 +35,14 @@ use crate::{
     SubmitError,
 };
 
-/// What another thread has this one do.
+/// A task from another thread.
 pub(super) type Order = Box<dyn FnOnce(&mut Core, &mut Array) + Send>;
 
-/// How a ublk request fails, whatever the cause.
+/// The error code of a failed ublk request, whatever the cause.
 const EIO: i32 = -5;
-/// Bytes of buffers that the kernel keeps the pages of, for each thread.
+/// Bytes of registered buffers, for each thread.
 const REGISTERED_BYTES: usize = 8 << 20;
-/// Operations that the kernel takes in one call.
+/// Operations per call of the ring.
 const RING_DEPTH: u32 = 256;
 
 /// A request that the engine has.
@@ -51,13 +50,13 @@ const RING_DEPTH: u32 = 256;
 struct Piece {
     from: Option<Asker>,
     length: u32,
-    /// Tells it from others that had its place.
+    /// Distinguishes this piece from others that had its place.
     serial: u32,
     memory: Memory,
 }
 
 impl Piece {
-    /// Keeps what was read, in place of what was read before.
+    /// Keeps the new read data and returns the old.
     fn keep(&mut self, read: LentBuffer) -> Option<LentBuffer> {
         match std::mem::replace(&mut self.memory, Memory::Read(read)) {
             Memory::Read(before) => Some(before),
@@ -84,18 +83,18 @@ struct Flight {
     own: Own,
 }
 
-/// All that a thread has for itself.
+/// A thread's private state.
 pub(super) struct Core {
     number: u8,
     ring: Option<MemberRing>,
     shared: Arc<Shared>,
-    /// Its own of those.
+    /// This thread's desk.
     desk: Arc<Desk>,
     backlog: VecDeque<Job>,
     completions: Vec<MemberCompletion>,
     /// To begin.
     ops: Vec<MemberOp>,
-    /// Blocks of the engine's that are written by those, as they were when that was asked for.
+    /// Copies of the engine's blocks to write, taken when the writes were requested.
     staged: VecDeque<Buffers>,
     /// To give.
     answers: Vec<Answer>,
@@ -103,9 +102,10 @@ pub(super) struct Core {
     free_pieces: Vec<u32>,
     flights: Vec<Option<Flight>>,
     free_flights: Vec<u32>,
-    /// What was read for the copies on their way; of the first thread alone.
+    /// The data read for copies in progress; only on the first thread.
     copies: [Option<LentBuffer>; COPY_BUFFERS as usize],
-    /// The same of the first, for comparisons: a member that was given up may still be writing the other.
+    /// The same for the first slot, for comparisons: a given-up member may still be writing to the
+    /// other.
     copied: Vec<u8>,
     has_copied: bool,
     stripes: Stripes,
@@ -114,7 +114,7 @@ pub(super) struct Core {
     timeout: Duration,
     has_news: bool,
     last_news: Instant,
-    /// No other thread has jobs for this one: whatever comes wakes it.
+    /// No other thread has jobs for this one: every arrival wakes it.
     is_alone: bool,
 }
 
@@ -174,8 +174,8 @@ impl Core {
             drop(array);
             shared.wake(if is_over { Threads::MAX } else { others });
             if std::mem::take(&mut self.has_copied) {
-                // Members that answer at once would keep a user of the same processor waiting, who was
-                // woken before: between two copies he comes.
+                // Members that answer at once would starve a woken client on the same processor:
+                // yield between two copies.
                 std::thread::yield_now();
             }
             self.begin_operations()?;
@@ -191,8 +191,8 @@ impl Core {
         }
     }
 
-    /// How long it may sleep: not at all for a moment after the last event, if another thread is at work
-    /// on the next one, for waking takes longer than that.
+    /// How long it may sleep: not at all for a moment after the last event, if another thread works
+    /// on the next one, because waking takes longer than that.
     fn patience(&mut self) -> Duration {
         if !self.is_alone {
             if std::mem::take(&mut self.has_news) {
@@ -210,7 +210,7 @@ impl Core {
         self.ring.as_mut().ok_or(ServerError::Ended)
     }
 
-    /// Tells the engine all that has come.
+    /// Hands all pending events to the engine.
     fn hand_in(&mut self, array: &mut Array, is_time: bool) -> Result<(), ServerError> {
         self.completed(array);
         self.take_requests(array)?;
@@ -232,7 +232,7 @@ impl Core {
         }
     }
 
-    /// Gives the engine what it takes.
+    /// Gives the engine as much of the backlog as it takes.
     fn submit_backlog(&mut self, array: &mut Array) -> Result<(), ServerError> {
         while let Some(job) = self.backlog.pop_front() {
             if let Some(job) = self.submit(array, job)? {
@@ -243,8 +243,8 @@ impl Core {
         Ok(())
     }
 
-    /// Takes what this thread is to do, and leaves the rest for others, who are to be woken. Where there is
-    /// no other, nothing is moved but the lists.
+    /// Takes this thread's work, and leaves the rest for other threads, which must be woken. With a
+    /// single thread, only the lists move.
     fn take_over(&mut self, array: &mut Array) -> Threads {
         array.note_lost();
         if !array.out.sums.is_empty() {
@@ -290,7 +290,7 @@ impl Core {
         others & !(1 << number)
     }
 
-    /// What is written, as it is now, of what the engine or the next sum changes.
+    /// Copies the data to write as it is now, if the engine or the next sum changes it.
     #[cold]
     fn stage(&mut self, array: &Array, op: &MemberOp) {
         match (op.buffer, op.kind) {
@@ -304,7 +304,7 @@ impl Core {
         }
     }
 
-    /// Leaves an operation for another thread, or for nobody.
+    /// Leaves an operation for its thread, or drops it if it has none.
     #[cold]
     fn leave(&mut self, array: &mut Array, at: usize, thread: Option<u8>) -> Threads {
         let op = self.ops.swap_remove(at);
@@ -313,7 +313,7 @@ impl Core {
         1 << thread
     }
 
-    /// Gives a job to the engine, and back if that has no room.
+    /// Gives a job to the engine; returns it if the engine has no room.
     #[inline(always)]
     fn submit(&mut self, array: &mut Array, job: Job) -> Result<Option<Job>, ServerError> {
         let piece = self.free_piece();
@@ -464,14 +464,14 @@ impl Core {
                 Memory::Written(lent) | Memory::Read(lent) => Some(lent),
                 Memory::None => None,
             };
-            // Which of its errors it was, the status tells.
+            // The status has the cause.
             self.settle(from, answer.result.map_err(|_| JobError::Failed), length, buffer)?;
         }
         self.answers.clear();
         Ok(())
     }
 
-    /// Tells whoever asked. The buffer is what was read, or a free one.
+    /// Answers the requester. The buffer has the read data, or is free.
     fn settle(
         &mut self,
         from: Asker,
@@ -521,7 +521,7 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Nobody waits for ever: whoever has asked gets an answer, also when this ends by a fault.
+    /// Every requester gets an answer, also when this thread ends by a fault.
     fn drop(&mut self) {
         let incoming = self.shared.end(self.number);
         let waiting = std::mem::take(&mut self.backlog).into_iter().chain(incoming.jobs);

@@ -1,7 +1,7 @@
-//! What lies on a device: read before it joins, written when it becomes a member.
+//! The contents of a device: read before it joins, written when it becomes a member.
 //!
-//! In: open files. Out: what assembly needs, blocks on devices. Not here: whether a device may be written
-//! to (durio-bench).
+//! Takes open files; reads what assembly needs, and writes blocks. durio-bench decides whether a
+//! device may be written to.
 //!
 //! Files are open past the page cache where that is possible, so memory is aligned and places are those
 //! of whole blocks.
@@ -18,7 +18,7 @@ use crate::layout::{self, SUPERBLOCKS};
 use crate::map_page::PageName;
 use crate::{Blocks, Found, Recognized, SuperblockError, log_entry, recognize};
 
-/// Reads the superblocks of a device, and its map; an error of the inner kind if it is no member.
+/// Reads the superblocks of a device, and its map; an inner error if it is not a member.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -54,8 +54,8 @@ pub fn find_member(
     Ok(Ok(Found { device, superblock, slot, map, log, damage }))
 }
 
-/// Regions that the map of a member marks: dirty ones, and such as another member may lack. All of a page
-/// that is not whole.
+/// The marked regions of a member's map: dirty ones, and those that another member may lack. All
+/// regions of a damaged page count.
 #[must_use]
 pub fn marked_regions(found: &Found) -> u32 {
     let table = &found.superblock.table;
@@ -76,7 +76,7 @@ pub fn leave_unsynced(blocks: &mut Blocks, geometry: &Geometry) {
     blocks.iter_mut().filter(|(at, _)| places.contains(at)).for_each(|(_, block)| block.fill(0));
 }
 
-/// Makes a device one that nobody can take for a member: its superblocks and its map are zero.
+/// Zeroes a device's superblocks and map, so that it can no longer be taken for a member.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,11 +1,11 @@
 //! The NBD front end: an array as a storage of durio-nbd.
 //!
-//! In: batches of requests of a connection. Out: their outcomes. Not here: the protocol, sockets.
+//! Takes batches of a connection's requests and returns their outcomes.
 //!
-//! A batch is cut at the borders of chunks, and its pieces are on their way together, as many as the
-//! engine may hold. All that was answered is durable on all copies, so a flush is answered at once, and
-//! holds for all connections. Clients are told of flushes and FUA all the same: some refuse to be safe
-//! without.
+//! A batch is cut at the borders of chunks, and its pieces are in flight together, as many as the
+//! engine may hold. Every answered write is durable on all copies, so a flush is answered at once,
+//! and holds for all connections. Flush and FUA are advertised nevertheless: some clients consider
+//! a device without them unsafe.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Storage for ArrayHandle {
         Export {
             block_size_min: shared.alignment,
             block_size_preferred: shared.alignment.max(4096),
-            // Members are not asked to forget what they hold yet.
+            // Members are not sent discards yet.
             trim: false,
             ..Export::new(shared.name.clone(), shared.size)
         }
@@ -38,17 +38,17 @@ impl Storage for ArrayHandle {
 
 struct Client<'s> {
     shared: &'s Shared,
-    /// Of the thread that serves it.
+    /// Buffers of the thread that serves this connection.
     desk: &'s Desk,
     mailbox: Arc<Mailbox>,
 }
 
-/// A part of a request that lies within a chunk.
+/// A part of a request within a chunk.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Of the batch.
+    /// Index of the request in the batch.
     request: usize,
-    /// Bytes from the begin of the request.
+    /// Bytes from the start of the request.
     within: usize,
     offset: u64,
     length: u32,
@@ -126,7 +126,7 @@ impl Client<'_> {
     }
 }
 
-/// What a command touches; nothing of a flush, which is done.
+/// The range of a command; empty for a flush, which is done already.
 fn range_of(command: &Command<'_>) -> (u64, u64) {
     match command {
         Command::Read { offset, into } => (*offset, into.len() as u64),

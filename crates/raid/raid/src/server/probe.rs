@@ -1,4 +1,4 @@
-//! What tests see of the operations that threads hand to the kernel, and which of them fail.
+//! Lets tests see the operations that threads hand to the kernel, and make some of them fail.
 
 use std::sync::Mutex;
 
@@ -6,12 +6,12 @@ use durio_block::{MemberAction, MemberOperation};
 
 use crate::{MemberOp, MemberOpKind};
 
-/// A place that no file has: the kernel itself refuses what is done there.
+/// A place beyond the end of any file: the kernel refuses operations there.
 const NOWHERE: u64 = 1 << 63;
 
 type Rule = Box<dyn Fn(&MemberOp) -> bool + Send>;
 
-/// Stands between the threads of a server and their rings.
+/// Sits between the threads of a server and their rings.
 #[derive(Default)]
 pub(super) struct Probe {
     seen: Mutex<Vec<(MemberOp, MemberAction)>>,
@@ -19,20 +19,20 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Has these operations fail from now on, and no others.
+    /// Makes these operations fail from now on, and no others.
     pub(super) fn fail(&self, rule: impl Fn(&MemberOp) -> bool + Send + 'static) {
         *self.fails.lock().unwrap() = Some(Box::new(rule));
     }
 
-    /// What was handed over since the last call.
+    /// The operations handed over since the last call.
     pub(super) fn take(&self) -> Vec<(MemberOp, MemberAction)> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
-    /// Notes what the engine asked for and what the kernel is asked for.
+    /// Records the engine's operation and the kernel's.
     pub(super) fn see(&self, op: &MemberOp, operation: MemberOperation) -> MemberOperation {
         self.seen.lock().unwrap().push((*op, operation.action));
-        // A log's write is longer than what the engine asked for.
+        // A write of the log is longer than the engine's operation.
         let header = if op.kind == MemberOpKind::Log { crate::BLOCK as u32 } else { 0 };
         assert_eq!((operation.member, operation.offset), (op.device.into(), op.offset));
         assert_eq!(operation.length, op.length + header);

@@ -1,10 +1,8 @@
-//! What lies between front ends and the server's threads, and among those: jobs, orders, answers, buffers,
-//! and the array.
+//! Queues between front ends and the server's threads, and among the threads: jobs, orders,
+//! answers, buffers, and the array.
 //!
-//! In: jobs of any thread. Out: jobs for those that serve. Not here: what becomes of them.
-//!
-//! A front end copies what is written into a buffer of the pool and hands that over; what is read comes
-//! back in one. So no memory of a client is ever the kernel's.
+//! A front end copies data to write into a buffer of the pool and hands that over; read data comes
+//! back in one. So a client's memory is never given to the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,8 +19,8 @@ use crate::superblock::Table;
 /// Buffers that are kept for the next job.
 pub(super) const BUFFERS_KEPT: usize = 512;
 
-/// How long a thread watches for what it waits for before it sleeps, while others may run: about as long
-/// as a sleeping thread takes to wake in a virtual machine.
+/// How long a thread spins, yielding to others, before it sleeps: about as long as a sleeping
+/// thread takes to wake in a virtual machine.
 pub(super) const WATCHED: Duration = Duration::from_micros(30);
 
 /// A request, within one chunk if it reads or writes.
@@ -35,7 +33,7 @@ pub(super) struct Job {
     pub(super) from: Asker,
 }
 
-/// What is written, if anything is.
+/// The data to write, if any.
 #[derive(Debug)]
 pub(super) enum Data {
     None,
@@ -44,12 +42,12 @@ pub(super) enum Data {
     Lent(LentBuffer),
 }
 
-/// Who gets the answer.
+/// The recipient of the answer.
 #[derive(Debug)]
 pub(super) enum Asker {
     /// A front end of another thread, by its name for the job.
     Mailbox(u32, Arc<Mailbox>),
-    /// The ublk queue of the thread's own ring, by the request's tag.
+    /// The ublk queue of the thread's ring, by the request's tag.
     Ublk(u16),
 }
 
@@ -58,7 +56,7 @@ pub(super) enum Asker {
 pub(super) struct Done {
     pub(super) number: u32,
     pub(super) result: Result<(), JobError>,
-    /// What was read.
+    /// The read data.
     pub(super) data: Option<Buffers>,
 }
 
@@ -107,7 +105,7 @@ impl Mailbox {
     }
 }
 
-/// What has not been looked at yet.
+/// Unprocessed input.
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) jobs: Vec<Job>,
@@ -115,15 +113,15 @@ pub(super) struct Incoming {
     has_ended: bool,
 }
 
-/// What front ends and the server's threads share.
+/// State shared by front ends and the server's threads.
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) chunk: u32,
-    /// What members ask of offsets and lengths.
+    /// The members' alignment of offsets and lengths.
     pub(super) alignment: u32,
     array: Mutex<Array>,
-    /// Of each thread.
+    /// One for each thread.
     pub(super) desks: Vec<Arc<Desk>>,
     connections: AtomicUsize,
     #[cfg(test)]
@@ -134,7 +132,7 @@ pub(super) struct Shared {
 pub(super) struct Desk {
     chunk: u32,
     incoming: Mutex<Incoming>,
-    /// There is something in `incoming`: a look at it costs less than a lock.
+    /// `incoming` is not empty: a check costs less than a lock.
     has_come: AtomicBool,
     pool: Mutex<Vec<Buffers>>,
     is_asleep: AtomicBool,
@@ -173,7 +171,7 @@ impl Shared {
         self.array.lock().map_err(|_| ServerError::Ended)
     }
 
-    /// Has threads look at what others left for them.
+    /// Wakes threads to take the work left for them.
     pub(super) fn wake(&self, threads: Threads) {
         if threads != 0 {
             let is_meant = |(at, _): &(usize, &Arc<Desk>)| threads >> at & 1 != 0;
@@ -181,8 +179,8 @@ impl Shared {
         }
     }
 
-    /// A thread has ended, in order or not, and the array with it. What has come for it and was not looked
-    /// at.
+    /// Ends the array, because a thread has ended, in order or not. Returns the thread's
+    /// unprocessed input.
     pub(super) fn end(&self, thread: u8) -> Incoming {
         // Also one that is in the middle of something is over.
         self.array.lock().unwrap_or_else(PoisonError::into_inner).end();
@@ -208,7 +206,7 @@ impl Desk {
         }
     }
 
-    /// Hands jobs over; gives them back if nobody serves any more.
+    /// Hands jobs over; gives them back if the thread has ended.
     pub(super) fn push_jobs(&self, jobs: Vec<Job>) -> Result<(), Vec<Job>> {
         let mut incoming = self.lock();
         if incoming.has_ended {
@@ -231,7 +229,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Something has come. Whoever sleeps is woken once.
+    /// Announces new input. Wakes a sleeping thread once.
     fn announce(&self) {
         self.has_come.store(true, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
@@ -239,8 +237,8 @@ impl Desk {
         }
     }
 
-    /// Says that the thread is about to sleep; false if something has come meanwhile. In this order,
-    /// so that what comes after the look finds it asleep.
+    /// Announces that the thread is about to sleep; false if something has arrived in the meantime.
+    /// The order matters: input that arrives after the check finds the thread asleep.
     pub(super) fn falls_asleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
         let is_empty = !self.has_come.load(Ordering::SeqCst);
@@ -254,19 +252,19 @@ impl Desk {
         self.is_asleep.store(false, Ordering::SeqCst);
     }
 
-    /// What has come, if anything has.
+    /// The pending input, if any.
     pub(super) fn take(&self) -> Option<Incoming> {
         if !self.has_come.load(Ordering::SeqCst) {
             return None;
         }
         let mut incoming = self.lock();
-        // Whoever adds something after this says so again.
+        // A later push sets it again.
         self.has_come.store(false, Ordering::SeqCst);
         let has_ended = incoming.has_ended;
         Some(std::mem::replace(&mut incoming, Incoming { has_ended, ..Incoming::default() }))
     }
 
-    /// Nothing is taken from now on; what has come and was not looked at.
+    /// Closes the queue and returns its unprocessed input.
     fn end(&self) -> Incoming {
         let mut incoming = self.lock();
         let rest = std::mem::take(&mut *incoming);

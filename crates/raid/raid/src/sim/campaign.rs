@@ -1,9 +1,9 @@
-//! The life of a simulated array from cut to cut, and whoever operates it.
+//! The life of a simulated array from cut to cut, and its operator.
 //!
-//! In: a scenario. Out: the first broken promise. Not here: what happens while it runs (`life.rs`).
+//! Takes a scenario and returns the first broken promise. `life.rs` runs the array between cuts.
 //!
-//! The operator leaves drives out, brings them back in another order, forces a start when it is known
-//! to give nothing up, and gives up members that went on apart.
+//! The operator leaves drives out, brings them back in another order, forces a start when it is
+//! known to give nothing up, and gives up members that continued separately.
 
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
@@ -28,14 +28,14 @@ use crate::{Fault, Id, Member, Plan, create, layout};
 pub(super) const DEPTH: usize = 8;
 pub(super) const REQUEST_BYTES: usize = 4 * BLOCK as usize;
 
-/// No power of two, and a map of up to six pages.
+/// Not a power of two, and a map of up to six pages.
 pub(super) const SMALL_PAGE: u32 = 3;
 
 /// An array over several cuts.
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) chance: Chance,
-    /// Of the campaign.
+    /// Seed of the campaign.
     seed: u64,
     life: u64,
     /// Steps of the life that may be left out, and others.
@@ -47,7 +47,7 @@ pub(super) struct Campaign {
     pub(super) geometry: Geometry,
     /// Regions of a page of the map.
     pub(super) page_regions: u32,
-    /// What drives held before.
+    /// Earlier contents of drives.
     pub(super) images: Images,
     /// What they held while the array ran.
     pub(super) copies: Copies,
@@ -55,15 +55,15 @@ pub(super) struct Campaign {
     pub(super) drives: Vec<Drive>,
     pub(super) memory: Memory,
     pub(super) model: Model,
-    /// Drives that have all that was acknowledged, a bit each.
+    /// Drives with all acknowledged data, a bit each.
     pub(super) serving: u64,
-    /// A minority was forced to start: the rest may not know of it until all have run together.
+    /// A minority was forced to start: the rest may not know until all have run together.
     pub(super) is_forced: bool,
     /// Members were erased, and the array has not run since: it must be forced.
     pub(super) has_given_up: bool,
-    /// Now and then a slot of the log of the first drive cannot be read.
+    /// Sometimes a slot of the log of the first drive is unreadable.
     pub(super) has_bad_drive: bool,
-    /// A request may be answered with an error: of its data, not for lack of members.
+    /// A request may fail because of its data, not for lack of members.
     pub(super) may_be_unreadable: bool,
     /// One drive is away at the next start.
     pub(super) misses_one: bool,
@@ -72,12 +72,12 @@ pub(super) struct Campaign {
     /// Counts requests; a write writes its number.
     pub(super) number: u32,
     drives_made: u64,
-    /// Leaves another drive out at each start, and cuts while superblocks are on their way.
+    /// Leaves another drive out at each start, and cuts while superblocks are in flight.
     pub(super) hunts_starts: bool,
     pub(super) left_out: u8,
     /// This drive fails before it has stored the first superblock of the next start.
     pub(super) doomed: Option<u8>,
-    /// And nothing comes back before the next cut.
+    /// Nothing comes back before the next cut.
     pub(super) keeps_out: bool,
     pub(super) tally: Tally,
     traced: Option<u64>,
@@ -99,7 +99,7 @@ impl Campaign {
         let mixed = scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut chance = Chance::new(mixed);
         let has_stripes = match scenario.focus {
-            // Others than those of the cases that were kept before there were stripes.
+            // Different from the cases kept before stripes existed.
             Focus::Any => matches!(number % 16, 3 | 6 | 9 | 15),
             Focus::Stripes => true,
             Focus::Four | Focus::Starts => false,
@@ -119,8 +119,8 @@ impl Campaign {
         // Blank, for the operator.
         let others = u64::from(chance.below(if hunts_starts { 4 } else { 2 }) == 0);
         let (spares, others) = if reduction.has(Kind::Spares) { (spares, others) } else { (0, 0) };
-        // One of four has its map in one page, and so have all with a fault of which a case was kept before
-        // there were more.
+        // One campaign in four has its map in one page, and so have all with a fault whose kept
+        // case is older than multi-page maps.
         let is_kept = scenario.fault.is_some_and(|it| it <= Fault::PromotedUnderWriter);
         let page_regions = if number % 4 == 1 || is_kept { REGIONS_PER_PAGE } else { SMALL_PAGE };
         simulate_regions_per_page(page_regions);
@@ -202,7 +202,7 @@ impl Campaign {
         self.may_be_unreadable = is_unsynced || self.has_bad_drive || self.liar.is_some();
     }
 
-    /// A drive in this place: who lies is replaced by one that lies.
+    /// A new drive in this place: a liar is replaced by a liar.
     pub(super) fn blank_drive(&mut self, device: usize) -> Drive {
         self.drives_made += 1;
         let bytes = layout::device_bytes(&self.geometry, self.data_at);
@@ -216,7 +216,7 @@ impl Campaign {
         self.tally
     }
 
-    /// This life, or all if only some take place.
+    /// Traces this life, or all if only some are run.
     pub(super) fn trace_life(&mut self, life: u64) {
         self.traced = Some(life);
     }
@@ -226,12 +226,12 @@ impl Campaign {
         self.events
     }
 
-    /// Those that lead nowhere make no case larger.
+    /// Discards steps that had no effect, so that they do not make a case larger.
     pub(super) fn forget_events(&mut self, before: u64) {
         (self.events, self.idle_events) = (before, self.events - before);
     }
 
-    /// All that took place.
+    /// The number of events so far.
     pub(super) fn effort(&self) -> u64 {
         self.events + self.idle_events
     }
@@ -260,7 +260,7 @@ impl Campaign {
         })
     }
 
-    /// The seed of decisions of this life that later cases must not change.
+    /// The generator of those decisions of this life that later cases must not change.
     pub(super) fn chance_of_its_own(&self, purpose: u64) -> Chance {
         Chance::new(self.seed ^ purpose ^ self.life.wrapping_mul(0x2545_f491_4f6c_dd1d))
     }
@@ -270,7 +270,7 @@ impl Campaign {
         self.events_max = limit;
     }
 
-    /// Lives so many lives; else the life in which a promise was broken, and how.
+    /// Runs `lives` lives; an error has the life in which a promise was broken, and how.
     pub(super) fn run(&mut self, lives: u64) -> Result<(), (u64, String)> {
         for life in 0..lives {
             if self.events > self.events_max {
@@ -302,7 +302,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// Each step has decisions of its own, so that others can be left out.
+    /// Draws each step's decisions separately, so that other steps can be left out.
     fn draw_anew(&mut self, step: u32) {
         let number = self.life << 32 | u64::from(step);
         let mixed = number.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -316,7 +316,7 @@ impl Campaign {
         self.reduction.has_step(self.life, self.step - 1)
     }
 
-    /// The next step begins, of those until something is done.
+    /// Starts the next step of a wait for an event.
     pub(super) fn next_further_step(&mut self) {
         self.further += 1;
         self.draw_anew(self.further | 1 << 31);
@@ -342,7 +342,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks the media, lets the array run, and cuts its power.
+    /// Checks the media, runs the array, and cuts its power.
     pub(super) fn live_with(
         &mut self,
         plan: Plan,
@@ -350,7 +350,7 @@ impl Campaign {
         is_settled: bool,
         is_calm: bool,
     ) -> Result<(), String> {
-        // A drive that is no member any more starts nothing that these do not know of.
+        // A drive that is not a member any more starts nothing unknown to the present ones.
         let is_all = plan.devices[..self.geometry.members.into()].iter().all(Option::is_some);
         let trusted = self.trusted(&plan);
         self.trace(|| describe(&plan));
@@ -385,10 +385,11 @@ impl Campaign {
                 continue;
             };
             let is_in_sync = entry.state == MemberState::InSync;
-            // A replacement that is rebuilt is not trusted at the next start either; but it may have more
-            // of a drive that lies than the others.
+            // A replacement in rebuild is not trusted at the next start either; but it may have
+            // more of a lying drive's data than the others.
             let is_rebuilt = entry.state == MemberState::Rebuilding && entry.replaces.is_some();
-            // One that this start alone has rebuild, at level 0, may be trusted by the next without it.
+            // A member that only this start rebuilds, at level 0, may be trusted by the next start
+            // without it.
             let is_older = entry.since <= plan.table.epoch;
             let is_rebuilt = is_rebuilt && is_older && self.suspect().is_none();
             is_whole[set] &= is_in_sync || is_rebuilt;
@@ -405,7 +406,7 @@ impl Campaign {
     }
 }
 
-/// The set of an entry of a table; none of a spare.
+/// The set of an entry of a table; `None` for a spare.
 pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
     let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
     role.map(|it| it / geometry.set_members())

@@ -1,6 +1,6 @@
 //! A case in words: the switches of `cargo xtask sim raid` that replay it.
 //!
-//! In: a scenario, a cut, what is left out. Out: text, and back. Not here: replaying.
+//! Converts a scenario, a cut and its omissions to text and back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use super::liars::lies;
 use super::{Focus, Liars, Reduction, Scenario};
 use crate::Fault;
 
-/// A cut of a scenario, and what is left out before it.
+/// A cut of a scenario, and what to leave out before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// Which campaigns.
     pub scenario: Scenario,
     /// The number of the cut.
     pub cut: u64,
-    /// What is left out.
+    /// The omissions.
     pub reduction: Reduction,
 }
 
@@ -92,7 +92,7 @@ impl FromStr for Case {
 /// `some`, `none`, `every`, or the name of a lie that every campaign has.
 ///
 /// # Errors
-/// With what is expected.
+/// The expected values.
 pub fn parse_liars(text: &str) -> Result<Liars, String> {
     let named = || lies().find(|it| it.name == text).map(|it| Liars::Only(it.name));
     let names = || lies().map(|it| it.name).collect::<Vec<_>>().join(", ");
@@ -107,7 +107,7 @@ pub fn parse_liars(text: &str) -> Result<Liars, String> {
 /// The name of a fault, with dashes.
 ///
 /// # Errors
-/// With what is expected.
+/// The expected values.
 pub fn parse_fault(text: &str) -> Result<Fault, String> {
     let dashed = |it: Fault| it.name().replace(' ', "-");
     let named = Fault::ALL.into_iter().find(|it| dashed(*it) == text);

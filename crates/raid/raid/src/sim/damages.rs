@@ -1,13 +1,13 @@
-//! Drives that something other than the engine wrote to between two starts: truncated, grown, copied back
-//! in part, or restored from an older image.
+//! Drives that something other than the engine wrote to between two starts: truncated, grown,
+//! copied back in part, or restored from an older image.
 //!
-//! In: a campaign between two lives. Out: a drive that is not to be trusted any more. Not here: drives that
-//! lie (`liars.rs`).
+//! Damages a drive of a campaign between two lives, so that it must not be trusted any more.
+//! `liars.rs` has drives that lie.
 //!
-//! A drive is damaged only if the others have all that was acknowledged, and a start without it is
-//! permitted. What has no trace in the superblocks is not done: a part between the two ends, an image
-//! that is not older than the superblocks at the end that stays, and an image of a run that ended in a
-//! crash, put back before the next: a member that was away for a moment looks the same.
+//! A drive is damaged only if the others have everything acknowledged, and a start without it is
+//! permitted. Damage without a trace in the superblocks is left out: a part between the two ends, an
+//! image that is not older than the superblocks at the end that stays, and an image of a run that
+//! ended in a crash, put back before the next start: a member that was briefly away looks the same.
 
 use durio_base::Nanos;
 use durio_simdisk::{Chance, Image, Request};
@@ -20,7 +20,7 @@ use crate::geometry::{BLOCK, SECTOR};
 use crate::superblock::{self, MemberState, Superblock, Table};
 use crate::{AssembleOptions, Found, Plan, assemble, layout};
 
-/// One life of this many begins with one.
+/// One life in this many starts with a damaged drive.
 const SHARE: u64 = 12;
 
 /// All drives are copied in one life of this many; one copy is put back when the start must see its age.
@@ -37,17 +37,17 @@ pub(super) struct Copies {
     pub(super) ended: u64,
 }
 
-/// What became of a drive.
+/// The damage of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// Nothing behind this byte.
+    /// Nothing after this byte.
     UpTo(u64),
-    /// The image's part instead of what was there, from and to this byte.
+    /// The image replaces the data from and to this byte.
     ImageIn(u64, u64),
 }
 
 impl Campaign {
-    /// Damages a drive now and then; its number.
+    /// Sometimes damages a drive; returns its number.
     pub(super) fn damage_some(&mut self) -> Result<Option<u8>, String> {
         let mut chance = self.chance_of_its_own(0xda3a_9e00);
         let is_drawn = chance.below(SHARE) == 0;
@@ -162,7 +162,7 @@ impl Campaign {
                 self.drives[at].bytes = cut;
             }
             1 => {
-                // At least the superblocks at its end.
+                // At least the superblocks at its end are lost.
                 let cut = cut.min(size - 2 * BLOCK);
                 self.trace(|| format!("device {device} is zero from {cut} on"));
                 self.drives[at].keep(Kept::UpTo(cut), None);
@@ -189,7 +189,7 @@ impl Campaign {
         Ok(Some(device))
     }
 
-    /// A start that trusts the others alone has all that was acknowledged.
+    /// Whether a start that trusts only the others has all acknowledged data.
     fn can_do_without(&mut self, device: u8) -> bool {
         let mut found: Vec<Found> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
@@ -205,8 +205,8 @@ impl Campaign {
         !has_bad_log && starts(&found) && starts(&without)
     }
 
-    /// An earlier image, whose superblocks are all older than those of the drive now; all of it is of an
-    /// earlier epoch than the others know to count, unless it is for a part.
+    /// An earlier image, whose superblocks are all older than the drive's present ones; unless only
+    /// a part of it is used, all of it is of an earlier epoch than the others know to count.
     fn older_image(&mut self, now: &Found, for_a_part: bool) -> Option<Image> {
         let device = usize::from(now.device);
         let counts = self.counts_without(now.device);
@@ -227,8 +227,8 @@ impl Campaign {
         (is_older && then.iter().any(Option::is_some)).then_some(image)
     }
 
-    /// All drives together know that it is old. It is erased then: beside others that were away it would have
-    /// the votes of then.
+    /// Checks that all drives together know that it is old, then erases it: with others away, it
+    /// would count with its old votes.
     fn check_restored(&mut self, device: u8) -> Result<(), String> {
         let found: Vec<Found> =
             (0..).zip(&mut self.drives).filter_map(|(at, it)| it.find(at)).collect();
@@ -239,7 +239,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// It is not read, and not written to unless all of it is made anew.
+    /// Checks that it is not read, and is written only if it is rebuilt whole.
     pub(super) fn check_damaged(&mut self, damaged: Option<u8>, plan: &Plan) -> Result<(), String> {
         let Some(device) = damaged else { return Ok(()) };
         let is_damaged = self.drives[usize::from(device)].find(device);
@@ -251,7 +251,7 @@ impl Campaign {
             }
         }
         if is_damaged {
-            // The operator takes it for a new one.
+            // The operator takes it for a new drive.
             self.drives[usize::from(device)] = self.blank_drive(device.into());
         }
         Ok(())
@@ -269,7 +269,7 @@ fn superblocks(image: &Image, size: u64) -> [Option<Superblock>; 4] {
 }
 
 impl Drive {
-    /// Writes over it behind everybody's back.
+    /// Writes over it without the engine's knowledge.
     fn keep(&mut self, kept: Kept, image: Option<&Image>) {
         let (from, to) = match kept {
             Kept::UpTo(from) => (from, self.disk.size()),
@@ -280,7 +280,7 @@ impl Drive {
             image.read(from / SECTOR, &mut data);
         }
         let write = Request::Write { sector: from / SECTOR, data: &data, fua: true };
-        // An honest disk with power takes what is within its size.
+        // An honest disk with power accepts writes within its size.
         let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
     }
 }

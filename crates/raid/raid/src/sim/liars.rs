@@ -1,27 +1,30 @@
 //! A drive that lies, and what must hold all the same.
 //!
-//! In: a campaign, operations on the drive. Out: what an array must not do even then. Not here: how a drive
-//! lies (durio-simdisk), what holds if none does.
+//! Checks what an array must not do even with a lying drive. durio-simdisk implements the lies.
 //!
-//! In some campaigns of levels 1 and 10 one drive lies, in one way of the zoo. What it did not store is
-//! gone, and it has a vote at each start. What must hold:
+//! In some campaigns of levels 1 and 10 one drive lies, in one way of the zoo. Data that it did not
+//! store is gone, and it has a vote at each start. These must hold:
 //!
-//! - No panic, and the array becomes idle when nobody asks. It may be lost with the drive, but never while
-//!   honest drives have all of it.
-//! - What the liar answers was once written there: older data, never another place's. A drive that turns
-//!   bits, stores in wrong places, or was in two sets may answer anything: data has no checksums.
-//! - What an honest copy answers keeps the full promise, unless it is *weak*: then it was once written there.
-//!   A sector becomes weak when its data is copied from the liar, when no honest copy of its set is in sync,
-//!   or when a start trusts an honest copy that lacks something, for those who knew it were away and the
-//!   liar has forgotten it. The next acknowledged write that an honest copy has makes it strong, and so do
-//!   honest copies that are equal and alone in question after a cut.
+//! - No panic, and the array becomes idle without requests. It may be lost with the drive, but
+//!   never while honest drives have all of it.
+//! - The liar's answers were once written at that place: older data, never another place's. A drive
+//!   that flips bits, stores in wrong places, or was in two sets may answer anything: data has no
+//!   checksums.
+//! - An honest copy's answers keep the full promise, unless it is *weak*: then they were once
+//!   written there. A sector becomes weak when its data is copied from the liar, when no honest
+//!   copy of its set is in sync, or when a start trusts an honest copy that lacks something,
+//!   because the drives that knew it were away and the liar has forgotten it. The next acknowledged
+//!   write that an honest copy has makes it strong, and so do honest copies that are equal and
+//!   alone in question after a cut.
 //! - So a set without the liar keeps the full promise, unless such a start gave it up.
-//! - The superblock that is taken of it was written whole. One that went back is not trusted as in sync, and
-//!   the member is rebuilt whole, not by the map: nothing names what it lacks.
+//! - The superblock taken from the liar was written whole. A liar that went back in time is not
+//!   trusted as in sync, and the member is rebuilt whole, not by the map: no record names what it
+//!   lacks.
 //! - After a scrub that repairs, all copies answer the same.
 //!
-//! Halves are not split there: the half of the liar may have forgotten that it ran. A liar can be taken for
-//! honest ([`Liars::Believed`]): then everything is judged as in any campaign, and must be found.
+//! Halves are not split there: the liar's half may have forgotten that it ran. A liar can be taken
+//! for honest ([`Liars::Believed`]): then everything is judged as in any campaign, and the lie must
+//! be found.
 
 use std::collections::HashSet;
 
@@ -37,11 +40,11 @@ use crate::layout;
 use crate::superblock::{self, MemberState, Table};
 use crate::{AssembleOptions, Buffer, Found, MemberOp, MemberOpKind, Plan, RoleStatus, assemble};
 
-/// One campaign of so many has a liar.
+/// One campaign in this many has a liar.
 const SHARE: u64 = 8;
-/// As docs/formats/raid-superblock.md has it.
+/// From docs/formats/raid-superblock.md.
 const EPOCH: usize = 48;
-/// So small a member never has the 64 KiB of the zoo in its cache.
+/// A member this small never has the zoo's 64 KiB in its cache.
 const CACHE_LIMIT: u64 = 8 << 10;
 
 /// Drives that lie, by name.
@@ -49,22 +52,22 @@ pub fn lies() -> impl Iterator<Item = &'static NamedProfile> {
     ZOO.iter().filter(|it| it.lie.is_some())
 }
 
-/// Why nothing can be seen of a lie in an array; none if it can.
+/// Why a lie cannot be seen in an array; `None` if it can.
 #[must_use]
 pub fn why_unseen(name: &str) -> Option<&'static str> {
     (name == "flush-one-connection").then_some("an array has one connection to each member")
 }
 
-/// The drive that lies.
+/// The lying drive.
 #[derive(Debug)]
 pub(super) struct Liar {
     pub(super) device: usize,
     named: &'static NamedProfile,
-    /// Nobody knows that it lies.
+    /// The checks take the liar for honest.
     is_believed: bool,
-    /// Of each superblock that was written to it.
+    /// Hashes of the superblocks written to it.
     written: HashSet<u64>,
-    /// The newest epoch of those that it said to have stored.
+    /// The newest epoch that it claimed to have stored.
     epoch: u64,
     /// It did not know that one at a start.
     has_forgotten: bool,
@@ -73,9 +76,9 @@ pub(super) struct Liar {
 }
 
 impl Liar {
-    /// One of so many drives, if this campaign has one.
+    /// One of `drives` drives, if this campaign has a liar.
     pub(super) fn draw(liars: Liars, seed: u64, drives: u64) -> Option<Self> {
-        // Of its own: honest campaigns do not depend on it.
+        // A separate generator: honest campaigns do not depend on it.
         let mut chance = Chance::new(seed ^ 0x11a5);
         let all: Vec<_> = lies().collect();
         let drawn = all[chance.below(all.len() as u64) as usize];
@@ -107,7 +110,7 @@ impl Liar {
         (profile, !self.named.on_fua)
     }
 
-    /// What it answers may never have been written there.
+    /// Its answers may never have been written there.
     pub(super) fn answers_anything(&self) -> bool {
         matches!(self.named.lie, Some(Lie::BitRot(_) | Lie::Misdirects { .. }))
     }
@@ -122,7 +125,7 @@ impl Liar {
         !matches!(self.named.lie, Some(Lie::StaleReadsPerMille(_) | Lie::MirrorLags(_)))
     }
 
-    /// A superblock is being written to it, or was.
+    /// A superblock is being written to it, or was written.
     fn note_superblock(&mut self, block: &[u8], is_done: bool) {
         if is_done {
             let epoch = block[EPOCH..EPOCH + 8].try_into().map_or(0, u64::from_le_bytes);
@@ -132,7 +135,7 @@ impl Liar {
         }
     }
 
-    /// What was found on it was written to it, in one of the slots.
+    /// Checks that the found superblock was written to it, in one of the slots.
     fn check_written(&self, found: &Found) -> Result<(), String> {
         let superblock::Superblock { table, member, device_bytes } = &found.superblock;
         let mut block = [0; BLOCK as usize];
@@ -160,7 +163,8 @@ impl Campaign {
         self.suspect().is_some_and(|it| it.device == device)
     }
 
-    /// What a start may not do with a liar; what its vote may have hidden becomes weak.
+    /// Checks what a start must not do with a liar; data that its vote may have hidden becomes
+    /// weak.
     pub(super) fn check_start(&mut self, plan: &Plan, found: &[Found]) -> Result<(), String> {
         let Some(liar) = self.liar.as_mut().filter(|it| !it.is_believed) else { return Ok(()) };
         let device = liar.device;
@@ -199,8 +203,8 @@ impl Campaign {
         Ok(())
     }
 
-    /// An array that does not start with all drives is started by force with what is best, the others given
-    /// up; none if it is lost with the liar.
+    /// Starts an array that does not start with all drives, by force with the best ones, and gives
+    /// up the others; `None` if it is lost with the liar.
     pub(super) fn start_without_liar(
         &mut self,
         found: &[Found],
@@ -260,17 +264,18 @@ impl Campaign {
     }
 }
 
-/// Who answers what, in an array with a liar.
+/// The sources of answers, in an array with a liar.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// By slot of a request: the sectors of its buffer that were read of the liar.
+    /// By slot of a request: the sectors of its buffer read from the liar.
     requests: [u32; super::campaign::DEPTH],
-    /// The buffers for background copies that were.
+    /// The buffers for background copies read from the liar.
     copies: u32,
 }
 
 impl Life<'_> {
-    /// The operator learns who belongs to which set, and what no honest copy vouches for.
+    /// Records which drive belongs to which set, and marks sectors weak that no honest copy vouches
+    /// for.
     pub(super) fn note_members(&mut self) {
         let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
         let geometry = self.campaign.geometry;
@@ -287,7 +292,7 @@ impl Life<'_> {
         }
         if let Some(liar) = &mut self.campaign.liar {
             liar.sets |= sets;
-            // What it lost of a rebuild shows what it had in the other set.
+            // Losing a rebuild's writes exposes its data of the other set.
             self.campaign.model.holds_anything |= liar.sets.count_ones() > 1;
             self.had_errors |= liar.has_errors();
         }
@@ -299,12 +304,12 @@ impl Life<'_> {
         self.campaign.suspect().is_some_and(|it| it.sets & (1 << set) != 0)
     }
 
-    /// An operation is asked for: data of the liar goes to a request, or to honest copies.
+    /// Tracks data of the liar that an operation brings to a request, or to honest copies.
     pub(super) fn note_source(&mut self, op: &MemberOp) {
         let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
         let is_liar = usize::from(op.device) == device;
         if is_liar && op.kind == MemberOpKind::Write && !matches!(op.buffer, Buffer::Metadata(_)) {
-            // Whatever set it has come to.
+            // It may have joined another set.
             self.note_members();
         }
         let sectors = u64::from(op.length) / SECTOR;
@@ -321,7 +326,7 @@ impl Life<'_> {
         match op.kind {
             MemberOpKind::Read if is_liar => *source |= mask,
             MemberOpKind::Read => *source &= !mask,
-            // Of what a request writes nothing was read.
+            // A request's write has no read source.
             MemberOpKind::Write if !is_liar && *source & mask != 0 => {
                 let roles = self.engine.status().roles;
                 let at = roles.iter().position(|it| it.device == Some(op.device)).unwrap_or(0);
@@ -338,7 +343,7 @@ impl Life<'_> {
         }
     }
 
-    /// By set: no copy that is not here may have more of the liar than those that are.
+    /// By set: no absent copy may have more of the liar's data than the present ones.
     pub(super) fn are_whole(&self) -> Vec<bool> {
         let geometry = self.campaign.geometry;
         let mut are_whole = vec![true; geometry.sets().into()];
@@ -357,8 +362,8 @@ impl Life<'_> {
         self.sources.requests[slot] = 0;
     }
 
-    /// Whether a read may have found older data in a sector of its buffer: it was read of the liar, or was
-    /// weak then.
+    /// Whether a read may have found older data in a sector of its buffer: it was read from the
+    /// liar, or the sector was weak then.
     pub(super) fn may_be_older(&self, slot: usize, within: usize, at: usize, number: u32) -> bool {
         let model = &self.campaign.model;
         let was_weak = model.is_weak(at) || model.was_written_after(at, number);
@@ -366,7 +371,7 @@ impl Life<'_> {
         self.campaign.suspect().is_some() && (is_of_liar || was_weak)
     }
 
-    /// A write was acknowledged: what an honest copy has is strong.
+    /// A write was acknowledged: sectors that an honest copy has become strong.
     pub(super) fn strengthen(&mut self, sectors: std::ops::Range<usize>, number: u32) {
         let Some(device) = self.campaign.suspect().map(|it| it.device) else { return };
         let geometry = self.campaign.geometry;
@@ -424,10 +429,10 @@ fn newest_of(found: &[Found]) -> Option<&Table> {
 }
 
 impl Drive {
-    /// All data of a member, as the drive answers it.
+    /// All data of a member, as the drive returns it.
     fn read_data(&mut self, geometry: &crate::geometry::Geometry, data_at: u64) -> Vec<u8> {
         let mut data = vec![0; geometry.member_bytes as usize];
-        // What cannot be read stays zero.
+        // Unreadable data stays zero.
         let _ = self.disk.read(data_at / SECTOR, &mut data, durio_simdisk::Leg::First);
         data
     }

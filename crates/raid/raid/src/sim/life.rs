@@ -1,7 +1,7 @@
 //! One life of a simulated array: from its start to the next cut.
 //!
-//! In: an assembled array. Out: the first broken promise. Not here: starts (`campaign.rs`), media
-//! (`media.rs`), scrubs (`scrubs.rs`).
+//! Takes an assembled array and returns the first broken promise. `campaign.rs` has starts,
+//! `media.rs` media, `scrubs.rs` scrubs.
 
 use durio_base::Nanos;
 
@@ -19,7 +19,7 @@ use crate::{
     RoleStatus,
 };
 
-/// Steps in which an array without requests must become idle: in 300,000 cuts none took 3000.
+/// Steps within which an array without requests must become idle: in 300,000 cuts none took 3000.
 const SETTLE_STEPS: u32 = 20_000;
 /// Further parts are background copies.
 const PARTS_MAX: u16 = 64;
@@ -56,11 +56,11 @@ pub(super) struct Life<'a> {
     errors_per_mille: u64,
     /// Some operations may have failed.
     pub(super) had_errors: bool,
-    /// Of 10 000 steps, those in which members fail.
+    /// How many of 10 000 steps have failures of members.
     failures: u64,
     fast: Option<u8>,
     submits: bool,
-    /// Drives that are not used are not this array's to take.
+    /// Unused drives must not be added to this array.
     pub(super) is_calm: bool,
     /// The operator starts and stops scrubs.
     pub(super) scrubs: bool,
@@ -68,7 +68,7 @@ pub(super) struct Life<'a> {
     pub(super) is_planted: bool,
     /// The newest replacement, until it has taken its role.
     pub(super) replacement: Option<u8>,
-    /// Who answered.
+    /// The sources of answers.
     pub(super) sources: Sources,
 }
 
@@ -94,9 +94,9 @@ impl<'a> Life<'a> {
         let depth = 1 + chance.below(DEPTH as u64) as usize;
         let errors_per_mille = if is_calm || chance.below(8) != 0 { 0 } else { 15 };
         let failures = if is_calm || chance.below(2) != 0 { 0 } else { 60 };
-        // One drive is faster than the others: it may have a table alone.
+        // One drive is faster than the others: it may be the only one with a table.
         let fast = campaign.hunts_starts.then(|| chance.below(3) as u8);
-        // Those lives are cut while superblocks are on their way: little would come of it.
+        // Those lives are cut while superblocks are in flight: a scrub would achieve little.
         let scrubs = !campaign.hunts_starts && chance.below(4) == 0;
         let has = |kind| campaign.reduction.has(kind);
         let depth = if has(Kind::Depth) { depth } else { 1 };
@@ -153,7 +153,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// A stripe that is written then has no entry in the log of whoever is taken into sync.
+    /// A stripe written at that moment has no entry in the log of the member that becomes in sync.
     fn is_cut_while_promoting(&mut self) -> bool {
         let writes = |it: &Flight| {
             let is_of_request =
@@ -167,13 +167,13 @@ impl<'a> Life<'a> {
         is_cut
     }
 
-    /// A table that takes a member into sync is the rarest.
+    /// A table that takes a member into sync is the rarest kind.
     fn is_cut_while_storing(&mut self) -> bool {
         let odds = if self.engine.is_promoting() { 8 } else { 64 };
         self.engine.is_storing() && self.campaign.chance.below(odds) == 0
     }
 
-    /// Until the first superblocks are stored.
+    /// Runs until the first superblocks are stored.
     pub(super) fn run_until_it_serves(&mut self) -> Result<(), String> {
         for _ in 0..SETTLE_STEPS {
             if self.engine.status().is_running {
@@ -185,12 +185,12 @@ impl<'a> Life<'a> {
         Err("the array does not start".to_owned())
     }
 
-    /// Until nothing is on its way; then all copies must be equal.
+    /// Runs until nothing is in flight; then all copies must be equal.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.submits = false;
         self.failures = 0;
         self.campaign.next_further_step();
-        // What no copy could be read of stays marked.
+        // Regions that no copy could read stay marked.
         self.errors_per_mille = 0;
         let had_errors = self.had_errors;
         let compares =
@@ -230,9 +230,9 @@ impl<'a> Life<'a> {
         let (drives, data_at) = (&self.campaign.drives, self.campaign.data_at);
         let model = &mut self.campaign.model;
         media::check(&geometry, data_at, drives, &trusted, !had_errors, model)?;
-        // What these have counts from now on.
+        // The data of these drives counts from now on.
         self.campaign.serving = self.engine.devices_read();
-        // Where a member is away, parities that were never made cannot be.
+        // Where a member is away, parities that were never made cannot be computed.
         let is_whole =
             roles_in_sync == usize::from(geometry.members) || geometry.level.parities() == 0;
         if is_clean && !had_errors && is_whole && trusted.dirty.contains(&true) {
@@ -262,7 +262,8 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Counts how it stood at the cut. Whether it ran, and with all drives that it began with.
+    /// Records the state at the cut. Returns whether the array ran, and with all its initial
+    /// drives.
     pub(super) fn end(mut self) -> (bool, bool) {
         self.count_replaced();
         let status = self.engine.status();
@@ -368,7 +369,7 @@ impl<'a> Life<'a> {
             _ => RequestKind::Write,
         };
         let block = (BLOCK / SECTOR) as usize;
-        // Half of all go to the same few blocks, so that they meet.
+        // Half of all requests go to the same few blocks, so that they overlap.
         let blocks = (all / block) as u64;
         let blocks = if chance.below(2) == 0 { blocks.min(6) } else { blocks };
         let mut first = chance.below(blocks) as usize * block;
@@ -469,7 +470,8 @@ impl<'a> Life<'a> {
             };
             self.campaign.trace(|| format!("request {}: {:?}", asked.number, answer.result));
             if answer.result.is_ok() {
-                // A read says nothing of who lacks what; a write is answered when these have it.
+                // A read does not show which drive lacks what; a write is answered when these have
+                // it.
                 let read = self.engine.devices_read();
                 let is_read = asked.kind == RequestKind::Read;
                 let before = if is_read { self.campaign.serving } else { 0 };
@@ -513,7 +515,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// A background copy goes where copies may differ, and nowhere else.
+    /// A background copy may only write where copies may differ.
     fn check_copy(&mut self, op: &MemberOp) -> Result<(), String> {
         let is_of_copy = match op.buffer {
             Buffer::Copy(_) => true,

@@ -1,7 +1,6 @@
-//! What lies on the media after a cut, read by eyes of its own.
+//! Checks the media after a cut with a separate reader.
 //!
-//! In: disks, members that are trusted, the model. Out: what is wrong. Not here: the engine's reader of
-//! maps, which this must not share.
+//! Takes disks, the trusted members and the model. Must not share the engine's reader of maps.
 
 use durio_simdisk::Disk;
 
@@ -13,7 +12,7 @@ use crate::map_page::regions_per_page;
 
 const BLOCK: usize = 4096;
 const SECTOR: u64 = 512;
-/// As docs/formats/raid-superblock.md has it.
+/// From docs/formats/raid-superblock.md.
 const MAP_BLOCK: u64 = 2;
 const SET: usize = 10;
 const PAGE: usize = 12;
@@ -21,7 +20,7 @@ const REGIONS: usize = 64;
 const CHECKSUM: usize = 4092;
 const UNSYNCED: u8 = 4;
 
-/// The members of a set that are trusted, and the regions that may differ.
+/// The trusted members of a set, and the regions that may differ.
 pub(super) struct Trusted {
     /// Entries and device numbers by set, without a drive that is known to lie.
     pub(super) sets: Vec<Vec<(usize, usize)>>,
@@ -31,14 +30,14 @@ pub(super) struct Trusted {
     pub(super) dirty: Vec<bool>,
     /// The same, by region of stripes, where parities were never made.
     pub(super) unsynced: Vec<bool>,
-    /// As dirty ones, and what a member that is rebuilt may have alone.
+    /// Dirty regions, and those that only a member in rebuild may have.
     pub(super) resynced: Vec<bool>,
-    /// The same, and what a member that was away may lack.
+    /// The same, and regions that a member that was away may lack.
     pub(super) marked: Vec<bool>,
 }
 
 impl Trusted {
-    /// Reads the maps of the members that are trusted, and of others, with their sets, that come back.
+    /// Reads the maps of the trusted members, and of others, with their sets, that come back.
     pub(super) fn read(
         geometry: &Geometry,
         drives: &[Drive],
@@ -57,7 +56,7 @@ impl Trusted {
         };
         for (set, members) in trusted.sets.iter().enumerate() {
             for &(_, member) in members {
-                // Of a page that is lost, all may be dirty.
+                // All regions of a lost page may be dirty.
                 let map = newest_map(&drives[member].disk, set, geometry, 1 | UNSYNCED);
                 for (region, byte) in map.iter().take(regions).enumerate() {
                     trusted.dirty[set * regions + region] |= byte & 1 != 0;
@@ -78,8 +77,8 @@ impl Trusted {
     }
 }
 
-/// The map of a member of a set: of each page the newer whole one of two, or `lost` for all of its regions.
-/// That of a set to which it belonged before is not it. None at level 0.
+/// The map of a member of a set: for each page the newer whole slot of two, or `lost` for all of
+/// its regions. The map of an earlier set does not count. Empty at level 0.
 pub(super) fn newest_map(disk: &Disk, set: usize, geometry: &Geometry, lost: u8) -> Vec<u8> {
     if geometry.set_members() == 1 {
         return Vec::new();
@@ -148,7 +147,7 @@ pub(super) fn check(
             if must_be_equal && !is_equal && !model.is_weak(at) {
                 return Err(format!("sector {at} of set {set}: copies differ, region {region}"));
             }
-            // A copy that is not here may be trusted at the next start, if this one is not complete.
+            // An absent copy may be trusted at the next start, if this one is incomplete.
             if let Some(value) = first.flatten().filter(|_| is_equal && trusted.is_whole[set]) {
                 model.settle(at, value);
             }
@@ -157,12 +156,12 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The value in a sector of a disk that belongs to sector `at` of the array; none if it is another's.
+/// The value in a sector of a disk, if it belongs to sector `at` of the array.
 fn value_of(disk: &Disk, sector: u64, at: usize) -> Option<u32> {
     disk.durable().sector(sector).map_or(Some(0), |bytes| read_stamp(bytes, at))
 }
 
-/// The value of a sector; none if it belongs elsewhere.
+/// The value of a sector; `None` if it belongs elsewhere.
 pub(super) fn read_stamp(bytes: &[u8], at: usize) -> Option<u32> {
     let value = u32::from_le_bytes(bytes[..STAMP / 2].try_into().ok()?);
     let place = u32::from_le_bytes(bytes[STAMP / 2..STAMP].try_into().ok()?);

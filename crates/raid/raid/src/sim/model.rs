@@ -1,10 +1,10 @@
-//! What may be read: known from requests and answers alone.
+//! The model: which values may be read, derived from requests and answers alone.
 //!
-//! In: writes that are announced and acknowledged, reads, members that are lost. Out: whether a value is
-//! legal. Not here: the engine, in any way.
+//! Takes announced and acknowledged writes, reads, and lost members; decides whether a value is
+//! legal, independently of the engine.
 //!
-//! A sector may hold what was acknowledged last, or any write that was announced later. Once it was
-//! read, it holds that: unless a copy is lost while copies may still differ.
+//! A sector may hold the last acknowledged write, or any write announced later. A read fixes its
+//! value, unless a copy is lost while copies may still differ.
 
 /// Values that a sector may hold.
 #[derive(Debug, Clone, Default)]
@@ -12,26 +12,26 @@ struct Sector {
     acknowledged: u32,
     /// The request that wrote it.
     number: u32,
-    /// What was read since, and by which request.
+    /// The value read since, and the request that read it.
     seen: Option<(u32, u32)>,
-    /// Requests later than `number` that were not acknowledged, and what they wrote.
+    /// Requests later than `number` that were not acknowledged, and their values.
     open: Vec<(u32, u32)>,
-    /// Since this request its copies may be of a drive that lies: it holds anything that was once written.
+    /// Since this request its copies may be a lying drive's: it holds any value once written there.
     weak_since: Option<u32>,
 }
 
-/// A sector holds this if it was never written, or was discarded.
+/// The value of a sector that was never written, or was discarded.
 pub(super) const ZERO: u32 = 0;
 
 /// All sectors of an array.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     sectors: Vec<Sector>,
-    /// The last request before a copy was lost: what it read may have been of that copy.
+    /// The last request before a copy was lost: its read may have come from that copy.
     lost_after: u32,
     /// By the number of a request: the sectors to which it wrote its number.
     written: Vec<std::ops::Range<usize>>,
-    /// A weak sector may hold what was never written.
+    /// A weak sector may hold data that was never written.
     pub(super) holds_anything: bool,
 }
 
@@ -64,11 +64,12 @@ impl Model {
         }
     }
 
-    /// A value was read by the request of this number. False if it must not be.
+    /// A value was read by the request of this number. False if that is illegal.
     pub(super) fn read(&mut self, sector: usize, number: u32, value: u32) -> bool {
         let sector = &mut self.sectors[sector];
         if sector.number > number || sector.seen.is_some_and(|(by, _)| by > number) {
-            // A part of a longer read, which was done before a later request: nothing tells how long.
+            // A part of a longer read that finished before a later request: when it finished is
+            // unknown.
             return true;
         }
         let is_open = |after: u32| {
@@ -93,7 +94,8 @@ impl Model {
         value == sector.acknowledged || sector.open.iter().any(|&(_, it)| it == value)
     }
 
-    /// Whether a drive that lies may answer this: what was written there once. None is of another place.
+    /// Whether a lying drive may answer this: data once written there. `None` is data of another
+    /// place.
     pub(super) fn may_ever_hold(&self, sector: usize, value: Option<u32>) -> bool {
         let was_written = |value: u32| {
             let sectors = self.written.get(value as usize);
@@ -116,7 +118,7 @@ impl Model {
         self.sectors[sector].weak_since = Some(number);
     }
 
-    /// An honest copy has what this request wrote. One that came before may have been written before.
+    /// An honest copy has this request's value. An earlier request may have been written before it.
     pub(super) fn strengthen(&mut self, sector: usize, number: u32) {
         let since = &mut self.sectors[sector].weak_since;
         *since = since.filter(|it| *it >= number);

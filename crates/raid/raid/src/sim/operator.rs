@@ -1,6 +1,6 @@
 //! Drives that fail in a life, and drives that join.
 //!
-//! In: a life. Out: failures, newcomers. Not here: who is there at a start (`campaign.rs`).
+//! `campaign.rs` decides which drives are present at a start.
 
 use super::life::Life;
 use super::media;
@@ -28,7 +28,7 @@ impl Life<'_> {
         }
     }
 
-    /// Drives that the engine has given up are closed: what was on its way to them is gone.
+    /// Closes drives that the engine has given up: their operations in flight are lost.
     pub(super) fn drop_unused(&mut self) {
         let now = self.used_now();
         let lost = self.used & !now;
@@ -39,7 +39,7 @@ impl Life<'_> {
         self.has_lost = true;
         self.campaign.model.lose_copy(self.campaign.number);
         self.flights.retain(|it| lost & (1 << it.op.device) == 0);
-        // What was asked of them and is not yet on its way.
+        // Operations for these drives that were not started yet.
         self.out.ops.retain(|it| lost & (1 << it.device) == 0);
         for device in (0..self.campaign.drives.len()).filter(|it| lost & (1 << it) != 0) {
             self.campaign.trace(|| format!("device {device} is out"));
@@ -52,8 +52,7 @@ impl Life<'_> {
         roles.iter().filter_map(|it| it.device).fold(0, |bits, device| bits | 1 << device)
     }
 
-    /// A drive that is not used takes a role that is free, or replaces a member that works, or becomes a
-    /// spare.
+    /// An unused drive takes a free role, replaces a working member, or becomes a spare.
     pub(super) fn add_some(&mut self) {
         self.count_replaced();
         let status = self.engine.status();
@@ -70,7 +69,7 @@ impl Life<'_> {
             return;
         }
         let has_free = roles.iter().any(is_free);
-        // What a drive that lies has forgotten would be found later.
+        // Data that a lying drive has forgotten would be found missing later.
         let is_lost = self.campaign.is_liar(device)
             && self.campaign.drives[device].find(device as u8).is_none();
         let is_blank = self.campaign.chance.below(4) == 0 || is_lost;

@@ -1,10 +1,10 @@
-//! Less than all of a campaign: what a shrunk case leaves out.
+//! The omissions of a shrunk case.
 //!
-//! In: switches, in words. Out: whether a life, a step or a kind of event takes place. Not here: what can
-//! be left out without losing a violation (`shrink.rs`).
+//! Parses switches; decides whether a life, a step or a kind of event takes place. `shrink.rs`
+//! finds what can be left out without losing a violation.
 //!
-//! Each life and each step has decisions of its own, so what is left out changes no later decision, only
-//! what it meets.
+//! Each life and each step draws its decisions separately, so an omission does not change later
+//! decisions, only the state that they meet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use crate::geometry::{BLOCK, Geometry, Level};
 /// Kinds of events that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A drive that lies.
+    /// A lying drive.
     Lies,
-    /// Drives beside the members.
+    /// Drives in addition to the members.
     Spares,
     /// Halves that run without each other.
     Splits,
@@ -63,9 +63,9 @@ impl Kind {
 /// Steps of a life that take place, from one to before another.
 pub(super) type Steps = Vec<std::ops::Range<u32>>;
 
-/// What takes place of a campaign. The text is its parts with commas: `no-scrubs` leaves out a kind of
-/// events, `2x4` is an array of two members with four blocks each, `12` keeps all of life 12, `12:0-3+7`
-/// four steps of it. If a life is named, those that are not do not take place.
+/// The parts of a campaign to run, as a comma-separated text: `no-scrubs` leaves out a kind of
+/// events, `2x4` is an array of two members with four blocks each, `12` keeps all of life 12,
+/// `12:0-3+7` five steps of it. If lives are named, the others are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reduction {
     without: u16,

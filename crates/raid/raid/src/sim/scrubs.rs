@@ -1,7 +1,7 @@
 //! Scrubs of a simulated array, and differences that are planted for them.
 //!
-//! In: a life. Out: a scrub that found what is not there, or did not find what is. Not here: other events
-//! (`life.rs`).
+//! Reports a scrub that found a difference that does not exist, or missed one that does. `life.rs`
+//! has other events.
 //!
 //! A difference is one bit behind the stamp of a sector, so requests and the model do not see it.
 
@@ -25,7 +25,7 @@ impl Life<'_> {
         }
     }
 
-    /// Copies in sync never differ where a scrub compares them, but for what was planted.
+    /// Copies in sync never differ where a scrub compares them, except for planted differences.
     pub(super) fn check_scrub(&mut self) -> Result<(), String> {
         if self.is_planted || self.engine.mismatches() == 0 {
             return Ok(());
@@ -39,7 +39,8 @@ impl Life<'_> {
         Err(format!("a scrub found copies that differ: {places:?}"))
     }
 
-    /// In an idle array, a bit of one copy is turned: a scrub finds it, and writes it if it repairs.
+    /// In an idle array, flips a bit of one copy: a scrub must find it, and correct it if it
+    /// repairs.
     pub(super) fn plant_difference(&mut self) -> Result<(), String> {
         let Some((place, sector, expected)) = self.draw_difference() else { return Ok(()) };
         let (was_calm, scrubs) = (self.is_calm, self.scrubs);
@@ -88,7 +89,7 @@ impl Life<'_> {
         }
     }
 
-    /// Such a scrub must find these.
+    /// Checks that this scrub finds these differences.
     fn scrub_finds(&mut self, repair: bool, expected: &[Mismatch]) -> Result<(), String> {
         let status = self.scrub_whole(repair)?;
         let places = &status.places;
@@ -101,8 +102,8 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Turns a bit of one copy. The sector of the member, and what a scrub says of it; none if it could
-    /// not be told from what happens beside it.
+    /// Flips a bit of one copy. Returns the member's sector and the scrub's expected report; `None`
+    /// if concurrent events make the report unpredictable.
     fn draw_difference(&mut self) -> Option<(Place, u64, Vec<Mismatch>)> {
         let status = self.engine.status();
         let is_stalled = self.campaign.drives.iter().any(|it| it.is_stalled);
@@ -145,7 +146,7 @@ impl Life<'_> {
         Some((place, sector, expected))
     }
 
-    /// Roles and devices of a set that are read, the first of them first.
+    /// Roles and devices of a set that are read, the first role first.
     pub(super) fn devices_of(&self, set: u8) -> Vec<(u8, usize)> {
         let geometry = &self.campaign.geometry;
         let roles = (0_u8..).zip(self.engine.status().roles).zip(self.engine.places());

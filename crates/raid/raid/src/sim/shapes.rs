@@ -1,6 +1,4 @@
-//! Arrays that are simulated, and drives and starts in words.
-//!
-//! In: chance. Out: geometries, lines of a trace. Not here: what happens to them (`campaign.rs`).
+//! Draws the geometries of simulated arrays, and describes drives and starts for a trace.
 
 use durio_simdisk::Chance;
 

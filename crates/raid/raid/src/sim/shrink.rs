@@ -1,23 +1,22 @@
-//! A failing case made small.
+//! Shrinks a failing case to the same kind of violation with fewer events.
 //!
-//! In: a violation. Out: the same kind of violation with fewer events. Not here: how something is left out
-//! (`reduction.rs`).
+//! `reduction.rs` applies omissions.
 //!
-//! One thing after the other is left out, and stays so if the violation remains with no more events:
-//! kinds of events and a larger array, in other campaigns too; then lives, then steps, in halves down to
-//! single ones. The effort is bounded by events, not by time, so a case shrinks to the same.
+//! One thing after another is left out, and stays out if the violation remains with no more events:
+//! kinds of events and a larger array, in other campaigns too; then lives, then steps, in halves
+//! down to single ones. The effort is bounded by events, not by time, so shrinking is reproducible.
 
 use super::campaign::Campaign;
 use super::life::STEPS_MAX;
 use super::reduction::{Kind, Reduction, Steps};
 use super::{CUTS_PER_CAMPAIGN, Case, Scenario, Violation};
 
-/// Events that are tried: with switches in other campaigns, and with lives and steps of the best; some
-/// seconds.
+/// Limits of events for the trials: with switches in other campaigns, and with lives and steps of
+/// the best; some seconds.
 const EFFORT: [u64; 2] = [4_000_000, 16_000_000];
-/// Campaigns that are tried with a switch, beside the one that was found.
+/// Campaigns to try with a switch, in addition to the one that was found.
 const OTHERS: u64 = 60;
-/// Campaigns that are tried with all switches.
+/// Campaigns to try with all switches.
 const OTHERS_AT_THE_END: u64 = 4000;
 /// Arrays, small ones first: members and blocks of each.
 const ARRAYS: [(u8, u8); 5] = [(2, 2), (2, 4), (3, 4), (4, 4), (4, 16)];
@@ -27,9 +26,9 @@ const ARRAYS: [(u8, u8); 5] = [(2, 2), (2, 4), (3, 4), (4, 4), (4, 16)];
 pub struct Shrunk {
     /// How it is replayed.
     pub case: Case,
-    /// What is wrong then.
+    /// The violation.
     pub what: String,
-    /// Events from the begin of its campaign on.
+    /// Events from the start of its campaign.
     pub events: u64,
     /// Bytes of the array.
     size: u64,
@@ -42,14 +41,14 @@ struct Shrinker {
     effort: u64,
 }
 
-/// The original, and the smallest with the same kind of violation that was found.
+/// Returns the original, and the smallest case found with the same kind of violation.
 #[must_use]
 pub fn shrink(scenario: Scenario, violation: &Violation) -> (Shrunk, Shrunk) {
     let case = Case { scenario, cut: violation.cut, reduction: Reduction::default() };
     let (kind, what) = (kind_of(&violation.what), violation.what.clone());
     let first = Shrunk { case, what, events: u64::MAX, size: 0 };
     let mut shrinker = Shrinker { kind, best: first, effort: EFFORT[0] };
-    // A panic is tried again and again, and was told once.
+    // A panic repeats on every attempt, and was reported once.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     shrinker.accepts(shrinker.number(), Reduction::default());
@@ -70,14 +69,14 @@ pub fn shrink(scenario: Scenario, violation: &Violation) -> (Shrunk, Shrunk) {
     (original, shrinker.best)
 }
 
-/// A violation without its figures.
+/// A violation without its numbers.
 pub(super) fn kind_of(what: &str) -> String {
     let words = what.split([';', '[', '{']).next().unwrap_or_default();
     words.chars().filter(|it| !it.is_ascii_digit()).collect()
 }
 
 impl Shrinker {
-    /// Whether the violation remains, with no more events: then this is the case from now on.
+    /// Whether the violation remains, with no more events: then this becomes the best case.
     fn accepts(&mut self, number: u64, reduction: Reduction) -> bool {
         if self.effort == 0 {
             return false;
@@ -107,7 +106,7 @@ impl Shrinker {
 
     fn accepts_any(&mut self, others: u64, reduction: &Reduction) -> bool {
         let mut is_accepted = self.accepts(self.number(), reduction.clone());
-        // Another that is larger is no better, and life and step numbers are of this one.
+        // A larger campaign is not an improvement, and life and step numbers belong to this one.
         if reduction.lives().is_none() {
             for number in 0..others {
                 is_accepted |= self.accepts(number, reduction.clone());
@@ -130,7 +129,7 @@ impl Shrinker {
             if before.case.reduction.has(kind) {
                 self.accepts_any(others, &before.case.reduction.leaving_out(kind));
             }
-            // A switch that changes nothing would say something that is not so.
+            // A switch without effect would mislead the reader.
             if self.best.events == before.events {
                 self.best = before;
             }
@@ -155,7 +154,7 @@ impl Shrinker {
             }
             size /= 2;
         }
-        // Whatever comes behind the violation does not take place.
+        // Drop everything after the violation.
         let last = self.best.case.cut % CUTS_PER_CAMPAIGN;
         kept.retain(|it| it.0 <= last);
         self.accepts(self.number(), self.reduction().of_lives(kept));
@@ -179,7 +178,7 @@ impl Shrinker {
             Some(steps) => steps.iter().cloned().flatten().collect(),
             None => (0..STEPS_MAX).collect(),
         };
-        // From the end: what comes behind the violation goes first.
+        // Backwards: steps after the violation go first.
         let mut end = kept.len();
         while end > 0 {
             let mut fewer = kept.clone();

@@ -1,7 +1,7 @@
-//! Starts of a simulated array: what is found, what is left out, what is forced.
+//! Starts of a simulated array: drives that are found, left out, and forced.
 //!
-//! In: a campaign's drives. Out: a plan to live by, or the broken promise of a start. Not here: what
-//! happens while the array runs (`life.rs`).
+//! Takes a campaign's drives; returns a plan for the next life, or the broken promise of a start.
+//! `life.rs` runs the array.
 
 use super::campaign::Campaign;
 use super::model::Model;
@@ -34,18 +34,18 @@ impl Campaign {
         AssembleOptions { force: self.has_given_up, rejoin, fault: self.fault }
     }
 
-    /// None if the array is lost with a drive that lies.
+    /// `None` if the array is lost with a lying drive.
     pub(super) fn assemble(&mut self, with_all: bool) -> Result<Option<Plan>, String> {
         let mut found = self.found();
         found.iter().for_each(|it| self.trace(|| describe_found(it)));
         let mut options = self.options();
         let leaves_out = match self.hunts_starts {
-            // A table that is not known to count, and other drives that do not know it.
+            // A table that is not known to count, and other drives that lack it.
             true if found.iter().any(|it| !it.superblock.table.is_known_to_count()) => {
                 self.chance.below(8) != 0
             }
             true => self.chance.below(8) < 3,
-            // What a stripe stands for shows when a member is away.
+            // Wrong parities show only when a member is away.
             false if self.misses_one => true,
             false if self.geometry.level.parities() > 0 => self.chance.below(2) == 0,
             false => self.chance.below(5) == 0,
@@ -91,7 +91,7 @@ impl Campaign {
         }
     }
 
-    /// Some of the drives, in the order in which they are.
+    /// Some of the drives, in their order.
     fn leave_out(&mut self, found: &[Found]) -> Vec<Found> {
         if self.hunts_starts {
             let mut others = found.iter().map(|it| it.device).filter(|&it| it != self.left_out);
@@ -104,8 +104,8 @@ impl Campaign {
         found[..found.len().saturating_sub(count)].to_vec()
     }
 
-    /// One drive alone knows that it was taken into sync: another goes on without it, and is then the one
-    /// that is left out.
+    /// If only one drive knows that it was taken into sync, another continues without it and is
+    /// left out afterwards.
     fn leave_out_by_plan(&mut self, found: &[Found]) {
         let holds_alone = |it: &&Found| {
             let table = &it.superblock.table;
@@ -137,14 +137,14 @@ impl Campaign {
         self.gives_nothing_up(&plan).then_some(plan)
     }
 
-    /// True if each member that would be read has all that was acknowledged.
+    /// True if each member that would be read has all acknowledged data.
     pub(super) fn gives_nothing_up(&self, plan: &Plan) -> bool {
         let entries = plan.table.entries.iter().zip(&plan.devices);
         let mut read = entries.filter(|(it, _)| it.state == MemberState::InSync);
         read.all(|(_, device)| device.is_some_and(|it| self.serving & (1 << it.device) != 0))
     }
 
-    /// Gives up all members that went on apart from those that served.
+    /// Gives up all members that continued separately from those that served.
     fn give_up_some(
         &mut self,
         found: &[Found],
@@ -162,13 +162,13 @@ impl Campaign {
         Ok(kept)
     }
 
-    /// Those that did not go on apart from this table.
+    /// The members that did not diverge from this table.
     pub(super) fn side_of(table: &Table, found: &[Found]) -> Vec<Found> {
         let is_ours = |it: &&Found| table.relation_of(&it.superblock.table) != Relation::Diverged;
         found.iter().filter(is_ours).cloned().collect()
     }
 
-    /// Erases what was found and is not kept.
+    /// Erases found drives that are not kept.
     pub(super) fn give_up_others(&mut self, found: &[Found], kept: &[Found]) {
         self.has_given_up = true;
         for device in 0..self.drives.len() {
@@ -180,8 +180,8 @@ impl Campaign {
         }
     }
 
-    /// Two halves are forced to run without each other; then they must not be taken as one array. False
-    /// if there are no two halves now.
+    /// Forces two halves to run without each other; they must not be joined afterwards. False if
+    /// two halves cannot be formed.
     pub(super) fn split(&mut self) -> Result<bool, String> {
         let found = self.found();
         let options = AssembleOptions { force: true, rejoin: true, fault: self.fault };
@@ -205,7 +205,7 @@ impl Campaign {
             found.iter().filter(|it| half & (1 << it.device) != 0).cloned().collect()
         };
         if halves.iter().any(|&half| assemble(&here(half, &found), options).is_err()) {
-            // What makes it whole is in the table of one half alone.
+            // The table that completes it is on one half only.
             return Ok(false);
         }
         for half in halves {

@@ -1,7 +1,6 @@
-//! Stripes on the media, by arithmetic of its own.
+//! Checks stripes on the media, with separate arithmetic.
 //!
-//! In: disks, members that are trusted, the model. Out: what is wrong. Not here: the engine's sums, which this must
-//! not share.
+//! Takes disks, the trusted members and the model. Must not share the engine's sums.
 
 use super::campaign::Campaign;
 use super::drives::Drive;
@@ -15,7 +14,7 @@ const SECTOR_BYTES: usize = SECTOR as usize;
 
 type Sector = [u8; SECTOR_BYTES];
 
-/// The product by the definition: polynomials, then the rest by x^8 + x^4 + x^3 + x^2 + 1.
+/// The product by definition: polynomials, then the remainder modulo x^8 + x^4 + x^3 + x^2 + 1.
 fn product(one: u8, other: u8) -> u8 {
     let mut long = (0..8).filter(|bit| other & (1 << bit) != 0);
     let mut long = long.by_ref().fold(0_u16, |sum, bit| sum ^ (u16::from(one) << bit));
@@ -50,7 +49,7 @@ fn parity_of(data: &[Option<Sector>], parity: u8) -> Sector {
     sum
 }
 
-/// Puts in what is missing, if the parities say it.
+/// Restores the missing data, if the parities suffice.
 fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
     let lost: Vec<u8> =
         (0..data.len() as u8).filter(|&it| data[usize::from(it)].is_none()).collect();
@@ -76,7 +75,8 @@ fn restore(data: &mut [Option<Sector>], parities: &[Option<Sector>]) {
     }
 }
 
-/// Compares data with the model, that of members that are away too where parities must be right; and the parities.
+/// Compares data with the model, including that of absent members where parities must be right; and
+/// the parities.
 pub(super) fn check(
     geometry: &Geometry,
     data_at: u64,
@@ -135,7 +135,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether the parities that are here are those of the data.
+/// Whether the present parities match the data.
 fn are_right(stripe: Stripe, data: &[Option<Sector>], parities: &[Option<Sector>]) -> bool {
     let is_known = data.len() == usize::from(stripe.columns()) && data.iter().all(Option::is_some);
     let is_right =
@@ -150,7 +150,7 @@ fn sector_of(drive: &Drive, sector: u64) -> Sector {
 }
 
 impl Campaign {
-    /// Leaves something of the past in a sector of each parity.
+    /// Leaves older contents in a sector of each parity.
     pub(super) fn spoil_parities(&mut self) {
         let chunk = u64::from(self.geometry.chunk);
         for offset in (0..self.geometry.member_bytes).step_by(self.geometry.chunk as usize) {
@@ -166,7 +166,7 @@ impl Campaign {
 }
 
 impl Life<'_> {
-    /// All parities are those of the data, in an array that is whole and idle.
+    /// Checks that all parities match the data, in a complete and idle array.
     pub(super) fn check_stripes(&mut self) -> Result<(), String> {
         let geometry = self.campaign.geometry;
         let roles = self.engine.status().roles;

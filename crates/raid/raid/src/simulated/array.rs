@@ -1,11 +1,11 @@
 //! An array of simulated disks as an engine of durio-block, on a virtual clock.
 //!
-//! In: operations, as a target's user submits them. Out: completions, when the disks' pace and a seed say
-//! so. Not here: who cuts the power, and what the disks lose then.
+//! Takes operations as a target's user submits them, and completes them when the disks' pace and a
+//! seed say so. The caller cuts the power.
 //!
-//! It stands where the server stands (`server.rs`): it carries out what the engine asks, and gives it
-//! completions and the time. A user's write is durable when it ends, whatever its flags, and a sync has
-//! nothing to do.
+//! It takes the server's part (`server.rs`): it carries out the engine's operations and gives it
+//! completions and the time. A user's write is durable when it ends, whatever its flags, and a sync
+//! does nothing.
 
 use durio_base::Nanos;
 use durio_block::{
@@ -25,16 +25,16 @@ use crate::{
 /// Small, so that an array of 1 MiB has regions of every kind at each moment.
 const CHUNK: u32 = 16 << 10;
 const REGION: u64 = 16 << 10;
-/// Two or three writes of a disk: some regions are clean again before the power goes.
+/// Two or three writes of a disk: some regions become clean again before the power goes.
 const CLEAR_AFTER: Nanos = Nanos::new(1_000_000);
 const TICK: u64 = CLEAR_AFTER.get() / 2;
 /// More than a resync and a rebuild of the largest array take.
 const EVENTS_MAX: u64 = 100_000_000;
 
-/// Writes a new array to disks with power, one of each member. Bytes of the array.
+/// Writes a new array to disks with power, one for each member. Returns the bytes of the array.
 ///
 /// # Errors
-/// If level and disks make none.
+/// If level and disks do not fit.
 pub fn create_array(disks: &[SharedDisk], level: Level) -> Result<u64, CreateError> {
     let sizes: Vec<u64> = disks.iter().map(|it| it.lock().size()).collect();
     let geometry = geometry_of(level, &sizes);
@@ -50,12 +50,12 @@ pub fn create_array(disks: &[SharedDisk], level: Level) -> Result<u64, CreateErr
     Ok(geometry.size())
 }
 
-/// As much of the smallest disk as whole chunks take beside the metadata.
+/// The whole chunks that fit on the smallest disk next to the metadata.
 fn geometry_of(level: Level, sizes: &[u64]) -> Geometry {
     let least = sizes.iter().copied().min().unwrap_or(0);
     let members = u8::try_from(sizes.len()).unwrap_or(u8::MAX);
     let chunk = u64::from(CHUNK);
-    // The map of as much as the disk has is no smaller than that of the data.
+    // Upper bound: the map for the whole disk is at least as large as that for the data.
     let of_disk = Geometry { level, members, chunk: CHUNK, region: REGION, member_bytes: least };
     let data_at = layout::data_at(&of_disk, BLOCK);
     let around = layout::device_bytes(&of_disk, data_at) - least;
@@ -65,18 +65,18 @@ fn geometry_of(level: Level, sizes: &[u64]) -> Geometry {
 /// How an array starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    /// What the clock shows.
+    /// The clock's value.
     pub at: Ticks,
-    /// Of the pace of its disks.
+    /// Seed for the pace of its disks.
     pub seed: u64,
-    /// What is wrong with the engine on purpose; without the feature `simulate` it is not looked at.
+    /// The planted fault of the engine; ignored without the feature `simulate`.
     pub fault: Option<Fault>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     due: Ticks,
-    /// Its place in the order in which operations began, which decides among those due at the same time.
+    /// Its place in the starting order, which decides among those due at the same time.
     number: u64,
     flight: Flight,
 }
@@ -93,18 +93,18 @@ pub struct ArrayEngine {
     next_tick: Ticks,
     pending: Vec<Pending>,
     begun: u64,
-    /// By slot: what is in flight, and when it was submitted.
+    /// Operations in flight by slot, and when they were submitted.
     asked: Vec<Option<(Operation, Ticks)>>,
     done: Vec<Completion>,
     chance: Chance,
 }
 
 impl ArrayEngine {
-    /// Assembles an array of all its disks, in their order, and starts it. A disk without power is away;
-    /// it is known to be gone for ever, so that the start is forced.
+    /// Assembles an array of all its disks, in order, and starts it. A disk without power is away;
+    /// it is known to be lost forever, so the start is forced.
     ///
     /// # Errors
-    /// If the disks make none.
+    /// If the disks make no array.
     pub fn start(
         disks: &[SharedDisk],
         start: Start,
@@ -121,7 +121,7 @@ impl ArrayEngine {
         let plan = assemble(&found, AssembleOptions { force, rejoin: true, fault })?;
         let chunk = plan.table.geometry.chunk;
         let slots = buffers.count();
-        // Twice as many as are asked for: with a planted fault one is answered before it is done.
+        // Twice as many as needed: with a planted fault a request is answered before it is done.
         let parts = 2 * slots * (buffers.slot_length() / chunk as usize + 2);
         let config = Config {
             requests_max: 2 * slots as u16,
@@ -164,14 +164,14 @@ impl ArrayEngine {
         self.engine.status()
     }
 
-    /// So many events, whether somebody waits for them or not.
+    /// Runs this many events, whether or not a caller waits for them.
     pub fn pass(&mut self, events: u64) {
         for _ in 0..events {
             self.advance(Ticks(u64::MAX));
         }
     }
 
-    /// Until copies are equal and nothing is left to do. False if that does not come.
+    /// Runs until copies are equal and nothing is left to do. False if that does not happen.
     pub fn settle(&mut self) -> bool {
         (0..EVENTS_MAX).any(|_| {
             let is_over = self.engine.is_idle();
@@ -182,8 +182,8 @@ impl ArrayEngine {
         })
     }
 
-    /// Disks that have power and are no members any more, since nothing tells that they were, become new
-    /// members in the places that are free, as an operator has it.
+    /// Disks with power that stopped being members, because nothing identifies them, become new
+    /// members in free places, as an operator would do.
     pub fn replace_lost(&mut self) {
         for device in 0..self.disks.len() as u8 {
             let roles = self.engine.status().roles;
@@ -197,13 +197,14 @@ impl ArrayEngine {
             let id = Id(std::array::from_fn(|_| self.chance.bits() as u8));
             let newcomer = Newcomer { device, device_bytes: disk.size(), id, found: None };
             drop(disk);
-            // Whatever refuses it, the array goes on without it.
+            // If it is refused, the array continues without it.
             let _ = self.engine.add(JoinAs::Member(role as u8), &newcomer, &mut self.out);
             self.take_output();
         }
     }
 
-    /// The next event, if it is not after `latest`: an operation ends, or the engine is told the time.
+    /// Runs the next event, if it is due by `latest`: an operation ends, or the engine's time
+    /// advances.
     fn advance(&mut self, latest: Ticks) -> bool {
         let order = |at: usize| (self.pending[at].due, self.pending[at].number);
         let next = (0..self.pending.len()).min_by_key(|&at| order(at));
@@ -230,7 +231,7 @@ impl ArrayEngine {
         let outcome = flight.end(disk, Nanos::new(due.0), &mut self.memory);
         self.engine.completed(flight.op.tag, outcome, &mut self.out);
         if outcome == Outcome::Error {
-            // What is on its way to a member that was given up must not reach memory that is used again.
+            // Operations in flight to a given-up member must not write to reused memory.
             let roles = self.engine.status().roles;
             let is_used =
                 |it: &Pending| roles.iter().any(|r| r.device == Some(it.flight.op.device));
@@ -307,7 +308,7 @@ impl ArrayEngine {
         }
     }
 
-    /// Takes the operations, and gives what ends next, if that is not after `latest`.
+    /// Takes the operations, and returns the next completion, if it is due by `latest`.
     fn take(
         &mut self,
         operations: &[Operation],
@@ -318,11 +319,11 @@ impl ArrayEngine {
         let mut is_cancelled = false;
         for operation in operations {
             self.submit(operation, is_cancelled);
-            // Links are not offered: the first of a chain fails, and all that follow it.
+            // Links are not supported: the first of a chain fails, and all that follow it.
             is_cancelled = operation.link;
         }
         let is_asked = self.asked.iter().any(Option::is_some);
-        // Nobody waits for what goes on by itself, but for a time.
+        // Background work alone is awaited only with a time limit.
         let may_pass = is_asked || latest != Ticks(u64::MAX);
         while self.done.is_empty() && may_pass && self.advance(latest) {}
         let count = self.done.len().min(completions.len());
@@ -332,7 +333,7 @@ impl ArrayEngine {
     }
 }
 
-/// As a kernel answers it.
+/// The kernel's error number.
 fn errno(error: SubmitError, kind: RequestKind) -> i32 {
     match error {
         SubmitError::Unaligned => libc::EINVAL,

@@ -1,10 +1,9 @@
 //! Command lines: every command with options that are drawn, their values good or mutated.
 //!
-//! In: commands and what their options take. Out: what durio makes of the line. Not here: files that
-//! the line names.
+//! Runs durio with each line and judges the result. `inputs` has the files that lines name.
 //!
-//! Whatever is drawn, nothing outside of the case is named, and what is measured is small: a line that
-//! could write has a size and a count, and names only targets in the case's folder.
+//! No line names anything outside the case, and measurements are small: a line that could write has
+//! a size and a count, and names only targets in the case's folder.
 
 use std::fs;
 use std::time::Duration;
@@ -17,14 +16,14 @@ use crate::attack::corpus::CAMPAIGN;
 use crate::attack::mutate::token;
 use crate::attack::random::Random;
 
-/// A command that measures for a moment may take so long, on a busy machine too.
+/// The time limit of a command that measures for a moment, even on a busy machine.
 const MEASURING_LIMIT: Duration = Duration::from_secs(30);
 
 /// Memory that a job takes with its thread, its ring and its latencies: 4096 jobs of each engine took
 /// 54 to 103 KiB each.
 const JOB_BYTES: u64 = 128 << 10;
 
-/// The begin of a line, what always ends it, and which options may stand between.
+/// The start of a line, its fixed end, and the options that may be between them.
 type Command = (&'static str, &'static str, &'static [(&'static str, &'static [&'static str])]);
 
 const NUMBERS: &[&str] = &["0", "1", "2", "7", "64", "4096", "65536"];
@@ -186,25 +185,25 @@ pub(super) fn command_line(arena: &Arena, _: usize, random: &mut Random) -> Resu
     }
     let watched = Watched::begin(&case);
     let mut ended = launch.run()?;
-    // What is asked for by its number is no surprise.
+    // Memory for the requested number of jobs is expected.
     ended.peak = ended.peak.saturating_sub(most_jobs(&words) * JOB_BYTES);
     Ok(watched.judge(&ended))
 }
 
-/// The most jobs that any word of the line can ask for; durio refuses more than fio's 4096.
+/// The most jobs that any word of the line can request; durio refuses more than fio's 4096.
 fn most_jobs(words: &[String]) -> u64 {
     let number = |word: &String| word.trim_start_matches("--jobs=").parse::<u64>().ok();
     let numbers = words.iter().filter_map(number).filter(|&jobs| jobs <= 4096);
     if words.iter().any(|word| word.starts_with("--jobs")) { numbers.max().unwrap_or(0) } else { 0 }
 }
 
-/// An option and its value, which one time in three is no good one.
+/// An option and its value, which is invalid one time in three.
 fn option(
     (name, values): &(&'static str, &'static [&'static str]),
     end: &str,
     random: &mut Random,
 ) -> Vec<String> {
-    // What keeps the line harmless is said once, and by us.
+    // Options that keep the line harmless are given once, by us.
     if end.contains(name) {
         return Vec::new();
     }

@@ -1,7 +1,6 @@
-//! The environment: variables that durio or its libraries read, with values that are no good.
+//! The environment: variables that durio or its libraries read, with invalid values.
 //!
-//! In: names of variables. Out: what durio makes of them. Not here: anything that a variable could
-//! make it write outside of the case: folders are the case's own, or cannot be.
+//! Nothing outside the case can be written: folders are in the case, or cannot exist.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +18,7 @@ use crate::attack::random::Random;
 use crate::attack::terminal::Terminal;
 use crate::attack::verdict::faults;
 
-/// `durio lab` ends with it where it has no kernel or no QEMU, as its help says.
+/// The exit code of `durio lab` without a kernel or QEMU, as documented in its help.
 const LAB_FAILED: i32 = 125;
 
 const COMMANDS: [&str; 8] = [
@@ -67,7 +66,7 @@ pub(super) fn environment(arena: &Arena, _: usize, random: &mut Random) -> Resul
     Ok(watched.judge_but(&ended, &[LAB_FAILED]))
 }
 
-/// On a terminal that says that it obeys nothing, or for a user who wants no colours.
+/// On a terminal that announces no capabilities, or for a user who wants no colours.
 pub(super) fn dumb_terminal(
     arena: &Arena,
     number: usize,
@@ -90,7 +89,7 @@ pub(super) fn dumb_terminal(
     let reader = thread::spawn(|| window.read_to_end());
     let mut wrong = faults(&running.wait(Duration::from_secs(10))?);
     let printed = reader.join().unwrap_or_default();
-    // Who wants no colours may well have a terminal whose cursor moves.
+    // A user without colours may still have a terminal whose cursor moves.
     let ends = if name == "TERM" { None } else { Some(b'm') };
     if has_escape(&printed, ends) {
         wrong.push(format!("escapes with {name}={value}"));
@@ -98,8 +97,7 @@ pub(super) fn dumb_terminal(
     Ok(wrong)
 }
 
-/// True if there is an escape; of those with parameters (ECMA-48, CSI) one that ends so, if that is
-/// asked.
+/// True if there is an escape; if `ends` is given, one with parameters (ECMA-48, CSI) that ends so.
 fn has_escape(printed: &[u8], ends: Option<u8>) -> bool {
     let mut escapes = printed.split(|byte| *byte == 0x1b).skip(1);
     escapes.any(|rest| match (ends, rest) {
@@ -120,7 +118,7 @@ fn text(random: &mut Random) -> OsString {
     }
 }
 
-/// A folder of the case, or what is none: nothing that could be written is anybody else's.
+/// A folder of the case, or a path that is not a folder: nothing writable belongs to others.
 fn folder(case: &Case, random: &mut Random) -> OsString {
     match random.below(7) {
         0 => OsString::new(),

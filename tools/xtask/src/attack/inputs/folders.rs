@@ -1,7 +1,7 @@
 //! Folders of records: one of the files mutated, or something else in its place.
 //!
-//! In: records that durio made. Out: what its readers make of them. Not here: links to a user's files
-//! in folders that durio writes to (`races`).
+//! Runs durio's readers of records on them. `races` has links to a user's files in folders that
+//! durio writes to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn read(case: &Case, line: &str, place: Option<&str>) -> Result<Vec<String>> {
     Ok(with_place(wrong, place))
 }
 
-/// Writes the folder with one file of it spoilt; what is there if it is no file.
+/// Writes the folder with one file of it spoilt; returns the name of any other object in its place.
 fn spoil_one(
     files: &mut Files,
     others: &[Files],
@@ -133,7 +133,7 @@ pub(super) fn journal(
     Watched::begin(&case).run(case.durio("run --quiet --engine null --ops 10"))
 }
 
-/// A user's file with a name as durio gives them, made by no run that ever was.
+/// A user's file with a name as durio gives them, from no actual run.
 fn left_behind(case: &Case) -> Result<PathBuf> {
     let path = case.path("data/.durio-mine");
     fs::write(&path, "the user's too\n").context("cannot write")?;

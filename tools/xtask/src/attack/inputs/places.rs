@@ -1,7 +1,6 @@
 //! Where a reader expects a regular file: something else.
 //!
-//! In: a path, the text that would be there. Out: a FIFO, a device, a link, a folder, a huge file in
-//! its place. Not here: which file.
+//! Puts a FIFO, a device, a link, a folder or a huge file in place of the expected text.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,7 +15,7 @@ use crate::attack::random::Random;
 /// More than a reader may take into memory, and no blocks on the disk.
 const HUGE_BYTES: u64 = 1 << 30;
 
-/// Puts something other than a regular file of that text at the path, where nothing is; what it is.
+/// Puts something other than a regular file with that text at a free path; returns its kind.
 pub(super) fn put(path: &Path, text: &[u8], random: &mut Random) -> Result<&'static str> {
     Ok(match random.below(10) {
         0 => {

@@ -1,12 +1,12 @@
-//! Mutations that know nothing of a text's form.
+//! Mutations that ignore a text's form.
 
 use super::token;
 use crate::attack::random::Random;
 
-/// Length of what is nested or long.
-// A parser that recurses without a bound has no stack for it.
+/// Length of nested or long text.
+// A parser that recurses without a bound overflows its stack.
 const DEEP: usize = 20_000;
-/// A line this long is rare: it costs the reader and the disk.
+/// A line this long is rare, because it burdens the reader and the disk.
 const LONG_LINE_BYTES: usize = 100 << 20;
 const LONG_LINE_ONCE_IN: usize = 4000;
 const OPENERS: [&[u8]; 6] = [b"[", b"{\"a\":", b"[{\"a\":[", b"(", b"a.", b"[["];

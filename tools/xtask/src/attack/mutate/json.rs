@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::token;
 use crate::attack::random::Random;
 
-/// Mutates one node; a text that is no document is returned as it is.
+/// Mutates one node; returns a text that is not a document as it is.
 pub(super) fn mutate(text: &[u8], random: &mut Random) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(text) else { return text.to_vec() };
     let at = random.below(count(&document));
@@ -71,7 +71,7 @@ fn other(random: &mut Random) -> Value {
         3 => json!(-1.5e300),
         4 => json!([]),
         5 => json!({}),
-        // serde_json gives up at a depth of 128: what is less deep reaches the readers behind it.
+        // serde_json gives up at a depth of 128: less depth reaches the readers behind it.
         6 => (0..100).fold(json!(1), |inner, _| json!([inner])),
         7 => json!("x".repeat(random.below(100_000))),
         _ => json!(token(random)),

@@ -3,7 +3,7 @@
 use super::token;
 use crate::attack::random::Random;
 
-/// Values as TOML has them; the tokens alone are most often no TOML at all.
+/// Values in TOML's form; the tokens alone are usually not valid TOML.
 const VALUES: [&str; 28] = [
     "0",
     "1",

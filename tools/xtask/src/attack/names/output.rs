@@ -1,10 +1,9 @@
-//! What a browser, a spreadsheet or a reader of tables would obey in an output.
-//!
-//! In: an output and its format. Out: what is wrong. Not here: terminals (`verdict`).
+//! Checks an output for anything that a browser, a spreadsheet or a table reader would obey.
+//! `verdict` checks for terminals.
 
 use super::MARK;
 
-/// What is wrong with an output in this format.
+/// The faults of an output in this format.
 pub(super) fn faults(text: &str, format: &str) -> Vec<String> {
     match format {
         "html" => html(text),
@@ -14,12 +13,12 @@ pub(super) fn faults(text: &str, format: &str) -> Vec<String> {
     }
 }
 
-/// Elements that durio's pages have never more than these attributes of: whatever begins with `on`
-/// is a script.
+/// Elements on which durio's pages have no more than these attributes: an attribute that begins
+/// with `on` is a script.
 fn html(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let lower = text.to_lowercase();
-    // The page's own scripts have none of the marks in them.
+    // The page's scripts do not contain the marks.
     let is_script = |rest: &str| rest.split("</script").next().is_some_and(|it| it.contains(MARK));
     if lower.split("<script").skip(1).any(is_script) {
         wrong.push("a name within a script".to_owned());
@@ -132,7 +131,8 @@ fn json(text: &str) -> Vec<String> {
     if is_broken { vec!["no JSON".to_owned()] } else { Vec::new() }
 }
 
-/// No line is one that a name began: what follows a line feed in it stands at no line's begin.
+/// No line of a table was started by a name: text after a line feed in a name is never at the start
+/// of a line.
 fn table(text: &str) -> Vec<String> {
     let is_torn = text.lines().any(|line| line.starts_with(&format!("fit{MARK}")));
     if is_torn { vec!["a name tears a line".to_owned()] } else { Vec::new() }

@@ -1,7 +1,6 @@
 //! State folders in which another user has put links and folders: `durio` as another user runs it.
 //!
-//! In: a part of the state folder, a way to lead it elsewhere. Out: whether anything was removed or made
-//! where it leads.
+//! Leads a part of the state folder elsewhere; checks that nothing was removed or made there.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{chown, lchown, symlink};
@@ -27,11 +26,11 @@ const COMMANDS: [&str; 7] = [
     "stack clean",
     "run --quiet --engine null --ops 10 --out out",
 ];
-/// What strace writes of a write and a sync.
+/// strace's lines of a write and a sync.
 const TRACE: &str = "800 1000.000000 pwrite64(3</old/log>, \"\"..., 8192, 0) = 8192 <0.000020>\n\
                      800 1000.000100 fdatasync(3</old/log>) = 0 <0.000100>\n";
 
-/// What looks as durio's own does, and is a user's.
+/// Files of a user that look like durio's.
 fn bait(folder: &Path) -> Result<()> {
     for command in ["run", "watch", "replay"] {
         let run = folder.join(format!("2026-01-02T030405-678Z-{command}-4711"));

@@ -1,7 +1,7 @@
-//! What a traced program did to the files of its folder, as strace saw it.
+//! A traced program's calls on the files of its folder, as strace saw them.
 //!
-//! In: the files of `strace -ff -ttt -y`. Out: per file what the jobs did; the process that was
-//! started lays out files, and is left out.
+//! Reads the files of `strace -ff -ttt -y`; returns the jobs' calls per file. The first process
+//! lays out files, and is left out.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(super) const TRACED: &str = "trace=openat,open,read,write,pread64,pwrite64,r
                                  pwritev,preadv2,pwritev2,lseek,io_submit,fsync,fdatasync,mmap,\
                                  msync";
 
-/// What was done to one file.
+/// The calls on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Done {
     pub(super) reads: u64,
@@ -27,13 +27,13 @@ pub(super) struct Done {
     pub(super) mapped: bool,
     /// First byte, and the end.
     pub(super) range: Option<(u64, u64)>,
-    /// O_DIRECT, O_SYNC, O_DSYNC of what was read and written.
+    /// O_DIRECT, O_SYNC, O_DSYNC of the files read and written.
     pub(super) flags: BTreeSet<String>,
 }
 
 impl Done {
-    /// Files of one job stand side by side in two lists, whichever of their accesses were drawn to
-    /// read; not so where one program syncs more often than the other.
+    /// Makes files of one job match in two sorted lists, whichever of their accesses were drawn to
+    /// read; but not if one program syncs more often than the other.
     pub(super) fn by_what_is_not_drawn(&self, other: &Self) -> Ordering {
         let key = |done: &Self| (done.reads + done.writes, done.bytes, done.syncs);
         key(self).cmp(&key(other)).then_with(|| self.cmp(other))
@@ -47,7 +47,7 @@ impl Done {
     }
 }
 
-/// What all jobs of a program did, as its JSON says; fio has lines of text ahead of it.
+/// The sum over all jobs of a program, from its JSON; fio prints lines of text before it.
 pub(super) fn sum(output: &[u8]) -> Result<Done> {
     let begin = output.iter().position(|&byte| byte == b'{').context("no JSON")?;
     let document =
@@ -111,7 +111,7 @@ impl Trace {
             let flags = flags_of(arguments);
             self.position.insert((pid, number.clone()), 0);
             self.opened.insert((pid, format!("{number} {path}")), flags.clone());
-            // A thread uses what another has opened.
+            // A thread may use a file that another has opened.
             self.opened.insert((0, format!("{number} {path}")), flags);
             return None;
         }

@@ -1,7 +1,7 @@
-//! A job file or a command line of the corpus: sections and settings, and made small.
+//! A job file or a command line of the corpus: its sections and settings, reduced in size.
 //!
-//! In: text. Out: words for `fio` and for `durio fio` that touch one folder alone, and move little.
-//! Not here: what fio makes of them.
+//! Returns arguments for `fio` and for `durio fio` that touch one folder alone, and move little
+//! data.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub(super) enum Item {
     Setting { key: String, value: Option<String> },
 }
 
-/// What an entry of the corpus is written as.
+/// The form of a corpus entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     File,
@@ -25,14 +25,14 @@ pub(super) struct Entry {
     pub(super) items: Vec<Item>,
 }
 
-/// The bytes that the largest size of an entry becomes, or four of its largest blocks.
+/// The new size for an entry's largest size, or four of its largest blocks.
 const BYTES: u64 = 1 << 20;
 const BLOCKS: u64 = 4;
 const COPIES_MAX: u64 = 3;
 const FILES_MAX: u64 = 6;
 const DEPTH_MAX: u64 = 32;
 
-/// Settings that make a run long, or print: left out where a run is compared.
+/// Settings that make a run long, or print: left out when a run is compared.
 const LEFT_OUT: [&str; 31] = [
     "runtime",
     "time_based",
@@ -126,7 +126,7 @@ fn main_name(key: &str) -> &str {
 }
 
 impl Entry {
-    /// Reads a job file. Variables of the environment get a value that their name suggests.
+    /// Reads a job file. Environment variables get a value suggested by their name.
     pub(super) fn of_file(text: &str) -> Self {
         let text = with_variables(text);
         let items = text.lines().filter_map(|line| {
@@ -139,7 +139,7 @@ impl Entry {
                     name.rsplit_once(']').map_or(name, |it| it.0).to_owned(),
                 ));
             }
-            // fio takes both for comments, also behind a value.
+            // fio accepts both as comments, also after a value.
             let line = line.split([';', '#']).next().unwrap_or(line).trim_end();
             Some(setting(line))
         });
@@ -169,7 +169,7 @@ impl Entry {
         })
     }
 
-    /// Why this is no plain I/O on files or devices; none if it is.
+    /// Why this is not plain I/O on files or devices; `None` if it is.
     pub(super) fn not_plain(&self) -> Option<String> {
         self.settings().find_map(|(key, value)| {
             let value = value.unwrap_or("1");
@@ -200,7 +200,7 @@ impl Entry {
         values.peek().is_some() && values.all(|(_, value)| value.is_some_and(is_mix))
     }
 
-    /// With all paths within one folder, and sizes, copies, files and depth made small alike.
+    /// The entry with all paths within one folder, and with sizes, copies, files and depth reduced.
     pub(super) fn made_small(&self) -> Self {
         let scale = self.scale();
         let mut items = Vec::new();
@@ -213,7 +213,7 @@ impl Entry {
             match item {
                 Item::Section(name) => {
                     items.push(Item::Section(name.replace('/', "_")));
-                    // A job that is called as a device works on it.
+                    // A job named after a device works on it.
                     if name.starts_with("/dev/") {
                         let (key, value) = ("filename".to_owned(), Some(each_name(name, "f_")));
                         items.push(Item::Setting { key, value });
@@ -228,7 +228,8 @@ impl Entry {
         Self { form: self.form, items }
     }
 
-    /// True if it gives neither target nor size: the command line names the device (`fio --filename=DEVICE`).
+    /// True if it has neither target nor size: the command line names the device (`fio
+    /// --filename=DEVICE`).
     fn is_template(&self, scale: &Scale) -> bool {
         let names_no_device = |item: &Item| match item {
             Item::Section(name) => !name.starts_with("/dev/"),
@@ -241,7 +242,7 @@ impl Entry {
             && self.items.iter().all(names_no_device)
     }
 
-    /// Bounded by its size alone, and with an engine whose calls strace shows.
+    /// Limited only by its size, and with an engine whose calls strace shows.
     pub(super) fn to_be_counted(&self) -> Self {
         let is_kept = |item: &&Item| match item {
             Item::Section(_) => true,
@@ -277,12 +278,12 @@ impl Entry {
         Scale { shift, block, target, largest: size }
     }
 
-    /// Bytes of a file that stands for a device.
+    /// Bytes of a stand-in for a device.
     pub(super) fn device_bytes(&self) -> u64 {
         self.scale().target * 4
     }
 
-    /// The names that stand for devices, and the directories, all relative.
+    /// The names of stand-ins for devices, and the directories, all relative.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
         let names = |wanted: &str| -> Vec<String> {
             let values = self.settings().filter(|(key, _)| *key == wanted);
@@ -370,7 +371,7 @@ impl Scale {
     }
 }
 
-/// Names of files or folders below the current one; what fio names is separated by colons.
+/// Names of files or folders below the current one; fio separates names by colons.
 fn each_name(value: &str, prefix: &str) -> String {
     let name = |name: &str| match name {
         "/dev/null" | "/dev/zero" => name.to_owned(),
@@ -380,7 +381,7 @@ fn each_name(value: &str, prefix: &str) -> String {
     names.join(":")
 }
 
-/// Bytes of a number with fio's units; none for percents and words.
+/// Bytes of a number with fio's units; `None` for percents and words.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());

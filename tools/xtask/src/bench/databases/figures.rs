@@ -1,13 +1,12 @@
-//! What pairs of a database and its prediction say: medians over those that nothing disturbed.
-//!
-//! In: pairs. Out: rows, goals. Not here: how they were measured.
+//! Results from pairs of a database and its prediction: medians over the undisturbed pairs, rows
+//! and goals.
 
 use crate::bench::figures::{Ratio, median};
 use crate::bench::goals::Goal;
 use crate::bench::table;
 
-/// Cores of foreign load, and the stolen share, above which a pair is left out: half of what other benches bear,
-/// for here all processors are wanted.
+/// Cores of foreign load, and the stolen share, above which a pair is left out: half of the limit
+/// in other benches, because all processors are needed here.
 pub(super) const NOISY: f64 = 0.25;
 pub(super) const STOLEN: f64 = 0.05;
 
@@ -66,7 +65,7 @@ impl Row {
         Self { database, clients, pairs: Vec::new() }
     }
 
-    /// Of the pairs that nothing disturbed: the database's and the prediction's.
+    /// The database's and the prediction's values, from the undisturbed pairs.
     fn each(&self, of: impl Fn(&Run) -> Option<f64>) -> [Vec<f64>; 2] {
         let pairs = || self.pairs.iter().filter(|it| !it.is_disturbed());
         let real = pairs().filter_map(|it| of(&it.real)).collect();
@@ -83,13 +82,13 @@ impl Row {
         Ratio::of(&predicted, &real)
     }
 
-    /// By how much a figure is off; none where the database's benchmark does not say it.
+    /// By how much a value is off; `None` if the database's benchmark does not report it.
     fn off(&self, of: fn(&Run) -> Option<f64>) -> Option<f64> {
         let [real, predicted] = self.each(of).map(|it| median(&it));
         real.is_finite().then(|| (predicted / real - 1.0).abs())
     }
 
-    /// By how much commits per sync are off; none where one client shares a sync with nobody.
+    /// By how much commits per sync are off; `None` with one client, which shares no syncs.
     fn per_sync_off(&self) -> Option<f64> {
         self.off(|it| it.per_sync).filter(|_| self.clients > 1)
     }
@@ -124,7 +123,7 @@ fn spread(values: &[f64]) -> String {
     }
 }
 
-/// A figure; what nobody counted is a dash.
+/// Formats a number; an unknown one is a dash.
 fn one(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
@@ -151,7 +150,7 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
     let near = off.iter().filter(|it| **it <= NEAR).count();
     #[expect(clippy::cast_precision_loss, reason = "rows of a table")]
     let share = near as f64 / off.len() as f64;
-    // A row without an undisturbed pair is no number, and holds nowhere.
+    // A row without an undisturbed pair is NaN, and meets no goal.
     let greatest =
         |of: &[f64]| if of.iter().any(|it| it.is_nan()) { f64::NAN } else { largest(of) };
     let each = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(of).collect::<Vec<f64>>();
@@ -176,7 +175,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Prints what else was going on in each run.
+/// Prints the foreign load of each run.
 pub(super) fn print_loads(rows: &[Row]) {
     println!(
         "\nForeign load, cores, of database and prediction in each pair; left out is marked *\n\n```"

@@ -1,6 +1,6 @@
 //! A picture of the medians: a bar for each database and one for its prediction.
 //!
-//! In: rows. Out: text, for a page that has no other pictures. Not here: figures.
+//! Returns text, for a page that has no other pictures.
 
 use super::figures::Row;
 use crate::bench::figures::median;
@@ -25,7 +25,7 @@ pub(super) fn print(rows: &[Row]) {
 }
 
 fn medians(row: &Row) -> [f64; 2] {
-    // No figure is no bar.
+    // A missing value draws no bar.
     row.rates().map(|it| median(&it)).map(|it| if it.is_finite() { it } else { 0.0 })
 }
 

@@ -1,6 +1,4 @@
-//! Sides drawn from a pool, compared by durio's own code.
-//!
-//! In: a pool. Out: how often the gate ends so or so. Not here: how the comparison decides.
+//! Draws sides from a pool, compares them with durio's code, and counts the gate's outcomes.
 
 use durio_judge::compare::{FigureName, Gate, Run, Settings, Side, compare};
 use rand_core::{Rng, SeedableRng};
@@ -46,7 +44,8 @@ impl Outcomes {
     }
 }
 
-/// Draws two sides of different runs, so often: the baseline as recorded, the other from `others`.
+/// Draws two sides from different runs `draws` times: the baseline as recorded, the other from
+/// `others`.
 pub(super) fn outcomes(pool: &Pool, others: &[Run], repeats: usize, draws: u32) -> Outcomes {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut outcomes = Outcomes::default();
@@ -85,7 +84,7 @@ pub(super) fn scatter(pool: &Pool) -> [f64; 2] {
     let places: Vec<usize> = (0..pool.runs.len()).collect();
     let (odd, even): (Vec<_>, Vec<_>) = places.iter().partition(|place| *place % 2 == 1);
     let sides = [side("A", &pool.runs, &even), side("B", &pool.runs, &odd)];
-    // By force: how steady each run was is not the question.
+    // By force: how steady each run was does not matter here.
     let found = compare(&sides, &Settings { forced: true, ..Settings::default() });
     let step = found.pairs.first().and_then(|pair| pair.steps.first());
     [FigureName::Rate, FigureName::P99].map(|name| {

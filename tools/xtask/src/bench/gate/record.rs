@@ -1,7 +1,7 @@
 //! Pools of runs of the same thing.
 //!
-//! In: a session, or a directory of run folders. Out: [`Pool`]s: the runs as they were recorded, and
-//! each as it had been if all had taken longer. Not here: what is drawn from them.
+//! Takes a session, or a directory of run folders; returns [`Pool`]s: the runs as recorded, and
+//! each as if every measured time had been longer.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) struct Pool {
     pub(super) slowed: Vec<Run>,
 }
 
-/// Records every workload so many times, in turns.
+/// Records every workload `runs` times, in turns.
 pub(super) fn record(session: &Session, runs: u32, seconds: u32) -> Result<Vec<Pool>> {
     let file = scratch::lay_out(session.scratch(), FILE_MEBIBYTES, session.interrupt())?;
     let folders: Vec<_> = (0..WORKLOADS.len())

@@ -1,7 +1,7 @@
-//! A record as it had been if everything had taken longer.
+//! A record as if everything had taken longer.
 //!
-//! In: an event. Out: the same with every measured time longer, its histograms included. Not here:
-//! CPU time and counters, which the gate does not look at.
+//! Lengthens every measured time of an event, including its histograms. CPU time and counters,
+//! which the gate ignores, stay.
 
 use durio_base::Nanos;
 use durio_record::{Event, Exact, Latency, LatencyHistogram, OperationRecord};
@@ -38,7 +38,7 @@ fn latency(latency: &Latency, factor: f64) -> Latency {
     let mut stretched = LatencyHistogram::new();
     let buckets = latency.histogram().into_iter().flat_map(|it| it.buckets());
     for (lowest, highest, count) in buckets {
-        // Where in its bucket a latency lay is not recorded.
+        // The record does not have a latency's place in its bucket.
         stretched.record_bucket(longer(lowest.midpoint(highest), factor), count);
     }
     stretched.exact = Exact {

@@ -1,7 +1,7 @@
 //! The disks that lie, under durio and under fio's verify, side by side.
 //!
-//! In: a built durio; fio with its nbd engine. Out: after how many power cuts each has found a disk. Not
-//! here: other people's ways to use fio.
+//! Takes a built durio and fio with its nbd engine; prints after how many power cuts each has found
+//! a disk.
 //!
 //! fio is used as its manual describes it for power cuts: a trigger takes the power away when fio has
 //! saved which blocks it has written (`--verify_state_save`), and after the restart it verifies those
@@ -19,13 +19,13 @@ use crate::bench::nbd::Serving;
 use crate::bench::session::Interrupt;
 use crate::bench::table;
 
-/// Cuts for each, if durio is not said to need more: fio takes two seconds for each.
+/// Cuts for each, unless durio is known to need more: fio takes two seconds for each.
 const CUTS: u64 = 10;
-/// How long fio writes before its power goes.
+/// How long fio writes before the power cut.
 const LOAD_SECONDS: u32 = 1;
 const SEED: &str = "1";
 
-/// What has become of a disk under one of the two.
+/// The fate of a disk under one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     AtCut(u64),
@@ -110,7 +110,7 @@ fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
         let mut command = Command::new("fio");
         command.current_dir(folder.path()).args(["--name=proof", "--ioengine=nbd"]);
         command.arg(format!("--uri={}", disk.uri())).args(["--rw=randwrite", "--bs=4k"]);
-        // Another seed after each cut: what an earlier load wrote is not what this one did.
+        // A new seed after each cut distinguishes this load's data from an earlier one's.
         command.args(["--size=1g", "--verify=crc32c", &format!("--randseed={cut}")]).args(options);
         command.output().context("cannot run fio")
     };
@@ -118,7 +118,7 @@ fn fio_finds(durio: &Path, profile: &str, cuts: u64) -> Result<Found> {
         let (trigger, load) =
             (format!("--trigger={}", switch("cut")), format!("--trigger-timeout={LOAD_SECONDS}"));
         fio(cut, &["--fsync=1", "--do_verify=0", "--verify_state_save=1", &load, &trigger])?;
-        // A disk that does not come back is found by whoever looks.
+        // Any program notices a disk that does not come back.
         let is_back = Command::new("sh").args(["-c", &switch("restore")]).output()?;
         let seen = fio(cut, &["--verify_state_load=1", "--verify_only"])?;
         if !is_back.status.success() || !seen.status.success() {

@@ -1,7 +1,7 @@
 //! Builds the modules spl and zfs.
 //!
-//! In: the sources as the package zfs-dkms has them, a kernel's headers. Out: both modules without
-//! what only debuggers read. Not here: where they go.
+//! Takes the sources as the package zfs-dkms has them, and a kernel's headers; returns both modules
+//! without debugging data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) struct Modules {
     pub(super) folder: PathBuf,
 }
 
-/// Tells before minutes are spent what the machine lacks to build.
+/// Reports missing build tools before minutes are spent.
 pub(super) fn check_machine(headers: &Headers) -> Result<()> {
     let compiler = headers.compiler.as_str();
     for (name, package) in [
@@ -64,11 +64,11 @@ pub(super) fn build(sources: &Path, headers: &Headers, interrupt: &Interrupt) ->
 
 fn configure(sources: &Path, headers: &Headers, interrupt: &Interrupt) -> Result<()> {
     let mut command = Command::new("./configure");
-    // The tree is built once and goes: which file depends on which is of no use.
+    // The tree is built once and removed: tracking dependencies between files is useless.
     command.current_dir(sources).args(["--with-config=kernel", "--disable-dependency-tracking"]);
     command.arg(format!("--with-linux={}", headers.sources.display()));
     command.arg(format!("--with-linux-obj={}", headers.objects.display()));
-    // Another compiler may not know the flags that the kernel was configured with.
+    // Another compiler may not support the flags that the kernel was configured with.
     command.args(["CC", "KERNEL_CC"].map(|name| format!("{name}={}", headers.compiler)));
     program::run(&mut command, &sources.join("configure.out"), interrupt)
         .context("ZFS cannot be configured; its kernel may be newer than this ZFS knows")

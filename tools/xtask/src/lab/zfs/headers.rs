@@ -1,7 +1,7 @@
 //! A kernel's headers and makefiles, by which modules are built for it.
 //!
-//! In: a release. Out: Debian's packages `linux-headers-RELEASE` and those that they need, unpacked
-//! where they can be used without being installed. Not here: building.
+//! Takes a release; unpacks Debian's packages `linux-headers-RELEASE` and their dependencies where
+//! they can be used without being installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::super::debian::Apt;
 /// Unpacked headers of a kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Headers {
-    /// What was made when the kernel was built: its configuration and the symbols' versions.
+    /// Files made when the kernel was built: its configuration and the symbols' versions.
     pub(super) objects: PathBuf,
     /// The sources' headers and makefiles.
     pub(super) sources: PathBuf,
@@ -52,7 +52,7 @@ impl Headers {
         let compiler = compiler_in(&read(".kernelvariables")?)
             .context("the headers do not say which compiler built the kernel")?
             .to_owned();
-        // With it, modules would get type information, by a program that need not be here.
+        // With it, modules would get type information from a program that may be missing.
         let _absent = fs::remove_file(objects.join("vmlinux"));
         let sources = included.parent().unwrap_or(root).to_owned();
         Ok(Self { objects: objects.to_owned(), sources, compiler })

@@ -1,6 +1,6 @@
 //! The unpacked kernels that drivers can be built for.
 //!
-//! In: the folder for kernels, a name. Out: a kernel's release and folders. Not here: fetching it.
+//! Takes the folder for kernels and a name; returns a kernel's release and folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 
 use super::super::kernel::has_kernel;
 
-/// In the folder for programs: the package's version of what was built.
+/// A file in the folder for programs: the package version of the build.
 pub(super) const VERSION_FILE: &str = "zfs-version";
 
 /// A kernel's unpacked package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KernelTree {
     pub(super) folder: PathBuf,
-    /// As `uname -r` says.
+    /// As printed by `uname -r`.
     pub(super) release: String,
     modules: PathBuf,
 }
@@ -38,19 +38,20 @@ impl KernelTree {
         })
     }
 
-    /// The version of ZFS that is there, whole.
+    /// The installed version of ZFS, if complete.
     pub(super) fn zfs_version(&self) -> Option<String> {
         let whole = ["spl.ko", "zfs.ko"].iter().all(|it| self.zfs_modules().join(it).is_file());
         let version = fs::read_to_string(self.tools().join(VERSION_FILE)).ok()?;
         whole.then(|| version.trim().to_owned())
     }
 
-    /// Where the modules of ZFS belong: what is below `updates` stands over the kernel's own.
+    /// The folder for the modules of ZFS: modules below `updates` take precedence over the
+    /// kernel's.
     pub(super) fn zfs_modules(&self) -> PathBuf {
         self.modules.join("updates/zfs")
     }
 
-    /// Where the lab looks for programs that go with the kernel.
+    /// The folder where the lab searches for the kernel's programs.
     pub(super) fn tools(&self) -> PathBuf {
         self.folder.join("tools")
     }

@@ -1,7 +1,4 @@
-//! Long-running programs: quiet while all is well, ended with us, with the end of what they said if
-//! they fail.
-//!
-//! In: a command, a file for what it says. Out: success, or an error with the reason.
+//! Long-running programs: quiet on success, ended with us, with the end of their output on failure.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -14,10 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::bench::Interrupt;
 
-/// Six times what a build of ZFS takes on two busy processors.
+/// Six times the duration of a build of ZFS on two busy processors.
 const LIMIT: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(100);
-/// Lines of what a failed program said last.
+/// Lines shown from the end of a failed program's output.
 const LINES: usize = 25;
 
 /// Runs a program with its output in `log`.
@@ -25,11 +22,11 @@ pub(super) fn run(command: &mut Command, log: &Path, interrupt: &Interrupt) -> R
     let name = command.get_program().to_string_lossy().into_owned();
     let file = File::create(log)?;
     command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
-    // Of what cargo, or a make around us, sets, nothing may reach another build.
+    // Variables set by cargo, or by a make around us, must not reach another build.
     for variable in ["MAKEFLAGS", "MFLAGS", "ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT"] {
         command.env_remove(variable);
     }
-    // A group of its own: the signal that ends us shall end all that it has started.
+    // A separate group: the signal that ends us must also end all its children.
     command.env("LC_ALL", "C").process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
     let status = wait(&mut child, interrupt).with_context(|| name.clone())?;
@@ -56,7 +53,7 @@ fn wait(child: &mut Child, interrupt: &Interrupt) -> Result<ExitStatus> {
     }
 }
 
-/// The program is waited for, so that its number is nobody else's.
+/// The program was not waited for yet, so its number cannot have been reused.
 fn end_group(child: &mut Child) -> Result<()> {
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).status().context("cannot run kill")?;

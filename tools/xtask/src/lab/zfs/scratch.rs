@@ -1,7 +1,7 @@
 //! The folder in which packages are unpacked and drivers built: about 700 MB.
 //!
-//! In: the folder for kernels. Out: an empty folder there, gone when it is dropped. What a killed
-//! build left is removed by the next one.
+//! Makes an empty folder in the folder for kernels, removed when dropped. The next build removes
+//! the remains of a killed one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ const SPLITTERS: [char; 3] = [' ', ':', '\t'];
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
-    /// Held as long as the folder is in use; the lock goes with the process.
+    /// Held while the folder is in use; the lock ends with the process.
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes it anew.
+    /// Makes a new, empty folder.
     pub(super) fn begin(kernels: &Path) -> Result<Self> {
-        // On the filesystem of the kernels: what is built gets its place by a rename.
+        // On the filesystem of the kernels: the results are moved by a rename.
         let path = kernels.join(NAME);
         ensure!(
             !path.to_string_lossy().contains(SPLITTERS),

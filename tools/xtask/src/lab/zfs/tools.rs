@@ -1,7 +1,7 @@
 //! The programs that speak to ZFS, and their libraries.
 //!
-//! In: a version. Out: a folder laid out as a root directory, with `usr/sbin` and `usr/lib`. Not
-//! here: libraries of other packages, which a guest gets from this machine.
+//! Takes a version; makes a folder laid out as a root directory, with `usr/sbin` and `usr/lib`. A
+//! guest gets libraries of other packages from this machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail};
 use super::super::debian::Apt;
 
 const PACKAGE: &str = "zfsutils-linux";
-/// Programs that a stack or a look at one needs.
+/// Programs to build or inspect a stack.
 const PROGRAMS: [&str; 3] = ["zpool", "zfs", "zdb"];
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
-/// Unpacks programs and libraries of this version, and keeps what is needed.
+/// Unpacks programs and libraries of this version, and keeps the needed files.
 pub(super) fn fetch(apt: &Apt, version: &str, scratch: &Path) -> Result<PathBuf> {
     let package = format!("{PACKAGE}={version}");
     let depends = apt.depends(&package)?;
@@ -61,7 +61,7 @@ fn move_if_there(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tells now which libraries of other packages this machine lacks, not when a guest is made.
+/// Reports now, not when a guest is made, which libraries of other packages this machine lacks.
 fn check(tools: &Path) -> Result<()> {
     for name in PROGRAMS {
         let mut path = OsString::from("LD_LIBRARY_PATH=");

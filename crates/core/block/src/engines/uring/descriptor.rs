@@ -1,9 +1,8 @@
-//! The ring's descriptor as io_uring_enter(2) takes it: its place in the thread's table of registered rings
-//! where the kernel grants one (Linux 5.18), which saves a look-up per call, else the descriptor itself.
+//! The ring's descriptor as io_uring_enter(2) takes it: its place in the thread's table of
+//! registered rings where the kernel grants one (Linux 5.18), which saves a look-up per call, else
+//! the descriptor.
 //!
-//! In: a ring. Out: calls that submit and wait. Not here: submission entries.
-//!
-//! io-uring's own call has another function and an `io::Error` between: instructions of each exchange.
+//! The io-uring crate's call adds a function and an `io::Error`: instructions in each exchange.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};

@@ -1,9 +1,8 @@
 //! Submission entries of transfers, built once per slot.
 //!
-//! In: the buffers, a transfer. Out: its entry. Address and name of a slot's entry never change; what
-//! does (direction, file, place, length, flags) is written into it. Building 64 bytes again
-//! for every operation takes a fifth of what an operation may cost.
-//! Not here: entries of syncs, which are built each time.
+//! The address and buffer name in a slot's entry never change; direction, file, place, length and
+//! flags are written into it. Building 64 bytes again for every operation takes a fifth of what an
+//! operation may cost. Entries of syncs are built each time, elsewhere.
 
 use std::mem::{align_of, size_of};
 
@@ -35,7 +34,7 @@ const _: () = assert!(opcode::Write::CODE == opcode::Read::CODE + 1);
 /// An entry for each slot that has memory.
 pub(super) struct Entries {
     of_slot: Box<[Entry]>,
-    /// Of reads; that of writes is the next one.
+    /// Opcode of reads; that of writes is the next one.
     read_opcode: u8,
 }
 
@@ -68,7 +67,7 @@ impl Entries {
 }
 
 impl EntriesInUse<'_> {
-    /// The entry of a transfer; none for what is no transfer.
+    /// The entry of a transfer; none for other operations.
     ///
     /// # Panics
     /// If the operation's slot has no memory.

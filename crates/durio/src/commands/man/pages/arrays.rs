@@ -1,4 +1,4 @@
-//! The pages of arrays of durio's own.
+//! The man pages of durio's arrays.
 
 use super::{FileNote, PageNotes};
 

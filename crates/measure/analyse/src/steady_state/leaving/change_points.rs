@@ -1,13 +1,13 @@
 //! Lasting changes of a series, and whether they are a drift.
 //!
-//! In: a series of at most a few hundred figures. Out: [`Change`]s and a [`Drift`]. Not here: dips.
+//! A series of at most a few hundred values gives [`Change`]s and a [`Drift`].
 //!
 //! Pettitt's test (Applied Statistics 28, 1979) asks of every place how the ranks before it differ
-//! from those after it: U(t) = 2 Σ ranks up to t − t(n + 1). With K the largest |U|, a series without
-//! a change exceeds it with a probability of about 2 exp(−6K² ÷ (n³ + n²)). Being made of ranks it
-//! does not mind outliers, units or the shape of the noise. It assumes that the figures are
-//! independent; neighbouring intervals of a run are not. K is therefore reduced by
-//! √((1 − ρ) ÷ (1 + ρ)), the loss of information at a correlation ρ of neighbours.
+//! from those after it: U(t) = 2 Σ ranks up to t − t(n + 1). With K the largest |U|, a series
+//! without a change exceeds it with a probability of about 2 exp(−6K² ÷ (n³ + n²)). It uses ranks,
+//! so outliers, units and the shape of the noise do not matter. It assumes independent values;
+//! neighbouring intervals of a run are not. K is therefore reduced by √((1 − ρ) ÷ (1 + ρ)), the
+//! loss of information at a correlation ρ of neighbours.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ struct Split {
     probability: f64,
 }
 
-/// The lasting changes; each figure stands for `batch` intervals.
+/// The lasting changes; each value stands for `batch` intervals.
 pub(super) fn changes(series: &[f64], batch: usize) -> Vec<Change> {
     let mut splits: Vec<Split> = Vec::new();
     let mut stretches = vec![(0, series.len())];
@@ -62,7 +62,7 @@ pub(super) fn changes(series: &[f64], batch: usize) -> Vec<Change> {
     described(series, batch, &splits)
 }
 
-/// The splits with the levels beside them; those that change the level too little are dropped.
+/// The splits with the levels on both sides; those that change the level too little are dropped.
 fn described(series: &[f64], batch: usize, splits: &[Split]) -> Vec<Change> {
     let ends = splits.iter().skip(1).map(|split| split.at).chain([series.len()]);
     let mut from = 0;
@@ -72,7 +72,7 @@ fn described(series: &[f64], batch: usize, splits: &[Split]) -> Vec<Change> {
         let (Some(before), Some(after)) = (level(from, split.at), level(split.at, end)) else {
             continue;
         };
-        // A split that is dropped joins its stretches: the next is held against the level before
+        // A split that is dropped joins its stretches: the next is compared with the level before
         // both.
         if !is_change(before, after) {
             continue;
@@ -120,7 +120,7 @@ fn largest_difference(stretch: &[f64]) -> Option<(usize, f64)> {
     found
 }
 
-/// Ranks from one; equal figures share their mean rank.
+/// Ranks from one; equal values share their mean rank.
 fn ranks(stretch: &[f64]) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = stretch.iter().copied().enumerate().collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -138,11 +138,11 @@ fn ranks(stretch: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Distance at which figures are taken for independent.
+/// Distance at which values are taken for independent.
 const FAR: usize = 10;
 
 /// Correlation of neighbours, 0 to 0.99: 1 − (scatter of differences of neighbours ÷ scatter of
-/// differences of figures far apart)², since those are 2σ²(1 − ρ) and about 2σ².
+/// differences of values far apart)², since those are 2σ²(1 − ρ) and about 2σ².
 // Scatters are medians, so that a few differences across a change do not count, nor does a slope.
 fn neighbours_correlation(series: &[f64]) -> f64 {
     let apart = |lag: usize| -> f64 {
@@ -173,8 +173,8 @@ pub(super) fn drift(series: &[f64], batch: usize, changes: &[Change]) -> Option<
     let total_share = slope * (count(series.len()) - 1.0) / start;
     let step_leaves = step_leaves.fold(f64::INFINITY, f64::min);
     let points = count(series.len());
-    // A step has a place beside its two levels: one parameter more than a line (Schwarz' criterion
-    // for Laplace's distribution).
+    // A step has a place and two levels: one parameter more than a line (Schwarz' criterion for
+    // Laplace's distribution).
     let is_drift = line_leaves <= step_leaves * (points.ln() / (2.0 * points)).exp()
         && total_share.is_finite()
         && total_share.abs() >= CHANGE_MIN;

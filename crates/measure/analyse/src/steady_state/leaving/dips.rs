@@ -1,6 +1,6 @@
 //! Short dips of a series, and whether they come at even distances.
 //!
-//! In: the series with its lasting changes. Out: [`Dips`]. Not here: changes of level.
+//! The series with its lasting changes gives [`Dips`].
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ const DEVIATIONS_MIN: f64 = 5.0;
 // Four have three distances, of which one can say that they are even.
 const DIPS_MIN: usize = 4;
 
-/// More than this share of the intervals is no dip but another level.
+/// More than this share of the intervals is not a dip but another level.
 const INTERVALS_SHARE_MAX: f64 = 1.0 / 3.0;
 
 /// Distances with less variation than this are even.
@@ -66,7 +66,7 @@ pub(super) fn dips(series: &[f64], changes: &[Change], better: Better) -> Option
     })
 }
 
-/// For each interval, what it loses if it lies in a dip.
+/// For each interval, its loss if it lies in a dip.
 fn depths(series: &[f64], changes: &[Change], better: Better) -> Vec<Option<f64>> {
     let ends = changes.iter().map(|change| change.at_interval).chain([series.len()]);
     let mut from = 0;
@@ -82,7 +82,7 @@ fn depths(series: &[f64], changes: &[Change], better: Better) -> Vec<Option<f64>
 fn stretch_depths(stretch: &[f64], better: Better) -> Vec<Option<f64>> {
     let level = median(stretch).unwrap_or_default();
     let distances: Vec<f64> = stretch.iter().map(|figure| (figure - level).abs()).collect();
-    // By medians, for the dips themselves would widen a standard deviation until none is far.
+    // By medians: the dips themselves would widen a standard deviation until none is far.
     let far = DEVIATIONS_MIN * NORMAL_MEDIAN * median(&distances).unwrap_or_default();
     let depth = |figure: &f64| {
         let (lost, worse_by) = match better {

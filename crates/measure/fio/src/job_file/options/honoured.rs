@@ -1,4 +1,4 @@
-//! The options that durio honours: each with its field, what reads it, and its meaning.
+//! The options that durio honours: each with its field, its reader, and its meaning.
 //!
 //! A line is a field of [`JobOptions`], and the options that set it, the last of which counts. `None`
 //! everywhere means that the job file says nothing, and fio's default counts.
@@ -17,8 +17,8 @@ use super::reader::{
 };
 use super::{Class, OptionRow};
 
-/// `field: type = "name" | "alias" of ENGINES: READER, "meaning", but "limit";`, with further options of
-/// the same field after `or`; the limit is what of it is refused.
+/// `field: type = "name" | "alias" of ENGINES: READER, "meaning", but "limit";`, with further
+/// options of the same field after `or`; the limit names the part that is refused.
 macro_rules! honoured {
     ($($(#[$doc:meta])* $group:ident: $Options:ident {$(
         $field:ident: $type:ty = $(
@@ -122,8 +122,8 @@ honoured! {
             or "rwmixwrite": REST, "percent of mixed accesses that write";
         block_bytes: Each<u64> = "bs" | "blocksize": BLOCKS, "bytes of an access";
         align_bytes: Each<u64> = "ba" | "blockalign": SIZES, "alignment of random offsets";
-        // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and takes
-        // the most for what lies above it.
+        // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and
+        // caps at the most.
         block_range_bytes: Each<(u64, u64)> =
             "bsrange" | "blocksize_range": RANGES, "bytes of an access, least and most";
         block_split: Each<Vec<BlockSizeShare>> =
@@ -211,7 +211,7 @@ honoured! {
         memory: One<MemoryPolicy> = "numa_mem_policy": MEMORY_POLICY, "where memory comes from",
             but "only the node of numa_cpu_nodes, or the default";
     }
-    /// What is written.
+    /// The data of writes.
     data: DataOptions {
         compressible_percent: One<u8> =
             "buffer_compress_percentage": PERCENT, "percent by which writes can be compressed";
@@ -227,7 +227,7 @@ honoured! {
         pattern: One<Vec<u8>> =
             "buffer_pattern": BYTE_PATTERN, "bytes repeated to fill every write";
     }
-    /// What is printed and logged.
+    /// The output and the logs.
     output: OutputOptions {
         group_reporting: One<bool> =
             "group_reporting": FLAG, "the jobs of a reporting group are one row";

@@ -1,4 +1,4 @@
-//! Options of the fio program itself, which stand on its command line beside those of jobs.
+//! Options of the fio program itself, which its command line mixes with those of jobs.
 
 use super::super::printing::{PrintSettings, Question};
 
@@ -12,7 +12,7 @@ pub(in crate::job_file) enum Takes {
     MaybeValue,
 }
 
-/// Sets what is printed by an option's value, "" for none; the error is a sentence.
+/// Changes the print settings by an option's value, "" for none; the error is a sentence.
 type Prints = fn(&mut PrintSettings, &str) -> Result<(), String>;
 
 /// What durio does with an option of the program.
@@ -22,7 +22,7 @@ pub(in crate::job_file) enum ProgramClass {
     Section,
     /// Jobs that write are errors.
     ReadOnly,
-    /// It says what is printed, where, and how.
+    /// It sets the output: its contents, its place, its format.
     Printing(Prints),
     /// It changes only how fio prints or measures itself.
     Noted,

@@ -1,7 +1,7 @@
 //! How a value is read, by kind; the fields that keep it.
 //!
-//! In: a value as written. Out: a typed value, or a sentence. The kind that is documented and the
-//! function that reads are one [`Reader`], so that they cannot differ.
+//! Turns a value as written into a typed value, or an error sentence. The documented kind and the
+//! reading function are one [`Reader`], so that they cannot differ.
 
 use super::super::terms::{
     AccessPattern, AdviceHint, CpuPolicy, Direction, Distribution, Engine, ExitScope, Fallocate,
@@ -16,9 +16,9 @@ use super::{Kind, NO_VALUE};
 #[derive(Debug, Clone, Copy)]
 pub struct Written<'w> {
     pub(in crate::job_file) setting: &'w Setting,
-    /// What stands after `=`.
+    /// The text after `=`.
     pub(in crate::job_file) text: Option<&'w str>,
-    /// What its units are.
+    /// The meaning of its units.
     pub(in crate::job_file) base: KbBase,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn set<T, F: Keep<T> + Default>(
     it: &Written<'_>,
 ) -> Result<Option<String>, String> {
     if let Some(reason) = it.text.and_then(reader.refuse) {
-        // Else an earlier line would stay in force.
+        // Otherwise an earlier line would stay in force.
         *field = F::default();
         return Ok(Some(reason));
     }
@@ -80,7 +80,7 @@ impl<T> Keep<T> for One<T> {
     }
 }
 
-/// A direction that a value leaves out keeps what it had.
+/// A direction that a value leaves out keeps its earlier value.
 impl<T> Keep<PerDirection<Option<T>>> for Each<T> {
     fn keep(&mut self, value: PerDirection<Option<T>>, from: &Setting) {
         let each = [
@@ -154,7 +154,7 @@ words_of! {
 pub(super) const FLAG: Reader<bool> =
     Reader::new(Kind::Flag, |text, _| values::flag(text)).or_bare(|| true);
 pub(super) const BOOL: Reader<bool> = Reader::new(Kind::Bool, |text, _| values::boolean(text));
-/// Of an option that is the reverse of another one.
+/// For an option that is the reverse of another one.
 pub(super) const NOT: Reader<bool> =
     Reader::new(Kind::Bool, |text, _| values::boolean(text).map(|on| !on));
 pub(super) const NUMBER: Reader<u32> = Reader::new(Kind::Integer, values::integer);
@@ -164,7 +164,7 @@ pub(super) const COUNT: Reader<u32> =
         value => Ok(value),
     });
 pub(super) const PERCENT: Reader<u8> = Reader::new(Kind::Integer, values::percent);
-/// Of an option that is the rest to 100 of another one.
+/// For an option that gives the rest to 100 of another one.
 pub(super) const REST: Reader<u8> =
     Reader::new(Kind::Integer, |text, base| values::percent(text, base).map(|it| 100 - it));
 pub(super) const SIZE: Reader<u64> = Reader::new(Kind::Size, values::size);
@@ -299,7 +299,7 @@ fn read_write(text: &str, base: KbBase) -> Result<ReadWrite, String> {
         // Patterns with trims were refused before.
         _ => Direction::Mixed,
     };
-    // A hole may be negative in fio, which goes backwards then; import says what durio does of it.
+    // fio takes a negative hole and goes backwards; import decides about it.
     let number = number.map(|it| values::signed_size(it.trim(), base)).transpose()?;
     let pattern = if word.starts_with("rand") {
         let run = u32::try_from(number.unwrap_or(1)).ok().filter(|it| *it > 0);

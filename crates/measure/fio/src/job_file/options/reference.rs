@@ -31,7 +31,7 @@ pub fn option_help(name: &str) -> Result<String, String> {
     ]))
 }
 
-/// As fio's own: what is there, with its key before it.
+/// The present entries in fio's layout, each after its key.
 fn lines<const N: usize>(entries: [(&str, Option<String>); N]) -> String {
     let line = |(key, text): (&str, Option<String>)| Some(format!("{key:>20}: {}\n", text?));
     entries.into_iter().filter_map(line).collect()

@@ -64,7 +64,7 @@ pub(in crate::job_file) fn lists_by_direction<T: Clone>(
     Ok(PerDirection { read: first, write, trim })
 }
 
-/// One direction's list, with what is not given shared evenly.
+/// One direction's list; entries without a share split the rest evenly.
 fn one_direction(text: &str, base: KbBase) -> Result<Option<Vec<BlockSizeShare>>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -105,7 +105,7 @@ fn with_even_shares(entries: &[(u64, Option<u64>)]) -> Result<Vec<BlockSizeShare
         percent: u8::try_from(percent.unwrap_or(even)).unwrap_or(100),
     };
     let mut shares: Vec<_> = entries.iter().map(share).filter(|it| it.percent > 0).collect();
-    // fio draws among the entries by rising share and takes the last one for whatever is left over.
+    // fio draws among the entries by rising share, and the last one gets the rest.
     let left_over = rest.saturating_sub(even * missing);
     if let Some(last) = shares.iter_mut().max_by_key(|it| it.percent) {
         last.percent += u8::try_from(left_over).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Conditions from text, by recursive descent.
 //!
-//! In: text. Out: a condition whose facts are not checked. Not here: kinds.
+//! The kinds of facts are not checked here.
 //!
 //! ```text
 //! any     = all { "or" all }
@@ -17,7 +17,7 @@ use super::{COMPARISONS, Condition, Term};
 // Deeper nesting is a mistake, and recursion without a bound would overflow the stack.
 const DEPTH_MAX: u32 = 16;
 
-// The first that fits is taken: longer signs stand before those that they begin with.
+// The first match is taken: longer signs stand before their prefixes.
 const SIGNS: &[&str] = &["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ",", "*"];
 
 pub(super) fn parse(text: &str) -> Result<Condition, String> {
@@ -34,7 +34,7 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        // The first quote stays, by which `term` tells a word from a fact.
+        // The opening quote is kept: it is how `term` tells a word from a fact.
         let (length, skipped) = if first == '\'' {
             (1 + rest[1..].find('\'').ok_or("a word has no closing quote")?, 1)
         } else if first.is_ascii_digit() {

@@ -1,7 +1,7 @@
 //! Facts of `durio durable`: its slices compare like with like, so that their ratios replace those of
 //! workloads that happen to be alike.
 //!
-//! In: [`DurableFindings`]. Out: facts of the run. Not here: facts of other workloads.
+//! [`DurableFindings`] give facts of the run.
 
 use durio_plan::FileLayout;
 use durio_workload::{CacheMode, SyncMethod};
@@ -10,7 +10,7 @@ use super::{METHODS, PAIRS, RunFacts};
 use crate::advise::value::{Value, real};
 use durio_analyse::durable::{Arm, BATCH_SHARE, DurableFindings, FileModesFindings};
 
-// A sync after more writes than this is no batch of a log: so much is lost at once in a crash.
+// A sync after more writes than this is not a log's batch: a crash would lose too much.
 const EVERY_MAX: u32 = 64;
 
 pub(super) fn facts(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
@@ -76,7 +76,7 @@ fn file_modes(gathered: &mut RunFacts<'_>, found: &[FileModesFindings]) {
 fn sizes(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let curves = durable.sizes.iter().flat_map(|sizes| &sizes.curves);
     let mut curves: Vec<_> = curves.filter(|curve| curve.setting.is_durable()).collect();
-    // The usual curve first: the first that has what is asked for is taken.
+    // Usual curves come first, because the first that has the requested value is taken.
     curves.sort_by_key(|curve| curve.arms.first().map(is_unusual));
     let of_8k =
         curves.iter().filter(|it| it.setting.method == SyncMethod::Fdatasync).find_map(|it| {
@@ -116,7 +116,7 @@ fn batches(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
 /// The delay that was measured as best; it takes the place of half a flush.
 fn commit_delay(gathered: &mut RunFacts<'_>, durable: &DurableFindings) {
     let advised = durable.commit_delays.iter().filter_map(|it| it.advice.as_ref());
-    // Of several settings the one that gains most.
+    // With several settings, the one with the largest gain counts.
     let best = advised.max_by(|a, b| a.gain_share.total_cmp(&b.gain_share));
     if let Some(advice) = best {
         gathered.commit_delay(real(advice.delay.get()));

@@ -1,8 +1,5 @@
-//! Figures that must make each other: bandwidth by rate × block size, totals by their threads and
-//! drives.
-//!
-//! In: a claim, or a table. Out: figures that contradict each other. Not here: rate and latency,
-//! limits of hardware.
+//! Numbers that must match: bandwidth against rate × block size, and totals against their threads
+//! and drives.
 
 use std::collections::HashSet;
 
@@ -14,13 +11,13 @@ use crate::audit::phrases::{bandwidth_in, drives, number_before};
 use crate::audit::wording::{bandwidth, number, rate};
 
 // Bandwidths are often converted after they were rounded (223 MiB/s to 233.8 MB/s); the smallest
-// difference between units is 2.4 %. Figures per thread are averages, rounded as well.
+// difference between units is 2.4 %. Values per thread are averages, rounded as well.
 const TOLERANCE: f64 = 0.01;
 
 // Rows of a series are in another unit if they agree on it this closely.
 const UNIT_TOLERANCE: f64 = 0.005;
 
-/// What rate and bytes per operation make, and what is said.
+/// The bandwidth computed from rate and bytes per operation, and the stated one.
 fn made_and_said(claim: &Claim) -> Option<(Figure, Figure)> {
     Some((claim.rate()?.times(bytes_each(claim)?), claim.bandwidth?))
 }
@@ -33,7 +30,7 @@ pub(super) fn contradiction(claim: &Claim) -> Option<Observation> {
     let (made, said) = made_and_said(claim)?;
     (!made.agrees_with(said, TOLERANCE)).then(|| {
         let fits = |(said, _): &(Figure, &str)| made.agrees_with(*said, TOLERANCE);
-        // A unit that is written is none to guess.
+        // A unit that is written out is not in doubt.
         let guessed = claim.bandwidth_unit.is_none();
         let other = other_units(said).into_iter().find(fits).filter(|_| guessed);
         let cause = match (lost_carry(claim, made, said), other) {
@@ -66,7 +63,7 @@ fn said_as(claim: &Claim, figure: Figure) -> String {
     }
 }
 
-/// An older fio prints 22.97 as 22.0: then one of both figures is almost 1 too small.
+/// An older fio prints 22.97 as 22.0: then one of the values is almost 1 too small.
 fn lost_carry(claim: &Claim, made: Figure, said: Figure) -> Option<String> {
     let seen = "older fio (3.1, 3.8) loses the carry of its rounding";
     if claim.bandwidth_of_lost_carry.is_some_and(|meant| made.agrees_with(meant, 0.0)) {
@@ -94,7 +91,7 @@ fn figures(made: Figure, said: Figure) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// Rows whose own digits are too few to tell, in a series where others tell that MiB are called MB.
+/// Rows with too few digits to show their unit, in a series where other rows call MiB MB.
 pub(super) fn unit_of_series(claims: &[Claim]) -> Vec<LocatedObservation> {
     let series = |claim: &Claim| {
         (claim.source.clone(), claim.stack.clone(), claim.workload.clone(), claim.block_size)

@@ -1,6 +1,4 @@
-//! The page cache, measured as if it were the device.
-//!
-//! In: a claim, or a table. Out: buffered figures that show it. Not here: direct I/O.
+//! Finds the page cache measured as if it were the device: buffered results that show it.
 
 use std::collections::HashMap;
 
@@ -12,7 +10,7 @@ use crate::audit::{Durability, Figure};
 // Buffered writes this many times faster than the largest volume were not written to the device.
 const FASTER_THAN_SUSTAINED: f64 = 1.2;
 
-// A volume that is at least this many times larger shows what is sustained.
+// A volume at least this many times larger shows the sustained rate.
 const LARGER: u64 = 4;
 
 /// The most that is known of the volume touched: file size, else bytes in all.
@@ -37,7 +35,7 @@ fn waits_for_device(claim: &Claim) -> bool {
 }
 
 pub(super) fn by_volume(claims: &[Claim]) -> Vec<LocatedObservation> {
-    // Of each series the largest volume, and the fastest that reached it.
+    // The largest volume of each series, and its fastest result.
     let mut sustained: HashMap<_, (u64, Figure)> = HashMap::new();
     for (claim, total, figure) in claims.iter().filter_map(buffered_writes) {
         let known = sustained.entry(series(claim)).or_insert((total, figure));

@@ -1,6 +1,6 @@
 //! Block size and depth against the database that a claim is said to stand for.
 //!
-//! In: a claim that names a database, or a log. Out: I/O that it does not do. Not here: verdicts.
+//! Reports I/O that the named database or log does not do.
 
 use durio_base::Bytes;
 
@@ -63,7 +63,7 @@ fn unlike_size(reason: String, block: Bytes, expected: Bytes, source: &str) -> O
 }
 
 fn depth(claim: &Claim, words: &[String]) -> Option<Observation> {
-    // One process writes the log, and waits for it: a log at depth 32 is nobody's.
+    // One process writes the log and waits for it: no database keeps a log at depth 32.
     let depth = claim.depth.filter(|&depth| depth > 1)?;
     let is_log = words.iter().any(|word| LOG_WORDS.contains(&word.as_str()));
     (is_log && claim.writes() && claim.random != Some(true)).then(|| {

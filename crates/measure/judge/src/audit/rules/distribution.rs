@@ -1,6 +1,5 @@
-//! Latency distributions: order, bounds, and whether there is one.
-//!
-//! In: a claim, or a table. Out: what no distribution has. Not here: how long a tail may be.
+//! Latency distributions: order, bounds, and whether there is one. How long a tail may be is not
+//! judged.
 
 use super::{Claim, Line, LocatedObservation, Observation, Tier};
 use crate::audit::figure::real;
@@ -77,7 +76,7 @@ fn below_tail(name: &str, mean: Figure, operations: &Operations) -> Option<Obser
     })
 }
 
-/// A table without any percentile is told once, at its header.
+/// A table without percentiles is reported once, at its header.
 pub(super) fn average_only(claims: &[Claim]) -> Vec<LocatedObservation> {
     let lacking: Vec<_> = claims.iter().filter(|claim| has_only_mean(claim)).collect();
     let in_table = |claim: &&&Claim| matches!(claim.line, Some(Line::Number(_)));
@@ -107,7 +106,7 @@ fn has_percentiles(claim: &Claim) -> bool {
 
 fn has_only_mean(claim: &Claim) -> bool {
     let has_mean = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_mean.is_some());
-    // Of a handful of operations the longest says as much as a percentile could.
+    // The maximum of a handful of operations says as much as a percentile could.
     let has_max = claim.kinds().into_iter().any(|(_, it)| it.latency_ns_max.is_some());
     has_mean && !has_max && !has_percentiles(claim)
 }

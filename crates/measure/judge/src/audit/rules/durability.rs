@@ -1,7 +1,5 @@
-//! Durability that is claimed and not there.
-//!
-//! In: a claim. Out: syncs that left no trace, and writes that nothing makes durable. Not here:
-//! whether a device heeds a flush.
+//! Durability that is claimed and missing: syncs that left no trace, and writes that nothing makes
+//! durable. Whether a device honours a flush is not judged.
 
 use super::in_flight::{Fit, fit_of};
 use super::{Claim, Observation, Tier};
@@ -72,8 +70,8 @@ fn asked(claim: &Claim) -> &str {
     if claim.durable.is_empty() { &claim.workload } else { &claim.durable }
 }
 
-/// What tells only how the call is made, where the durability belongs; weightier if the workload
-/// speaks of durability itself.
+/// The durability field only describes how the call is made; graver if the workload mentions
+/// durability itself.
 pub(super) fn without_sync(claim: &Claim) -> Option<Observation> {
     let names = words(&claim.workload).iter().any(|word| DURABLE_WORDS.contains(&word.as_str()));
     let only_call = claim.durability == Durability::OnlyTheCall;

@@ -1,6 +1,5 @@
-//! Figures in each other's places: reads and writes, rate and latency; and the mix of both.
-//!
-//! In: a claim. Out: what fits only when exchanged. Not here: units.
+//! Swapped values: reads and writes, or rate and latency, that fit only when exchanged; and the mix
+//! of reads and writes.
 
 use super::in_flight::{Fit, fit, fit_of};
 use super::{Claim, Observation, Tier};
@@ -16,7 +15,7 @@ const MIX_TOLERANCE: f64 = 0.01;
 // one in 16 000 is beyond.
 const MIX_DEVIATIONS: f64 = 4.0;
 
-// As many equal digits are no chance.
+// This many equal digits are not chance.
 const DIGITS_MIN: usize = 4;
 
 pub(super) fn exchanged(claim: &Claim) -> Option<Observation> {

@@ -1,6 +1,4 @@
-//! Little's law: rate × latency against jobs × depth.
-//!
-//! In: a claim. Out: the impossible and the shortfall. Not here: what else could be wrong with it.
+//! Little's law: rate × latency against jobs × depth. Reports impossible results and shortfalls.
 
 use super::{Claim, Observation, Tier};
 use crate::audit::phrases::drives;
@@ -10,11 +8,11 @@ use crate::audit::{Durability, Figure};
 // fio prints run times in ms; half of one in a second-long run, for the rate and for the mean.
 const CLOCK_MARGIN: f64 = 0.001;
 
-// Below this share of busy workers the rest needs a reason. Durio's own threshold: the rows of the
-// published tables whose figures fit have 0.92 and more.
+// Below this share of busy workers the rest needs a reason. durio's threshold: consistent rows of
+// the published tables have 0.92 and more.
 const BUSY_MIN: f64 = 0.9;
 
-// What a load generator spends outside of the latency per operation, in nanoseconds. fio 3.33 on a
+// A load generator's time per operation outside of the latency, in nanoseconds. fio 3.33 on a
 // memory disk spends 16 / 3461k − 4.24 µs = 0.4 µs (Random Write Performance Test Across
 // Filesystems and RAID Configurations, 2025).
 const GENERATOR_NS: f64 = 1_000.0;
@@ -22,11 +20,11 @@ const GENERATOR_NS: f64 = 1_000.0;
 // A write into the page cache takes less, in nanoseconds: 4 KiB take 1 to 5 µs, and 128 KiB some 30.
 const WRITE_NS_MAX: f64 = 100_000.0;
 
-/// How well the figures of a claim fit its jobs × depth.
+/// How well the values of a claim fit its jobs × depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     Impossible,
-    /// Above, by no more than the source's own figures may be apart.
+    /// Above, but within the source's tolerance.
     Above,
     Fits,
     Shortfall,
@@ -55,11 +53,12 @@ pub(super) fn fit_of(claim: &Claim) -> Option<(Figure, f64, Fit)> {
         Fit::Shortfall if claim.paced => Fit::Fits,
         fit => fit,
     };
-    // A rate of zero is no measurement whose workers could be busy.
+    // A rate of zero says nothing about how busy the workers were.
     (rate > 0.0).then_some((in_flight, slots, fit))
 }
 
-/// What is seen where the figures fit in this way; `reason` goes on after the product.
+/// The observation if the numbers fit in this way; `reason` continues the sentence after the
+/// product.
 fn seen(
     claim: &Claim,
     (wanted, tier): (Fit, Tier),
@@ -99,7 +98,7 @@ pub(super) fn impossible(claim: &Claim) -> Option<Observation> {
     all_known(claim).or_else(|| part_known(claim))
 }
 
-/// Where a latency is missing, what is known alone is too much.
+/// A latency is missing, and the known part alone is already too much.
 fn part_known(claim: &Claim) -> Option<Observation> {
     let (in_flight, slots) = (claim.in_flight_at_least()?, claim.slots()?);
     let fit = fit(in_flight, slots, claim.rate()?.value, claim.tolerance);
@@ -158,8 +157,8 @@ pub(super) fn shortfall(claim: &Claim) -> Option<Observation> {
     with_writes(claim).or_else(|| sync_alone(claim))
 }
 
-/// Without a latency of writes: a sync after each that takes none of the time leaves all of it to a write into the
-/// page cache.
+/// For a claim without a latency of writes: if syncs, one after each write, take no time, all of it
+/// is left to a write into the page cache.
 fn sync_alone(claim: &Claim) -> Option<Observation> {
     let (writes, sync) = (claim.write.rate?, claim.sync.latency_ns_mean?);
     let is_each = claim.durability == Durability::SyncCall && claim.writes_per_sync == Some(1);

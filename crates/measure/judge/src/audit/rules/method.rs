@@ -1,6 +1,5 @@
-//! What was measured, how deep, after what, and for how long.
-//!
-//! In: a claim. Out: methods that cannot show what they are used to show. Not here: figures.
+//! Methods that cannot show what they are used to show: the target, the depth, the state before,
+//! the duration.
 
 use durio_base::Nanos;
 
@@ -21,7 +20,7 @@ const IDLE_MAX: Nanos = Nanos::from_secs(5);
 // A stack that names one is not called a device.
 const FILESYSTEMS: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
 
-/// A path that is no device under a stack that is called raw.
+/// A stack is called raw, but its path is not a device.
 pub(super) fn filesystem_as_device(claim: &Claim) -> Option<Observation> {
     let target = claim.target.as_deref()?;
     let words = words(&claim.stack);
@@ -55,7 +54,7 @@ pub(super) fn too_short(claim: &Claim) -> Option<Observation> {
         _ => return None,
     };
     let reason = match stated {
-        // Steps of one length differ by the clock, and are told together.
+        // Durations of one length differ by the clock's jitter, and are reported together.
         true => format!("about {} long", time(significant(nanos, 1))),
         false => format!("its volume took {} at most", time(nanos)),
     };

@@ -1,8 +1,8 @@
 //! Rows of a table against each other: those that describe the same measurement, and those of the
 //! same series, which differ in nothing but jobs and depth.
 //!
-//! In: a table. Out: rows that contradict others, and rows with too many in flight whose neighbours
-//! tell what would fit. Not here: a row by itself.
+//! Reports rows that contradict others, and rows with too many operations in flight whose
+//! neighbours show what would fit.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ fn settings(claim: &Claim) -> [Option<String>; 13] {
 }
 
 fn differ(claim: &Claim, other: &Claim) -> Option<Observation> {
-    // Rows that say nothing about how they were measured may be anything.
+    // Rows without a description of their method may be anything.
     if claim.block_size.is_none() || claim.workload.is_empty() || claim.stack.is_empty() {
         return None;
     }
@@ -82,7 +82,7 @@ fn differ(claim: &Claim, other: &Claim) -> Option<Observation> {
 // As many sound neighbours make a series.
 const NEIGHBOURS_MIN: usize = 3;
 
-// Shares of busy workers that differ by more are no series.
+// Rows whose shares of busy workers differ by more are not a series.
 const SPREAD_MAX: f64 = 0.05;
 
 pub(super) fn neighbours(claims: &[Claim]) -> Vec<LocatedObservation> {

@@ -1,8 +1,6 @@
-//! Figures that are possible but should make a careful reader stop.
-//!
-//! In: a claim from a document that has them. Out: stalls, a blocking submission, an expensive
-//! kernel, a tail behind the tail. Not here: the cause. The thresholds are those of durio's own
-//! warnings, so that a run and its audit agree.
+//! Results that are possible but should make a careful reader stop: stalls, a blocking submission,
+//! an expensive kernel, a tail behind the tail. The thresholds are those of durio's warnings, so
+//! that a run and its audit agree.
 
 use super::{Claim, Observation, Tier};
 use crate::audit::wording::{bandwidth, number, percent, time};
@@ -13,7 +11,7 @@ const STALL_SHARE: f64 = 0.5;
 // A call that only submits takes a few microseconds; more means that it blocks.
 const SUBMIT_NS_MAX: f64 = 10_000.0;
 
-// From this share of a processor in the kernel on, the processor may be what is measured.
+// Above this share of a processor in the kernel, the processor may be the bottleneck.
 const SYSTEM_SHARE_MAX: f64 = 0.3;
 
 // One in ten thousand this many times slower than one in a hundred hides behind the p99.
@@ -36,7 +34,7 @@ pub(super) fn stalls(claim: &Claim) -> Option<Observation> {
 }
 
 pub(super) fn submission(claim: &Claim) -> Option<Observation> {
-    // Where calls block by design there is no latency of submission.
+    // Calls that block by design have no submission latency.
     claim.kinds().into_iter().filter(|_| claim.blocking != Some(true)).find_map(|(name, it)| {
         let submit = it.submit_ns_mean?.value;
         (submit > SUBMIT_NS_MAX).then(|| {

@@ -1,6 +1,4 @@
-//! Units that a figure cannot have.
-//!
-//! In: a claim. Out: mistyped units, in figures and in notes. Not here: bandwidth against rate.
+//! Units that a number cannot have: mistyped units, in results and in notes.
 
 use super::in_flight::{Fit, fit, fit_of};
 use super::{Claim, Observation, Tier};
@@ -32,7 +30,7 @@ pub(super) fn thousandfold(claim: &Claim) -> Option<Observation> {
         fit(in_flight.scaled(*factor), slots, rate, 0.0) == Fit::Fits
     };
     let (factor, latency, lacks) = factors.iter().find(fits).filter(|_| as_printed != Fit::Fits)?;
-    // A unit that is written is none to guess.
+    // A unit that is written out is not in doubt.
     let is_given = |has: fn(&Operations) -> bool| {
         let there = |it: &&&Operations| it.rate.is_some() || it.latency_ns_mean.is_some();
         [&claim.read, &claim.write].iter().filter(there).all(|it| has(it))
@@ -57,7 +55,7 @@ pub(super) fn mistyped(claim: &Claim) -> Option<Observation> {
     in_note(claim).or_else(|| beyond_any_link(claim)).or_else(|| gigabytes_of_1024(claim))
 }
 
-/// The note tells what was printed, and that has the cell's digits and another unit.
+/// The note quotes the printed value, with the cell's digits and another unit.
 fn in_note(claim: &Claim) -> Option<Observation> {
     let (printed, text) = bandwidth_in(&claim.note, "printed as")?;
     let cell = claim.bandwidth?;
@@ -101,12 +99,12 @@ fn beyond_any_link(claim: &Claim) -> Option<Observation> {
 
 /// MB/s that are a round number of GB/s times 1024.
 fn gigabytes_of_1024(claim: &Claim) -> Option<Observation> {
-    // Whoever converted took 1024, but dd and fio print powers of 1000.
+    // The converter took 1024, but dd and fio print powers of 1000.
     let cell = claim.bandwidth?;
     let megabytes = cell.value / 1e6;
     let tenths = megabytes / 102.4;
     let is_round = tenths >= 10.0 && (tenths - tenths.round()).abs() < 1e-6;
-    // Whole numbers such as 1024 and 2048 are figures in their own right.
+    // Whole numbers such as 1024 and 2048 are plausible values.
     let has_decimals = (megabytes - megabytes.round()).abs() > 1e-6;
     (is_round && has_decimals).then(|| {
         let gigabytes = tenths.round() / 10.0;

@@ -10,10 +10,11 @@ use crate::undo::{Known, parent_of};
 /// How often a sync is looked at.
 const SYNC_PAUSE: Duration = Duration::from_millis(200);
 
-/// So many looks in a row, ten seconds, an array may be idle before it is in sync.
+/// The number of looks in a row, ten seconds in all, that an array may be idle before it is in
+/// sync.
 const IDLE_LOOKS: u32 = 50;
 
-/// What is looked at of an array.
+/// A check of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArrayCheck {
     /// Its initial sync has ended, waited for as long as it takes.
@@ -21,7 +22,7 @@ pub enum ArrayCheck {
         /// The array.
         device: String,
     },
-    /// It runs with the declared level and so many members missing.
+    /// It runs with the declared level and the declared number of members missing.
     Runs {
         /// The array.
         device: String,
@@ -191,7 +192,7 @@ impl UndoStep for StopArray {
         let disks = prover.system.names(Path::new("/sys/block"));
         for disk in disks.iter().filter(|name| name.starts_with("md")) {
             let node = format!("/dev/{disk}");
-            // One that was stopped meanwhile has no details.
+            // An array that was stopped in the meantime has no details.
             let Ok(detail) = prover.look(Look::Array { node: &node }) else { continue };
             let is_meant = |line: &str| line.strip_prefix("MD_UUID=") == Some(&self.uuid);
             let identity = disk_identity(prover.system, &format!("/sys/block/{disk}"));
@@ -217,8 +218,8 @@ impl UndoStep for StopArray {
         undoer.run_until(proven, "mdadm", &["--stop", "--quiet", proven.target()], gone)
     }
 
-    /// The link of the array, which without udev nobody takes away, and the file that mdadm made for
-    /// its bitmap.
+    /// The link of the array, which stays behind without udev, and the file that mdadm made for its
+    /// bitmap.
     fn tidy(&self, undoer: &mut Undoer<'_>, known: &Known<'_>) -> Result<(), Failure> {
         let prover = undoer.prover(known);
         let link = prover.own_link("/dev/md/", &self.link, has_no_array);

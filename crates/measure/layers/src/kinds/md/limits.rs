@@ -1,13 +1,14 @@
 //! Whether an array of md can be made. Source of the rules, unless said otherwise: mdadm(8) and
 //! the checks of mdadm's Create.c, md(4) for what each level survives.
 //!
-//! In: a declared array, the devices of its group. Out: what it gives to the next layer, or a fault.
+//! Takes a declared array and the devices of its group; gives the devices for the next layer, or a
+//! fault.
 
 use super::{DeclaredMd, MdBitmap};
 use crate::check::Group;
 use crate::kinds::prelude::*;
 
-// mdadm keeps the number of chunk sectors in 32 bits; nobody uses chunks of this size.
+// mdadm keeps the number of chunk sectors in 32 bits; chunks of this size are not used in practice.
 const MOST_CHUNK: Bytes = Bytes::from_gib(1);
 
 /// The words of mdadm(8), `--layout`: first those of RAID 5, then those of RAID 6 alone.
@@ -35,7 +36,7 @@ pub(super) fn check(md: &DeclaredMd, group: Group) -> Result<Below, Fault> {
 /// Room for superblock, bitmap, log and a chunk.
 fn least_size(md: &DeclaredMd) -> Bytes {
     // mdadm reserves 1 MiB of small devices (mdadm, super1.c) and rounds the rest down to chunks.
-    // A device must hold a chunk beside the metadata, and mdadm's default is 512 KiB.
+    // A device must hold a chunk as well as the metadata, and mdadm's default is 512 KiB.
     let chunk = md.chunk.unwrap_or(Bytes::from_kib(512)).get();
     let bitmap =
         if matches!(md.bitmap, MdBitmap::None | MdBitmap::External(_)) { 0 } else { 1 << 20 };
@@ -103,7 +104,7 @@ fn copies(layout: &str, members: u32) -> Result<u32, Fault> {
     let form = letters.next().filter(|letter| "nfo".contains(*letter));
     let copies = letters.as_str().parse::<u32>().ok().filter(|_| form.is_some());
     match copies {
-        // One copy is no redundancy, and each copy needs a member of its own.
+        // One copy is not redundancy, and each copy needs a separate member.
         Some(copies) if (2..=members).contains(&copies) => Ok(copies),
         Some(copies) => Err(format!(
             "layout '{layout}' asks for {copies} copies; 2 to {members} fit {members} devices"
@@ -186,7 +187,7 @@ fn data_members(level: u8, members: u32, copies: u32) -> u32 {
         1 => 1,
         4 | 5 => members.saturating_sub(1),
         6 => members.saturating_sub(2),
-        // Rounded up, for it is an upper limit: md lays copies out over an odd number of members as
+        // Rounded up, as an upper limit: md lays copies out over an odd number of members as
         // well.
         10 => members.div_ceil(copies.max(1)),
         _ => members,

@@ -41,7 +41,8 @@ pub struct EndServer {
 }
 
 impl EndServer {
-    /// The identity that its members tell; nothing if they are no members of this build's array.
+    /// The array identity in its members' superblocks; nothing if they are not members of this
+    /// build's array.
     fn array_on_members(&self, system: &dyn System) -> Option<String> {
         let name = parent_of(&self.socket)?.rsplit('/').next()?;
         self.members.iter().find_map(|member| {
@@ -83,7 +84,7 @@ impl UndoStep for EndServer {
         }
     }
 
-    /// Nobody else can write to members as long as they are served.
+    /// No other process can write to members while they are served.
     fn holds_devices(&self) -> bool {
         true
     }

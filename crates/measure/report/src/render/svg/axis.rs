@@ -1,7 +1,7 @@
-//! Where axes have their marks, and what stands beside them.
+//! The marks of axes, and their labels.
 //!
-//! In: a scale and the values that must fit. Out: a range, marks, labels, in the axis's own
-//! coordinates: decimal logarithms on a logarithmic one.
+//! A scale and the values that must fit give a range, marks and labels, in the axis's coordinates:
+//! decimal logarithms on a logarithmic one.
 
 use super::count;
 use crate::document::chart::{Scale, Unit};
@@ -17,14 +17,14 @@ const STEPS_MAX: usize = 10;
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Where a line of the grid is, and what stands beside it.
+    /// The lines of the grid, with their labels.
     pub(super) marks: Vec<(f64, String)>,
 }
 
-/// A value's coordinate; none that is no number on this scale.
+/// A value's coordinate; NaN for a value without a place on this scale.
 pub(super) fn coordinate(scale: &Scale, value: f64) -> f64 {
     match scale {
-        // Of nothing, as of one nanosecond.
+        // Zero is drawn like one nanosecond.
         Scale::Logarithmic(Unit::Latency) if value.is_finite() => value.max(1.0).log10(),
         Scale::Logarithmic(_) if (1e-12..1e18).contains(&value) => value.log10(),
         Scale::Logarithmic(_) => f64::NAN,
@@ -57,7 +57,7 @@ fn linear(unit: Unit, lowest: f64, highest: f64) -> Axis {
         (true, Unit::Seconds) => highest,
         (true, _) => highest * 1.06,
     };
-    // Round in the unit that stands beside the mark.
+    // Round in the unit of the mark's label.
     let unit_size = match unit {
         Unit::Bytes => 1024_f64.powf((high.max(1.0).log2() / 10.0).floor()),
         _ => 1.0,
@@ -86,7 +86,7 @@ fn logarithmic(unit: Unit, low: f64, high: f64) -> Axis {
     if low > high {
         return Axis { low: 0.0, high: 1.0, marks: Vec::new() };
     }
-    // At least half a decade: a flat line shall not look like a mountain range.
+    // At least half a decade: a flat line must not look like a mountain range.
     let (low, high) = (low - 0.08, (high + 0.08).max(low + 0.5));
     let places = match unit {
         // Sizes, depths and numbers of jobs are mostly varied by doubling.
@@ -115,7 +115,7 @@ fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
     kinds.into_iter().map(within).find(fits).unwrap_or_default()
 }
 
-/// Of quantiles: 0, 50 %, 90 %, 99 %.
+/// The axis of quantiles: 0, 50 %, 90 %, 99 %.
 fn nines(highest: f64) -> Axis {
     let whole = (1..=9).map(f64::from);
     let half = -0.5_f64.log10();

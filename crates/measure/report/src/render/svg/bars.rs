@@ -1,16 +1,14 @@
-//! Rows of bars that begin where others end: figures side by side, waterfalls, parts of a whole.
+//! Rows of bars that begin where others end: values side by side, waterfalls, parts of a whole.
 //!
-//! In: groups of bars. Out: SVG. Not here: headings and legends.
-//!
-//! Names stand above their bars: beside them long names of layers would have no room, least of all
-//! on a narrow screen.
+//! Draws groups of bars without headings and legends. Names stand above their bars: at the side,
+//! long names of layers would have no room, least of all on a narrow screen.
 
 use super::{FONT_SIZE, Sheet, Side, WIDTH, cut, hex};
 use crate::document::chart::{Bar, BarGroup, Bars};
 
 const BAR_HEIGHT: f64 = 30.0;
 const ROW_HEIGHT: f64 = 40.0;
-/// Of the line with a bar's name, or a group's title.
+/// The height of the line with a bar's name, or a group's title.
 const NAME_HEIGHT: f64 = 48.0;
 const GROUP_GAP: f64 = 20.0;
 // Room for the text on the right of the longest bar, in the larger letters of narrow screens.
@@ -22,7 +20,7 @@ pub(super) fn draw(bars: &Bars) -> String {
     let longest = bars.groups.iter().map(end).fold(0.0, f64::max);
     let mut sheet = Sheet::default();
     let mut top = 0.0;
-    // Within one scale a slow workload's bars would be hairs beside those of a fast one.
+    // Within one scale a slow workload's bars would be hairs compared with a fast one's.
     for group in &bars.groups {
         let scale = if bars.is_scaled_by_group { end(group) } else { longest };
         top = draw_group(&mut sheet, group, top, scale);
@@ -30,7 +28,7 @@ pub(super) fn draw(bars: &Bars) -> String {
     sheet.finish("spans", top)
 }
 
-/// Where the longest bar ends; what is no number ends nowhere.
+/// Where the longest bar ends; NaN and infinity are ignored.
 fn end(group: &BarGroup) -> f64 {
     let spans = group.bars.iter().flat_map(|bar| &bar.spans);
     let ends = spans.flat_map(|(from, to, _)| [*from, *to]);

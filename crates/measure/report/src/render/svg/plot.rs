@@ -1,6 +1,6 @@
 //! Lines, points and columns between axes.
 //!
-//! In: panels. Out: SVG, panels below each other. Not here: which figures.
+//! Draws panels below each other.
 
 use super::axis::{Axis, coordinate};
 use super::{
@@ -10,7 +10,7 @@ use super::{
 use crate::document::chart::{Panel, Scale, Series, Style, Unit};
 
 const HEIGHT: f64 = 640.0;
-/// Of one of several.
+/// The height of one of several panels.
 const HEIGHT_SHARED: f64 = 330.0;
 /// Room for labels, and on the right for half of the last.
 const LEFT: f64 = 136.0;
@@ -19,7 +19,7 @@ const TOP: f64 = 18.0;
 const BELOW: f64 = 60.0;
 // A span narrower than this would not be seen.
 const SPAN_MIN: f64 = 4.0;
-/// Opacity of what lies behind lines.
+/// Opacity of areas behind lines.
 const BEHIND: f64 = 0.25;
 
 pub(super) fn draw(panels: &[Panel]) -> String {
@@ -43,7 +43,7 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     sheet.finish("", height_of(panels) * count(panels.len()))
 }
 
-/// The figures of every panel: what lies behind them, and lines across, have their words elsewhere.
+/// The values of every panel; areas behind them, and lines across, are described elsewhere.
 pub(super) fn values(panels: &[Panel]) -> Vec<Values<'_>> {
     let of_panel = |at| {
         let View { panel, frame, .. } = View::new(panels, at);
@@ -56,7 +56,7 @@ pub(super) fn values(panels: &[Panel]) -> Vec<Values<'_>> {
 
 fn has_figures(panel: &Panel, series: &Series) -> bool {
     match series.style {
-        // A fit, or the path through dots that are figures themselves.
+        // A fit, or the path through dots that carry the values.
         Style::Line => !panel.series.iter().any(|other| {
             other.style == Style::Dots && other.colour == series.colour && !other.points.is_empty()
         }),
@@ -140,7 +140,7 @@ impl<'a> View<'a> {
         bottom - share.clamp(0.0, 1.0) * (bottom - top)
     }
 
-    /// A point on the sheet; no number where the point is none.
+    /// A point on the sheet; NaN where the point has no place.
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.across(coordinate(&self.panel.x, x)), self.down(coordinate(&self.panel.y, y)))
     }
@@ -233,17 +233,17 @@ fn ys(series: &Series) -> Vec<f64> {
     }
 }
 
-/// Of a line of text.
+/// The height of a line of text.
 const LINE: f64 = FONT_SIZE + 2.0;
 
 /// How far a label is from its point.
 const GAP: f64 = 20.0;
 
-/// What is taken on a sheet: left, top, right, bottom.
+/// A taken area of the sheet: left, top, right, bottom.
 type Taken = (f64, f64, f64, f64);
 
-/// Labels beside points, where they do not cover each other.
-// What finds no room is left out: every value is in the table beside the chart.
+/// Labels next to points, where they do not cover each other. Labels without room are left out:
+/// every value is in the table next to the chart.
 struct Labels {
     within: Taken,
     taken: Vec<Taken>,

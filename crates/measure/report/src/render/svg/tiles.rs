@@ -1,6 +1,6 @@
 //! Areas piece by piece, in lines from left to right.
 //!
-//! In: [`Tiles`]. Out: SVG. Not here: what they stand for.
+//! Draws [`Tiles`].
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub(super) fn draw(tiles: &Tiles) -> String {
         })
         .collect();
     let mut sheet = Sheet::default();
-    // One path for each kind: an element for each piece would be a page of its own.
+    // One path for each kind: an element for each piece would be as large as a page.
     for (kind, it) in tiles.kinds.iter().enumerate() {
         let side = size * it.fill.clamp(0.0, 1.0);
         let mut path = String::new();

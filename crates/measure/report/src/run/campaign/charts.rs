@@ -1,6 +1,6 @@
 //! The charts of a campaign's section: curves, maps, rounds, searches.
 //!
-//! In: a section's findings. Out: [`Chart`]s. Not here: pixels.
+//! Makes [`Chart`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{Convergence, Curve, MapFindings, Row, RowLatency, SectionFindings};
@@ -12,7 +12,7 @@ use super::table::{axis_name, is_ladder};
 use crate::document::chart::{Chart, Colour, Map, MapCell, Panel, Scale, Series, Style, Unit};
 use crate::figures::{latency, precise, rate_bare};
 
-/// What a curve shows: a line for each figure, level by level, and latency against rate.
+/// The charts of a curve: a line for each result, level by level, and latency against rate.
 pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
     let rows: Vec<&Row> = curve.rows.iter().filter_map(|at| section.rows.get(*at)).collect();
     if rows.len() < 2 {
@@ -23,11 +23,12 @@ pub(super) fn curve(section: &SectionFindings, curve: &Curve) -> Vec<Chart> {
     latency_at_rate(curve, &rows).into_iter().chain([levels]).collect()
 }
 
-/// All curves of a section in one picture: what durability, or another level, costs at each load.
+/// All curves of a section in one picture: the cost of durability, or of another level, at each
+/// load.
 pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
     let axis = &section.curves.first()?.axis;
     let curves: Vec<&Curve> = section.curves.iter().filter(|it| it.axis == *axis).collect();
-    // More than there are colours cannot be told apart.
+    // More curves than colours cannot be distinguished.
     if curves.len() < 2 || curves.len() > Colour::SERIES.len() {
         return None;
     }
@@ -46,7 +47,7 @@ pub(super) fn together(section: &SectionFindings) -> Option<Chart> {
     Some(Chart::plot(title, x, y, series))
 }
 
-// Of an open loop the latencies are those of the response.
+// In an open loop the latencies are those of the response.
 fn latency_of(row: &Row) -> Option<RowLatency> {
     row.response.or(row.service)
 }
@@ -78,7 +79,7 @@ fn levels(curve: &Curve, rows: &[&Row]) -> Chart {
     )
 }
 
-/// What a storage gives, and what it takes for it; none without latencies.
+/// Latency against rate; none without latencies.
 fn latency_at_rate(curve: &Curve, rows: &[&Row]) -> Option<Chart> {
     let figures = rows.iter().filter_map(|row| Some((*row, latency_of(row)?)));
     let figures: Vec<(&Row, RowLatency)> = figures.collect();
@@ -132,18 +133,18 @@ fn knee_of(curve: &Curve) -> Option<(f64, f64)> {
     let told = matches!(ladder.knee, Knee::Measured { .. });
     let fit = ladder.saturation.as_ref().filter(|_| told)?;
     let latency = 1e9 / fit.unloaded_rate_per_load;
-    // Over offered rates the slope is rate by rate: its inverse is no latency.
+    // Over offered rates the slope is rate by rate: its inverse is not a latency.
     let is_load = ladder.kind != LadderKind::OfferedRate && latency.is_finite();
     is_load.then_some((fit.highest_rate_per_second, latency))
 }
 
-// The best level; none where what was offered was not reached.
+// The best level; none where the offered rate was not reached.
 fn best_of(curve: &Curve) -> Option<f64> {
     let ladder = curve.ladder.as_ref().filter(|_| curve.not_reached_from.is_none())?;
     Some(ladder.best.level)
 }
 
-/// The 99th percentile of each pair of levels, and the rate beside it.
+/// The 99th percentile of each pair of levels, with the rate.
 pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
     let axis = |levels: &[ParameterValue]| {
         levels.first().map_or_else(String::new, |it| axis_name(&it.axis))
@@ -171,7 +172,7 @@ pub(super) fn map(section: &SectionFindings, map: &MapFindings) -> Chart {
     Chart::map(title, map).in_summary()
 }
 
-/// Rounds one after the other: the tracked figure, and in the window mean, band and slope.
+/// Rounds one after the other: the tracked result, and in the window mean, band and slope.
 pub(super) fn convergence(found: &Convergence) -> Chart {
     let unit = match found.tracking {
         Tracking::Iops => Unit::Rate,

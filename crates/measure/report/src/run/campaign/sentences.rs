@@ -1,6 +1,6 @@
-//! What a campaign's findings say, in sentences.
+//! The findings of a campaign, in sentences.
 //!
-//! In: findings. Out: text. Not here: any figure that the findings do not have.
+//! Adds no number to the findings.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Label
     let label = |level: f64| label(section, curve, level);
     if let Some(ladder) = &curve.ladder {
         facts.push(("phases", phases(&ladder.phases, &curve.axis, &label)));
-        // Points beyond what was reached are none of a curve: neither is what follows from them.
+        // Points beyond the reached rates are not part of a curve, nor are conclusions from them.
         if curve.not_reached_from.is_none() {
             facts.push(("knee", knee(&ladder.knee, ladder.kind)));
             facts.push(("best", best(ladder, &curve.axis, &label)));
@@ -49,7 +49,7 @@ fn label(section: &SectionFindings, curve: &Curve, value: f64) -> String {
 
 type Label<'a> = &'a dyn Fn(f64) -> String;
 
-/// The rules by which phases and best points are told, once for all curves.
+/// The rules for phases and best points, once for all curves.
 pub(super) fn ladder_rules(section: &SectionFindings) -> Option<String> {
     let ladder = section.curves.iter().find_map(|curve| curve.ladder.as_ref())?;
     let fit = ladder.saturation.as_ref().map(|fit| format!(" Fit: {}.", fit.criterion));
@@ -81,7 +81,7 @@ fn phases(phases: &Phases, axis: &str, label: Label<'_>) -> String {
     text
 }
 
-// An interval from the least to more than four times that is no place of a bend.
+// An interval from the least to more than four times that does not locate a bend.
 const KNEE_WIDTH_MAX: f64 = 4.0;
 
 fn knee(knee: &Knee, kind: LadderKind) -> String {
@@ -150,7 +150,7 @@ fn cost_line(cost: &CostModel) -> String {
 pub(super) fn long_run(section: &SectionFindings, run: &LongRun) -> String {
     let name = section.rows.get(run.row).map_or_else(String::new, row_name);
     let leaving = &run.leaving;
-    // Of a slide there is one sentence, of steps one for each.
+    // A slide has one sentence, steps one each.
     let (changes, rest) = match leaving.drift {
         Some(_) => (Vec::new(), leaving.evidence.as_slice()),
         None => {
@@ -188,7 +188,7 @@ pub(super) fn limits(section: &SectionFindings) -> Vec<(&'static str, String)> {
         };
         Some((limit_name(kind), format!("{at}: {}{also}", limit.evidence.join("; "))))
     };
-    // That nothing can be told is worth a line only where steps can be compared.
+    // An unknown limit is worth a line only where steps can be compared.
     let is_told =
         |(kind, _): &(LimitKind, _)| *kind != LimitKind::CannotTell || !section.curves.is_empty();
     grouped(limited.filter(is_told)).into_iter().filter_map(line).collect()
@@ -214,7 +214,7 @@ pub(super) fn convergence(found: &Convergence) -> String {
     format!("{figure} of {}: {judged}", found.tracked)
 }
 
-/// A row beside its baseline.
+/// A row compared with its baseline.
 pub(super) fn baseline(campaign: &CampaignFindings, row: &Row, it: &BaselineFindings) -> String {
     let base = campaign.sections.get(it.baseline_section);
     let target = base.and_then(|section| section.rows.get(it.baseline_row));
@@ -256,7 +256,7 @@ pub(super) fn baseline(campaign: &CampaignFindings, row: &Row, it: &BaselineFind
     text
 }
 
-/// What follows from what was said of a target.
+/// Consequences of the declared facts about a target.
 pub(super) fn target_facts(target: &TargetFindings) -> Vec<Labelled> {
     let mut facts = Vec::new();
     if let Some(model) = &target.raid {

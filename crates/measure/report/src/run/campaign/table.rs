@@ -1,6 +1,6 @@
 //! The tables of a campaign's section.
 //!
-//! In: a section's findings. Out: [`Table`]s. Not here: what is said of the figures.
+//! Makes [`Table`]s from a section's findings.
 
 use durio_analyse::SearchFindings;
 use durio_analyse::campaign::{Row, RowBasis, RowLatency, RowPart, SectionFindings};
@@ -14,7 +14,7 @@ use crate::figures::{decimal, rate_bare};
 
 type Figure = fn(&Row) -> Cell;
 
-/// Heading, figure, and who has room for it.
+/// Heading, value, and the level of detail that shows it.
 const COLUMNS: [(&str, Figure, Level); 16] = [
     ("offered", offered, Level::Summary),
     ("IOPS", rate, Level::Summary),
@@ -47,7 +47,7 @@ const WRITTEN: &str = "device written";
 
 pub(super) fn figures(section: &SectionFindings) -> Table {
     let varied = Varied::of(section);
-    // Of an open loop the response is what counts.
+    // In an open loop the response counts.
     let is_open = section.rows.iter().any(|row| row.response.is_some());
     let mut columns = vec![Column { title: varied.heading().to_owned(), ..Column::default() }];
     let mut figures: Vec<(&str, Figure)> = Vec::new();
@@ -70,14 +70,14 @@ pub(super) fn figures(section: &SectionFindings) -> Table {
         let cells = figures.iter().map(|(_, figure)| figure(row));
         let cells = std::iter::once(Cell::Text(varied.label(row))).chain(cells).collect();
         rows.push(Line { is_part: row.stream > 0, cells, ..Line::default() });
-        // The row itself has the figures of the commit.
+        // The row itself has the results of the commit.
         let parts = row.parts.iter().filter(|part| part.operation != OperationName::Commit);
         rows.extend(parts.map(|part| part_row(part, &figures)));
     }
     Table { columns, rows }
 }
 
-// Whether a section is about what the devices did for each byte: through the page cache.
+// Whether a section is about the devices' requests for each byte: through the page cache.
 fn is_asked(section: &SectionFindings, column: &str) -> bool {
     let on_axis = |axis: &str| section.rows.iter().any(|row| row.level(axis).is_some());
     match column {
@@ -106,7 +106,7 @@ fn part_row(part: &RowPart, figures: &[(&str, Figure)]) -> Line {
     Line { level: Level::Detail, is_part: true, cells }
 }
 
-// In what the rows of a section differ: that is their label.
+// The differences among the rows of a section: their label.
 struct Varied {
     name: bool,
     target: bool,
@@ -215,7 +215,7 @@ pub(super) const fn limit_name(kind: LimitKind) -> &'static str {
     }
 }
 
-/// What the rows' figures are, where that has to be said.
+/// The basis of the rows' results, where it must be said.
 pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
     let of = |row: &Row| match row.basis {
         RowBasis::Once => None,
@@ -242,7 +242,7 @@ pub(super) fn trials(found: &SearchFindings) -> Table {
             ("response", |it| Cell::percentile(it.latency_ns)),
             ("goal", |it| {
                 Cell::text(match (it.kept, it.keeps_up) {
-                    // A percentile of too few responses is no answer, kept or not.
+                    // A percentile of too few responses is not an answer, kept or not.
                     _ if it.too_few => "too few to tell",
                     (true, _) => "kept",
                     (false, true) => "missed",

@@ -1,6 +1,6 @@
-//! The charts of what a durable write costs.
+//! The charts of the cost of durable writes.
 //!
-//! In: findings. Out: [`Chart`]s. Not here: pixels.
+//! Makes [`Chart`]s from findings.
 
 use durio_analyse::durable::{
     CommandsFindings, DurableFindings, GroupCommitFindings, MethodRow, MethodsFindings, SizeCurve,
@@ -59,7 +59,7 @@ pub(super) fn methods(methods: &MethodsFindings) -> [Chart; 2] {
 fn along(points: &[(f64, f64)]) -> Vec<f64> {
     let low = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|it| it.0).fold(0.0, f64::max);
-    // Also where a bound is no number, with which every comparison is false.
+    // Also if a bound is NaN, which makes every comparison false.
     if !(low > 0.0 && high > low) {
         return Vec::new();
     }
@@ -102,7 +102,7 @@ pub(super) fn throughput(found: &WritersFindings) -> Chart {
     let each = found.rows.iter();
     let each = each.map(|row| (f64::from(row.arm.setting.jobs), row.per_writer_bytes_per_second));
     let block = found.rows.first().map_or(0.0, |row| precise(row.arm.setting.block_size.get()));
-    // A law that holds nowhere in the range is no line through these dots.
+    // A law that holds nowhere in the range does not go through these dots.
     let held = found.contention.as_ref().filter(|it| it.holds_from.is_some());
     let law = |divided: bool| -> Vec<(f64, f64)> {
         let Some(it) = held else { return Vec::new() };

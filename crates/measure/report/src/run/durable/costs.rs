@@ -1,6 +1,6 @@
-//! What a write, a sync and a flush cost: models of size, of shared syncs, of dirty data.
+//! The cost of a write, a sync and a flush: models of size, of shared syncs, of dirty data.
 //!
-//! In: findings. Out: sections. Not here: the fits.
+//! Makes sections from findings; the fits are theirs.
 
 use durio_analyse::Declined;
 use durio_analyse::durable::{

@@ -1,6 +1,6 @@
-//! The tables of what a durable write costs.
+//! The tables of the cost of durable writes.
 //!
-//! In: findings. Out: [`Table`]s. Not here: sentences.
+//! Makes [`Table`]s from findings; the sentences are elsewhere.
 
 use durio_analyse::durable::{
     Arm, CommandsFindings, CommitDelayFindings, CrossFindings, DeviceWork, DurableShare,
@@ -22,7 +22,7 @@ fn of_unsynced(share: Option<f64>) -> Cell {
     Cell::of(share, |it| if it > 1.0 { Cell::text(NOISE) } else { Cell::Share(it) })
 }
 
-/// The table, and what is to be said below it if it has such a share.
+/// The table, with a note below if it has a share that is noise.
 pub(super) fn with_noise_note(table: Table, part: &mut Section) {
     let mut cells = table.rows.iter().flat_map(|row| &row.cells);
     let has_noise = cells.any(|cell| *cell == Cell::text(NOISE));
@@ -198,9 +198,9 @@ pub(super) fn sizes(found: &SizesFindings) -> Table {
     )
 }
 
-/// Whether a size that is a figure is that of these blocks.
+/// Whether a computed size is that of these blocks.
 fn is_same(size: f64, block: Bytes) -> bool {
-    // Sizes of the model are figures, and may miss a whole byte by rounding.
+    // Sizes of the model are floats, and may miss a whole byte by rounding.
     (size - precise(block.get())).abs() < 0.5
 }
 

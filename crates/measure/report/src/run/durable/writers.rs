@@ -1,6 +1,6 @@
-//! What more writers give: their law, sizes by writers, and one log that they share.
+//! The effect of more writers: their law, sizes by writers, and one log that they share.
 //!
-//! In: findings. Out: sections. Not here: the fits.
+//! Makes sections from findings; the fits are theirs.
 
 use durio_analyse::durable::{
     CommitDelayAdvice, CommitDelayFindings, Contention, CrossFindings, DurableFindings,

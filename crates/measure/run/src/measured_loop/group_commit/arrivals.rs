@@ -56,7 +56,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
             }
             return;
         }
-        // Free since ever: the first arrivals wait for nobody.
+        // Free from the beginning: the first arrivals need not wait.
         for _ in 0..committers {
             self.committers.release(Ticks::default());
         }
@@ -65,7 +65,7 @@ impl<E: Engine> LogLoop<'_, '_, E> {
         }
     }
 
-    /// Hands over what has arrived, as far as committers have no record.
+    /// Hands over the arrived records, as far as committers have none.
     pub(super) fn hand_over_due(&mut self) {
         if self.committers.are_closed() {
             return;

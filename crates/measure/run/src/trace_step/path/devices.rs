@@ -1,6 +1,6 @@
 //! The block devices below a target, by the numbers that a trace names them with.
 //!
-//! In: the layers below the target. Out: [`TracedLayer`]s, top to bottom.
+//! Lists the layers below the target as [`TracedLayer`]s, top to bottom.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::trace_step::instance::device_filter;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TracedLayer {
     pub(super) device: PathDevice,
-    /// Its number, and those of its partitions on the way: what is queued to a partition is done by
-    /// the requests of its disk.
+    /// Its number, and those of its partitions on the way: I/O queued to a partition is done by the
+    /// requests of its disk.
     pub(super) numbers: Vec<(u32, u32)>,
 }
 
@@ -47,7 +47,8 @@ pub(super) fn traced_layers(root: &Path, stack: &Stack) -> Vec<TracedLayer> {
     traced
 }
 
-/// The device that does a layer's I/O: of a partition its disk; none of what is no block device.
+/// The device that does a layer's I/O: for a partition its disk; none if the layer is not a block
+/// device.
 fn disk_of(layer: &Layer) -> Option<&Layer> {
     match layer.kind {
         LayerKind::Partition => layer.below.first().filter(|disk| disk.block.is_some()),

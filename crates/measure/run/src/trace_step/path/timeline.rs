@@ -1,7 +1,7 @@
 //! From a trace to where the time of each operation went.
 //!
-//! In: events in the order of time, and when each operation began and ended, on the same clock. Out:
-//! an [`OperationPath`] for each. At every moment an operation is in one component
+//! Events in the order of time, with the begin and end of each operation on the same clock, give an
+//! [`OperationPath`] for each. At every moment an operation is in one component
 //! ([`LatencyComponents`]); the sum of the components is its time.
 
 mod device;
@@ -24,7 +24,7 @@ pub(super) fn timelines(
     stamps: &[Stamps],
     nanos: &dyn Fn(u64) -> u64,
 ) -> Vec<OperationPath> {
-    // The text has whole microseconds: what happens in the one of the begin is the operation's.
+    // The text has whole microseconds: events in the microsecond of the begin are the operation's.
     let grain = match followed.clock {
         TraceClock::Monotonic => 1000,
         TraceClock::Tsc => 1,
@@ -43,7 +43,7 @@ pub(super) fn timelines(
                 found.push(sweep.end(past.end, nanos));
             }
         }
-        // What comes after the last operation is nobody's.
+        // Events after the last operation belong to none.
         let Some(next) = left.front() else { break };
         if !open && event.at >= next.begin {
             sweep.begin(next.begin);
@@ -184,7 +184,8 @@ impl<'a> Sweep<'a> {
                 self.off_cpu = false;
             }
             TraceEventKind::SwitchedOut { .. } | TraceEventKind::SwitchedIn { .. } => {}
-            // Not every kernel shows the switch from the idle task: what it does shows that it runs.
+            // Not every kernel shows the switch from the idle task: an event of the task shows that
+            // it runs.
             _ if is_own => self.off_cpu = false,
             _ => {}
         }
@@ -211,7 +212,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn queue(&mut self, request: &BlockRequest, task: u32) {
-        // The kernel's threads are no strangers: a journal's writes are sent by them.
+        // The kernel's threads are not strangers: they send a journal's writes.
         if self.followed.strangers.contains(&task) {
             return;
         }
@@ -226,7 +227,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Counts what was queued, by the kernel's letters (blk_fill_rwbs): an F before the kind of operation
+/// Counts queued I/O by the kernel's letters (blk_fill_rwbs): an F before the kind of operation
 /// asks for a flush before it, one after it is FUA.
 fn count(all: &mut Vec<PathIo>, position: usize, request: &BlockRequest) {
     let device = u32::try_from(position).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
-//! The trace of one thread, in an instance of durio's own.
+//! The trace of one thread, in a private instance.
 //!
-//! In: the layers below the target. Out: [`Followed`], the events of the calling thread and of the
-//! devices.
+//! Takes the layers below the target; gives [`Followed`], the events of the calling thread and of
+//! the devices.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ const EVENTS_MAX: u64 = 40_000;
 /// The mark by which a thread finds its number in the trace.
 const HERE: &str = "durio is here";
 
-/// The kernel's flag of its own threads (PF_KTHREAD, sched.h).
+/// The kernel's flag of kernel threads (PF_KTHREAD, sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 const BLOCK_EVENTS: [&str; 4] =
@@ -38,13 +38,13 @@ pub(super) struct Tracer {
     root: PathBuf,
 }
 
-/// What was seen.
+/// The events of a trace.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) text: TraceText,
     pub(super) clock: TraceClock,
     pub(super) thread: u32,
-    /// Tasks of other programs, that queued something meanwhile.
+    /// Tasks of other programs that queued something during it.
     pub(super) strangers: BTreeSet<u32>,
     /// Events that were not kept, or could not be read.
     pub(super) lost: u64,
@@ -53,7 +53,7 @@ pub(super) struct Followed {
 }
 
 impl Tracer {
-    /// Makes an instance for so many operations; the text says why it cannot be.
+    /// Makes an instance for this many operations; the error text says why it cannot.
     pub(super) fn make(
         root: &Path,
         layers: &[TracedLayer],
@@ -100,9 +100,9 @@ impl Tracer {
         self.instance.place()
     }
 
-    /// Begins to trace. What has no filter set has not been switched on.
+    /// Starts tracing. Events whose filter was not set are not switched on.
     pub(super) fn start(&mut self) -> Result<(), String> {
-        // An empty write clears what was traced before.
+        // An empty write clears the earlier trace.
         self.instance.set("trace", "")?;
         // Enabled last: the filters hold from the first event on.
         for event in ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit", "sched/sched_switch"] {
@@ -129,8 +129,8 @@ impl Tracer {
         Ok(Followed { text, clock, thread, strangers, lost, complete_from })
     }
 
-    /// Who queued something and is neither this process nor the kernel. Where the numbers of tasks
-    /// are others than in the trace (in a container), nobody is known to be a stranger.
+    /// Tasks that queued something and are neither this process nor the kernel. Where the numbers
+    /// of tasks differ from the trace (in a container), no task is known to be a stranger.
     fn strangers(&self, text: &TraceText) -> BTreeSet<u32> {
         let own = gettid().as_raw_nonzero().get().cast_unsigned();
         if own != self.thread {
@@ -152,7 +152,7 @@ impl Tracer {
     }
 }
 
-/// Events that so many operations make at most, or those that there is room for.
+/// The most events that this many operations make, or that there is room for.
 fn events_of(operations: u64) -> u64 {
     operations.saturating_mul(EVENTS_EACH).min(EVENTS_MAX)
 }

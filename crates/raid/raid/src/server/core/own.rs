@@ -1,17 +1,17 @@
-//! Buffers that an operation has for itself.
+//! Private buffers of operations.
 //!
-//! In: operations that begin, and that have ended. Out: what they read, in its place. Not here: buffers of
-//! requests, which are on their way to all copies at once.
+//! Lends buffers to operations that start, and puts read data in place when they end. Buffers of
+//! requests, which go out to all copies at once, are elsewhere.
 
 use durio_block::{Buffers, LentBuffer};
 
 use super::{Core, Memory, PieceName, ServerError};
 use crate::{Buffer, MemberOp, MemberOpKind};
 
-/// What an operation's own buffer is for.
+/// The purpose of an operation's private buffer.
 #[derive(Debug)]
 pub(super) enum Own {
-    /// It has none: it uses that of a piece, of the copier, or zeros.
+    /// None: it uses the buffer of a piece, of the copier, or zeros.
     Nothing,
     /// Something staged for a write.
     Staged(LentBuffer),
@@ -23,14 +23,14 @@ pub(super) enum Own {
     Copy(LentBuffer, u8),
     /// A read of a stripe, by part and member.
     Stripe(LentBuffer, u16, u8),
-    /// A read that is compared: with a chunk of a stripe, or with what the copier has read.
+    /// A read for comparison: with a chunk of a stripe, or with the copier's data.
     Compared(LentBuffer, Option<(u16, u8)>),
 }
 
 impl Core {
-    /// A read gets a buffer. A write of the engine's own block, or of what was read, gets a copy: the
-    /// engine changes the first, and the second may be answered while a member that was given up still
-    /// reads from it.
+    /// A read gets a buffer. A write gets a copy if its source is a metadata block of the engine,
+    /// which changes it, or read data: the request may be answered while a member that was given up
+    /// still reads from that buffer.
     pub(super) fn own_buffer(&mut self, op: &MemberOp) -> Result<Own, ServerError> {
         let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
@@ -52,7 +52,7 @@ impl Core {
                     }
                     Buffer::Copy(number) => Own::Copy(lent, number),
                     Buffer::Stripe { part, member } => Own::Stripe(lent, part, member),
-                    // Nothing else is read into.
+                    // No reads use other buffers.
                     Buffer::Metadata(_) | Buffer::None => Own::Staged(lent),
                 });
             }
@@ -67,7 +67,7 @@ impl Core {
                 match &self.pieces[PieceName(buffer).index()].memory {
                     Memory::Read(read) => {
                         let ring = self.ring.as_ref().ok_or(ServerError::Ended)?;
-                        // Nothing is on its way with what was read.
+                        // No operation in flight uses the read data.
                         let bytes = ring.contents(read).ok_or(ServerError::Ended)?;
                         self.desk.copy_of(&bytes[..op.length as usize])
                     }

@@ -1,7 +1,7 @@
-//! Chunks of stripes: what was read of them, what they add up to, and what is written.
+//! Chunks of stripes: read data, sums, and data to write.
 //!
-//! In: sums and operations of the engine, as they were asked for. Out: the same done, and copies for writes. Not here:
-//! which sums (the engine). An array with stripes has one thread.
+//! Carries out the engine's sums and operations in order, with copies for writes. An array with
+//! stripes has one thread.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Core, Memory, PieceName};
 use crate::{BLOCK, Buffer, Engine, MemberOp, MemberOpKind, Sum};
 use durio_block::Buffers;
 
-/// The chunks that parts work on, by part and member, kept when they were used once.
+/// The chunks that parts work on, by part and member, kept for reuse.
 #[derive(Debug, Default)]
 pub(super) struct Stripes {
     chunks: BTreeMap<(u16, u8), Vec<u8>>,
@@ -29,7 +29,7 @@ impl Stripes {
     /// Adds one to another, as a sum says.
     fn add(&mut self, sum: &Sum, to: (u16, u8), from: (u16, u8)) {
         let length = sum.length as usize;
-        // Its place stays empty meanwhile.
+        // Its place stays empty during the sum.
         let source = self.chunks.get_mut(&from).map(std::mem::take).unwrap_or_default();
         let target = self.chunk(to.0, to.1, sum.length);
         sum.carry_out(target, source.get(..length).unwrap_or_default());
@@ -43,7 +43,7 @@ impl Stripes {
 }
 
 impl Core {
-    /// Carries out what the engine adds up. Nothing that it names is on its way.
+    /// Carries out the engine's sums. None of their buffers is in flight.
     pub(super) fn add_up(&mut self, sums: &mut Vec<Sum>) {
         for sum in sums.drain(..) {
             match (sum.to, sum.from) {
@@ -76,8 +76,8 @@ impl Core {
         }
     }
 
-    /// A copy of what an operation writes of a stripe: it may be on its way to a member that was given up when the
-    /// next part has the chunk.
+    /// Copies an operation's data of a stripe: it may still be in flight to a given-up member when
+    /// the next part has the chunk.
     pub(super) fn stage_stripe(&mut self, engine: &Engine, op: &MemberOp) {
         let Buffer::Stripe { part, member } = op.buffer else { return };
         let copy = if op.kind == MemberOpKind::Log {

@@ -1,7 +1,7 @@
 //! The ublk front end: requests of a queue of a block device, in a thread of the array's.
 //!
-//! In: requests of the kernel's, each within a chunk but for zeroes. Out: jobs. Not here: answers, which go the way of
-//! all others; the device itself (durio-bench).
+//! Turns the kernel's requests, each within a chunk except for zeroes, into jobs. Answers go the
+//! way of all others; durio-bench makes the device.
 //!
 //! A request stays in its queue's thread, so a write wakes that one twice at most: when it comes, and when
 //! its last copy is durable.
@@ -20,7 +20,7 @@ impl Core {
         Ok(self.ring()?.serve(queue, || desk.buffer())?)
     }
 
-    /// Makes jobs of what has come.
+    /// Turns pending requests into jobs.
     pub(super) fn take_requests(&mut self, array: &mut Array) -> Result<(), ServerError> {
         while let Some(request) = self.ring()?.next_request() {
             let UblkRequest { tag, kind, offset, length, buffer } = request;

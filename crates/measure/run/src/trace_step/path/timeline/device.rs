@@ -1,8 +1,8 @@
-//! What of an operation is under way at one block device.
+//! The part of an operation that is under way at one block device.
 //!
-//! A device with requests is given what was queued to it by requests, which may be parts of what was
-//! queued, or several joined; its driver may give a request back and be given it again. Others take
-//! what is queued as it is, whole or in parts.
+//! A device with requests does its queued I/O by requests, which may be parts of it, or several
+//! joined; its driver may give a request back and be given it again. Other devices take queued I/O
+//! as it is, whole or in parts.
 
 use durio_observe::BlockRequest;
 
@@ -28,7 +28,7 @@ impl Range {
         self.from >= self.to
     }
 
-    /// What is left of it without `other`: nothing, one part, or two.
+    /// The rest of it without `other`: nothing, one part, or two.
     fn without(self, other: Self) -> impl Iterator<Item = Self> {
         let before = Self { from: self.from, to: self.to.min(other.from) };
         let after = Self { from: self.from.max(other.to), to: self.to };
@@ -40,8 +40,8 @@ impl Range {
     }
 }
 
-/// Cuts a range out of others; an empty one takes all that are empty, for one flush of a device serves
-/// whoever waits for it.
+/// Cuts a range out of others; an empty one takes all empty ones, because one flush of a device
+/// serves all that wait for it.
 fn cut(ranges: &mut Vec<Range>, range: Range) {
     if range.is_empty() {
         ranges.retain(|it| !it.is_empty());
@@ -99,7 +99,7 @@ impl DeviceState {
         }
     }
 
-    /// Takes a range out of what is queued; false if nothing of it is the operation's.
+    /// Takes a range out of the queued ones; false if none of it belongs to the operation.
     fn take(&mut self, range: Range) -> bool {
         let is_own = match range.is_empty() {
             true => self.flushes,
@@ -113,8 +113,8 @@ impl DeviceState {
         cut(&mut self.issued, Range::of(request));
     }
 
-    /// What was queued is done, of devices without requests: its end may name what is left of it,
-    /// which is nothing, at the place where it ended.
+    /// Queued I/O is done, on devices without requests: its end may name the remainder, which is
+    /// empty, at the place where it ended.
     pub(super) fn end(&mut self, request: &BlockRequest) {
         if self.requests {
             return;
