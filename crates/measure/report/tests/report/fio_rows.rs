@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use durio_analyse::{Findings, KeptInterval};
+use durio_base::Nanos;
 use durio_fio::import::{LogKind, LogRequest, Percentiles, ResultRow, ResultShape, StreamPlace};
 use durio_fio::job_file::{OutputFormat, PrintSettings};
 use durio_fio::json::{FioOutput, read};
 use durio_observe::DeviceCounters;
 use durio_record::{OperationName, Phase};
 use durio_report::{FioRequest, fio_logs, write_fio};
-use durio_units::Nanos;
 
 use crate::sample;
 
