@@ -39,7 +39,7 @@ pub(crate) fn stop_on_signals() -> Result<StopFlag, BenchError> {
             }
         }
     };
-    let thread = thread::Builder::new().name("durio-judge".to_owned());
+    let thread = thread::Builder::new().name("durio-signals".to_owned());
     thread.spawn(watch).map_err(cannot_handle)?;
     Ok(stop)
 }

@@ -35,7 +35,6 @@ macro_rules! word_enum {
     };
 }
 
-mod advise;
 mod catalogue;
 mod condition;
 mod document;
@@ -45,11 +44,11 @@ mod explained;
 mod facts;
 mod from_run;
 mod from_system;
+mod request;
 mod rule;
 mod settings;
 mod value;
 
-pub use advise::{AdviceRequest, System, advise};
 pub use document::{
     ADVICE_SCHEMA, Advice, AdviceReport, Apply, Conflict, Counts, MissingFact, PROOF_SCHEMA, Proof,
     ReadFact, Statement, SwitchedSetting,
@@ -57,6 +56,7 @@ pub use document::{
 pub use error::AdviceError;
 pub use evidence::{Conditions, Evidence, EvidenceOutcome};
 pub use explained::advice_explanations;
+pub use request::{AdviceRequest, System, advise};
 pub use rule::{
     AdviceRole, AdviceSource, AdviceState, Prove, ProveLoad, Risk, Rule, SourceKind, Subject,
     Switch, rule_named, rules,

@@ -23,7 +23,7 @@ impl<'a> ShownShapes<'a> {
     /// Shapes with their schema.
     #[must_use]
     pub const fn new(against: &'a [AgainstPublished]) -> Self {
-        Self { schema: "durio-judge-published-1", tolerance: TOLERANCE, against }
+        Self { schema: "durio-compare-published-1", tolerance: TOLERANCE, against }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Machine {
 
 /// Every machine, in the order of names.
 pub(crate) fn machines() -> Vec<Machine> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/observe/tests/machines");
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

@@ -374,7 +374,7 @@ const PAGES: &[PageNotes] = &[
             ("durio report --open", "Open the page of the latest run in a browser."),
         ],
         files: &[RUNS, RUN_FOLDER],
-        see_also: &["durio-runs(1)", "durio-judge(1)", "durio-explain(1)"],
+        see_also: &["durio-runs(1)", "durio-compare(1)", "durio-explain(1)"],
     },
     PageNotes {
         command: "runs",
@@ -452,7 +452,7 @@ const PAGES: &[PageNotes] = &[
             ("durio audit fio.json --format markdown", "Check a result of fio's."),
         ],
         files: &[RUN_FOLDER],
-        see_also: &["durio-judge(1)", "fio(1)"],
+        see_also: &["durio-compare(1)", "fio(1)"],
     },
     PageNotes {
         command: "advise",
@@ -497,7 +497,7 @@ const PAGES: &[PageNotes] = &[
             ("durio fio --plan job.fio", "Show what would be done, and do nothing."),
         ],
         files: MEASURING,
-        see_also: &["fio(1)", "durio-run(1)", "durio-judge(1)"],
+        see_also: &["fio(1)", "durio-run(1)", "durio-audit(1)"],
     },
     PageNotes {
         command: "lab",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Line;
 
 /// Name and version of the document.
-pub const AUDIT_SCHEMA: &str = "durio-judge-1";
+pub const AUDIT_SCHEMA: &str = "durio-audit-1";
 
 /// How much a finding says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use durio_analyse::{CurvePoint, RunState};
 
 /// Name and version of the document.
-pub const COMPARE_SCHEMA: &str = "durio-judge-1";
+pub const COMPARE_SCHEMA: &str = "durio-compare-1";
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

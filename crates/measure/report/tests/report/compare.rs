@@ -176,7 +176,7 @@ fn many_steps_of_one_side_alone_are_a_number_and_a_list_for_who_asks() {
 fn the_document_is_one_and_reads_back() {
     let comparison = comparison(vec![step("commit")]);
     let text = written(Format::Json, &comparison);
-    assert!(text.contains("\"durio-judge-1\""));
+    assert!(text.contains("\"durio-compare-1\""));
     let mut back: Comparison = serde_json::from_str(&text).unwrap();
     // Curves are in the findings of each run.
     back.pairs[0].steps[0].curves = comparison.pairs[0].steps[0].curves.clone();
